@@ -1,6 +1,9 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles kernels for the reference device and runs them as its driver does, through ctypes."""
+"""Compiles kernels for the reference device and runs them as its driver does, through ctypes.
+
+A result is off by one rounding: half a unit in the last place of its type.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ import ctypes.util
 import platform
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+random = np.random.default_rng(7)
 
 
 class ReferenceObject:
@@ -41,3 +48,24 @@ class ReferenceObject:
         buffers = (ctypes.c_void_p * (len(inputs) + len(outputs)))(*(a.ctypes.data for a in (*inputs, *outputs)))
         self.library[f"itx_reference_kernel_{kernel}"](buffers, (ctypes.c_int64 * max(len(sizes), 1))(*sizes))
         return outputs
+
+
+def normal(*shape: int, dtype=np.float32) -> np.ndarray:
+    """Return values of a normal distribution."""
+    return random.standard_normal(shape).astype(dtype)
+
+
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 2**-24) -> None:
+    """Compare; the tolerance is relative to the largest magnitude, or to 1."""
+    expected = np.asarray(expected, np.float64)
+    np.testing.assert_allclose(
+        np.asarray(actual, np.float64), expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max(initial=0))
+    )
+
+
+def kernel(name: str, root: str, arguments: str, results: str, body: str, sizes: str = "") -> str:
+    """Return the text of an `rt.kernel`."""
+    return (
+        f"rt.kernel @{name}({arguments}) -> ({results}) attributes {{root = #nn.root<{root}>, sizes = [{sizes}]}} {{\n"
+        f"{body}\n}}\n"
+    )

@@ -1,0 +1,213 @@
+//===- Modules.cpp - Compiled models and their calls ----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "python/Modules.h"
+
+namespace intarsia::python {
+
+/// A call in the background.
+class Pending {
+public:
+  Pending(itx_pending *pending, size_t outputCount) : pending(pending), outputCount(outputCount) {}
+  Pending(const Pending &) = delete;
+  ~Pending() { itx_pending_free(pending); }
+
+  bool done() const { return itx_pending_done(pending) != 0; }
+  bool doneWithin(uint64_t microseconds) const {
+    nb::gil_scoped_release unlocked;
+    return itx_pending_done_within(pending, microseconds) != 0;
+  }
+  /// May be called once.
+  nb::list wait() {
+    std::vector<itx_tensor *> outputs(outputCount, nullptr);
+    itx_pending *waited = std::exchange(pending, nullptr);
+    checkUnlocked([&] { return itx_pending_wait(waited, outputs.data(), outputs.size()); });
+    return toResults(outputs);
+  }
+
+private:
+  itx_pending *pending;
+  size_t outputCount;
+};
+
+namespace {
+
+/// Returns what a function says of an input or output.
+nb::dict describe(const itx_value_info &info) {
+  nb::list shape;
+  nb::list maxima;
+  for (uint32_t axis = 0; axis < info.rank; ++axis) {
+    if (info.symbols[axis])
+      shape.append(nb::str(info.symbols[axis]));
+    else
+      shape.append(info.shape[axis]);
+    maxima.append(info.maxima[axis] < 0 ? nb::object(nb::none()) : nb::cast(info.maxima[axis]));
+  }
+  nb::dict result;
+  result["name"] = nb::str(info.name);
+  result["dtype"] = nb::str(itx_dtype_name(info.dtype));
+  result["shape"] = nb::tuple(shape);
+  result["maxima"] = nb::tuple(maxima);
+  result["default"] = info.optional ? nb::cast(info.default_value) : nb::object(nb::none());
+  result["value_range"] =
+      info.has_range ? nb::object(nb::make_tuple(info.range_low, info.range_high)) : nb::object(nb::none());
+  result["state"] = info.is_state != 0;
+  result["device"] = info.device ? nb::object(nb::str(info.device)) : nb::object(nb::none());
+  return result;
+}
+
+/// Options of a call whose results all stay on one device; null: in memory of the host.
+struct Options {
+  Options(const Device *device, size_t outputs) : devices(outputs, device ? device->handle() : nullptr) {
+    options = {sizeof(options), devices.data(), devices.size()};
+  }
+  std::vector<const itx_device *> devices;
+  itx_invoke_options options;
+};
+
+/// Returns the tensors of capsules; null for inputs that are left out.
+std::vector<TensorHandle> inputsOf(const itx_function *function, const nb::list &capsules) {
+  std::vector<TensorHandle> inputs;
+  for (nb::handle item : capsules) {
+    if (item.is_none()) {
+      inputs.emplace_back();
+      continue;
+    }
+    auto pair = nb::cast<nb::tuple>(item);
+    const itx_value_info *info = itx_function_input(function, inputs.size());
+    std::string inputName = info ? info->name : "";
+    try {
+      TensorHandle tensor = fromCapsule(pair[0]);
+      inputs.push_back(nb::cast<bool>(pair[1]) ? asBfloat16(std::move(tensor)) : std::move(tensor));
+    } catch (const ItxError &error) {
+      throw ItxError{error.status, "input '" + inputName + "': " + error.message};
+    }
+  }
+  return inputs;
+}
+
+/// Returns what the C interface takes.
+std::vector<itx_tensor *> pointersOf(const std::vector<TensorHandle> &tensors) {
+  std::vector<itx_tensor *> pointers;
+  for (const TensorHandle &tensor : tensors)
+    pointers.push_back(tensor.get());
+  return pointers;
+}
+
+} // namespace
+
+Module::Module(const std::string &path, bool verify, const std::optional<std::string> &variant,
+               const std::vector<std::string> &devices, const std::vector<const Device *> &made) {
+  itx_load_options options = {};
+  options.struct_bytes = sizeof(options);
+  options.verify = verify;
+  options.variant = variant ? variant->c_str() : nullptr;
+  std::vector<const char *> names;
+  for (const std::string &device : devices)
+    names.push_back(device.c_str());
+  options.devices = names.data();
+  options.device_count = names.size();
+  std::vector<itx_device *> handles;
+  for (const Device *device : made)
+    handles.push_back(device->handle());
+  options.device_handles = handles.data();
+  options.device_handle_count = handles.size();
+  checkUnlocked([&] { return itx_module_load(path.c_str(), &options, &module); });
+}
+
+std::vector<std::string> Module::functions() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < itx_module_function_count(module); ++i)
+    names.push_back(itx_function_name(itx_module_function_at(module, i)));
+  return names;
+}
+
+std::vector<std::string> Module::files() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < itx_module_file_count(module); ++i)
+    names.push_back(itx_module_file_name(module, i));
+  return names;
+}
+
+nb::bytes Module::file(const std::string &name) const {
+  const void *data = nullptr;
+  size_t bytes = 0;
+  check(itx_module_file(module, name.c_str(), &data, &bytes));
+  return nb::bytes(data, bytes);
+}
+
+nb::dict Module::signature(const std::string &name) const {
+  const itx_function *function = find(name);
+  nb::list inputs;
+  for (size_t i = 0; i < itx_function_input_count(function); ++i)
+    inputs.append(describe(*itx_function_input(function, i)));
+  nb::list outputs;
+  for (size_t i = 0; i < itx_function_output_count(function); ++i)
+    outputs.append(describe(*itx_function_output(function, i)));
+  nb::dict result;
+  result["inputs"] = inputs;
+  result["outputs"] = outputs;
+  result["metadata"] = nb::str(itx_function_metadata(function));
+  return result;
+}
+
+size_t Module::inputIndex(const std::string &function, const std::string &input) const {
+  size_t index = 0;
+  check(itx_function_input_index(find(function), input.c_str(), &index));
+  return index;
+}
+
+nb::list Module::invoke(const std::string &name, nb::list capsules, const Device *device) const {
+  const itx_function *function = find(name);
+  std::vector<TensorHandle> inputs = inputsOf(function, capsules);
+  std::vector<itx_tensor *> outputs(itx_function_output_count(function), nullptr);
+  Options options(device, outputs.size());
+  std::vector<itx_tensor *> pointers = pointersOf(inputs);
+  checkUnlocked([&] {
+    return itx_invoke_with(function, &options.options, pointers.data(), pointers.size(), outputs.data(),
+                           outputs.size());
+  });
+  return toResults(outputs);
+}
+
+std::unique_ptr<Pending> Module::start(const std::string &name, nb::list capsules, const Device *device) const {
+  const itx_function *function = find(name);
+  std::vector<TensorHandle> inputs = inputsOf(function, capsules);
+  Options options(device, itx_function_output_count(function));
+  std::vector<itx_tensor *> pointers = pointersOf(inputs);
+  itx_pending *pending = nullptr;
+  checkUnlocked(
+      [&] { return itx_invoke_start_with(function, &options.options, pointers.data(), pointers.size(), &pending); });
+  return std::make_unique<Pending>(pending, itx_function_output_count(function));
+}
+
+const itx_function *Module::find(const std::string &name) const {
+  const itx_function *function = nullptr;
+  check(itx_module_function(module, name.c_str(), &function));
+  return function;
+}
+
+void bindModules(nb::module_ &m) {
+  nb::class_<Pending>(m, "Pending")
+      .def("done", &Pending::done)
+      .def("done_within", &Pending::doneWithin, nb::arg("microseconds"))
+      .def("wait", &Pending::wait);
+  nb::class_<Module>(m, "Module")
+      .def(nb::init<const std::string &, bool, const std::optional<std::string> &, const std::vector<std::string> &,
+                    const std::vector<const Device *> &>(),
+           nb::arg("path"), nb::arg("verify"), nb::arg("variant").none(), nb::arg("devices"), nb::arg("made"))
+      .def_prop_ro("manifest", &Module::manifest)
+      .def_prop_ro("variant", &Module::variant)
+      .def_prop_ro("functions", &Module::functions)
+      .def_prop_ro("files", &Module::files)
+      .def("file", &Module::file, nb::arg("name"))
+      .def("signature", &Module::signature, nb::arg("function"))
+      .def("input_index", &Module::inputIndex, nb::arg("function"), nb::arg("input"))
+      .def("invoke", &Module::invoke, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none())
+      .def("start", &Module::start, nb::arg("function"), nb::arg("capsules"), nb::arg("device").none());
+}
+
+} // namespace intarsia::python

@@ -1,0 +1,51 @@
+//===- Modules.h - Compiled models and their calls ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PYTHON_MODULES_H
+#define INTARSIA_PYTHON_MODULES_H
+
+#include "python/Tensors.h"
+
+namespace intarsia::python {
+
+class Pending;
+
+/// A compiled model.
+class Module {
+public:
+  /// `devices` are named, `made` are objects: those that the module is to run on.
+  Module(const std::string &path, bool verify, const std::optional<std::string> &variant,
+         const std::vector<std::string> &devices, const std::vector<const Device *> &made);
+  Module(const Module &) = delete;
+  ~Module() { itx_module_free(module); }
+
+  const itx_module *handle() const { return module; }
+  std::string manifest() const { return itx_module_manifest(module); }
+  std::string variant() const { return itx_module_variant(module); }
+  std::vector<std::string> functions() const;
+  std::vector<std::string> files() const;
+  nb::bytes file(const std::string &name) const;
+  nb::dict signature(const std::string &name) const;
+  size_t inputIndex(const std::string &function, const std::string &input) const;
+
+  /// Calls a function. `capsules`: one (DLPack capsule, is bfloat16 bits) pair or None for each input. `device`: where
+  /// all results are to stay; None: in memory of the host.
+  nb::list invoke(const std::string &name, nb::list capsules, const Device *device) const;
+  /// The same in the background.
+  std::unique_ptr<Pending> start(const std::string &name, nb::list capsules, const Device *device) const;
+
+private:
+  const itx_function *find(const std::string &name) const;
+
+  itx_module *module = nullptr;
+};
+
+/// Adds the classes to the extension module.
+void bindModules(nb::module_ &m);
+
+} // namespace intarsia::python
+
+#endif

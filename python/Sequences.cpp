@@ -1,0 +1,152 @@
+//===- Sequences.cpp - Sequences and their caches -------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "python/Sequences.h"
+
+#include "python/Modules.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <tuple>
+
+namespace intarsia::python {
+namespace {
+
+using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+class Sequence {
+public:
+  explicit Sequence(itx_sequence *sequence) : sequence(sequence) {}
+  Sequence(const Sequence &) = delete;
+  ~Sequence() { itx_sequence_free(sequence); }
+
+  itx_sequence *handle() const { return sequence; }
+  int64_t length() const { return itx_sequence_length(sequence); }
+  bool isEvicted() const { return itx_sequence_is_evicted(sequence) != 0; }
+  void evict() { check(itx_sequence_evict(sequence)); }
+  void setEvictable(bool evictable) { check(itx_sequence_set_evictable(sequence, evictable)); }
+  void save(const std::filesystem::path &path) const {
+    checkUnlocked([&] { return itx_sequence_save(sequence, path.c_str()); });
+  }
+
+  std::vector<int64_t> tokens() const {
+    std::vector<int64_t> ids;
+    size_t count = 0;
+    check(itx_sequence_tokens(sequence, nullptr, 0, &count));
+    ids.resize(count);
+    check(itx_sequence_tokens(sequence, ids.data(), ids.size(), &count));
+    ids.resize(std::min(count, ids.size()));
+    return ids;
+  }
+
+  std::unique_ptr<Sequence> fork() const {
+    itx_sequence *child = nullptr;
+    checkUnlocked([&] { return itx_sequence_fork(sequence, &child); });
+    return std::make_unique<Sequence>(child);
+  }
+
+  int64_t truncate(int64_t length) {
+    int64_t kept = 0;
+    check(itx_sequence_truncate(sequence, length, &kept));
+    return kept;
+  }
+
+private:
+  itx_sequence *sequence;
+};
+
+class Cache {
+public:
+  Cache(const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes) {
+    itx_cache_options options = {sizeof(options), sequences, pages, bytes};
+    checkUnlocked([&] { return itx_cache_create(module.handle(), function.c_str(), &options, &cache); });
+  }
+  Cache(const Cache &) = delete;
+  ~Cache() { itx_cache_free(cache); }
+
+  nb::dict info() const {
+    itx_cache_info info = {};
+    info.struct_bytes = sizeof(info);
+    check(itx_cache_get_info(cache, &info));
+    nb::dict result;
+    result["bytes"] = info.bytes;
+    result["page_bytes"] = info.page_bytes;
+    result["sequence_bytes"] = info.sequence_bytes;
+    result["pages"] = info.pages;
+    result["free_pages"] = info.free_pages;
+    result["page_tokens"] = info.page_tokens;
+    result["sequences"] = info.sequences;
+    result["free_sequences"] = info.free_sequences;
+    result["context"] = info.context;
+    result["vocabulary"] = info.vocabulary;
+    return result;
+  }
+
+  std::unique_ptr<Sequence> sequence() {
+    itx_sequence *made = nullptr;
+    check(itx_sequence_create(cache, &made));
+    return std::make_unique<Sequence>(made);
+  }
+
+  std::unique_ptr<Sequence> restore(const std::filesystem::path &path) {
+    itx_sequence *made = nullptr;
+    checkUnlocked([&] { return itx_sequence_restore(cache, path.c_str(), &made); });
+    return std::make_unique<Sequence>(made);
+  }
+
+  /// `chunks`: (sequence, token ids, how many logits) each.
+  nb::object step(const std::vector<std::tuple<Sequence *, Ids, int64_t>> &chunks) {
+    std::vector<itx_chunk> parsed;
+    for (const auto &[sequence, ids, outputs] : chunks)
+      parsed.push_back({sequence->handle(), ids.data(), static_cast<int64_t>(ids.shape(0)), outputs});
+    itx_tensor *logits = nullptr;
+    checkUnlocked([&] { return itx_cache_step(cache, parsed.data(), parsed.size(), &logits); });
+    return logits ? toNumpy(TensorHandle(logits)) : nb::object(nb::none());
+  }
+
+private:
+  itx_cache *cache = nullptr;
+};
+
+} // namespace
+
+void bindSequences(nb::module_ &m) {
+  nb::class_<Sequence>(m, "Sequence", "Tokens, and what a Cache holds of them; its pages are given back with it.")
+      .def_prop_ro("length", &Sequence::length, "Tokens in the cache; 0 when it was evicted.")
+      .def_prop_ro("tokens", &Sequence::tokens, "The token ids, those of an evicted sequence too.")
+      .def_prop_ro("evicted", &Sequence::isEvicted,
+                   "Its pages were given to others: truncate it to 0, and give its tokens again.")
+      .def("fork", &Sequence::fork, "Return another sequence with the same tokens, which shares their pages.")
+      .def("truncate", &Sequence::truncate, nb::arg("length"),
+           "Forget the tokens from `length` on. Return how many are left: fewer where so many cannot be kept.")
+      .def("evict", &Sequence::evict, "Give its pages back.")
+      .def("set_evictable", &Sequence::setEvictable, nb::arg("evictable"),
+           "Let the cache evict it when pages run out; of several, the one that was longest not in a forward step.")
+      .def("save", &Sequence::save, nb::arg("path"), "Write it to a file, which appears when it is complete.");
+  nb::class_<Cache>(m, "Cache")
+      .def(nb::init<const Module &, const std::string &, int64_t, int64_t, uint64_t>(), nb::arg("module"),
+           nb::arg("function"), nb::arg("sequences"), nb::arg("pages"), nb::arg("bytes"))
+      .def_prop_ro("info", &Cache::info, "Sizes, and what of them is free.")
+      .def("sequence", &Cache::sequence, "Return a sequence without tokens.")
+      .def("restore", &Cache::restore, nb::arg("path"),
+           "Return a new sequence with what `Sequence.save` wrote; it must have been made with the same artifact.")
+      .def("step", &Cache::step, nb::arg("chunks"));
+  m.def(
+      "cache_bytes_needed",
+      [](const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes) {
+        itx_cache_options options = {sizeof(options), sequences, pages, bytes};
+        uint64_t needed = 0;
+        check(itx_cache_bytes_needed(module.handle(), function.c_str(), &options, &needed));
+        return needed;
+      },
+      nb::arg("module"), nb::arg("function"), nb::arg("sequences"), nb::arg("pages"), nb::arg("bytes"));
+}
+
+} // namespace intarsia::python
