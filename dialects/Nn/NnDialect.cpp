@@ -271,6 +271,11 @@ LogicalResult NnDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
       return op->emitOpError() << "nn.page_tokens is " << attribute.getValue() << ", must be a positive i64";
     return success();
   }
+  if (name == "nn.outlined_from") {
+    if (!isa<FlatSymbolRefAttr>(attribute.getValue()))
+      return op->emitOpError() << "nn.outlined_from is " << attribute.getValue() << ", must be a function's symbol";
+    return success();
+  }
   if (name == "nn.metadata") {
     if (!isa<DictionaryAttr>(attribute.getValue()))
       return op->emitOpError() << "nn.metadata is " << attribute.getValue() << ", must be a dictionary";

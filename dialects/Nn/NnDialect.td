@@ -33,6 +33,7 @@ def Nn_Dialect : Dialect {
     - `nn.page_tokens = 32`: tokens of a page in all caches of the function. Lowering writes it.
     - `nn.metadata = {…}`: a dictionary that the manifest keeps.
     - `nn.decisions = […]`: what the fuse phase decided so far, a dictionary for each decision; its last pass takes it away.
+    - `nn.outlined_from = @main`: the body of control flow in a function, which the fuse phase holds as a function of its own.
 
     Attributes on arguments and results of functions:
 

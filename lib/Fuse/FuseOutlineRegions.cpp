@@ -116,7 +116,7 @@ func::FuncOp Outliner::makeFunction(Operation &op, ArrayRef<Value> inputs, TypeR
   auto type = builder.getFunctionType(ValueRange(inputs).getTypes(), results);
   auto outlined = func::FuncOp::create(builder, op.getLoc(), name, type);
   outlined.setPrivate();
-  outlined->setAttr(outlinedAttr, function.getSymNameAttr());
+  outlined->setAttr(outlinedAttr, FlatSymbolRefAttr::get(function.getSymNameAttr()));
   if (Attribute device = function->getAttr(rt::deviceAttr))
     outlined->setAttr(rt::deviceAttr, device);
   symbols.insert(outlined, ++function->getIterator());
@@ -211,6 +211,12 @@ LogicalResult checkScalars(func::FuncOp function) {
 
 struct FuseOutlineRegions : fuse::impl::FuseOutlineRegionsBase<FuseOutlineRegions> {
   void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function->hasAttr(outlinedAttr)) {
+        function.emitError() << "function '" << function.getSymName() << "' has '" << outlinedAttr
+                             << "', which marks the bodies of control flow while the fuse phase runs; take it away";
+        return signalPassFailure();
+      }
     std::optional<SymbolTable> symbols;
     for (func::FuncOp function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
       SmallVector<Operation *> ops; // those within others first

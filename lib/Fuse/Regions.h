@@ -12,7 +12,7 @@
 namespace intarsia::fuse {
 
 /// On a function that holds the body of control flow during the phase: the name of the function that the body is of.
-inline constexpr llvm::StringLiteral outlinedAttr = "outlined_from";
+inline constexpr llvm::StringLiteral outlinedAttr = "nn.outlined_from";
 
 } // namespace intarsia::fuse
 

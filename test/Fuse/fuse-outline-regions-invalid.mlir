@@ -25,3 +25,10 @@ func.func @float(%x: tensor<4xf32>, %y: tensor<4xf32>, %c: i1) -> tensor<4xf32> 
   }
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @below {{function 'body' has 'nn.outlined_from', which marks the bodies of control flow while the fuse phase runs; take it away}}
+func.func private @body(%x: tensor<4xf32>) -> tensor<4xf32> attributes {nn.outlined_from = @main} {
+  return %x : tensor<4xf32>
+}

@@ -15,7 +15,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-NEXT: } else {
 // CHECK-NEXT: scf.yield
 // CHECK-LABEL: func.func private @main.if
-// CHECK-SAME: {nn.sizes = ["rows", ""]}, %{{.*}}: tensor<?x8xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x8xf32> attributes {nn.expected_sizes = {rows = 32 : i64}, outlined_from = "main"}
+// CHECK-SAME: {nn.sizes = ["rows", ""]}, %{{.*}}: tensor<?x8xf32> {nn.sizes = ["rows", ""]}) -> tensor<?x8xf32> attributes {nn.expected_sizes = {rows = 32 : i64}, nn.outlined_from = @main}
 // CHECK: arith.addf
 // CHECK-LABEL: func.func private @main.for
 // CHECK-SAME: index, %{{.*}}: tensor<?x8xf32> {nn.sizes = ["rows", ""]})

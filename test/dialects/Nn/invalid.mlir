@@ -154,6 +154,11 @@ func.func private @f() -> (tensor<?xi64> {nn.range = array<i64: 0, 4>})
 
 // -----
 
+// expected-error@+1 {{nn.outlined_from is "main", must be a function's symbol}}
+func.func private @f() attributes {nn.outlined_from = "main"}
+
+// -----
+
 // expected-error@+1 {{nn.metadata is 1 : i64, must be a dictionary}}
 func.func private @f() attributes {nn.metadata = 1 : i64}
 
