@@ -60,6 +60,14 @@ struct NormStatistics {
   double epsilon = 0;    ///< added to the variance
 };
 
+/// An operand whose integers are indices.
+struct IndexOperand {
+  unsigned operand;
+  llvm::StringRef name;   ///< of the operand, for messages: "positions"
+  mlir::AffineExpr limit; ///< each integer must be less
+  bool isGuarded = false; ///< true if kernels give a defined result for other integers
+};
+
 /// The operands of an op that dequantizes; null where it has none.
 struct QuantizedOperands {
   mlir::Value values, scales, zeroPoints, tensorScale;

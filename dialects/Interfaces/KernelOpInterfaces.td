@@ -81,4 +81,18 @@ def InPlaceOpInterface : OpInterface<"InPlaceOpInterface"> {
   ];
 }
 
+def IndexOperandOpInterface : OpInterface<"IndexOperandOpInterface"> {
+  let cppNamespace = "::intarsia";
+  let description = [{
+    An op with operands whose integers are indices of something else: rows of a table, pages of a cache. They must be
+    neither negative nor as large as a size, or the op would read or write beyond it. Where the op says that its kernels
+    guard an operand themselves, other integers have a defined result.
+  }];
+  let methods = [
+    InterfaceMethod<"The operands whose integers are indices, given the sizes of all operands.",
+                    "::llvm::SmallVector<::intarsia::IndexOperand>", "getIndexOperands",
+                    (ins "::llvm::ArrayRef<::llvm::SmallVector<::mlir::AffineExpr>>":$operandSizes)>
+  ];
+}
+
 #endif

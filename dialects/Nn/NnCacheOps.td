@@ -15,7 +15,8 @@ def Nn_CacheTensor : RankedTensorOf<[F32, BF16, F16, I8]>;
 // list of tensors, which its format defines; row s of `page_table` lists the pages of sequence s in order.
 
 def Nn_CacheAppendOp : Nn_TensorOp<"cache_append", "CacheAppend", [
-    AttrSizedOperandSegments, DeclareOpInterfaceMethods<InPlaceOpInterface>]> {
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<InPlaceOpInterface>,
+    DeclareOpInterfaceMethods<IndexOperandOpInterface>]> {
   let summary = "Puts rows of new tokens into a paged cache";
   let description = [{
     The row `rows[t, h, :]` of every token goes to slot `positions[t] mod page` of the page
@@ -55,7 +56,8 @@ def Nn_CacheAppendOp : Nn_TensorOp<"cache_append", "CacheAppend", [
   }];
 }
 
-def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [AttrSizedOperandSegments]> {
+def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<IndexOperandOpInterface>]> {
   let summary = "Causal attention of new tokens over paged caches";
   let description = [{
     `result[t, h, :] = sum_j softmax_j(cap(scale * dot(query[t, h, :], key_j[g, :]))) * value_j[g, :]` over the

@@ -48,6 +48,38 @@ RowInput LinearOp::getRowInput() { return rowInputOf(getInput()); }
 
 RowInput ExpertsOp::getRowInput() { return rowInputOf(getInput()); }
 
+//===-- Operands that are indices --------------------------------------------------------------------------------===//
+
+using SizesRange = llvm::ArrayRef<llvm::SmallVector<AffineExpr>>;
+
+SmallVector<IndexOperand> EmbeddingOp::getIndexOperands(SizesRange sizes) {
+  return {{getIndicesMutable().getOperandNumber(), "indices", sizes[getTableMutable().getOperandNumber()][0],
+           /*isGuarded=*/true}};
+}
+
+/// Returns the operands that say where in a cache tokens are: slots, rows of the page table, pages.
+static SmallVector<IndexOperand> slotOperands(SizesRange sizes, OpOperand &positions, OpOperand &sequences,
+                                              OpOperand &pageTable, CacheFormatAttr format, unsigned cache) {
+  const Sizes &table = sizes[pageTable.getOperandNumber()];
+  AffineExpr page = format.isOpen() ? sizes[cache][format.getSlotDimension()]
+                                    : getAffineConstantExpr(format.getPage(), format.getContext());
+  return {{positions.getOperandNumber(), "positions", table[1] * page},
+          {sequences.getOperandNumber(), "sequences", table[0]},
+          {pageTable.getOperandNumber(), "page_table", sizes[cache][0]}};
+}
+
+SmallVector<IndexOperand> CacheAppendOp::getIndexOperands(SizesRange sizes) {
+  if (getTail())
+    return {{getSequencesMutable().getOperandNumber(), "sequences", sizes[0][0]}};
+  return slotOperands(sizes, getPositionsMutable(), getSequencesMutable(), *getPageTableMutable().begin(), getFormat(),
+                      /*cache=*/0);
+}
+
+SmallVector<IndexOperand> CachedAttentionOp::getIndexOperands(SizesRange sizes) {
+  return slotOperands(sizes, getPositionsMutable(), getSequencesMutable(), getPageTableMutable(), getKeyFormat(),
+                      getKeysMutable().begin()->getOperandNumber());
+}
+
 //===-- States that are updated in place -------------------------------------------------------------------------===//
 
 OpOperand &CacheAppendOp::getUpdatedOperand(unsigned result) { return getCacheMutable()[result]; }

@@ -292,7 +292,8 @@ def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 
 //===-- Positions and tables ----------------------------------------------------------------------------------===//
 
-def Nn_EmbeddingOp : Nn_TensorOp<"embedding", "Rows", [DeclareOpInterfaceMethods<StoredOperandOpInterface>]> {
+def Nn_EmbeddingOp : Nn_TensorOp<"embedding", "Rows", [
+    DeclareOpInterfaceMethods<StoredOperandOpInterface>, DeclareOpInterfaceMethods<IndexOperandOpInterface>]> {
   let summary = "Rows of a table";
   let description = [{
     `result[…, :] = table[indices[…], :]`: table `[rows, features]`, indices of any rank. An input whose

@@ -293,6 +293,15 @@ LogicalResult OutputOp::verify() {
   return verifySizeCount(*this, getType(), getSizes().size());
 }
 
+LogicalResult CheckIndicesOp::verify() {
+  auto type = cast<MemRefType>(getIndices().getType());
+  bool isInteger = llvm::any_of(std::array{8u, 16u, 32u, 64u},
+                                [&](unsigned bits) { return type.getElementType().isSignlessInteger(bits); });
+  if (!isInteger || type.getMemorySpace())
+    return emitOpError() << "reads " << type << "; the host reads integers of 8, 16, 32 or 64 bits in its own memory";
+  return verifySizeCount(*this, type, getSizes().size());
+}
+
 /// Checks that a buffer is in the memory of the host or of the queue's device.
 static LogicalResult verifyMemory(Operation *op, const Twine &what, QueueType queue, Type buffer) {
   FlatSymbolRefAttr device = memoryDeviceOf(buffer);

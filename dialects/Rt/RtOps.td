@@ -296,6 +296,23 @@ def Rt_CheckOp : Rt_Op<"check"> {
   let assemblyFormat = "$left $relation $right attr-dict";
 }
 
+def Rt_CheckIndicesOp : Rt_Op<"check_indices"> {
+  let summary = "What integers that kernels have computed must meet";
+  let description = [{
+    A call ends with an error, which shows `name` and `limit_text`, if an integer in the buffer is negative or not less
+    than `limit`: a kernel that uses them as indices would read or write elsewhere. The host reads the buffer, which is in
+    its memory; what computes it has been waited for. `sizes` are the buffer's dynamic ones.
+
+    ```mlir
+    rt.check_indices %positions(%tokens) below %slots {name = "positions", limit_text = "pages * 32", why = "'nn.cache_append' needs it"} : memref<?xi64>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$indices, Variadic<Index>:$sizes, Index:$limit, StrAttr:$name,
+                       StrAttr:$limit_text, StrAttr:$why);
+  let assemblyFormat = "$indices `(` $sizes `)` `below` $limit attr-dict `:` type($indices)";
+  let hasVerifier = 1;
+}
+
 def Rt_ConstantDataOp : Rt_BufferOp<"constant_data", "Constant", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The data of a constant";
   let description = [{

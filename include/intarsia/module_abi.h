@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 6u
+#define ITX_MODULE_ABI_VERSION 7u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -107,6 +107,11 @@ typedef struct itx_host_api {
   /* Ends the call because of a size, before anything is made. `size` is negative, or INT64_MAX if it does not fit in 64
    * bits, or larger than the workspace. `owner` is one of ITX_SIZE_OF_*. The host function then returns 1 at once. */
   void (*refuse)(itx_call *call, uint32_t owner, uint32_t index, int64_t size);
+  /* Checks integers that kernels have computed by an entry of the function's "checks" with the relation "below": each
+   * must be in [0, limit). They are in the host's memory, `element_bytes` (1, 2, 4 or 8) each, signed, and what
+   * computes them has been waited for. Returns 0 if they pass, else 1: the host function then returns 1 at once. */
+  int32_t (*check_indices)(itx_call *call, uint32_t check, const void *indices, uint32_t element_bytes, int64_t count,
+                           int64_t limit);
 } itx_host_api;
 
 /* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.

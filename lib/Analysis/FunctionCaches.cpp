@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Analysis/FunctionCaches.h"
 
+#include "intarsia/Analysis/ControlFlow.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/DenseMap.h"
@@ -17,23 +18,31 @@ namespace {
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The value that a tensor of a cache was before the ops that update it.
+/// The value that a tensor of a cache was before the ops that update it and the control flow that passes it on.
 Value originOf(Value value) {
-  while (auto append = value.getDefiningOp<nn::CacheAppendOp>())
-    value = append.getUpdatedOperand(cast<OpResult>(value).getResultNumber()).get();
-  return value;
+  while (true) {
+    if (auto append = value.getDefiningOp<nn::CacheAppendOp>())
+      value = append.getUpdatedOperand(cast<OpResult>(value).getResultNumber()).get();
+    else if (SmallVector<Value> sources = sourcesOf(value); !sources.empty())
+      value = sources.front(); // what a loop begins with; the lower phase checks that all are the same cache
+    else
+      return value;
+  }
 }
 
-/// An argument and all values that it is updated to.
+/// An argument and all values that it is updated to or passed on as.
 SmallVector<Value> versionsOf(BlockArgument argument) {
-  SmallVector<Value> versions = {argument};
+  llvm::SetVector<Value> versions;
+  versions.insert(argument);
   for (unsigned i = 0; i < versions.size(); ++i)
-    for (OpOperand &use : versions[i].getUses())
+    for (OpOperand &use : versions[i].getUses()) {
       if (auto append = dyn_cast<nn::CacheAppendOp>(use.getOwner()))
         for (OpResult result : append->getResults())
           if (&append.getUpdatedOperand(result.getResultNumber()) == &use)
-            versions.push_back(result);
-  return versions;
+            versions.insert(result);
+      versions.insert_range(targetsOf(use));
+    }
+  return versions.takeVector();
 }
 
 /// The type of a function is that of its arguments and of what it returns.
@@ -221,6 +230,8 @@ public:
   }
 
   LogicalResult run() {
+    if (failed(checkBlocks()))
+      return failure();
     if (format.hasTail() && failed(checkTail()))
       return failure();
     RankedTensorType elements = typeOf(tensors.front());
@@ -253,6 +264,18 @@ private:
       if (auto append = dyn_cast<nn::CacheAppendOp>(user))
         return append.getPageTable();
     return cast<nn::CachedAttentionOp>(cache.users.front()).getPageTable();
+  }
+
+  /// Checks that control flow neither uses the cache nor passes it on: it would have to pass on all tensors.
+  LogicalResult checkBlocks() {
+    bool isInside = llvm::any_of(cache.users, [&](Operation *user) { return user->getBlock() != &function.front(); });
+    bool isPassed =
+        llvm::any_of(versionsOf(cache.tensors.front()), [](Value version) { return !sourcesOf(version).empty(); });
+    if (!isInside && !isPassed)
+      return success();
+    return emitError(cache.users.front()->getLoc())
+           << "the cache '" << cache.name << "' is used in control flow, which would have to pass on all tensors of "
+           << format << "; leave this cache as it is, or write its format into the file";
   }
 
   /// Attention reads the tail as it was before the rows of the one append.

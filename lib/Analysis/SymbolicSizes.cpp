@@ -241,8 +241,10 @@ void SymbolicSizes::visit(Operation *op) {
       operands.emplace_back(of(operand));
     for (auto [left, right] : sized.getEqualSizes(operands))
       requireEqual(left, right, op);
-    if (isa<nn::EmbeddingOp>(op)) // reads a row for any index
-      requireAtMost(getAffineConstantExpr(1, context), operands[0][0], op);
+    if (auto indexed = dyn_cast<IndexOperandOpInterface>(op))
+      for (const IndexOperand &index : indexed.getIndexOperands(operands))
+        if (index.isGuarded) // the kernel reads something for any index
+          requireAtMost(getAffineConstantExpr(1, context), index.limit, op);
     for (auto [result, inferred] : llvm::zip_equal(op->getResults(), sized.inferResultSizes(operands)))
       setSizes(result, inferred);
     return;

@@ -122,9 +122,24 @@ llvm::Error HostFunction::prepare() {
   return llvm::Error::success();
 }
 
+/// Lets the runtime check integers that kernels have computed.
+void HostFunction::translateCheck(rt::CheckIndicesOp check) {
+  auto type = cast<MemRefType>(check.getIndices().getType());
+  if ((overflow = overflows.lookup(check.getLimit())))
+    refuseIf(overflow, ITX_SIZE_OF_RIGHT, checks, values.lookup(check.getLimit()));
+  llvm::Value *count = builder.getInt64(1);
+  for (llvm::Value *size : sizesOf(type, check.getSizes()))
+    count = builder.CreateMul(count, size);
+  llvm::Value *result =
+      call(checkIndicesFunction, builder.getInt32Ty(),
+           {theCall, builder.getInt32(checks++), values.lookup(check.getIndices()),
+            builder.getInt32(type.getElementTypeBitWidth() / 8), count, values.lookup(check.getLimit())});
+  returnIf(builder.CreateIsNotNull(result));
+}
+
 llvm::Error HostFunction::translate(Operation &op) {
   bool usesBuffers = isa<rt::OutputOp, rt::WorkspaceOp, rt::DispatchOp, rt::CopyOp, memref::LoadOp, scf::IfOp,
-                         scf::ForOp, scf::WhileOp, func::ReturnOp>(op);
+                         scf::ForOp, scf::WhileOp, rt::CheckIndicesOp, func::ReturnOp>(op);
   if (usesBuffers)
     if (llvm::Error error = prepare())
       return error;
@@ -150,6 +165,10 @@ llvm::Error HostFunction::translate(Operation &op) {
             checkFunction, builder.getInt32Ty(),
             {theCall, builder.getInt32(checks++), values.lookup(check.getLeft()), values.lookup(check.getRight())});
         returnIf(builder.CreateIsNotNull(result));
+        return llvm::Error::success();
+      })
+      .Case([&](rt::CheckIndicesOp check) {
+        translateCheck(check);
         return llvm::Error::success();
       })
       .Case([&](rt::GetQueueOp queue) {

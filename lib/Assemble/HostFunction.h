@@ -23,7 +23,15 @@ namespace intarsia::assemble {
 using namespace mlir;
 
 /// Positions in itx_host_api.
-enum { checkFunction, prepareFunction, dispatchFunction, copyFunction, waitFunction, refuseFunction };
+enum {
+  checkFunction,
+  prepareFunction,
+  dispatchFunction,
+  copyFunction,
+  waitFunction,
+  refuseFunction,
+  checkIndicesFunction
+};
 
 /// An array on the stack that is filled before each call. The host interface copies its contents if it keeps them.
 class CallArray {
@@ -64,6 +72,7 @@ public:
 private:
   llvm::Error translateBlock(Block &block);
   llvm::Error translate(Operation &op);
+  void translateCheck(rt::CheckIndicesOp check);
   llvm::Error translateIf(scf::IfOp op);
   llvm::Error translateFor(scf::ForOp op);
   llvm::Error translateWhile(scf::WhileOp op);

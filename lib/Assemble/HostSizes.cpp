@@ -207,7 +207,7 @@ llvm::Error HostFunction::testSizes() {
   SmallVector<Operation *> order;
   Block &body = source.getBody().front();
   source.walk([&](Operation *op) {
-    if (isa<rt::OutputOp, rt::DispatchOp, rt::CopyOp, memref::ViewOp>(op))
+    if (isa<rt::OutputOp, rt::DispatchOp, rt::CopyOp, rt::CheckIndicesOp, memref::ViewOp>(op))
       order.push_back(op);
   });
   for (rt::WorkspaceOp workspace : body.getOps<rt::WorkspaceOp>())
@@ -233,6 +233,10 @@ llvm::Error HostFunction::testSizes() {
         .Case([&](rt::CopyOp copy) {
           sizes = copy.getSizes();
           buffer = cast<MemRefType>(copy.getSource().getType());
+        })
+        .Case([&](rt::CheckIndicesOp check) {
+          sizes = check.getSizes();
+          buffer = cast<MemRefType>(check.getIndices().getType());
         })
         .Case([&](memref::ViewOp view) {
           sizes = view.getSizes();

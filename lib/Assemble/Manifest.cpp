@@ -210,17 +210,7 @@ public:
           });
         }
       });
-      auto checks = function.getOps<rt::CheckOp>();
-      if (!checks.empty())
-        json.attributeArray("checks", [&] {
-          for (rt::CheckOp check : checks)
-            json.object([&] {
-              json.attribute("relation", rt::stringifyRelation(check.getRelation()));
-              json.attribute("left", check.getLeftText());
-              json.attribute("right", check.getRightText());
-              json.attribute("why", check.getWhy());
-            });
-        });
+      writeChecks(function);
       json.attributeArray("inputs", [&] {
         for (auto [name, type, attributes] : llvm::zip_equal(inputNames, function.getArgumentTypes(), inputs))
           error = joinErrors(std::move(error), value(name, cast<ShapedType>(type), attributes, tables.memoryOf(type)));
@@ -241,6 +231,32 @@ public:
   }
 
 private:
+  /// Writes what sizes and computed indices are checked for, in the order in which host code numbers them.
+  void writeChecks(func::FuncOp function) {
+    SmallVector<Operation *> checks;
+    function.walk([&](Operation *op) {
+      if (isa<rt::CheckOp, rt::CheckIndicesOp>(op))
+        checks.push_back(op);
+    });
+    if (checks.empty())
+      return;
+    auto write = [&](StringRef relation, StringRef left, StringRef right, StringRef why) {
+      json.object([&] {
+        json.attribute("relation", relation);
+        json.attribute("left", left);
+        json.attribute("right", right);
+        json.attribute("why", why);
+      });
+    };
+    json.attributeArray("checks", [&] {
+      for (Operation *op : checks)
+        if (auto check = dyn_cast<rt::CheckOp>(op))
+          write(rt::stringifyRelation(check.getRelation()), check.getLeftText(), check.getRightText(), check.getWhy());
+        else if (auto indices = dyn_cast<rt::CheckIndicesOp>(op))
+          write("below", indices.getName(), indices.getLimitText(), indices.getWhy());
+    });
+  }
+
   /// Returns the indices of the devices that a function puts work on.
   std::set<unsigned> devicesOf(func::FuncOp function) {
     std::set<unsigned> used;

@@ -277,11 +277,14 @@ static void readFunction(Reader &reader, const Json &json, size_t devices, Funct
     function.sizes.push_back(std::move(info));
   }
   for (const Json &check : reader.array(json, "checks", false)) {
-    std::string relation = reader.text(check, "relation");
-    if (relation != "equal" && relation != "at_most")
-      reader.fail("function '" + function.name + "' has a check with the unknown relation '" + relation + "'");
-    function.checks.push_back({relation == "at_most", reader.text(check, "left"), reader.text(check, "right"),
-                               reader.text(check, "why", false)});
+    std::string name = reader.text(check, "relation");
+    CheckRelation relation = name == "at_most" ? CheckRelation::AtMost
+                             : name == "below" ? CheckRelation::Below
+                                               : CheckRelation::Equal;
+    if (relation == CheckRelation::Equal && name != "equal")
+      reader.fail("function '" + function.name + "' has a check with the unknown relation '" + name + "'");
+    function.checks.push_back(
+        {relation, reader.text(check, "left"), reader.text(check, "right"), reader.text(check, "why", false)});
   }
   for (const char *key : {"inputs", "outputs"}) {
     std::vector<ValueInfo> &values = key[0] == 'i' ? function.inputs : function.outputs;

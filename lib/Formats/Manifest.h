@@ -40,10 +40,13 @@ struct ValueInfo {
   int32_t device = -1; // index of the device in whose own memory the function reads or writes it; -1: in the host's
 };
 
-/// A condition on two sizes that the module computes.
+/// How the two sides of a check must compare. The left side of `Below` are integers that kernels have computed.
+enum class CheckRelation { Equal, AtMost, Below };
+
+/// A condition on two sizes that the module computes, or on integers and a size.
 struct CheckInfo {
-  bool atMost = false; // true: left <= right; false: equal
-  std::string left;    // expressions in the function's sizes, for people
+  CheckRelation relation = CheckRelation::Equal;
+  std::string left; // expressions in the function's sizes, for people; for `Below` what the integers are
   std::string right;
   std::string why;
 };

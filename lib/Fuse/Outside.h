@@ -10,6 +10,7 @@
 #ifndef INTARSIA_LIB_FUSE_OUTSIDE_H
 #define INTARSIA_LIB_FUSE_OUTSIDE_H
 
+#include "intarsia/Analysis/ControlFlow.h"
 #include "lib/Fuse/KernelShapes.h"
 #include "lib/Fuse/Regions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -17,11 +18,6 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 
 namespace intarsia::fuse {
-
-/// True for an op with regions that the host runs: groups are inside.
-inline bool isControlFlow(mlir::Operation *op) {
-  return llvm::isa<mlir::scf::IfOp, mlir::scf::ForOp, mlir::scf::WhileOp>(op);
-}
 
 /// True for the call of a function that holds a body of control flow during the phase.
 inline bool isOutlined(mlir::Operation *op) {

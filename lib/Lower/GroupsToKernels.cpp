@@ -7,8 +7,8 @@
 #include "lib/Lower/HostProgram.h"
 
 #include "dialects/Nn/Prepacking.h"
+#include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Lower/Lower.h"
-#include "lib/Lower/InputRanges.h"
 #include "lib/Lower/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -39,27 +39,6 @@ Value viewSource(Value value) {
 bool isPartOfWeight(Operation &op) { return nn::isPartOfPrepacked(&op); }
 
 bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
-
-/// The operand that a result of an op is an update of; null for results with memory of their own.
-Value updatedOperand(OpResult result) {
-  auto inPlace = dyn_cast<InPlaceOpInterface>(result.getOwner());
-  return inPlace ? inPlace.getUpdatedOperand(result.getResultNumber()).get() : Value();
-}
-
-/// The operand of a group that one of its results is an update of; nullopt for results with memory of their own.
-std::optional<unsigned> updatedArgument(nn::GroupOp group, unsigned result) {
-  auto updated = dyn_cast<OpResult>(group.getBodyBlock().getTerminator()->getOperand(result));
-  auto argument = updated ? dyn_cast_if_present<BlockArgument>(updatedOperand(updated)) : BlockArgument();
-  return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
-}
-
-/// The name of an argument of an entry point, for messages.
-std::string nameOf(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-  auto name = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name") : StringAttr();
-  return name ? name.str() : argument ? "arg" + std::to_string(argument.getArgNumber()) : "";
-}
 
 } // namespace
 
@@ -179,26 +158,9 @@ DeviceUse *HostProgram::deviceOf(Operation *op) {
 }
 
 /// Returns the memory of an argument that kernels update in place: that of the device that they run on.
-FailureOr<Attribute> HostProgram::memoryOfState(Value argument) {
-  SmallVector<Value> versions = {argument};
-  llvm::SetVector<Operation *> users;
-  for (unsigned i = 0; i < versions.size(); ++i)
-    for (OpOperand &use : versions[i].getUses()) {
-      if (isControlFlow(use.getOwner()) || use.getOwner()->getBlock() != &source.getBody().front())
-        return use.getOwner()->emitError() << "'" << use.getOwner()->getName() << "' uses state '" << nameOf(argument)
-                                           << "' in control flow; state is updated outside of it: call the function "
-                                              "once for each forward step";
-      if (auto group = dyn_cast<nn::GroupOp>(use.getOwner())) {
-        users.insert(group);
-        for (OpResult result : group->getResults())
-          if (updatedArgument(group, result.getResultNumber()) == use.getOperandNumber())
-            versions.push_back(result);
-      }
-    }
-  SmallVector<Operation *> ordered = users.takeVector();
-  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+FailureOr<Attribute> HostProgram::memoryOfState(BlockArgument argument) {
   DeviceUse *first = nullptr;
-  for (Operation *group : ordered) {
+  for (nn::GroupOp group : states.usersOf(argument)) {
     DeviceUse *device = deviceOf(group);
     if (!device)
       return failure();
@@ -264,16 +226,10 @@ LogicalResult HostProgram::makeFunction() {
       shape.push_back(constant ? constant.getValue() : ShapedType::kDynamic);
     }
     FailureOr<Attribute> memory = Attribute();
-    if (source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "nn.state")) {
-      memory = memoryOfState(argument);
-      if (failed(memory))
-        return failure();
-      states.insert(argument);
-    } else {
-      memory = memoryOfInput(cast<BlockArgument>(argument));
-      if (failed(memory))
-        return failure();
-    }
+    bool isState = states.contains(argument);
+    memory = isState ? memoryOfState(cast<BlockArgument>(argument)) : memoryOfInput(cast<BlockArgument>(argument));
+    if (failed(memory))
+      return failure();
     homes[argument] = *memory;
     inputTypes.push_back(
         MemRefType::get(shape, getElementTypeOrSelf(argument.getType()), MemRefLayoutAttrInterface(), *memory));
@@ -298,6 +254,12 @@ LogicalResult HostProgram::makeFunction() {
     if (MemRefType type = bufferType(argument, memory); type != buffer.getType())
       known = memref::CastOp::create(builder, argument.getLoc(), type, buffer);
   }
+  states.forEach([&](Value version, BlockArgument state) {
+    Attribute memory = homes.lookup(state);
+    homes[version] = memory;
+    Value buffer = buffers.lookup({state, memory});
+    buffers[{version, memory}] = buffer;
+  });
   sizeValues = std::make_unique<SizeMaterializer>(builder.getIndexType(), [this](AffineExpr size) -> Value {
     auto symbol = dyn_cast<AffineSymbolExpr>(size);
     return symbol ? rt::SymbolOp::create(builder, host.getLoc(), builder.getIndexType(),
@@ -414,7 +376,7 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     Value root = viewRoot(operand);
     auto group = root.getDefiningOp<nn::GroupOp>();
     Attribute home = group ? deviceOf(group)->memory : Attribute();
-    isWritten.push_back(group && taken.insert(root).second);
+    isWritten.push_back(group && !states.contains(root) && taken.insert(root).second);
     Attribute memory = isWritten.back() ? memoryOfResult(root, home) : Attribute();
     Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand, memory),
                                         builder.getI64IntegerAttr(descriptions.size() - 1), dynamicSizes(operand));
@@ -505,7 +467,8 @@ FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::Layout
   Value source = viewSource(value);
   if (!source && buffers.contains({value, homes.lookup(value)})) {
     if (states.contains(value))
-      return emitError(value.getLoc()) << "the state '" << nameOf(value) << "' is read in another memory than it is in";
+      return emitError(value.getLoc()) << "the state '" << nameOf(states.stateOf(value))
+                                       << "' is read in another memory than it is in";
     return copyOf(value, memory);
   }
   if (!source) {
@@ -567,41 +530,38 @@ rt::LayoutAttrInterface HostProgram::layoutOf(nn::GroupOp group, unsigned operan
                        linear ? slicesReadTogether(linear, target) : 1);
 }
 
-/// The buffer of the operand that a result of the group is an update of; null for results with memory of their own.
-/// The events of earlier consumers of the operand join `after`.
+/// Returns the buffer of the state that a result of the group is an update of; null for results with memory of their
+/// own. What has used the state before joins `after`; all of that is in this block, or waited for.
 FailureOr<Value> HostProgram::updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after) {
   auto updated = dyn_cast<OpResult>(group.getBodyBlock().getTerminator()->getOperand(result));
-  Value operand = updated ? updatedOperand(updated) : Value();
-  if (!operand)
+  if (!updated || !isa<InPlaceOpInterface>(updated.getOwner()))
     return Value();
-  auto argument = dyn_cast<BlockArgument>(operand);
-  Value cache = argument ? group.getInputs()[argument.getArgNumber()] : Value();
-  if (!cache || !states.contains(cache))
+  std::optional<unsigned> operand = updatedArgument(group, result);
+  Value before = operand ? group.getInputs()[*operand] : Value();
+  if (!before || !states.contains(before))
     return updated.getOwner()->emitOpError() << "updates a tensor in place that is no argument with nn.state";
-  bool readElsewhere = !argument.hasOneUse();
-  for (Operation *consumer : cache.getUsers()) {
-    if (consumer == group)
-      continue;
-    // A group that comes before has read what it needs by then.
-    readElsewhere |= !isa<nn::GroupOp>(consumer) || !consumer->isBeforeInBlock(group);
-    for (Value other : consumer->getResults())
+  for (nn::GroupOp consumer : consumersOf(before))
+    for (Value other : consumer &&consumer != group ? consumer.getResults() : ValueRange())
       if (Value event = events.lookup({other, homes.lookup(other)}))
         after.push_back(event);
-  }
-  if (readElsewhere || llvm::count(group.getInputs(), cache) != 1)
-    return updated.getOwner()->emitOpError() << "updates a tensor in place that something else reads";
-  states.insert(group.getResult(result));
-  return buffers.lookup({cache, homes.lookup(cache)});
+  return buffers.lookup({before, homes.lookup(before)});
 }
 
-/// Results that are arguments in their last state.
-LogicalResult HostProgram::checkStates(func::ReturnOp returnOp) {
-  for (auto [number, operand] : llvm::enumerate(returnOp.getOperands())) {
-    auto argument = source.getResultAttrOfType<IntegerAttr>(number, "nn.state");
-    auto current = [&](Value value) { return buffers.lookup({value, homes.lookup(value)}); };
-    if (argument && current(operand) != current(source.getArgument(argument.getInt())))
-      return returnOp.emitOpError() << "result " << number << " is not argument " << argument.getInt()
-                                    << " in its last state, as its nn.state says";
+/// Lets the host check the indices that the kernel of a group is given and that other kernels have computed.
+LogicalResult HostProgram::checkIndices(nn::GroupOp group) {
+  for (const ComputedIndex &index : computedIndices.lookup(group)) {
+    Value tensor = group.getInputs()[index.input];
+    if (!checkedIndices.insert({viewRoot(tensor), index.limit}).second)
+      continue;
+    FailureOr<Value> buffer = awaitOnHost(tensor, group.getLoc());
+    if (failed(buffer))
+      return failure();
+    std::string why = "'" + index.op->getName().getStringRef().str() + "'";
+    if (std::string name = labelOf(group); !name.empty())
+      why += " of '" + name + "'";
+    why += " needs it" + originOf(index.limit, index.limit);
+    rt::CheckIndicesOp::create(builder, group.getLoc(), *buffer, dynamicSizes(tensor), sizeValue(index.limit),
+                               index.name, sizes.toString(index.limit), why);
   }
   return success();
 }
@@ -610,7 +570,7 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   SmallVector<rt::LayoutAttrInterface> layouts;
   SmallVector<Value> inputs, results, after, sizeValues;
   DeviceUse *device = deviceOf(group);
-  if (!device)
+  if (!device || failed(checkIndices(group)))
     return failure();
   for (unsigned operand = 0; operand < group.getInputs().size(); ++operand) {
     layouts.push_back(layoutOf(group, operand, *device->target));
@@ -717,14 +677,18 @@ LogicalResult HostProgram::build() {
       if (!sizes.isKnown(expression))
         return returnOp.emitError() << "a size of the result " << operand.getType()
                                     << " is not a function of the sizes of the inputs";
-  if (failed(checkSizes()) || failed(inferInputRanges(source, sizes)))
+  if (failed(checkSizes()) || failed(states.find(source)))
     return failure();
+  FailureOr<ComputedIndices> computed = inferInputRanges(source, sizes);
+  if (failed(computed))
+    return failure();
+  computedIndices = std::move(*computed);
   if (failed(makeFunction()))
     return failure();
   makeOutputs(returnOp);
   if (failed(buildBlock(body)))
     return failure();
-  if (failed(checkStates(returnOp)) || failed(copyResults(returnOp)))
+  if (failed(copyResults(returnOp)))
     return failure();
   if (SmallVector<Value> last = order.last(); !last.empty())
     rt::WaitOp::create(builder, returnOp.getLoc(), last);

@@ -11,7 +11,9 @@
 #include "intarsia/Target/Target.h"
 #include "lib/Lower/ConstantTable.h"
 #include "lib/Lower/EventOrder.h"
+#include "lib/Lower/InputRanges.h"
 #include "lib/Lower/KernelTable.h"
+#include "lib/Lower/StateVersions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -25,8 +27,6 @@ using namespace mlir;
 MemRefType bufferType(Value tensor, Attribute memory = nullptr);
 /// Returns the tensor that a value is a view of: itself if it is none.
 Value viewRoot(Value value);
-/// True for an op with regions that the host runs.
-inline bool isControlFlow(Operation *op) { return isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op); }
 
 /// A device, as a host program uses it.
 struct DeviceUse {
@@ -52,7 +52,7 @@ private:
   LogicalResult makeFunction();
   LogicalResult makeQueues();
   DeviceUse *deviceOf(Operation *op);
-  FailureOr<Attribute> memoryOfState(Value argument);
+  FailureOr<Attribute> memoryOfState(BlockArgument argument);
   FailureOr<Attribute> memoryOfInput(BlockArgument argument);
   Attribute memoryOfResult(Value root, Attribute home);
   void nameSizes();
@@ -81,7 +81,8 @@ private:
   Value makeBuffer(Value tensor, Attribute memory);
   void waitForAll(Location location);
   FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after);
-  LogicalResult checkStates(func::ReturnOp returnOp);
+  FailureOr<Value> awaitOnHost(Value tensor, Location location);
+  LogicalResult checkIndices(nn::GroupOp group);
   FailureOr<Value> bufferOf(Value value, Attribute memory, rt::LayoutAttrInterface layout = nullptr);
   Value copyOf(Value root, Attribute memory);
   Value copy(Location location, Value value, Value from, Value to);
@@ -107,9 +108,11 @@ private:
   SmallVector<Value> outputs;         // null for states
   DenseMap<Value, Value> hostOutputs; // of roots that are results, and copied to the memory of the host
   SmallVector<bool> isWritten;        // in place, by the kernel that computes it
-  DenseSet<Value> states;             // tensors that may be updated in place
-  DenseMap<Value, Value> scalars;     // integers that the host computes while it runs
-  Operation *outermost = nullptr;     // control flow of the host program that is being built; null outside of any
+  StateVersions states;               // tensors that lie in the memory of a state
+  ComputedIndices computedIndices;    // by the group that uses them
+  DenseSet<std::pair<Value, AffineExpr>> checkedIndices; // with their limits, in the region that is being built
+  DenseMap<Value, Value> scalars;                        // integers that the host computes while it runs
+  Operation *outermost = nullptr; // control flow of the host program that is being built; null outside of any
   EventOrder order;
 };
 

@@ -12,9 +12,10 @@
 
 namespace intarsia::lower {
 
-/// The values of control flow: tensors lie in buffers that outlive it, the host passes integers.
+/// The values of control flow: tensors lie in buffers that outlive it, the host passes integers. States stay where they
+/// are.
 struct HostProgram::Carried {
-  SmallVector<Value> buffers; // null for integers
+  SmallVector<Value> buffers; // null for integers and states
   SmallVector<Value> scalars; // what the integers begin as
 
   /// The buffers that are given and hold tensors.
@@ -76,6 +77,15 @@ FailureOr<SmallVector<Value>> HostProgram::scalarsOf(Operation *op, ValueRange l
   return result;
 }
 
+/// Waits until a tensor is in the memory of the host, and returns its buffer there.
+FailureOr<Value> HostProgram::awaitOnHost(Value tensor, Location location) {
+  FailureOr<Value> buffer = bufferOf(tensor, Attribute());
+  Value event = events.lookup({viewRoot(tensor), Attribute()});
+  if (succeeded(buffer) && event)
+    rt::WaitOp::create(builder, location, event);
+  return buffer;
+}
+
 /// Reads an element of a tensor: the host waits for it.
 LogicalResult HostProgram::read(tensor::ExtractOp extract) {
   Value tensor = extract.getTensor();
@@ -91,11 +101,9 @@ LogicalResult HostProgram::read(tensor::ExtractOp extract) {
       return extract.emitOpError() << "reads an element that " << tensor.getType()
                                    << " may not have: indices are constants that are less than any size";
   }
-  FailureOr<Value> buffer = bufferOf(tensor, Attribute());
+  FailureOr<Value> buffer = awaitOnHost(tensor, extract.getLoc());
   if (failed(buffer))
     return failure();
-  if (Value event = events.lookup({viewRoot(tensor), Attribute()}))
-    rt::WaitOp::create(builder, extract.getLoc(), event);
   FailureOr<SmallVector<Value>> indices = scalarsOf(extract, extract.getIndices());
   if (failed(indices))
     return failure();
@@ -140,7 +148,7 @@ FailureOr<HostProgram::Carried> HostProgram::makeCarried(Operation *op, ValueRan
     return failure();
   carried.scalars = std::move(*first);
   for (auto [init, argument, end] : llvm::zip_equal(inits, arguments, yielded)) {
-    if (!isa<TensorType>(init.getType())) {
+    if (!isa<TensorType>(init.getType()) || states.contains(argument)) {
       carried.buffers.push_back(nullptr);
       continue;
     }
@@ -205,9 +213,11 @@ LogicalResult HostProgram::buildRegion(Block &block, Block &into, Operation *hos
     outermost = hostOp;
   auto buffersBefore = buffers;
   auto scalarsBefore = scalars;
+  auto checkedBefore = checkedIndices;
   LogicalResult built = failed(buildBlock(block)) ? failure() : finish();
   buffers = std::move(buffersBefore);
   scalars = std::move(scalarsBefore);
+  checkedIndices = std::move(checkedBefore);
   if (isOutermost)
     outermost = nullptr;
   return built;
@@ -227,6 +237,8 @@ LogicalResult HostProgram::buildIf(scf::IfOp op) {
       scalarTypes.push_back(result.getType());
       continue;
     }
+    if (states.contains(result))
+      continue;
     homes[result] = memoryOf(op.thenYield().getOperand(number), op.elseYield().getOperand(number));
     results.buffers.back() = makeBuffer(result, homes[result]);
   }
@@ -252,7 +264,7 @@ LogicalResult HostProgram::buildIf(scf::IfOp op) {
   for (auto [result, buffer] : llvm::zip_equal(op.getResults(), results.buffers))
     if (buffer)
       buffers[{result, homes.lookup(result)}] = buffer;
-    else
+    else if (!isa<TensorType>(result.getType()))
       scalars[result] = host.getResult(nextScalar++);
   return success();
 }
@@ -274,11 +286,12 @@ LogicalResult HostProgram::buildFor(scf::ForOp op) {
   scalars[op.getInductionVar()] = host.getInductionVar();
   unsigned nextScalar = 0;
   for (auto [argument, result, buffer] : llvm::zip_equal(op.getRegionIterArgs(), op.getResults(), carried->buffers)) {
-    if (!buffer) {
+    if (!isa<TensorType>(result.getType())) {
       scalars[argument] = host.getRegionIterArg(nextScalar);
       scalars[result] = host.getResult(nextScalar++);
-      continue;
     }
+    if (!buffer)
+      continue;
     homes[result] = homes.lookup(argument);
     buffers[{argument, homes.lookup(argument)}] = buffers[{result, homes.lookup(result)}] = buffer;
   }
@@ -296,13 +309,21 @@ LogicalResult HostProgram::buildWhile(scf::WhileOp op) {
   FailureOr<Carried> carried = makeCarried(op, op.getInits(), op.getBeforeArguments(), yielded);
   if (failed(carried))
     return failure();
-  // Each tensor that the condition passes on has a buffer of its own, which holds the result of the loop too.
+  // Each tensor that the condition passes on has a buffer, which holds the result of the loop too: that of what the
+  // loop carries, if the condition passes that on as it is.
   Carried passedOn;
   SmallVector<Type> scalarTypes;
   for (auto [value, result] : llvm::zip_equal(passed, op.getResults())) {
     passedOn.buffers.push_back(nullptr);
     if (!isa<TensorType>(value.getType())) {
       scalarTypes.push_back(value.getType());
+      continue;
+    }
+    if (states.contains(result))
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == op.getBeforeBody()) {
+      passedOn.buffers.back() = carried->buffers[argument.getArgNumber()];
+      homes[result] = homes.lookup(argument);
       continue;
     }
     Attribute memory = memoryOf(value, value);
@@ -319,7 +340,7 @@ LogicalResult HostProgram::buildWhile(scf::WhileOp op) {
   for (auto [argument, buffer] : llvm::zip_equal(op.getBeforeArguments(), carried->buffers))
     if (buffer)
       buffers[{argument, homes.lookup(argument)}] = buffer;
-    else
+    else if (!isa<TensorType>(argument.getType()))
       scalars[argument] = beforeBlock->getArgument(nextScalar++);
   LogicalResult built = buildRegion(*op.getBeforeBody(), *beforeBlock, host, [&]() -> LogicalResult {
     FailureOr<SmallVector<Value>> condition = scalarsOf(op, op.getConditionOp().getCondition());
@@ -333,11 +354,12 @@ LogicalResult HostProgram::buildWhile(scf::WhileOp op) {
     return failure();
   nextScalar = 0;
   for (auto [argument, result, buffer] : llvm::zip_equal(op.getAfterArguments(), op.getResults(), passedOn.buffers)) {
-    if (!buffer) {
+    if (!isa<TensorType>(result.getType())) {
       scalars[argument] = afterBlock->getArgument(nextScalar);
       scalars[result] = host.getResult(nextScalar++);
-      continue;
     }
+    if (!buffer)
+      continue;
     homes[argument] = homes.lookup(result);
     buffers[{argument, homes.lookup(argument)}] = buffers[{result, homes.lookup(result)}] = buffer;
   }

@@ -19,7 +19,9 @@ def LowerGroupsToKernels : Pass<"lower-groups-to-kernels", "::mlir::ModuleOp"> {
 
     `scf.if`, `scf.for` and `scf.while` stay and pass integers alone: tensors that they give or carry lie in buffers that
     are made before the outermost of them. All work is done where a region begins and where it ends. `tensor.extract` is a
-    wait and a `memref.load` in the host's memory.
+    wait and a `memref.load` in the host's memory. States are passed on as they are: all versions of a state lie in the
+    memory of its argument. Integers that kernels use as indices are checked as inputs of the call (`nn.range`,
+    `nn.below`), or by `rt.check_indices` if a kernel computes them.
 
     A weight becomes an `rt.constant` whose recipe is a copy of the ops that make it, in the layout that the device's
     target chooses by the ops that read it: of the CPU `#rt.panels<32>` for a matrix that a linear multiplies by, else

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Lower/Lower.h"
 #include "lib/Lower/LaunchSizes.h"
 #include "lib/Lower/Passes.h"
@@ -165,7 +166,7 @@ private:
       if (isMade && op.getParentOp() != function)
         return op.emitOpError() << "stands in control flow; sizes are checked and buffers made before any";
       if (failed(isMade                                            ? verifyMade(op)
-                 : isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)    ? verifyControlFlow(op)
+                 : isControlFlow(&op)                              ? verifyControlFlow(op)
                  : isa<rt::DispatchOp, rt::CopyOp, rt::WaitOp>(op) ? verifyWork(op)
                                                                    : verifyOther(op)) ||
           failed(verifyBuffers(op)))

@@ -58,13 +58,13 @@ func.func @grows(%x: tensor<?xf32> {nn.sizes = ["n"]}) -> tensor<?xf32> {
 
 // -----
 
-// State is updated in place by the call, outside of loops.
+// A state has one memory: it is passed on once.
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v4"]>}
 func.func @state(%x: tensor<4xf32>, %s: tensor<4xf32> {nn.state}) -> (tensor<4xf32>, tensor<4xf32> {nn.state = 1 : i64}) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  // expected-error @below {{'scf.for' uses state 'arg1' in control flow; state is updated outside of it: call the function once for each forward step}}
   %r:2 = scf.for %i = %c0 to %c1 step %c1 iter_args(%now = %x, %state = %s) -> (tensor<4xf32>, tensor<4xf32>) {
+    // expected-error @below {{'scf.yield' passes on the state 'arg1' twice}}
     scf.yield %state, %state : tensor<4xf32>, tensor<4xf32>
   }
   return %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>

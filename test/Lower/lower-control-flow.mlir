@@ -96,21 +96,27 @@ func.func @branch(%x: tensor<4xf32>, %f: tensor<i1>) -> tensor<4xf32> {
 
 // -----
 
-// Loops on a device with a memory of its own: what is carried stays there, the host reads a copy.
+// Loops on a device with a memory of its own: what is carried stays there, the host reads a copy. What the condition
+// passes on as it is stays in its buffer.
 rt.device @slow {target = #rt.target<"reference", ["native"]>}
 // CHECK-LABEL: func.func @device
 // CHECK: %[[CARRIED:.*]] = rt.alloc() : memref<1xi64, #rt.memory<@slow>>
-// CHECK: %[[NEXT:.*]] = rt.alloc() : memref<1xi64, #rt.memory<@slow>>
 // CHECK: %[[HOST:.*]] = rt.alloc() : memref<1xi64>
+// CHECK: %[[NEXT:.*]] = rt.alloc() : memref<1xi64, #rt.memory<@slow>>
 // CHECK: scf.while : () -> () {
 // CHECK: %[[E:.*]] = rt.copy %[[CARRIED]] to %[[HOST]]
 // CHECK: rt.wait %[[E]]
 // CHECK: %[[V:.*]] = memref.load %[[HOST]][%{{.*}}] : memref<1xi64>
 // CHECK: %[[C:.*]] = arith.cmpi slt, %[[V]]
+// CHECK-NOT: rt.copy
 // CHECK: scf.condition(%[[C]])
-// CHECK: } do {
-// CHECK: rt.dispatch
-// CHECK: scf.yield
+// CHECK-NEXT: } do {
+// CHECK-NEXT: %[[D:.*]] = rt.dispatch {{.*}} ins(%[[CARRIED]] : {{.*}}) outs(%[[NEXT]] :
+// CHECK-NEXT: rt.wait %[[D]]
+// CHECK-NEXT: %[[F:.*]] = rt.copy %[[NEXT]] to %[[CARRIED]]
+// CHECK-NEXT: rt.wait %[[F]]
+// CHECK-NEXT: scf.yield
+// CHECK: rt.copy %[[CARRIED]] to
 func.func @device(%x: tensor<1xi64>) -> tensor<1xi64> {
   %c0 = arith.constant 0 : index
   %end = arith.constant 9 : i64

@@ -47,6 +47,7 @@ func.func @tail_read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>,
     -> (tensor<6x2x64x16xi8> {nn.state = 4 : i64}, tensor<6x2x2x64xi8> {nn.state = 5 : i64}, tensor<2x2x64x32xf16> {nn.state = 6 : i64}) {
   // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that something else reads}}
   %t = nn.cache_append(%tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences {tail} : (tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<2x2x64x32xf16>
+  // expected-note@+1 {{'nn.group' uses the state 'arg6' as it was before}}
   %c, %p = nn.cache_append(%quantized, %parameters, %tail) <keys, ui4, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> (tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>)
   return %c, %p, %t : tensor<6x2x64x16xi8>, tensor<6x2x2x64xi8>, tensor<2x2x64x32xf16>
 }
@@ -67,6 +68,7 @@ func.func @read_after(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %seq
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}, tensor<6x2x64x32xf16>) {
   // expected-error@+1 {{'nn.cache_append' op updates a tensor in place that something else reads}}
   %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %positions, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
+  // expected-note@+1 {{'func.return' uses the state 'arg4' as it was before}}
   return %k, %keys : tensor<6x2x64x32xf16>, tensor<6x2x64x32xf16>
 }
 
@@ -83,23 +85,29 @@ func.func @old_state(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequ
 
 // -----
 
+// Positions that a kernel computes are checked by the host before they are used.
+// CHECK-LABEL: func.func @computed_positions(
+// CHECK:       %[[COMPUTED:.*]] = rt.dispatch {{.*}} outs(%[[NEXT:.*]] : memref<4xi64>)
+// CHECK-NEXT:  rt.wait %[[COMPUTED]]
+// CHECK-NEXT:  rt.check_indices %[[NEXT]]() below %c96 {limit_text = "96", name = "positions", why = "'nn.cache_append' needs it"} : memref<4xi64>
+// CHECK-NEXT:  rt.dispatch @cache_append{{.*}} ins({{[^:]*}}%[[NEXT]],
 func.func @computed_positions(%rows: tensor<4x2x64xf32>, %positions: tensor<4xi64>, %sequences: tensor<4xi64>,
                            %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
   %next = arith.addi %positions, %sequences : tensor<4xi64>
-  // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
   %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %next, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }
 
 // -----
 
+// CHECK-LABEL: func.func @partly_computed_positions(
+// CHECK:       rt.check_indices %{{.*}}() below %c96 {{.*}} : memref<4xi64>
 func.func @partly_computed_positions(%rows: tensor<4x2x64xf32>, %positions: tensor<2xi64>, %sequences: tensor<4xi64>,
                                   %pages: tensor<2x3xi64>, %keys: tensor<6x2x64x32xf16> {nn.state})
     -> (tensor<6x2x64x32xf16> {nn.state = 4 : i64}) {
   %next = arith.addi %positions, %positions : tensor<2xi64>
   %all = tensor.concat dim(0) %positions, %next : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
-  // expected-error@+1 {{'nn.cache_append' op positions must be an input of the function, so that a call can be checked}}
   %k = nn.cache_append(%keys) <keys, f16, page = 32, transposed>, %rows, %all, %sequences, %pages : (tensor<6x2x64x32xf16>, tensor<4x2x64xf32>, tensor<4xi64>, tensor<4xi64>, tensor<2x3xi64>) -> tensor<6x2x64x32xf16>
   return %k : tensor<6x2x64x32xf16>
 }

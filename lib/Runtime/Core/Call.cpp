@@ -84,8 +84,25 @@ template <typename T> static int64_t firstOutside(const void *data, int64_t coun
   return -1;
 }
 
-template <typename T> static int64_t valueAt(const void *data, int64_t index) {
-  return int64_t(static_cast<const T *>(data)[index]);
+int64_t findOutside(itx_dtype dtype, const void *data, int64_t count, int64_t low, int64_t high, int64_t &value) {
+  int64_t index = -1;
+#define ITX_FIND(dtype, type)                                                                                          \
+  case dtype:                                                                                                          \
+    index = firstOutside<type>(data, count, low, high);                                                                \
+    value = index >= 0 ? int64_t(static_cast<const type *>(data)[index]) : 0;                                          \
+    break
+  switch (dtype) {
+    ITX_FIND(ITX_I64, int64_t);
+    ITX_FIND(ITX_I32, int32_t);
+    ITX_FIND(ITX_I16, int16_t);
+    ITX_FIND(ITX_I8, int8_t);
+    ITX_FIND(ITX_U8, uint8_t);
+    ITX_FIND(ITX_BOOL, uint8_t);
+  default:
+    break;
+  }
+#undef ITX_FIND
+  return index;
 }
 
 static Status checkRange(const FunctionInfo &function, const std::vector<int64_t> &symbols, const ValueInfo &info,
@@ -95,25 +112,10 @@ static Status checkRange(const FunctionInfo &function, const std::vector<int64_t
   bool bySize = info.belowSize >= 0 && symbols[info.belowSize] < high / info.belowFactor;
   if (bySize)
     high = symbols[info.belowSize] * info.belowFactor;
-  int64_t count = 1, index = -1, value = 0;
+  int64_t count = 1, value = 0;
   for (int64_t size : tensor.shape)
     count *= size;
-#define ITX_CHECK(dtype, type)                                                                                         \
-  case dtype:                                                                                                          \
-    index = firstOutside<type>(data, count, info.rangeLow, high);                                                      \
-    value = index >= 0 ? valueAt<type>(data, index) : 0;                                                               \
-    break
-  switch (info.dtype) {
-    ITX_CHECK(ITX_I64, int64_t);
-    ITX_CHECK(ITX_I32, int32_t);
-    ITX_CHECK(ITX_I16, int16_t);
-    ITX_CHECK(ITX_I8, int8_t);
-    ITX_CHECK(ITX_U8, uint8_t);
-    ITX_CHECK(ITX_BOOL, uint8_t);
-  default:
-    break;
-  }
-#undef ITX_CHECK
+  int64_t index = findOutside(info.dtype, data, count, info.rangeLow, high, value);
   if (index < 0)
     return Status::success();
   std::vector<int64_t> position(tensor.shape.size());

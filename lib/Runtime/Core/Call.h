@@ -65,8 +65,8 @@ struct itx_call {
   std::vector<itx_event> after;                            // what the next work of a device waits for there
   std::vector<intarsia::runtime::Buffer> deviceWorkspaces; // by device; empty for those that use the host's memory
 
-  // These are about inputs and results that are not in the memory where the function reads or writes them; functions of the CPU leave all of them
-  // empty.
+  // These are about inputs and results that are not in the memory where the function reads or writes them; functions of
+  // the CPU leave all of them empty.
   std::vector<intarsia::runtime::Device *> outputMemories; // by output, set by the caller; null or missing: the host's
   std::vector<intarsia::runtime::InputCopy> toDevices;
   std::vector<intarsia::runtime::QueueEvent> arrivals; // of toDevices
@@ -80,6 +80,9 @@ struct itx_call {
 };
 
 namespace intarsia::runtime {
+
+/// Returns the index of the first integer that is not in [low, high), and sets `value` to it; -1 if there is none.
+int64_t findOutside(itx_dtype dtype, const void *data, int64_t count, int64_t low, int64_t high, int64_t &value);
 
 /// Checks inputs (null: left out) against the signature, fills in defaults.
 Status prepareCall(const Module &module, size_t function, const Tensor *const *inputs, size_t count, ::itx_call &call);

@@ -13,6 +13,7 @@
 #include "lib/Runtime/Core/VerifyKernels.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace intarsia::runtime {
 
@@ -180,15 +181,19 @@ static int32_t hostCheck(::itx_call *call, uint32_t number, int64_t left, int64_
       return error(ITX_CORRUPT, "function '%s' makes check %u of %zu", function.name.c_str(), number,
                    function.checks.size());
     const CheckInfo &check = function.checks[number];
-    if (check.atMost ? left <= right : left == right)
+    bool atMost = check.relation == CheckRelation::AtMost;
+    if (check.relation == CheckRelation::Below)
+      return error(ITX_CORRUPT, "function '%s' compares two sizes by check %u, which is of indices",
+                   function.name.c_str(), number);
+    if (atMost ? left <= right : left == right)
       return Status::success();
     bool isLeftNumber = check.left == std::to_string(left), isRightNumber = check.right == std::to_string(right);
-    std::string needed = (check.atMost ? "must be at most " : "must be ") + check.right;
+    std::string needed = (atMost ? "must be at most " : "must be ") + check.right;
     if (!isRightNumber)
       needed += ", which is " + std::to_string(right);
     if (isLeftNumber)
       return error(ITX_INVALID_ARGUMENT, "%s is %lld, must be %s%s: %s", check.right.c_str(), (long long)right,
-                   check.atMost ? "at least " : "", check.left.c_str(), check.why.c_str());
+                   atMost ? "at least " : "", check.left.c_str(), check.why.c_str());
     return error(ITX_INVALID_ARGUMENT, "%s is %lld, %s: %s", check.left.c_str(), (long long)left, needed.c_str(),
                  check.why.c_str());
   });
@@ -330,6 +335,32 @@ static void hostRefuse(itx_call *call, uint32_t owner, uint32_t index, int64_t s
   });
 }
 
-const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait, hostRefuse};
+static int32_t hostCheckIndices(::itx_call *call, uint32_t number, const void *indices, uint32_t elementBytes,
+                                int64_t count, int64_t limit) {
+  bool good = attempt(*call, [&]() -> Status {
+    const FunctionInfo &function = *call->function;
+    std::optional<itx_dtype> dtype = elementBytes == 8   ? std::optional(ITX_I64)
+                                     : elementBytes == 4 ? std::optional(ITX_I32)
+                                     : elementBytes == 2 ? std::optional(ITX_I16)
+                                     : elementBytes == 1 ? std::optional(ITX_I8)
+                                                         : std::nullopt;
+    if (number >= function.checks.size() || function.checks[number].relation != CheckRelation::Below || !dtype ||
+        count < 0)
+      return error(ITX_CORRUPT, "function '%s' checks %lld indices of %u bytes by check %u of %zu",
+                   function.name.c_str(), (long long)count, elementBytes, number, function.checks.size());
+    const CheckInfo &check = function.checks[number];
+    int64_t value = 0, index = findOutside(*dtype, indices, count, 0, limit, value);
+    if (index < 0)
+      return Status::success();
+    bool isNumber = check.right == std::to_string(limit);
+    return error(ITX_INVALID_ARGUMENT,
+                 "function '%s': element %lld of the computed %s is %lld, must be in [0, %lld)%s: %s",
+                 function.name.c_str(), (long long)index, check.left.c_str(), (long long)value, (long long)limit,
+                 isNumber ? "" : (", below " + check.right).c_str(), check.why.c_str());
+  });
+  return good ? 0 : 1;
+}
+
+const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait, hostRefuse, hostCheckIndices};
 
 } // namespace intarsia::runtime

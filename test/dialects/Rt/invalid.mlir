@@ -61,6 +61,30 @@ func.func @f() {
 
 // -----
 
+func.func @f(%i: memref<4xf32>, %n: index) {
+  // expected-error@+1 {{'rt.check_indices' op reads 'memref<4xf32>'; the host reads integers of 8, 16, 32 or 64 bits in its own memory}}
+  rt.check_indices %i() below %n {name = "i", limit_text = "n", why = "needed"} : memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%i: memref<4xi64, #rt.memory<@device>>, %n: index) {
+  // expected-error@+1 {{'rt.check_indices' op reads 'memref<4xi64, #rt.memory<@device>>'; the host reads integers of 8, 16, 32 or 64 bits in its own memory}}
+  rt.check_indices %i() below %n {name = "i", limit_text = "n", why = "needed"} : memref<4xi64, #rt.memory<@device>>
+  return
+}
+
+// -----
+
+func.func @f(%i: memref<?xi64>, %n: index) {
+  // expected-error@+1 {{'rt.check_indices' op is given 0 sizes, 'memref<?xi64>' has 1 dynamic dimensions}}
+  rt.check_indices %i() below %n {name = "i", limit_text = "n", why = "needed"} : memref<?xi64>
+  return
+}
+
+// -----
+
 func.func @f() {
   // expected-error@+1 {{'rt.output' op index is -1, must not be negative}}
   %0 = rt.output -1 () : memref<4xf32>

@@ -66,13 +66,15 @@ rt.constant @c1 layout(#rt.row_major) : tensor<2xf32> {
 }
 
 // CHECK-LABEL: func.func @main
-func.func @main(%x: memref<?x384xf32>) {
+func.func @main(%x: memref<?x384xf32>, %i: memref<?xi64>) {
   // CHECK: %[[N:.*]] = rt.symbol "sequence"
   %n = rt.symbol "sequence"
   // CHECK: rt.check %[[N]] at_most %[[N]] {left_text = "n", right_text = "n", why = "needed"}
   rt.check %n at_most %n {left_text = "n", right_text = "n", why = "needed"}
   // CHECK: rt.check %[[N]] equal %[[N]]
   rt.check %n equal %n {left_text = "n", right_text = "n", why = "needed"}
+  // CHECK: rt.check_indices %{{.*}}(%[[N]]) below %[[N]] {limit_text = "n", name = "i", why = "needed"} : memref<?xi64>
+  rt.check_indices %i(%n) below %n {name = "i", limit_text = "n", why = "needed"} : memref<?xi64>
   // CHECK: %[[W:.*]] = rt.constant_data @c0 : memref<768x384xf32>
   %w = rt.constant_data @c0 : memref<768x384xf32>
   // CHECK: %[[B:.*]] = rt.alloc(%[[N]]) : memref<?x768xf32>

@@ -132,9 +132,9 @@ TEST(Manifest, ReadsTheSample) {
   EXPECT_EQ(main.metadata, R"({"labels":["a","b"]})");
   EXPECT_TRUE(main.checks.empty());
   ASSERT_EQ(manifest.functions[1].checks.size(), 3u);
-  EXPECT_TRUE(manifest.functions[1].checks[0].atMost);
+  EXPECT_EQ(manifest.functions[1].checks[0].relation, CheckRelation::AtMost);
   EXPECT_EQ(manifest.functions[1].checks[0].why, "'sum' needs it");
-  EXPECT_FALSE(manifest.functions[1].checks[2].atMost);
+  EXPECT_EQ(manifest.functions[1].checks[2].relation, CheckRelation::Equal);
   EXPECT_EQ(manifest.weights.tensors, std::vector<std::string>{"table"});
   EXPECT_EQ(manifest.variants[0].features, std::vector<std::string>{"a-feature-of-tomorrow"});
 }
