@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/VectorMath.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,6 +14,8 @@
 using namespace mlir;
 
 namespace intarsia::cpu {
+
+using namespace kernel;
 
 namespace {
 /// A tile is 32 queries of one head. Scores are kept transposed, keys by queries: a register tile multiplies rows of

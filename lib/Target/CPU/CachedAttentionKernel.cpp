@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CachedScoreEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -14,6 +14,8 @@
 using namespace mlir;
 
 namespace intarsia::cpu {
+
+using namespace kernel;
 
 namespace {
 /// A tile is some tokens and one head of the keys with all query heads that share it. Tokens that follow one another in

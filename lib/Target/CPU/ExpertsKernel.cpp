@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/ExpertsEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/VectorMath.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"
@@ -17,6 +17,8 @@
 using namespace mlir;
 
 namespace intarsia::cpu {
+
+using namespace kernel;
 
 namespace {
 /// Slots of the launch.

@@ -14,11 +14,6 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const TileConfig &config)
-    : MemoryEmitter(config, kernel.getLoc()), kernel(kernel), sizes(kernel) {}
-
-/// Makes the launch say so if a size does not fit in 64 bits. The host program knows only the sizes of buffers to fit:
-/// what the kernel never stores may have more elements.
 void FunctionEmitter::refuseOverflow() {
   kernel.getBody().walk([&](Operation *op) {
     for (Value result : op->getResults())
@@ -53,17 +48,7 @@ void FunctionEmitter::refuseOverflow() {
 }
 
 LogicalResult refuse(rt::KernelOp kernel, Operation *op, const Twine &reason) {
-  return op->emitError() << "the cpu target cannot compile '" << op->getName() << "' in kernel '" << kernel.getSymName()
-                         << "': " << reason.str();
-}
-
-LogicalResult FunctionEmitter::unsupported(Operation *op, const Twine &reason) { return refuse(kernel, op, reason); }
-
-LogicalResult FunctionEmitter::storesOnly(Operation *root) {
-  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
-    if (yielded(i).getDefiningOp() != root)
-      return unsupported(root, "an op stands between it and the kernel's result");
-  return success();
+  return kernel::refuse("cpu", kernel, op, reason);
 }
 
 static func::FuncOp makeFunction(OpBuilder &b, Location loc, ModuleOp module, StringRef name, ArrayRef<Type> inputs) {
@@ -79,22 +64,12 @@ void FunctionEmitter::beginLaunch(ModuleOp module, StringRef name) {
   sizesPointer = function.getArgument(0);
   threads = function.getArgument(1);
   launchPointer = function.getArgument(2);
-  sizeValues.emplace(b.getI64Type(), [this](AffineExpr expression) { return knownSize(expression); });
-  constants.clear();
-  memo.assign(1, {});
-  Operation *end = func::ReturnOp::create(b, loc);
-  b.setInsertionPoint(end);
-  // Marks where the prologue ends: sizes and constants go before it, what is computed after it.
-  prologueEnd = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
-  b.setInsertionPoint(end);
+  beginFunction(func::ReturnOp::create(b, loc));
 }
 
 void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   function = makeFunction(b, loc, module, name, {pointer, b.getI64Type(), b.getI64Type(), pointer});
-  sizeValues.emplace(b.getI64Type(), [this](AffineExpr expression) { return knownSize(expression); });
-  constants.clear();
-  memo.assign(1, {});
   workspaceBytes = getAffineConstantExpr(0, b.getContext());
 
   Value arguments = function.getArgument(0);
@@ -111,35 +86,13 @@ void FunctionEmitter::beginRun(ModuleOp module, StringRef name) {
   workspace = function.getArgument(3);
   threads = nullptr;
 
-  Operation *end = func::ReturnOp::create(b, loc);
-  b.setInsertionPoint(end);
-  prologueEnd = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
-  b.setInsertionPoint(end);
-
-  int32_t index = 0;
-  auto makeStorage = [&](Value value, RankedTensorType type) {
+  beginFunction(func::ReturnOp::create(b, loc));
+  for (unsigned index = 0; index != kernel.getNumArguments() + kernel.getResultTypes().size(); ++index) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(prologueEnd);
-    Storage result;
-    Value address = LLVM::GEPOp::create(b, loc, pointer, pointer, buffers, ArrayRef<LLVM::GEPArg>{index++});
-    result.pointer = LLVM::LoadOp::create(b, loc, pointer, address);
-    result.elementType = type.getElementType();
-    result.sizes.assign(sizes.of(value).begin(), sizes.of(value).end());
-    Value stride = constant(1);
-    result.strides.assign(type.getRank(), Value());
-    for (int64_t d = type.getRank() - 1; d >= 0; --d) {
-      result.strides[d] = stride;
-      if (d)
-        stride = mul(stride, size(result.sizes[d]));
-    }
-    return result;
-  };
-  for (BlockArgument argument : kernel.getBody().getArguments()) {
-    auto type = cast<RankedTensorType>(argument.getType());
-    storage[argument] = makeStorage(argument, type);
+    Value address = LLVM::GEPOp::create(b, loc, pointer, pointer, buffers, ArrayRef<LLVM::GEPArg>{int32_t(index)});
+    addBuffer(index, LLVM::LoadOp::create(b, loc, pointer, address));
   }
-  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
-    outputs.push_back(makeStorage(yielded(i), cast<RankedTensorType>(yielded(i).getType())));
 }
 
 void FunctionEmitter::setLaunchValue(int64_t slot, Value value) {
@@ -148,19 +101,6 @@ void FunctionEmitter::setLaunchValue(int64_t slot, Value value) {
 
 Value FunctionEmitter::launchValue(int64_t slot) {
   return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(launchPointer, constant(slot), b.getI64Type()));
-}
-
-Value FunctionEmitter::yielded(unsigned output) {
-  return stripReshapes(kernel.getBody().front().getTerminator()->getOperand(output));
-}
-
-Value FunctionEmitter::stripReshapes(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
 }
 
 Value FunctionEmitter::scratch(AffineExpr bytes) {
@@ -172,94 +112,8 @@ Value FunctionEmitter::scratch(AffineExpr bytes) {
   return result;
 }
 
-Value FunctionEmitter::scratch(int64_t bytes) { return scratch(getAffineConstantExpr(bytes, b.getContext())); }
-
-SmallVector<Value> FunctionEmitter::delinearize(Value flat, ArrayRef<AffineExpr> dims) {
-  SmallVector<Value> result(dims.size());
-  for (int64_t d = static_cast<int64_t>(dims.size()) - 1; d >= 0; --d) {
-    if (d == 0) {
-      result[d] = flat;
-      break;
-    }
-    Value extent = size(dims[d]);
-    result[d] = rem(flat, extent);
-    flat = div(flat, extent);
-  }
-  return result;
-}
-
-Value FunctionEmitter::size(AffineExpr expression) {
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(prologueEnd);
-  return sizeValues->get(b, loc, expression);
-}
-
-Value FunctionEmitter::knownSize(AffineExpr expression) {
-  if (auto value = dyn_cast<AffineConstantExpr>(expression))
-    return constant(value.getValue());
-  auto symbol = dyn_cast<AffineSymbolExpr>(expression);
-  if (!symbol)
-    return nullptr;
-  StringRef name = sizes.names()[symbol.getPosition()];
-  auto found = llvm::find(kernel.getSizes(), b.getStringAttr(name));
-  assert(found != kernel.getSizes().end() && "checkSizes() refuses other sizes");
-  Value position = constant(found - kernel.getSizes().begin());
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, position, b.getI64Type()));
-}
-
-AffineExpr FunctionEmitter::productExpression(ArrayRef<AffineExpr> dims) {
-  AffineExpr result = getAffineConstantExpr(1, b.getContext());
-  for (AffineExpr dim : dims)
-    result = result * dim;
-  return result;
-}
-
-Value FunctionEmitter::product(ArrayRef<AffineExpr> dims) { return size(productExpression(dims)); }
-
-FailureOr<Value> FunctionEmitter::indexValue(OpFoldResult value) {
-  if (auto attribute = dyn_cast<Attribute>(value))
-    return constant(cast<IntegerAttr>(attribute).getInt());
-  if (AffineExpr expression = sizes.ofIndex(cast<Value>(value)); isKnown(expression))
-    return size(expression);
-  Operation *op = cast<Value>(value).getDefiningOp();
-  return unsupported(op ? op : kernel.getOperation(), "an index that is not a function of sizes");
-}
-
-/// Returns the first symbol of an expression that is not one of the kernel's sizes.
-static std::optional<StringRef> otherSize(AffineExpr expression, const SymbolicSizes &sizes, rt::KernelOp kernel) {
-  std::optional<StringRef> other;
-  expression.walk([&](AffineExpr part) {
-    auto symbol = dyn_cast<AffineSymbolExpr>(part);
-    if (!symbol || other)
-      return;
-    StringRef name = sizes.names()[symbol.getPosition()];
-    auto isName = [&](Attribute size) { return cast<StringAttr>(size).getValue() == name; };
-    if (llvm::none_of(kernel.getSizes(), isName))
-      other = name;
-  });
-  return other;
-}
-
-bool FunctionEmitter::isKnown(AffineExpr expression) const {
-  return expression && !otherSize(expression, sizes, kernel);
-}
-
-LogicalResult FunctionEmitter::checkSizes() {
-  SmallVector<Value> worklist(kernel.getBody().front().getTerminator()->getOperands());
-  llvm::append_range(worklist, kernel.getBody().getArguments());
-  DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    if (isa<RankedTensorType>(value.getType()))
-      for (AffineExpr expression : sizes.of(value))
-        if (std::optional<StringRef> other = otherSize(expression, sizes, kernel))
-          return unsupported(kernel, "the size '" + *other + "' is not one of the kernel's sizes");
-    if (Operation *op = value.getDefiningOp())
-      llvm::append_range(worklist, op->getOperands());
-  }
-  return success();
+Value FunctionEmitter::emitSize(int64_t position) {
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), offsetPointer(sizesPointer, constant(position), b.getI64Type()));
 }
 
 } // namespace intarsia::cpu

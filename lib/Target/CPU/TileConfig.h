@@ -8,6 +8,7 @@
 #define INTARSIA_LIB_TARGET_CPU_TILECONFIG_H
 
 #include "dialects/Rt/BlockPanels.h"
+#include "lib/Kernel/VectorInstructions.h"
 #include <cstdint>
 
 namespace intarsia::cpu {
@@ -42,6 +43,7 @@ struct TileConfig {
   int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
 
   int64_t tileColumns() const { return columnVectors * lanes; }
+  kernel::VectorInstructions instructions() const { return {lanes, convertsF16, convertsBf16, rounds}; }
 };
 
 } // namespace intarsia::cpu

@@ -7,14 +7,14 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_TILEEMITTER_H
 #define INTARSIA_LIB_TARGET_CPU_TILEEMITTER_H
 
-#include "lib/Target/CPU/RowEmitter.h"
+#include "lib/Target/CPU/FunctionEmitter.h"
 
 namespace intarsia::cpu {
 
 /// Multiplies rows by panels of kPanelWidth columns.
-class TileEmitter : public RowEmitter {
+class TileEmitter : public FunctionEmitter {
 public:
-  using RowEmitter::RowEmitter;
+  using FunctionEmitter::FunctionEmitter;
 
 protected:
   /// One register tile: sum over k of a(r, k) * b(k, c), where a(r, k) is at a + r * aRow + k * aColumn and b(k, c) at

@@ -4,12 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_TENSOREMITTER_H
-#define INTARSIA_LIB_TARGET_CPU_TENSOREMITTER_H
+#ifndef INTARSIA_LIB_KERNEL_TENSOREMITTER_H
+#define INTARSIA_LIB_KERNEL_TENSOREMITTER_H
 
-#include "lib/Target/CPU/LinalgEmitter.h"
+#include "lib/Kernel/LinalgEmitter.h"
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// Elements are computed on demand: evaluate(value, indices, width) emits what one vector of a tensor needs, looking
 /// through elementwise ops, reshapes, slices, gathers and reductions.
@@ -60,6 +60,6 @@ protected:
   const RowScope *currentRow = nullptr;
 };
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif

@@ -1,4 +1,4 @@
-//===- VectorMathTest.cpp - Tests of lib/Target/CPU/VectorMath ---------------------------------------------===//
+//===- VectorMathTest.cpp - Tests of lib/Kernel/VectorMath -----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,7 +9,7 @@
 // wrong in its last place shows.
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/VectorMath.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
@@ -46,7 +46,7 @@
 #include <limits>
 
 using namespace mlir;
-namespace cpu = intarsia::cpu;
+namespace kernel = intarsia::kernel;
 using intarsia::nn::GeluForm;
 
 namespace {
@@ -75,21 +75,21 @@ double geluTanh(double x) {
 }
 
 const MathFunction functions[] = {
-    {"exp", cpu::emitExp, [](double x) { return std::exp(x); }, 0.99, smallestNormal, 8.4e-39},
-    {"exp_non_positive", cpu::emitExpNonPositive, [](double x) { return std::exp(x); }, 1.93, smallestNormal, 8.4e-39,
+    {"exp", kernel::emitExp, [](double x) { return std::exp(x); }, 0.99, smallestNormal, 8.4e-39},
+    {"exp_non_positive", kernel::emitExpNonPositive, [](double x) { return std::exp(x); }, 1.93, smallestNormal, 8.4e-39,
      -std::numeric_limits<float>::infinity(), 0.0f},
-    {"erf", cpu::emitErf, [](double x) { return std::erf(x); }, 1.35, smallestNormal, 0x1p-149},
-    {"tanh", cpu::emitTanh, [](double x) { return std::tanh(x); }, 2.52, smallestNormal, 0x1p-149},
-    {"sigmoid", cpu::emitSigmoid, sigmoid, 2.49, smallestNormal, 4.2e-39},
-    {"silu", cpu::emitSilu, silu, 2.46, 5e-37, 3.7e-37},
-    {"gelu_erf", [](OpBuilder &b, Location l, Value x) { return cpu::emitGelu(b, l, x, GeluForm::Erf); }, geluErf, 31.2,
+    {"erf", kernel::emitErf, [](double x) { return std::erf(x); }, 1.35, smallestNormal, 0x1p-149},
+    {"tanh", kernel::emitTanh, [](double x) { return std::tanh(x); }, 2.52, smallestNormal, 0x1p-149},
+    {"sigmoid", kernel::emitSigmoid, sigmoid, 2.49, smallestNormal, 4.2e-39},
+    {"silu", kernel::emitSilu, silu, 2.46, 5e-37, 3.7e-37},
+    {"gelu_erf", [](OpBuilder &b, Location l, Value x) { return kernel::emitGelu(b, l, x, GeluForm::Erf); }, geluErf, 31.2,
      1e-6, 1.8e-12},
-    {"gelu_tanh", [](OpBuilder &b, Location l, Value x) { return cpu::emitGelu(b, l, x, GeluForm::Tanh); }, geluTanh,
+    {"gelu_tanh", [](OpBuilder &b, Location l, Value x) { return kernel::emitGelu(b, l, x, GeluForm::Tanh); }, geluTanh,
      20.3, 1e-6, 1.3e-12},
-    {"log", cpu::emitLog, [](double x) { return std::log(x); }, 0.93, smallestNormal, 0x1p-149},
-    {"sin", cpu::emitSin, [](double x) { return std::sin(x); }, 2.12, smallestNormal, 0x1p-149},
-    {"cos", cpu::emitCos, [](double x) { return std::cos(x); }, 3.09, smallestNormal, 0x1p-149},
-    {"rsqrt", cpu::emitRsqrt, [](double x) { return 1.0 / std::sqrt(x); }, 1.5, smallestNormal, 0x1p-149},
+    {"log", kernel::emitLog, [](double x) { return std::log(x); }, 0.93, smallestNormal, 0x1p-149},
+    {"sin", kernel::emitSin, [](double x) { return std::sin(x); }, 2.12, smallestNormal, 0x1p-149},
+    {"cos", kernel::emitCos, [](double x) { return std::cos(x); }, 3.09, smallestNormal, 0x1p-149},
+    {"rsqrt", kernel::emitRsqrt, [](double x) { return 1.0 / std::sqrt(x); }, 1.5, smallestNormal, 0x1p-149},
 };
 
 /// A function `void NAME(const float *in, float *out, int64_t count)` for every math function and width, in LLVM

@@ -4,15 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/RowEmitter.h"
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/RowEmitter.h"
+#include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 RowEmitter::NormInput RowEmitter::normInput(Value tensor, const RowScope &row) {
   NormInput input{tensor, sizes.of(tensor).back(), row.prefix, Value()};
@@ -248,4 +248,4 @@ LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indice
   return success();
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

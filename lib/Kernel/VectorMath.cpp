@@ -6,7 +6,7 @@
 // Coefficients are from math/minimax.py, which prints the errors quoted here.
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/VectorMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -17,7 +17,7 @@
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 namespace {
 
 // Polynomials, constant first, all coefficients f32.
@@ -363,4 +363,4 @@ Value emitRsqrt(OpBuilder &builder, Location location, Value x) {
   return e.div(e.f32(1.0f), math::SqrtOp::create(builder, location, x));
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

@@ -4,16 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_LOOPEMITTER_H
-#define INTARSIA_LIB_TARGET_CPU_LOOPEMITTER_H
+#ifndef INTARSIA_LIB_KERNEL_LOOPEMITTER_H
+#define INTARSIA_LIB_KERNEL_LOOPEMITTER_H
 
-#include "lib/Target/CPU/TileConfig.h"
+#include "lib/Kernel/VectorInstructions.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallVector.h"
 #include <map>
 #include <type_traits>
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 namespace callbacks {
 /// Calls a callback that returns nothing or whether it succeeded.
@@ -38,7 +38,8 @@ template <typename Result, typename Emitted> Result outcome(Emitted emitted) {
 /// of constants, loops.
 class LoopEmitter {
 public:
-  LoopEmitter(const TileConfig &config, mlir::Location loc) : config(config), b(loc.getContext()), loc(loc) {}
+  LoopEmitter(const VectorInstructions &instructions, mlir::Location loc)
+      : instructions(instructions), b(loc.getContext()), loc(loc) {}
   virtual ~LoopEmitter() = default;
 
 protected:
@@ -75,7 +76,15 @@ protected:
   template <typename Element>
   Outcome<Element, mlir::Value, int64_t> reduce(mlir::Value size, bool maximum, mlir::Type type, Element element);
 
-  const TileConfig &config;
+  /// Emits vectorLoop() for a body that may fail. Here one thread passes over all elements.
+  virtual llvm::LogicalResult
+  emitVectorLoop(mlir::Value size, llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body);
+  /// Emits reduce() for elements that may fail. Here one thread adds all of them up.
+  virtual llvm::FailureOr<mlir::Value>
+  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
+                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element);
+
+  const VectorInstructions instructions;
   mlir::OpBuilder b;
   mlir::Location loc;
   /// The op of the function that is being emitted before which sizes are computed; constants begin its block.
@@ -93,11 +102,6 @@ private:
                                     llvm::function_ref<llvm::FailureOr<Carried>(mlir::Value, mlir::ValueRange)> body);
   llvm::LogicalResult emitIf(mlir::Value condition, llvm::function_ref<llvm::LogicalResult()> then,
                              llvm::function_ref<llvm::LogicalResult()> otherwise);
-  llvm::LogicalResult emitVectorLoop(mlir::Value size,
-                                     llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body);
-  llvm::FailureOr<mlir::Value>
-  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
-                llvm::function_ref<llvm::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element);
 };
 
 template <typename BodyFn>
@@ -145,6 +149,6 @@ auto LoopEmitter::reduce(mlir::Value size, bool maximum, mlir::Type type, Elemen
                     [&](mlir::Value i, int64_t width) -> llvm::FailureOr<mlir::Value> { return element(i, width); }));
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif

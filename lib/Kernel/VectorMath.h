@@ -30,13 +30,13 @@
 // two that gives the tail is itself a rounded number. No result of gelu up to 1 is more than 1.0e-7 off.
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_VECTORMATH_H
-#define INTARSIA_LIB_TARGET_CPU_VECTORMATH_H
+#ifndef INTARSIA_LIB_KERNEL_VECTORMATH_H
+#define INTARSIA_LIB_KERNEL_VECTORMATH_H
 
 #include "dialects/Nn/Nn.h"
 #include "mlir/IR/Builders.h"
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// e^x. inf above 88.7228; results below 2^-126 are subnormal or zero, zero below -87.69.
 mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
@@ -71,6 +71,6 @@ mlir::Value emitCos(mlir::OpBuilder &builder, mlir::Location location, mlir::Val
 /// 1 / √x by a square root and a division, both exactly rounded. ±inf at ±0.
 mlir::Value emitRsqrt(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/TensorEmitter.h"
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/TensorEmitter.h"
+#include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -14,7 +14,7 @@
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 static bool anyLane(ArrayRef<Index> at) {
   return llvm::any_of(at, [](const Index &index) { return index.lane; });
@@ -406,4 +406,4 @@ TensorEmitter::RowScope TensorEmitter::makeRow(Value flat, ArrayRef<AffineExpr> 
   return row;
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

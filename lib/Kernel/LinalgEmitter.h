@@ -4,15 +4,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_LINALGEMITTER_H
-#define INTARSIA_LIB_TARGET_CPU_LINALGEMITTER_H
+#ifndef INTARSIA_LIB_KERNEL_LINALGEMITTER_H
+#define INTARSIA_LIB_KERNEL_LINALGEMITTER_H
 
-#include "lib/Target/CPU/ArithmeticEmitter.h"
+#include "lib/Kernel/ArithmeticEmitter.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/SmallBitVector.h"
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// One index of a tensor element while code for `width` neighbouring elements is emitted: lane l has the index
 /// base + l where `lane` is set, base otherwise. base is an i64.
@@ -59,6 +59,6 @@ private:
   Element emitExtract(mlir::tensor::ExtractOp extract, BodyValues &values, int64_t width);
 };
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif

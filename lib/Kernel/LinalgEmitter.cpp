@@ -4,14 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/LinalgEmitter.h"
+#include "lib/Kernel/LinalgEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 Element LinalgEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
                                       int64_t width) {
@@ -269,4 +269,4 @@ Element LinalgEmitter::reduceInLoops(linalg::LinalgOp op, Value running, ArrayRe
   return (*result)[0];
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

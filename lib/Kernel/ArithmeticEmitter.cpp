@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/ArithmeticEmitter.h"
-#include "lib/Target/CPU/VectorMath.h"
+#include "lib/Kernel/ArithmeticEmitter.h"
+#include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -13,19 +13,20 @@
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// Returns why the CPU target cannot compile an elementwise op, or nothing if it can.
-static StringRef whyNotElementwise(Operation *op, const TileConfig &config) {
+static StringRef whyNotElementwise(Operation *op, const VectorInstructions &instructions) {
   bool isF64 = getElementTypeOrSelf(op->getResult(0).getType()).isF64();
   // Upstream would send these to libm.
   if (isa<math::ExpOp, math::ErfOp, math::TanhOp, math::LogOp, math::SinOp, math::CosOp, math::RsqrtOp>(op))
     return isF64 ? "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)"
                  : "";
   if (isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op))
-    return config.rounds ? ""
-                         : "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the "
-                           "target or compile for cpu:x86-64-v2 or newer";
+    return instructions.rounds
+               ? ""
+               : "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the "
+                 "target or compile for cpu:x86-64-v2 or newer";
   if (isa<arith::RemFOp>(op))
     return "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)";
   if (isa<arith::TruncFOp>(op)) {
@@ -36,7 +37,7 @@ static StringRef whyNotElementwise(Operation *op, const TileConfig &config) {
                : "";
   }
   bool isInstruction = isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp, math::CopySignOp>(op);
-  return isa<math::MathDialect>(op->getDialect()) && !isInstruction ? "the cpu target has no polynomial for it" : "";
+  return isa<math::MathDialect>(op->getDialect()) && !isInstruction ? "there is no polynomial for it" : "";
 }
 
 Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
@@ -50,7 +51,7 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
         b, loc, b.getIntegerAttr(computeType(element), cast<IntegerAttr>(constantOp.getValue()).getInt()));
     return splat(scalar, width);
   }
-  if (StringRef reason = whyNotElementwise(op, config); !reason.empty())
+  if (StringRef reason = whyNotElementwise(op, instructions); !reason.empty())
     return unsupported(op, reason);
   if (Value function = emitFunction(op, operands))
     return function;
@@ -117,4 +118,4 @@ Value ArithmeticEmitter::emitActivation(Operation *op, Value x, Type type, int64
       .Case([&](nn::ReluOp) -> Value { return arith::MaximumFOp::create(b, loc, x, floatConstant(0.0, type, width)); });
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

@@ -4,13 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/MemoryEmitter.h"
+#include "lib/Kernel/MemoryEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 namespace {
 /// Arithmetic on the bits of f32, for scalars and vectors alike.
@@ -49,7 +49,7 @@ struct Bits {
 
 Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
   Type stored = getElementTypeOrSelf(value.getType());
-  if (!stored.isBF16() && (!stored.isF16() || config.convertsF16))
+  if (!stored.isBF16() && (!stored.isF16() || instructions.convertsF16))
     return arith::ExtFOp::create(b, loc, vectorOf(compute, width), value);
   Bits bits{b, loc, width};
   Value raw = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), value);
@@ -68,7 +68,7 @@ Value MemoryEmitter::widen(Value value, Type compute, int64_t width) {
 }
 
 Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
-  bool software = (stored.isBF16() && !config.convertsBf16) || (stored.isF16() && !config.convertsF16);
+  bool software = (stored.isBF16() && !instructions.convertsBf16) || (stored.isF16() && !instructions.convertsF16);
   if (!software)
     return arith::TruncFOp::create(b, loc, vectorOf(stored, width), value);
   Bits bits{b, loc, width};
@@ -98,7 +98,7 @@ Value MemoryEmitter::narrow(Value value, Type stored, int64_t width) {
 
 Value MemoryEmitter::widenE4M3(Value bytes, int64_t width) {
   Type f32 = b.getF32Type(), i16 = vectorOf(b.getI16Type(), width);
-  if (config.convertsF16) {
+  if (instructions.convertsF16) {
     // Moved to those of an f16, they are 2^-8 times the value, subnormals included, which instructions convert at
     // full speed. The sign comes twice and goes once.
     auto constant16 = [&](uint16_t value) -> Value {
@@ -140,4 +140,4 @@ Value MemoryEmitter::narrowE4M3(Value value, int64_t width) {
   return arith::TruncIOp::create(b, loc, vectorOf(b.getI8Type(), width), bits.disjunction(result, sign));
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

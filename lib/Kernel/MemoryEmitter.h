@@ -4,13 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_MEMORYEMITTER_H
-#define INTARSIA_LIB_TARGET_CPU_MEMORYEMITTER_H
+#ifndef INTARSIA_LIB_KERNEL_MEMORYEMITTER_H
+#define INTARSIA_LIB_KERNEL_MEMORYEMITTER_H
 
-#include "lib/Target/CPU/LoopEmitter.h"
+#include "lib/Kernel/LoopEmitter.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// Loads and stores vectors of elements. All floating-point values are computed in f32 (f64 stays f64), whatever is
 /// stored.
@@ -32,6 +32,6 @@ protected:
   mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
 };
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/LoopEmitter.h"
+#include "lib/Kernel/LoopEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 Type LoopEmitter::vectorOf(Type element, int64_t width) {
   return width == 1 ? element : VectorType::get({width}, element);
@@ -155,20 +155,20 @@ LogicalResult LoopEmitter::emitIf(Value condition, function_ref<LogicalResult()>
 }
 
 LogicalResult LoopEmitter::emitVectorLoop(Value count, function_ref<LogicalResult(Value, int64_t)> emitBody) {
-  Value width = constant(config.lanes);
+  Value width = constant(instructions.lanes);
   Value whole = mul(div(count, width), width);
   if (auto n = constantOf(whole); !n || *n > 0)
-    if (failed(forLoop(constant(0), whole, width, [&](Value i) { return emitBody(i, config.lanes); })))
+    if (failed(forLoop(constant(0), whole, width, [&](Value i) { return emitBody(i, instructions.lanes); })))
       return failure();
   auto n = constantOf(count);
-  if (!n || *n % config.lanes != 0)
+  if (!n || *n % instructions.lanes != 0)
     return forLoop(whole, count, constant(1), [&](Value i) { return emitBody(i, 1); });
   return success();
 }
 
 FailureOr<Value> LoopEmitter::emitReduction(Value count, bool maximum, Type type,
                                             function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
-  int64_t lanes = config.lanes;
+  int64_t lanes = instructions.lanes;
   // Four sums in flight hide the latency of an addition (4 cycles on the machines measured).
   constexpr int64_t kChains = 4;
   auto combine = [&](Value a, Value c) -> Value {
@@ -224,4 +224,4 @@ FailureOr<Value> LoopEmitter::emitReduction(Value count, bool maximum, Type type
   return addRest(vectorEnd, count, 1, scalar);
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

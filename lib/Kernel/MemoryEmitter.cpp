@@ -4,13 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/MemoryEmitter.h"
+#include "lib/Kernel/MemoryEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 Type MemoryEmitter::computeType(Type element) {
   if (element.isIndex())
@@ -62,4 +62,4 @@ void MemoryEmitter::storeAt(Value value, Value pointer, Value offset, Type eleme
   LLVM::StoreOp::create(b, loc, value, offsetPointer(pointer, offset, elementType), alignment);
 }
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel

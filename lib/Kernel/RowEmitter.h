@@ -4,12 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_ROWEMITTER_H
-#define INTARSIA_LIB_TARGET_CPU_ROWEMITTER_H
+#ifndef INTARSIA_LIB_KERNEL_ROWEMITTER_H
+#define INTARSIA_LIB_KERNEL_ROWEMITTER_H
 
-#include "lib/Target/CPU/TensorEmitter.h"
+#include "lib/Kernel/TensorEmitter.h"
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// Whole rows of tensors.
 class RowEmitter : public TensorEmitter {
@@ -49,6 +49,6 @@ private:
   Element scaled(NormOpInterface norm, mlir::Value x, mlir::Value feature, int64_t width);
 };
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif

@@ -4,20 +4,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_LIB_TARGET_CPU_ARITHMETICEMITTER_H
-#define INTARSIA_LIB_TARGET_CPU_ARITHMETICEMITTER_H
+#ifndef INTARSIA_LIB_KERNEL_ARITHMETICEMITTER_H
+#define INTARSIA_LIB_KERNEL_ARITHMETICEMITTER_H
 
-#include "lib/Target/CPU/FunctionEmitter.h"
+#include "lib/Kernel/KernelBody.h"
 
-namespace intarsia::cpu {
+namespace intarsia::kernel {
 
 /// An element, or none: an op that the CPU target cannot compile stands in its way, and there is a message.
 using Element = mlir::FailureOr<mlir::Value>;
 
 /// Elementwise ops on elements that are there.
-class ArithmeticEmitter : public FunctionEmitter {
+class ArithmeticEmitter : public KernelBody {
 public:
-  using FunctionEmitter::FunctionEmitter;
+  using KernelBody::KernelBody;
 
 protected:
   /// Emits one scalar op (of a linalg body, or an elementwise op on tensors) on vectors of `width`.
@@ -29,6 +29,6 @@ private:
   mlir::Value emitCast(mlir::Operation *op, mlir::Value x, int64_t width);
 };
 
-} // namespace intarsia::cpu
+} // namespace intarsia::kernel
 
 #endif
