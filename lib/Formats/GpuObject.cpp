@@ -11,17 +11,16 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <set>
+#ifdef INTARSIA_ZSTD
 #include <zstd.h>
+#endif
 
 namespace intarsia {
 
 /// Bytes before the JSON text: the magic, and the bytes of the text and of the code.
 static constexpr uint64_t headerBytes = sizeof(gpuObjectMagic) + 2 * sizeof(uint64_t);
-/// The level of zstd: of 0.8 MB of PTX and cubins, level 3 leaves 106 kB in 5 ms, 9 leaves 88 kB in 25 ms, 19 leaves
-/// 77 kB in 400 ms, which is more than compiling may take longer.
-static constexpr int packingLevel = 9;
-
 static constexpr std::pair<GpuCodeKind, const char *> codeKinds[] = {{GpuCodeKind::Cubin, "cubin"},
                                                                      {GpuCodeKind::Ptx, "ptx"},
                                                                      {GpuCodeKind::Hsaco, "hsaco"},
@@ -38,6 +37,66 @@ const GpuKernel *GpuObject::find(uint32_t index) const {
   auto found = std::find_if(kernels.begin(), kernels.end(), [&](const GpuKernel &one) { return one.index == index; });
   return found == kernels.end() ? nullptr : &*found;
 }
+
+// ---- Compression ------------------------------------------------------------------------------------------
+
+#ifdef INTARSIA_ZSTD
+
+/// The level of zstd: of 0.8 MB of PTX and cubins, level 3 leaves 106 kB in 5 ms, 9 leaves 88 kB in 25 ms, 19 leaves
+/// 77 kB in 400 ms, which is more than compiling may take longer.
+static constexpr int packingLevel = 9;
+
+/// Appends a piece of code to packed code. A checksum at its end lets damage show.
+static Status packCode(std::string_view code, std::string &packed) {
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  if (!context)
+    return error(ITX_OUT_OF_MEMORY, "out of memory for compressing code");
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, packingLevel);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  size_t begin = packed.size(), bound = ZSTD_compressBound(code.size());
+  packed.resize(begin + bound);
+  size_t written = ZSTD_compress2(context.get(), packed.data() + begin, bound, code.data(), code.size());
+  if (ZSTD_isError(written))
+    return error(ITX_INTERNAL, "cannot compress %zu bytes of code: %s", code.size(), ZSTD_getErrorName(written));
+  packed.resize(begin + written);
+  return Status::success();
+}
+
+Status unpackGpuCode(const GpuCode &code, const std::string &name, std::string &unpacked) {
+  const char *kind = gpuCodeKindName(code.kind);
+  unsigned long long stated = ZSTD_getFrameContentSize(code.packed.data(), code.packed.size());
+  if (stated != code.bytes)
+    return error(ITX_CORRUPT, "%s: its %s code for %s is damaged: it does not begin as %llu bytes that zstd has packed",
+                 name.c_str(), kind, code.architecture.c_str(), (unsigned long long)code.bytes);
+  if (code.bytes > largestGpuCode)
+    return error(ITX_CORRUPT, "%s: its %s code for %s has %llu bytes, at most %llu are possible", name.c_str(), kind,
+                 code.architecture.c_str(), (unsigned long long)code.bytes, (unsigned long long)largestGpuCode);
+  std::string result;
+  result.resize(code.bytes);
+  size_t written = ZSTD_decompress(result.data(), result.size(), code.packed.data(), code.packed.size());
+  if (ZSTD_isError(written) || written != code.bytes)
+    return error(ITX_CORRUPT, "%s: its %s code for %s is damaged: %s", name.c_str(), kind, code.architecture.c_str(),
+                 ZSTD_isError(written) ? ZSTD_getErrorName(written) : "it is shorter than it says");
+  unpacked = std::move(result);
+  return Status::success();
+}
+
+#else
+
+/// Returns the error of a build without zstd.
+static Status lacksZstd(const std::string &what) {
+  return error(ITX_UNSUPPORTED,
+               "%s needs zstd, which this build of Intarsia lacks: build it where libzstd-dev is installed",
+               what.c_str());
+}
+
+static Status packCode(std::string_view, std::string &) { return lacksZstd("writing objects of GPUs"); }
+
+Status unpackGpuCode(const GpuCode &, const std::string &name, std::string &) {
+  return lacksZstd(name + ": loading its code");
+}
+
+#endif
 
 // ---- The writer -------------------------------------------------------------------------------------------
 
@@ -80,22 +139,6 @@ static Json objectJson(const GpuObject &object) {
 static void appendNumber(std::string &bytes, uint64_t number) {
   for (int shift = 0; shift < 64; shift += 8)
     bytes += char(number >> shift & 255);
-}
-
-/// Appends a piece of code to packed code. A checksum at its end lets damage show.
-static Status packCode(std::string_view code, std::string &packed) {
-  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
-  if (!context)
-    return error(ITX_OUT_OF_MEMORY, "out of memory for compressing code");
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, packingLevel);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
-  size_t begin = packed.size(), bound = ZSTD_compressBound(code.size());
-  packed.resize(begin + bound);
-  size_t written = ZSTD_compress2(context.get(), packed.data() + begin, bound, code.data(), code.size());
-  if (ZSTD_isError(written))
-    return error(ITX_INTERNAL, "cannot compress %zu bytes of code: %s", code.size(), ZSTD_getErrorName(written));
-  packed.resize(begin + written);
-  return Status::success();
 }
 
 Status writeGpuObject(const GpuObject &object, const std::vector<std::string_view> &code, std::string &bytes) {
@@ -304,25 +347,6 @@ Status parseGpuObject(const void *data, uint64_t bytes, const std::string &name,
     result.functions.push_back(readFunction(reader, item));
   ITX_RETURN_IF_ERROR(reader.status);
   object = std::move(result);
-  return Status::success();
-}
-
-Status unpackGpuCode(const GpuCode &code, const std::string &name, std::string &unpacked) {
-  const char *kind = gpuCodeKindName(code.kind);
-  unsigned long long stated = ZSTD_getFrameContentSize(code.packed.data(), code.packed.size());
-  if (stated != code.bytes)
-    return error(ITX_CORRUPT, "%s: its %s code for %s is damaged: it does not begin as %llu bytes that zstd has packed",
-                 name.c_str(), kind, code.architecture.c_str(), (unsigned long long)code.bytes);
-  if (code.bytes > largestGpuCode)
-    return error(ITX_CORRUPT, "%s: its %s code for %s has %llu bytes, at most %llu are possible", name.c_str(), kind,
-                 code.architecture.c_str(), (unsigned long long)code.bytes, (unsigned long long)largestGpuCode);
-  std::string result;
-  result.resize(code.bytes);
-  size_t written = ZSTD_decompress(result.data(), result.size(), code.packed.data(), code.packed.size());
-  if (ZSTD_isError(written) || written != code.bytes)
-    return error(ITX_CORRUPT, "%s: its %s code for %s is damaged: %s", name.c_str(), kind, code.architecture.c_str(),
-                 ZSTD_isError(written) ? ZSTD_getErrorName(written) : "it is shorter than it says");
-  unpacked = std::move(result);
   return Status::success();
 }
 

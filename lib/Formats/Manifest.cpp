@@ -8,58 +8,15 @@
 
 #include "lib/Formats/ArtifactFormat.h"
 #include "lib/Formats/Dtype.h"
-#include "lib/Support/Json.h"
+#include "lib/Formats/MemberReader.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
-#include <sstream>
 
 namespace intarsia {
 
 // ---- Sizes of operands ------------------------------------------------------------------------------------
-
-/// Replaces the two last values of a stack by the result of an operation. Returns false if it is not defined, or if the
-/// result needs more than 64 bits.
-static bool apply(SizeStep::Kind operation, std::vector<int64_t> &stack) {
-  using Kind = SizeStep::Kind;
-  int64_t right = stack.back();
-  stack.pop_back();
-  int64_t &left = stack.back();
-  if (operation == Kind::Add)
-    return !__builtin_add_overflow(left, right, &left);
-  if (operation == Kind::Multiply)
-    return !__builtin_mul_overflow(left, right, &left);
-  if (right <= 0)
-    return false;
-  int64_t quotient = left / right, remainder = left % right;
-  if (remainder < 0) {
-    remainder += right;
-    --quotient;
-  }
-  left = operation == Kind::Modulo ? remainder : quotient + (operation == Kind::CeilDivide && remainder != 0);
-  return true;
-}
-
-/// Returns the value of an expression.
-static std::optional<int64_t> valueOf(const std::vector<SizeStep> &steps, const int64_t *sizes, size_t count) {
-  std::vector<int64_t> stack;
-  for (const SizeStep &step : steps) {
-    if (step.kind == SizeStep::Kind::Number)
-      stack.push_back(step.value);
-    else if (step.kind != SizeStep::Kind::Size) {
-      if (!apply(step.kind, stack))
-        return std::nullopt;
-    } else if (size_t(step.value) < count) {
-      stack.push_back(sizes[step.value]);
-    } else {
-      return std::nullopt;
-    }
-  }
-  return stack.back();
-}
 
 std::optional<uint64_t> OperandInfo::bytesIn(const int64_t *launchSizes, size_t count) const {
   uint64_t product = bytes;
@@ -69,8 +26,8 @@ std::optional<uint64_t> OperandInfo::bytesIn(const int64_t *launchSizes, size_t 
   for (uint32_t size : sizes)
     if (size >= count || !multiply(launchSizes[size]))
       return std::nullopt;
-  for (const std::vector<SizeStep> &expression : expressions) {
-    std::optional<int64_t> value = valueOf(expression, launchSizes, count);
+  for (const SizeExpression &expression : expressions) {
+    std::optional<int64_t> value = evaluate(expression, launchSizes, count);
     if (!value || !multiply(*value))
       return std::nullopt;
   }
@@ -79,82 +36,8 @@ std::optional<uint64_t> OperandInfo::bytesIn(const int64_t *launchSizes, size_t 
 
 // ---- The parser -------------------------------------------------------------------------------------------
 
-namespace {
-
-/// Reads members of JSON objects and keeps the first error.
-class Reader {
-public:
-  explicit Reader(const std::string &name) : name_(name) {}
-
-  Status status;
-
-  void fail(const std::string &what) {
-    if (status.ok())
-      status = {ITX_CORRUPT, name_ + ": manifest: " + what};
-  }
-
-  const Json *member(const Json &object, const char *key, bool required = true) {
-    auto found = object.is_object() ? object.find(key) : object.end();
-    if (!object.is_object() || found == object.end() || found->is_null()) {
-      if (required)
-        fail(std::string("'") + key + "' is missing");
-      return nullptr;
-    }
-    return &*found;
-  }
-
-  std::string text(const Json &object, const char *key, bool required = true) {
-    const Json *value = member(object, key, required);
-    if (!value)
-      return {};
-    if (!value->is_string()) {
-      fail(std::string("'") + key + "' is not a string");
-      return {};
-    }
-    return value->get<std::string>();
-  }
-
-  bool integer(const Json &value, const char *what, int64_t &result) {
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX))) {
-      fail(std::string(what) + " is not an integer");
-      return false;
-    }
-    result = value.get<int64_t>();
-    return true;
-  }
-
-  /// Returns an array member; an empty one if it is missing and not required.
-  const Json &array(const Json &object, const char *key, bool required = true) {
-    static const Json empty = Json::array();
-    const Json *value = member(object, key, required);
-    if (!value)
-      return empty;
-    if (!value->is_array()) {
-      fail(std::string("'") + key + "' is not an array");
-      return empty;
-    }
-    return *value;
-  }
-
-  std::vector<std::string> texts(const Json &object, const char *key, bool required = true) {
-    std::vector<std::string> result;
-    for (const Json &item : array(object, key, required)) {
-      if (!item.is_string())
-        fail(std::string("'") + key + "' holds something that is not a string");
-      else
-        result.push_back(item.get<std::string>());
-    }
-    return result;
-  }
-
-private:
-  const std::string &name_;
-};
-
-} // namespace
-
 /// Reads the index of one of `devices` devices. Returns false, after an error, if there is no such device.
-static bool readDeviceIndex(Reader &reader, const Json &json, size_t devices, const std::string &what,
+static bool readDeviceIndex(MemberReader &reader, const Json &json, size_t devices, const std::string &what,
                             int32_t &device) {
   int64_t index = 0;
   if (!reader.integer(json, what.c_str(), index))
@@ -167,7 +50,7 @@ static bool readDeviceIndex(Reader &reader, const Json &json, size_t devices, co
   return true;
 }
 
-static void readValue(Reader &reader, const Json &json, const FunctionInfo &function, bool output, size_t devices,
+static void readValue(MemberReader &reader, const Json &json, const FunctionInfo &function, bool output, size_t devices,
                       ValueInfo &value) {
   value.name = reader.text(json, "name");
   std::string dtype = reader.text(json, "dtype");
@@ -241,7 +124,7 @@ static void readValue(Reader &reader, const Json &json, const FunctionInfo &func
 }
 
 /// Reads the devices that a function puts work on; it may use all if the manifest does not say it.
-static void readFunctionDevices(Reader &reader, const Json &json, size_t devices, FunctionInfo &function) {
+static void readFunctionDevices(MemberReader &reader, const Json &json, size_t devices, FunctionInfo &function) {
   std::vector<uint32_t> &used = function.devices;
   if (!reader.member(json, "devices", false)) {
     used.resize(devices);
@@ -259,7 +142,7 @@ static void readFunctionDevices(Reader &reader, const Json &json, size_t devices
     reader.fail("function '" + function.name + "' lists a device twice");
 }
 
-static void readFunction(Reader &reader, const Json &json, size_t devices, FunctionInfo &function) {
+static void readFunction(MemberReader &reader, const Json &json, size_t devices, FunctionInfo &function) {
   function.name = reader.text(json, "name");
   readFunctionDevices(reader, json, devices, function);
   if (const Json *tokens = reader.member(json, "page_tokens", false))
@@ -308,46 +191,14 @@ static void readFunction(Reader &reader, const Json &json, size_t devices, Funct
     function.metadata = jsonText(*metadata);
 }
 
-/// Reads an expression in postfix notation, "s0 3 + s1 floordiv". Returns no steps if it is not valid.
-static std::vector<SizeStep> readExpression(const std::string &text) {
-  using Kind = SizeStep::Kind;
-  static const std::pair<const char *, Kind> operators[] = {{"+", Kind::Add},
-                                                            {"*", Kind::Multiply},
-                                                            {"floordiv", Kind::FloorDivide},
-                                                            {"ceildiv", Kind::CeilDivide},
-                                                            {"mod", Kind::Modulo}};
-  std::vector<SizeStep> steps;
-  std::istringstream words(text);
-  size_t depth = 0;
-  for (std::string word; words >> word;) {
-    auto op = std::find_if(std::begin(operators), std::end(operators), [&](auto &one) { return word == one.first; });
-    if (op != std::end(operators)) {
-      if (depth < 2)
-        return {};
-      --depth;
-      steps.push_back({op->second});
-      continue;
-    }
-    bool isSize = word.front() == 's';
-    char *end = nullptr;
-    errno = 0;
-    long long value = std::strtoll(word.c_str() + isSize, &end, 10);
-    if (errno != 0 || *end != '\0' || end == word.c_str() + isSize || (isSize && (value < 0 || value > INT32_MAX)))
-      return {};
-    ++depth;
-    steps.push_back({isSize ? Kind::Size : Kind::Number, value});
-  }
-  return depth == 1 ? steps : std::vector<SizeStep>();
-}
-
 /// Reads one operand of a kernel: [bytes, factors…], where a factor is the position of a size or an expression.
-static OperandInfo readOperand(Reader &reader, const Json &json) {
+static OperandInfo readOperand(MemberReader &reader, const Json &json) {
   OperandInfo operand;
   if (!json.is_array() || json.empty())
     reader.fail("an operand in 'operands' has no bytes");
   for (size_t i = 0; i < json.size() && reader.status.ok(); ++i) {
     if (i > 0 && json[i].is_string()) {
-      operand.expressions.push_back(readExpression(json[i]));
+      operand.expressions.push_back(parseSizeExpression(json[i]));
       if (operand.expressions.back().empty())
         reader.fail("'operands' has the expression '" + std::string(json[i]) + "', which is not valid");
       continue;
@@ -363,7 +214,7 @@ static OperandInfo readOperand(Reader &reader, const Json &json) {
   return operand;
 }
 
-static void readOperands(Reader &reader, const Json &json, Manifest &manifest) {
+static void readOperands(MemberReader &reader, const Json &json, Manifest &manifest) {
   for (const Json &kernel : reader.array(json, "operands", false)) {
     manifest.operands.emplace_back();
     if (!kernel.is_array() || kernel.size() != 2 || !kernel[0].is_array() || !kernel[1].is_array())
@@ -379,7 +230,7 @@ static void readOperands(Reader &reader, const Json &json, Manifest &manifest) {
 }
 
 /// Reads the element types of the operands; "" stands for bytes in a layout.
-static void readOperandTypes(Reader &reader, const Json &json, Manifest &manifest) {
+static void readOperandTypes(MemberReader &reader, const Json &json, Manifest &manifest) {
   if (!reader.member(json, "operand_types", false))
     return;
   const Json &kernels = reader.array(json, "operand_types");
@@ -410,7 +261,7 @@ static void readOperandTypes(Reader &reader, const Json &json, Manifest &manifes
 }
 
 /// Reads the devices and their objects; a manifest without any is for the CPU of the host.
-static void readDevices(Reader &reader, const Json &json, Manifest &manifest) {
+static void readDevices(MemberReader &reader, const Json &json, Manifest &manifest) {
   if (!reader.member(json, "devices", false)) {
     manifest.devices.push_back({"cpu", "cpu", {}});
     return;
@@ -436,7 +287,7 @@ static void readDevices(Reader &reader, const Json &json, Manifest &manifest) {
 }
 
 /// Reads the devices of the kernels; all are of the first device if the manifest does not say it.
-static void readKernelDevices(Reader &reader, const Json &json, Manifest &manifest) {
+static void readKernelDevices(MemberReader &reader, const Json &json, Manifest &manifest) {
   const Json &devices = reader.array(json, "kernel_devices", false);
   manifest.kernelDevices.assign(manifest.kernels.size(), 0);
   if (!reader.member(json, "kernel_devices", false))
@@ -453,7 +304,7 @@ static void readKernelDevices(Reader &reader, const Json &json, Manifest &manife
 }
 
 /// Reads the functions. Of those with one name each must say on which devices it runs, and no two on the same.
-static void readFunctions(Reader &reader, const Json &json, Manifest &manifest) {
+static void readFunctions(MemberReader &reader, const Json &json, Manifest &manifest) {
   const Json &functions = reader.array(json, "functions");
   for (size_t i = 0; i < functions.size(); ++i) {
     manifest.functions.emplace_back();
@@ -470,7 +321,7 @@ static void readFunctions(Reader &reader, const Json &json, Manifest &manifest) 
   }
 }
 
-static void readWeights(Reader &reader, const Json &json, Manifest &manifest) {
+static void readWeights(MemberReader &reader, const Json &json, Manifest &manifest) {
   WeightsInfo &info = manifest.weights;
   info.tensors = reader.texts(json, "tensors", false);
   info.devices.assign(info.tensors.size(), -1);
@@ -506,7 +357,7 @@ Status parseManifest(std::string_view text, const std::string &name, Manifest &m
   ITX_RETURN_IF_ERROR(parseJson(text, name + ": manifest", json));
   Manifest result;
   result.text = std::string(text);
-  Reader reader(name);
+  MemberReader reader(name + ": manifest");
   int64_t version = 0;
   if (const Json *value = reader.member(json, "format"))
     if (reader.integer(*value, "'format'", version) && version != artifactFormatVersion)

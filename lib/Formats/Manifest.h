@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_FORMATS_MANIFEST_H
 #define INTARSIA_LIB_FORMATS_MANIFEST_H
 
+#include "lib/Formats/SizeExpression.h"
 #include "lib/Support/Status.h"
 
 #include <cstdint>
@@ -69,19 +70,13 @@ struct VariantInfo {
   std::vector<std::string> features;
 };
 
-/// One step of an expression in postfix notation: pushes a value, or replaces the two last ones by a result.
-struct SizeStep {
-  enum class Kind { Number, Size, Add, Multiply, FloorDivide, CeilDivide, Modulo } kind;
-  int64_t value = 0; // the number, or the position of a size
-};
-
 /// The bytes of an operand of a kernel: the product of a number, sizes of the launch, and expressions in those.
 struct OperandInfo {
   uint64_t bytes = 0;
   std::vector<uint32_t> sizes;
   bool isOutput = false;
   std::optional<itx_dtype> dtype; // of the elements; none if they lie in a layout, or if the manifest does not say it
-  std::vector<std::vector<SizeStep>> expressions;
+  std::vector<SizeExpression> expressions;
 
   /// Returns the bytes in a launch with these sizes; none if they are negative or need more than 64 bits, or if a size
   /// is missing.
