@@ -7,7 +7,9 @@
 // host, so those tests run with devices that use its memory.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/GPU/GpuDevice.h"
 #include "lib/Support/Json.h"
+#include "test/unit/Runtime/GPU/FakeDriver.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,7 +26,18 @@ namespace {
 
 using Values = std::vector<int64_t>;
 
-/// The devices of the machine, and one that a program makes.
+/// Returns a GPU whose driver runs on this machine: what it does is what every GPU's does but for the driver's calls.
+GpuDevice &fakeGpu() {
+  static auto *driver = new intarsia::testing::FakeDriver({.delayMicroseconds = 100});
+  static GpuDevice *device = [] {
+    GpuProperties properties;
+    EXPECT_TRUE(driver->readProperties(0, properties).ok());
+    return new GpuDevice(*driver, 0, properties); // as long as the process, like those of the machine
+  }();
+  return *device;
+}
+
+/// The devices of the machine, one that a program makes, and a GPU of a driver for tests.
 const std::vector<Device *> &allDevices() {
   static std::shared_ptr<Device> made;
   static const std::vector<Device *> all = [] {
@@ -32,6 +45,7 @@ const std::vector<Device *> &allDevices() {
     Status status = makeDevice("cpu", {.threads = 2, .processors = {}}, made);
     EXPECT_TRUE(status.ok()) << status.message();
     result.push_back(made.get());
+    result.push_back(&fakeGpu());
     return result;
   }();
   return all;

@@ -1,0 +1,288 @@
+//===- GpuDevice.cpp - A GPU behind the interface of devices ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/GPU/GpuDevice.h"
+
+#include "lib/Support/Json.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace intarsia::runtime {
+
+static constexpr const char *synchronousVariable = "ITX_GPU_SYNCHRONOUS";
+
+/// Reads whether each launch is waited for, so that a fault is known to be its own.
+static Status readSynchronous(bool &isSynchronous) {
+  const char *text = std::getenv(synchronousVariable);
+  std::string_view value = text ? text : "";
+  isSynchronous = value == "1";
+  if (value.empty() || value == "0" || value == "1")
+    return Status::success();
+  return error(ITX_INVALID_ARGUMENT,
+               "the environment variable %s is '%s', 0 or 1 is wanted (1: wait for each launch of a "
+               "GPU, so that a fault names its kernel)",
+               synchronousVariable, text);
+}
+
+// ---- Life -----------------------------------------------------------------------------------------------------
+
+GpuDevice::GpuDevice(GpuDriver &driver, int number, GpuProperties properties)
+    : driver_(driver), number_(number), name_(number == 0 ? driver.kind() : format("%s:%d", driver.kind(), number)),
+      properties_(std::move(properties)), state_(driver, name_), memory_(driver, state_, name_),
+      queues_(driver, state_, memory_, name_.c_str()) {}
+
+GpuDevice::~GpuDevice() {
+  if (!isStarted_ || state_.isForked())
+    return;
+  EnteredGpu entered(driver_, number_);
+  if (entered.result().ok())
+    queues_.finish();
+}
+
+/// Returns an error if the device is lost or cannot be opened. Everything that touches it comes after this.
+Status GpuDevice::start() {
+  ITX_RETURN_IF_ERROR(state_.status()); // before a lock is taken: a child must not wait for a lock of its parent
+  if (isStarted_.load(std::memory_order_acquire))
+    return Status::success();
+  std::lock_guard lock(startMutex_);
+  if (isStarted_)
+    return Status::success();
+  ITX_RETURN_IF_ERROR(readSynchronous(isSynchronous_));
+  ITX_RETURN_IF_ERROR(state_.check(driver_.open(number_), "be opened"));
+  EnteredGpu entered(driver_, number_);
+  ITX_RETURN_IF_ERROR(state_.check(entered.result(), "be used by this thread"));
+  ITX_RETURN_IF_ERROR(memory_.start(number_, properties_.memoryBytes));
+  ITX_RETURN_IF_ERROR(queues_.start(number_, queues));
+  isStarted_.store(true, std::memory_order_release);
+  return Status::success();
+}
+
+std::string GpuDevice::info() const {
+  std::string description = properties_.name;
+  for (const std::string &detail : properties_.details)
+    description += ", " + detail;
+  Json json = {{"name", name_},
+               {"description", description + ", " + driver_.version()},
+               {"threads", threads()},
+               {"features", Json::array({properties_.architecture})},
+               {"memory_bytes", properties_.memoryBytes},
+               {"queues", queues},
+               {"variant", properties_.architecture},
+               {"processors", properties_.processors},
+               {"warp_threads", properties_.warpThreads},
+               {"shared_bytes", properties_.sharedBytes},
+               {"pci_bus", properties_.pciBus},
+               {"driver", driver_.version()}};
+  return jsonText(json);
+}
+
+Status GpuDevice::checkEnvironment() const {
+  bool ignored;
+  return readSynchronous(ignored);
+}
+
+// ---- Memory and code ------------------------------------------------------------------------------------------
+
+Status GpuDevice::allocate(uint64_t bytes, void *&address) {
+  address = nullptr;
+  ITX_RETURN_IF_ERROR(start());
+  EnteredGpu entered(driver_, number_);
+  ITX_RETURN_IF_ERROR(state_.check(entered.result(), "be used by this thread"));
+  return memory_.allocate(bytes, address);
+}
+
+void GpuDevice::release(void *address) {
+  if (!address || state_.isForked())
+    return;
+  EnteredGpu entered(driver_, number_);
+  if (!memory_.release(address))
+    state_.lose(format("memory at %p was freed, where nothing is allocated", address));
+}
+
+bool GpuDevice::owns(const void *address, uint64_t bytes) const {
+  return !state_.isForked() && memory_.owns(address, bytes); // in a child a lock may be held for ever
+}
+
+bool GpuDevice::supports(const std::string &variant) const {
+  for (GpuCodeKind kind : {GpuCodeKind::Cubin, GpuCodeKind::Ptx, GpuCodeKind::Hsaco, GpuCodeKind::Host})
+    if (driver_.rank(kind, variant, properties_.architecture))
+      return true;
+  return false;
+}
+
+Status GpuDevice::load(const ExecutableSource &source, std::unique_ptr<Executable> &executable) {
+  ITX_RETURN_IF_ERROR(start());
+  EnteredGpu entered(driver_, number_);
+  ITX_RETURN_IF_ERROR(state_.check(entered.result(), "be used by this thread"));
+  return GpuExecutable::load({driver_, state_, number_, name_.c_str(), properties_}, source, executable);
+}
+
+// ---- Work -----------------------------------------------------------------------------------------------------
+
+Status GpuDevice::checkOwned(const char *what, const void *address, uint64_t bytes) const {
+  if (memory_.owns(address, bytes))
+    return Status::success();
+  return error(ITX_INTERNAL, "%s has %llu bytes at %p, which are not in one allocation of the device '%s'", what,
+               (unsigned long long)bytes, address, name_.c_str());
+}
+
+/// Starts the launches of a kernel one after another. `begun` is set as soon as the stream has one.
+Status GpuDevice::launchAll(GpuQueues::Submission &work, GpuExecutable &executable, const GpuExecutable::Kernel &kernel,
+                            const Launch &launch, bool &begun) {
+  std::optional<int64_t> scratchBytes = evaluate(kernel.kernel->scratch, launch.sizes, launch.sizeCount);
+  if (!scratchBytes || *scratchBytes < 0)
+    return error(ITX_INVALID_ARGUMENT, "%s: its scratch, %s bytes, does not fit in 64 bits", launchText(launch).c_str(),
+                 sizeExpressionText(kernel.kernel->scratch).c_str());
+  struct Start {
+    const GpuExecutable::Bound *bound;
+    GpuGrid grid;
+  };
+  std::vector<Start> starts;
+  for (const GpuExecutable::Bound &bound : kernel.launches) {
+    bool isEmpty = false;
+    Start start = {&bound, {}};
+    ITX_RETURN_IF_ERROR(computeGrid(*bound.launch, launch, properties_, start.grid, isEmpty));
+    if (!isEmpty)
+      starts.push_back(start);
+  }
+  begun = true; // even without launches its event follows those that it waits for
+  if (starts.empty())
+    return Status::success();
+  void *scratch = nullptr;
+  ITX_RETURN_IF_ERROR(work.scratch(uint64_t(*scratchBytes), launch, scratch));
+  std::vector<void *> arguments; // the driver copies what they point to, and writes to none of them
+  for (uint32_t i = 0; i < launch.bufferCount; ++i)
+    arguments.push_back(const_cast<void **>(&launch.buffers[i]));
+  for (uint32_t i = 0; i < launch.sizeCount; ++i)
+    arguments.push_back(const_cast<int64_t *>(&launch.sizes[i]));
+  arguments.push_back(&scratch);
+  work.note(launch.name, launch.label, &executable);
+  work.begin("kernel", launch.name, launch.label);
+  for (const Start &start : starts) {
+    const GpuGrid &grid = start.grid;
+    if (GpuResult result = executable.allowShared(*start.bound, grid.sharedBytes); !result.ok())
+      return state_.fail(result,
+                         format("give %s %u bytes of shared memory", launchText(launch).c_str(), grid.sharedBytes));
+    if (GpuResult result = driver_.launch(start.bound->function, grid, work.stream(), arguments.data()); !result.ok())
+      return state_.fail(result,
+                         format("start %s, function '%s' with %u x %u x %u blocks of %u x %u x %u threads",
+                                launchText(launch).c_str(), start.bound->launch->function.c_str(), grid.blocks[0],
+                                grid.blocks[1], grid.blocks[2], grid.threads[0], grid.threads[1], grid.threads[2]));
+  }
+  return Status::success();
+}
+
+Status GpuDevice::dispatch(uint32_t queue, const Launch &launch, const itx_event *after, uint32_t afterCount,
+                           itx_event &event) {
+  event = 0;
+  ITX_RETURN_IF_ERROR(start());
+  auto executable = dynamic_cast<GpuExecutable *>(const_cast<Executable *>(launch.executable));
+  const GpuExecutable::Kernel *kernel = executable ? executable->kernel(launch.kernel) : nullptr;
+  if (!kernel)
+    return error(ITX_INTERNAL, "%s is not among the kernels that the device '%s' has loaded for it",
+                 launchText(launch).c_str(), name());
+  if (kernel->kernel->buffers != launch.bufferCount || kernel->kernel->sizes != launch.sizeCount)
+    return error(ITX_CORRUPT, "%s is started with %u buffers and %u sizes, its object says %u and %u",
+                 launchText(launch).c_str(), launch.bufferCount, launch.sizeCount, kernel->kernel->buffers,
+                 kernel->kernel->sizes);
+  {
+    GpuQueues::Submission work(queues_, queue % queues);
+    ITX_RETURN_IF_ERROR(work.status());
+    ITX_RETURN_IF_ERROR(work.waitFor(after, afterCount));
+    bool begun = false;
+    Status status = launchAll(work, *executable, *kernel, launch, begun);
+    event = work.end(begun);
+    ITX_RETURN_IF_ERROR(status);
+  }
+  return isSynchronous_ ? wait(event) : Status::success();
+}
+
+/// Starts a copy in the stream of `work`.
+Status GpuDevice::copyBetween(GpuQueues::Submission &work, void *destination, MemoryKind destinationKind,
+                              const void *source, MemoryKind sourceKind, uint64_t bytes, bool &begun) {
+  if (bytes == 0) {
+    begun = true;
+    return Status::success();
+  }
+  if (destinationKind == MemoryKind::Host)
+    return work.staging().copyToHost(work.stream(), destination, source, bytes, begun);
+  if (sourceKind == MemoryKind::Host)
+    return work.staging().copyToDevice(work.stream(), destination, source, bytes, begun);
+  ITX_RETURN_IF_ERROR(state_.check(driver_.copyOnDevice(destination, source, bytes, work.stream()), "copy its memory"));
+  begun = true;
+  return Status::success();
+}
+
+Status GpuDevice::copy(uint32_t queue, void *destination, MemoryKind destinationKind, const void *source,
+                       MemoryKind sourceKind, uint64_t bytes, const itx_event *after, uint32_t afterCount,
+                       itx_event &event) {
+  event = 0;
+  ITX_RETURN_IF_ERROR(start());
+  if (destinationKind == MemoryKind::Device)
+    ITX_RETURN_IF_ERROR(checkOwned("the destination of a copy", destination, bytes));
+  if (sourceKind == MemoryKind::Device)
+    ITX_RETURN_IF_ERROR(checkOwned("the source of a copy", source, bytes));
+  if (destinationKind == MemoryKind::Host && sourceKind == MemoryKind::Host) {
+    for (uint32_t i = 0; i < afterCount; ++i)
+      ITX_RETURN_IF_ERROR(wait(after[i]));
+    if (bytes != 0)
+      std::memmove(destination, source, bytes);
+    return Status::success();
+  }
+  GpuQueues::Submission work(queues_, queue % queues);
+  ITX_RETURN_IF_ERROR(work.status());
+  ITX_RETURN_IF_ERROR(work.waitFor(after, afterCount));
+  work.begin("copy", "copy", std::to_string(bytes) + " bytes");
+  bool begun = false;
+  Status status = copyBetween(work, destination, destinationKind, source, sourceKind, bytes, begun);
+  event = work.end(begun);
+  return status;
+}
+
+Status GpuDevice::fill(uint32_t queue, void *destination, uint8_t value, uint64_t bytes, const itx_event *after,
+                       uint32_t afterCount, itx_event &event) {
+  event = 0;
+  ITX_RETURN_IF_ERROR(start());
+  ITX_RETURN_IF_ERROR(checkOwned("the destination of a fill", destination, bytes));
+  GpuQueues::Submission work(queues_, queue % queues);
+  ITX_RETURN_IF_ERROR(work.status());
+  ITX_RETURN_IF_ERROR(work.waitFor(after, afterCount));
+  work.begin("copy", "fill", std::to_string(bytes) + " bytes");
+  Status status;
+  if (bytes != 0)
+    status = state_.check(driver_.fill(destination, value, bytes, work.stream()), "fill its memory");
+  event = work.end(status.ok());
+  return status;
+}
+
+Status GpuDevice::wait(itx_event event) {
+  if (event == 0)
+    return Status::success();
+  if (state_.isForked())
+    return state_.status();
+  return queues_.wait(event);
+}
+
+std::vector<Device *> makeGpuDevices(GpuDriver &driver, std::vector<std::string> &problems) {
+  std::vector<Device *> result;
+  int count = 0;
+  if (GpuResult counted = driver.countDevices(count); !counted.ok()) {
+    problems.push_back(driver.explain(counted));
+    return result;
+  }
+  for (int number = 0; number < count; ++number) {
+    GpuProperties properties;
+    if (GpuResult read = driver.readProperties(number, properties); read.ok())
+      result.push_back(new GpuDevice(driver, number, std::move(properties)));
+    else
+      problems.push_back(format("%s device %d: %s", driver.kind(), number, driver.explain(read).c_str()));
+  }
+  return result;
+}
+
+} // namespace intarsia::runtime
