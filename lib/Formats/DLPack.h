@@ -18,7 +18,14 @@ struct DLPackVersion {
 };
 
 // kDLExtDev is for devices that have no type of their own; only who made the memory knows what it is.
-enum DLDeviceType : int32_t { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCMHost = 11, kDLExtDev = 12 };
+enum DLDeviceType : int32_t {
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLExtDev = 12
+};
 
 struct DLDevice {
   int32_t device_type;

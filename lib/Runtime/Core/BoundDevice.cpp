@@ -6,6 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/BoundDevice.h"
 
+#include "lib/Support/Json.h"
+
 #include <algorithm>
 
 namespace intarsia::runtime {
@@ -55,6 +57,16 @@ static std::string needsText(const Manifest &manifest, const std::string &functi
   return text;
 }
 
+/// Returns why the kinds of an artifact that this machine lacks are missing.
+static std::string missingText(const Manifest &manifest, const std::vector<Device *> &present) {
+  std::string text;
+  for (const DeviceInfo &info : manifest.devices)
+    if (std::none_of(present.begin(), present.end(), [&](Device *device) { return device->kind() == info.kind; }))
+      if (std::string reason = whyMissing(info.kind); text.find(reason) == std::string::npos)
+        text += reason;
+  return text;
+}
+
 /// Finds the devices of the given names; all if there are none.
 static Status findAllowed(const Manifest &manifest, const std::string &name, const std::vector<std::string> &names,
                           const std::vector<Device *> &present, std::vector<Device *> &allowed) {
@@ -64,8 +76,8 @@ static Status findAllowed(const Manifest &manifest, const std::string &name, con
   for (const std::string &wanted : names) {
     auto found = std::find_if(present.begin(), present.end(), [&](Device *device) { return device->name() == wanted; });
     if (found == present.end())
-      return error(ITX_NOT_FOUND, "%s: may use the device '%s', which is not here: this machine has %s", where,
-                   wanted.c_str(), namesText(present).c_str());
+      return error(ITX_NOT_FOUND, "%s: may use the device '%s', which is not here: this machine has %s%s", where,
+                   wanted.c_str(), namesText(present).c_str(), whyMissing(wanted).c_str());
     if (std::find(allowed.begin(), allowed.end(), *found) != allowed.end())
       return error(ITX_INVALID_ARGUMENT, "%s: the device '%s' is named twice: name each device that it may use once",
                    where, wanted.c_str());
@@ -131,8 +143,8 @@ Status bindDevices(const Manifest &manifest, const std::string &name, const std:
   if (std::string missing = chooseFunctions(manifest, there, chosen); !missing.empty()) {
     std::string needs = needsText(manifest, missing), has = namesText(present);
     if (names.empty())
-      return error(ITX_UNSUPPORTED, "%s: is compiled for %s, this machine has %s: compile it with --target=%s", where,
-                   needs.c_str(), has.c_str(), hostDevice().kind());
+      return error(ITX_UNSUPPORTED, "%s: is compiled for %s, this machine has %s: compile it with --target=%s%s", where,
+                   needs.c_str(), has.c_str(), hostDevice().kind(), missingText(manifest, present).c_str());
     return error(
         ITX_INVALID_ARGUMENT,
         "%s: is compiled for %s, may use %s (this machine has %s): name the devices that it needs too, or none", where,
@@ -178,6 +190,14 @@ static Status checkHostCode(const Manifest &manifest, const std::string &name, c
   return Status::success();
 }
 
+/// Returns the flag that compiles for a device: " --target=cuda:sm_90"; an empty text if it does not say its variant.
+static std::string targetFlag(const Device &device) {
+  Json info;
+  if (!parseJson(device.info(), device.name(), info).ok() || !info.contains("variant"))
+    return {};
+  return format(" --target=%s:%s", device.kind(), info["variant"].get<std::string>().c_str());
+}
+
 Status findObject(const DeviceInfo &info, const std::string &name, const itx_module_descriptor &descriptor,
                   const Device &device, const itx_object *&object) {
   std::vector<std::string> variants;
@@ -196,8 +216,9 @@ Status findObject(const DeviceInfo &info, const std::string &name, const itx_mod
   return error(
       ITX_UNSUPPORTED,
       "%s: has code for '%s' in the variants %s, none of which the device '%s' can load: compile the model for "
-      "it; it is %s",
-      name.c_str(), info.name.c_str(), join(variants).c_str(), device.name(), device.info().c_str());
+      "it%s; it is %s",
+      name.c_str(), info.name.c_str(), join(variants).c_str(), device.name(),
+      targetFlag(device).empty() ? "" : (", with" + targetFlag(device)).c_str(), device.info().c_str());
 }
 
 Status loadKernels(const Manifest &manifest, const std::string &name, const itx_module_descriptor &descriptor,

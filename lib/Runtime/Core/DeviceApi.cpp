@@ -88,7 +88,8 @@ itx_status itx_device_find(const char *name, itx_device **device) {
       *device = handle.release();
       return Status::success();
     }
-    return error(ITX_NOT_FOUND, "this machine has no device '%s'; it has %s", name, join(names).c_str());
+    return error(ITX_NOT_FOUND, "this machine has no device '%s'; it has %s%s", name, join(names).c_str(),
+                 whyMissing(name).c_str());
   });
 }
 

@@ -70,6 +70,22 @@ Status Module::loadEmbedded(const std::string &path, const LoadOptions &options,
   return loadSource({path, path, file->data() + offset, extent.bytes, offset}, options, module);
 }
 
+/// Returns the devices of this machine that a module may run on. If it needs none but those that every machine has, no
+/// driver is looked for: that may take longer than the whole load.
+static std::vector<Device *> presentDevices(const Manifest &manifest, const LoadOptions &options) {
+  std::vector<Device *> known = hostedDevices();
+  for (const std::shared_ptr<Device> &made : options.made)
+    known.push_back(made.get());
+  auto isKnown = [&](const std::string &wanted, const char *(Device::*text)() const) {
+    return std::any_of(known.begin(), known.end(), [&](Device *device) { return wanted == (device->*text)(); });
+  };
+  bool isEnough = std::all_of(manifest.devices.begin(), manifest.devices.end(),
+                              [&](const DeviceInfo &info) { return isKnown(info.kind, &Device::kind); }) &&
+                  std::all_of(options.devices.begin(), options.devices.end(),
+                              [&](const std::string &name) { return isKnown(name, &Device::name); });
+  return isEnough ? hostedDevices() : runtime::devices();
+}
+
 Status Module::loadSource(const Source &source, const LoadOptions &options, std::shared_ptr<Module> &module) {
   ArtifactHeader header;
   ITX_RETURN_IF_ERROR(checkArtifactHeader(source.data, source.bytes, source.name, header));
@@ -78,7 +94,7 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   std::memcpy(result->hash_.data(), header.hash, sizeof(header.hash));
   ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
   std::vector<size_t> functions;
-  std::vector<Device *> present = runtime::devices();
+  std::vector<Device *> present = presentDevices(result->manifest_, options);
   result->madeDevices_ = options.made;
   for (const std::shared_ptr<Device> &made : options.made)
     present.push_back(made.get());

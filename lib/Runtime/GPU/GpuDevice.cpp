@@ -268,21 +268,22 @@ Status GpuDevice::wait(itx_event event) {
   return queues_.wait(event);
 }
 
-std::vector<Device *> makeGpuDevices(GpuDriver &driver, std::vector<std::string> &problems) {
-  std::vector<Device *> result;
+FoundGpus makeGpuDevices(GpuDriver &driver) {
+  FoundGpus found;
   int count = 0;
   if (GpuResult counted = driver.countDevices(count); !counted.ok()) {
-    problems.push_back(driver.explain(counted));
-    return result;
+    found.problem = driver.explain(counted);
+    return found;
   }
   for (int number = 0; number < count; ++number) {
     GpuProperties properties;
     if (GpuResult read = driver.readProperties(number, properties); read.ok())
-      result.push_back(new GpuDevice(driver, number, std::move(properties)));
+      found.devices.push_back(new GpuDevice(driver, number, std::move(properties)));
     else
-      problems.push_back(format("%s device %d: %s", driver.kind(), number, driver.explain(read).c_str()));
+      found.problem += format("%sdevice %d of kind %s does not say what it is: %s", found.problem.empty() ? "" : "; ",
+                              number, driver.kind(), driver.explain(read).c_str());
   }
-  return result;
+  return found;
 }
 
 } // namespace intarsia::runtime

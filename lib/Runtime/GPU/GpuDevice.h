@@ -67,9 +67,14 @@ private:
   std::atomic<bool> isStarted_{false};
 };
 
-/// Returns the devices of a driver that was initialised; they live as long as the process. An error of one device
-/// leaves it out, with a reason in `problems`.
-std::vector<Device *> makeGpuDevices(GpuDriver &driver, std::vector<std::string> &problems);
+/// The devices of one kind on this machine.
+struct FoundGpus {
+  std::vector<Device *> devices; ///< they live as long as the process
+  std::string problem;           ///< why there are none, or not all; empty if nothing is wrong
+};
+
+/// Returns the devices of a driver that was started. A device that the driver does not describe is left out.
+FoundGpus makeGpuDevices(GpuDriver &driver);
 
 } // namespace intarsia::runtime
 

@@ -78,25 +78,26 @@ Status GpuExecutable::loadPiece(const GpuCode &code, const std::string &where, G
 }
 
 Status GpuExecutable::loadCode(const std::string &where) {
-  std::vector<std::pair<int, const GpuCode *>> runnable;
+  std::vector<std::pair<int, size_t>> runnable; // rank and index: the first of equals comes first
   std::vector<std::string> all;
-  for (const GpuCode &code : object_.code) {
+  for (size_t i = 0; i < object_.code.size(); ++i) {
+    const GpuCode &code = object_.code[i];
     all.push_back(code.architecture + " (" + gpuCodeKindName(code.kind) + ")");
     if (std::optional<int> rank = target_.driver.rank(code.kind, code.architecture, target_.properties.architecture))
-      runnable.push_back({*rank, &code});
+      runnable.push_back({*rank, i});
   }
   if (runnable.empty())
     return error(
         ITX_UNSUPPORTED, "%s: has code for %s, which %s (%s) does not run: compile the model with --target=%s:%s",
         where.c_str(), join(all).c_str(), target_.properties.name.c_str(), target_.properties.architecture.c_str(),
         target_.driver.kind(), target_.properties.architecture.c_str());
-  std::sort(runnable.begin(), runnable.end(), [](auto &left, auto &right) { return left.first < right.first; });
+  std::sort(runnable.begin(), runnable.end());
   // Another piece computes the same: a driver that is too old for one may load the next. The first error is the one of
   // the code that should have run.
   Status first;
-  for (auto [rank, code] : runnable) {
+  for (auto [rank, index] : runnable) {
     GpuFailure failure = GpuFailure::None;
-    Status status = loadPiece(*code, where, failure);
+    Status status = loadPiece(object_.code[index], where, failure);
     if (status.ok())
       return status;
     if (first.ok())

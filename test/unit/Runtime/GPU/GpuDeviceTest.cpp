@@ -565,24 +565,23 @@ TEST_F(GpuTest, DescribesItself) {
 
 TEST_F(GpuTest, DriversListTheirDevices) {
   FakeDriver two({.devices = 2});
-  std::vector<std::string> problems;
-  std::vector<Device *> devices = makeGpuDevices(two, problems);
-  ASSERT_EQ(devices.size(), 2u);
-  EXPECT_STREQ(devices[1]->name(), "fake:1");
-  EXPECT_TRUE(problems.empty());
-  for (Device *each : devices)
+  FoundGpus found = makeGpuDevices(two);
+  ASSERT_EQ(found.devices.size(), 2u);
+  EXPECT_STREQ(found.devices[1]->name(), "fake:1");
+  EXPECT_EQ(found.problem, "");
+  for (Device *each : found.devices)
     delete each;
   two.failAt("readProperties", 1, GpuFailure::Other);
-  devices = makeGpuDevices(two, problems);
-  ASSERT_EQ(devices.size(), 1u);
-  EXPECT_STREQ(devices[0]->name(), "fake:1") << "the driver's numbers stay";
-  ASSERT_EQ(problems.size(), 1u);
-  EXPECT_THAT(problems[0], HasSubstr("fake device 0: readProperties"));
-  for (Device *each : devices)
+  found = makeGpuDevices(two);
+  ASSERT_EQ(found.devices.size(), 1u);
+  EXPECT_STREQ(found.devices[0]->name(), "fake:1") << "the driver's numbers stay";
+  EXPECT_THAT(found.problem, HasSubstr("device 0 of kind fake does not say what it is: readProperties"));
+  for (Device *each : found.devices)
     delete each;
   two.failAt("countDevices", 1, GpuFailure::Other);
-  EXPECT_TRUE(makeGpuDevices(two, problems).empty());
-  EXPECT_EQ(problems.size(), 2u);
+  found = makeGpuDevices(two);
+  EXPECT_TRUE(found.devices.empty());
+  EXPECT_THAT(found.problem, HasSubstr("countDevices"));
 }
 
 TEST_F(GpuTest, ProfilesHaveItsWork) {

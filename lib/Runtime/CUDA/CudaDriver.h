@@ -1,0 +1,73 @@
+//===- CudaDriver.h - The CUDA driver ---------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CUDA_CUDADRIVER_H
+#define INTARSIA_RUNTIME_CUDA_CUDADRIVER_H
+
+#include "lib/Runtime/CUDA/CudaApi.h"
+#include "lib/Runtime/GPU/GpuDriver.h"
+
+#include <mutex>
+
+namespace intarsia::runtime::cuda {
+
+/// The CUDA driver API as a driver of GPUs. Devices are used through their primary contexts, which the CUDA runtime and
+/// frameworks built on it use too, so that addresses mean the same to all.
+class CudaDriver final : public GpuDriver {
+public:
+  /// Takes the functions of a driver. init() must succeed before any other call.
+  explicit CudaDriver(const Api &api) : api_(api) {}
+  /// Starts the driver. ITX_NOT_FOUND if there is no device.
+  Status init();
+
+  const char *kind() const override { return "cuda"; }
+  std::string version() const override;
+  std::string ptxVersion() const override;
+  int32_t dlpackType() const override;
+  std::string explain(const GpuResult &result) const override;
+  GpuResult countDevices(int &count) override;
+  GpuResult readProperties(int device, GpuProperties &properties) override;
+  std::optional<int> rank(GpuCodeKind kind, const std::string &code, const std::string &device) const override;
+  GpuResult open(int device) override;
+  GpuResult enter(int device, void *&previous) override;
+  void leave(int device, void *previous) override;
+  GpuResult createStream(void *&stream) override;
+  GpuResult createEvent(bool isTimed, void *&event) override;
+  void destroyEvent(void *event) override;
+  GpuResult recordEvent(void *event, void *stream) override;
+  GpuResult streamWait(void *stream, void *event) override;
+  GpuResult queryEvent(void *event) override;
+  GpuResult synchronizeEvent(void *event) override;
+  GpuResult elapsed(void *begin, void *end, float &milliseconds) override;
+  GpuResult createPool(int device, void *&pool) override;
+  GpuResult trimPool(void *pool) override;
+  GpuResult allocate(void *pool, uint64_t bytes, void *stream, void *&address) override;
+  GpuResult free(void *pool, void *address, void *stream) override;
+  GpuResult memoryInfo(uint64_t &freeBytes, uint64_t &totalBytes) override;
+  GpuResult allocateHost(uint64_t bytes, void *&address) override;
+  GpuResult copyToDevice(void *destination, const void *source, uint64_t bytes, void *stream) override;
+  GpuResult copyToHost(void *destination, const void *source, uint64_t bytes, void *stream) override;
+  GpuResult copyOnDevice(void *destination, const void *source, uint64_t bytes, void *stream) override;
+  GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) override;
+  GpuResult launch(void *function, const GpuGrid &grid, void *stream, void **arguments) override;
+  GpuResult loadModule(const std::string &code, std::string &log, void *&module) override;
+  void unloadModule(void *module) override;
+  GpuResult findFunction(void *module, const char *name, void *&function) override;
+  GpuResult allowShared(void *function, uint32_t bytes) override;
+
+private:
+  const Api api_;
+  int version_ = 0;
+  std::mutex mutex_;
+  std::vector<Handle> contexts_; ///< of each device that was opened
+};
+
+/// Returns what the runtime makes of an error of the driver.
+GpuFailure failureOf(Result result);
+
+} // namespace intarsia::runtime::cuda
+
+#endif

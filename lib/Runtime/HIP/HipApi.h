@@ -1,0 +1,180 @@
+//===- HipApi.h - The functions of the HIP runtime that are used ------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_HIP_HIPAPI_H
+#define INTARSIA_RUNTIME_HIP_HIPAPI_H
+
+#include "lib/Support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+
+// The prototypes are the library's by name and number, so that no header of ROCm is needed;
+// test/unit/Runtime/HIP/HipHeaderTest.cpp compares them with hip_runtime_api.h where there is one.
+namespace intarsia::runtime::hip {
+
+/// What functions return: 0, or an error.
+using Result = int;
+/// hipStream_t, hipEvent_t, hipModule_t, hipFunction_t, hipMemPool_t: what they point to is the library's.
+using Handle = void *;
+
+/// hipError_t
+enum : Result {
+  errorInvalidValue = 1,
+  errorOutOfMemory = 2,
+  errorDeinitialized = 4,
+  errorNoDevice = 100,
+  errorInvalidImage = 200,
+  errorNoBinaryForGpu = 209,
+  errorEccNotCorrectable = 214,
+  errorInvalidKernelFile = 218,
+  errorNotFound = 500,
+  errorNotReady = 600,
+  errorIllegalAddress = 700,
+  errorLaunchTimeOut = 702,
+  errorContextIsDestroyed = 709,
+  errorAssert = 710,
+  errorLaunchFailure = 719,
+  errorNotSupported = 801,
+};
+
+/// hipDeviceAttribute_t, with the same numbers from HIP 5.2 on
+enum Attribute : int {
+  attributeMultiprocessorCount = 63,
+  attributeMaxSharedMemoryPerBlock = 74,
+  attributeWarpSize = 87,
+  attributeMemoryPoolsSupported = 88,
+};
+
+/// hipMemPoolAttr
+enum PoolAttribute : int { poolReleaseThreshold = 4 };
+
+/// hipStreamNonBlocking: the stream does not wait for the default stream, which other code of the process may use.
+inline constexpr unsigned streamNonBlocking = 1;
+/// hipEventDisableTiming
+inline constexpr unsigned eventDisableTiming = 2;
+/// hipHostMallocPortable: pinned for all devices.
+inline constexpr unsigned hostPortable = 1;
+/// hipMemAllocationTypePinned, hipMemLocationTypeDevice
+inline constexpr int allocationPinned = 1, locationDevice = 1;
+
+/// hipMemPoolProps; HIP 6 has a limit in its first reserved bytes, where 0 is none.
+struct PoolProperties {
+  int allocationType = allocationPinned;
+  int handleTypes = 0;
+  int locationType = locationDevice;
+  int location = 0;
+  void *securityAttributes = nullptr;
+  unsigned char reserved[64] = {};
+};
+
+/// The name of the architecture inside hipDeviceProp_t. Nothing else in the library says it. HIP 6 changed the
+/// structure, and the name of the function that fills it.
+struct PropertiesLayout {
+  size_t bytes;            ///< of the structure
+  size_t architectureName; ///< where it begins; 256 bytes with a zero at their end
+};
+inline constexpr PropertiesLayout propertiesOf5 = {792, 396}, propertiesOf6 = {1472, 1160};
+
+/// The functions: name here, symbol of the library, whether nothing works without it, arguments. Pools are of HIP 5.2.
+#define INTARSIA_HIP_FUNCTIONS(function)                                                                               \
+  function(init, hipInit, true, (unsigned flags)) function(runtimeVersion, hipRuntimeGetVersion, true, (int *version)) \
+      function(deviceCount, hipGetDeviceCount, true, (int *count)) function(deviceName, hipDeviceGetName, true,        \
+                                                                            (char *name, int bytes, int device))       \
+          function(deviceMemory, hipDeviceTotalMem, true, (size_t *bytes, int device)) function(                       \
+              deviceAttribute, hipDeviceGetAttribute, true,                                                            \
+              (int *value, Attribute attribute, int device)) function(devicePciBus, hipDeviceGetPCIBusId, true,        \
+                                                                      (char *name, int bytes, int device))             \
+              function(properties5, hipGetDeviceProperties, false, (void *properties, int device)) function(           \
+                  properties6, hipGetDevicePropertiesR0600, false,                                                     \
+                  (void *properties, int device)) function(getDevice, hipGetDevice, true, (int *device))               \
+                  function(setDevice, hipSetDevice, true, (int device)) function(                                      \
+                      createStream, hipStreamCreateWithFlags,                                                          \
+                      true, (Handle * stream, unsigned flags))                                                         \
+                      function(createEvent, hipEventCreateWithFlags, true, (Handle * event, unsigned flags)) function( \
+                          destroyEvent, hipEventDestroy, true,                                                         \
+                          (Handle event)) function(recordEvent, hipEventRecord, true, (Handle event, Handle stream))   \
+                          function(streamWait, hipStreamWaitEvent, true,                                               \
+                                   (Handle stream, Handle event,                                                       \
+                                    unsigned flags)) function(queryEvent, hipEventQuery, true, (Handle event))         \
+                              function(synchronizeEvent, hipEventSynchronize, true, (Handle event)) function(          \
+                                  elapsed, hipEventElapsedTime, true,                                                  \
+                                  (float *milliseconds, Handle begin,                                                  \
+                                   Handle end)) function(createPool, hipMemPoolCreate,                                 \
+                                                         false, (Handle * pool, const PoolProperties *properties))     \
+                                  function(setPoolAttribute, hipMemPoolSetAttribute, false,                            \
+                                           (Handle pool, PoolAttribute attribute, void *value))                        \
+                                      function(trimPool, hipMemPoolTrimTo, false, (Handle pool, size_t keptBytes))     \
+                                          function(allocateFromPool, hipMallocFromPoolAsync, false,                    \
+                                                   (void **address, size_t bytes, Handle pool, Handle stream))         \
+                                              function(freeToPool, hipFreeAsync, false,                                \
+                                                       (void *address, Handle stream))                                 \
+                                                  function(allocate, hipMalloc, true, (void **address, size_t bytes))  \
+                                                      function(free, hipFree, true, (void *address)) function(         \
+                                                          memoryInfo, hipMemGetInfo, true,                             \
+                                                          (size_t *freeBytes, size_t *totalBytes))                     \
+                                                          function(allocateHost, hipHostMalloc, true,                  \
+                                                                   (void **address, size_t bytes, unsigned flags))     \
+                                                              function(copyToDevice, hipMemcpyHtoDAsync, true,         \
+                                                                       (void *destination, void *source, size_t bytes, \
+                                                                        Handle stream))                                \
+                                                                  function(copyToHost, hipMemcpyDtoHAsync, true,       \
+                                                                           (void *destination, void *source,           \
+                                                                            size_t bytes, Handle stream))              \
+                                                                      function(copyOnDevice, hipMemcpyDtoDAsync, true, \
+                                                                               (void *destination, void *source,       \
+                                                                                size_t bytes, Handle stream))          \
+                                                                          function(fill, hipMemsetD8Async, true,       \
+                                                                                   (void *destination,                 \
+                                                                                    unsigned char value, size_t bytes, \
+                                                                                    Handle stream))                    \
+                                                                              function(                                \
+                                                                                  launch, hipModuleLaunchKernel, true, \
+                                                                                  (Handle function, unsigned blocksX,  \
+                                                                                   unsigned blocksY, unsigned blocksZ, \
+                                                                                   unsigned threadsX,                  \
+                                                                                   unsigned threadsY,                  \
+                                                                                   unsigned threadsZ,                  \
+                                                                                   unsigned sharedBytes,               \
+                                                                                   Handle stream, void **arguments,    \
+                                                                                   void **extra))                      \
+                                                                                  function(loadModule,                 \
+                                                                                           hipModuleLoadData, true,    \
+                                                                                           (Handle * module,           \
+                                                                                            const void *image))        \
+                                                                                      function(unloadModule,           \
+                                                                                               hipModuleUnload, true,  \
+                                                                                               (Handle module))        \
+                                                                                          function(                    \
+                                                                                              findFunction,            \
+                                                                                              hipModuleGetFunction,    \
+                                                                                              true,                    \
+                                                                                              (Handle * function,      \
+                                                                                               Handle module,          \
+                                                                                               const char *name))
+
+/// The functions of a library that was found.
+struct Api {
+#define INTARSIA_MEMBER(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
+  INTARSIA_HIP_FUNCTIONS(INTARSIA_MEMBER)
+#undef INTARSIA_MEMBER
+  const char *(*errorName)(Result result) = nullptr; ///< hipGetErrorName
+  const char *(*errorText)(Result result) = nullptr; ///< hipGetErrorString
+
+  /// Finds the library and its functions.
+  static Status find(Api &api);
+};
+
+/// The symbols of the functions, by their names here, for messages.
+struct Symbols {
+#define INTARSIA_SYMBOL(name, symbol, isRequired, arguments) static constexpr const char *name = #symbol;
+  INTARSIA_HIP_FUNCTIONS(INTARSIA_SYMBOL)
+#undef INTARSIA_SYMBOL
+};
+
+} // namespace intarsia::runtime::hip
+
+#endif
