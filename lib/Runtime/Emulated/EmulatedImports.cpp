@@ -1,0 +1,199 @@
+//===- EmulatedImports.cpp - Functions that kernels of the emulated GPU call -----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+// They run on the fiber of the calling thread. What a collective operation needs is noted in the warp before the thread
+// begins to wait.
+#include "intarsia/emulated_abi.h"
+#include "lib/Runtime/Emulated/BlockRunner.h"
+#include "lib/Runtime/Emulated/MatrixMultiply.h"
+
+#include <bit>
+
+using namespace intarsia;
+using namespace intarsia::runtime;
+
+/// Where the kernel calls the function that this is used in.
+#define ITX_CALL_SITE __builtin_return_address(0)
+
+// ---- Where a thread is -----------------------------------------------------------------------------------------
+
+/// Returns the dimension, if it is one.
+static uint32_t checkDimension(int32_t dimension) {
+  if (dimension < 0 || dimension > 2)
+    currentLane->block->fail(*currentLane,
+                             error(ITX_INTERNAL, "asks for dimension %d, dimensions are 0 to 2", dimension));
+  return uint32_t(dimension);
+}
+
+int32_t itx_emulated_thread_id(int32_t dimension) { return int32_t(currentLane->thread[checkDimension(dimension)]); }
+int32_t itx_emulated_block_id(int32_t dimension) {
+  return int32_t(currentLane->block->block()[checkDimension(dimension)]);
+}
+int32_t itx_emulated_block_dim(int32_t dimension) {
+  return int32_t(currentLane->block->launch().block[checkDimension(dimension)]);
+}
+int32_t itx_emulated_grid_dim(int32_t dimension) {
+  return int32_t(currentLane->block->launch().grid[checkDimension(dimension)]);
+}
+int32_t itx_emulated_lane_id() { return int32_t(currentLane->index); }
+int32_t itx_emulated_warp_size() { return int32_t(currentLane->warp->size); }
+
+void itx_emulated_trap() { currentLane->block->fail(*currentLane, error(ITX_INTERNAL, "the kernel executes a trap")); }
+
+// ---- Memory ----------------------------------------------------------------------------------------------------
+
+void *itx_emulated_shared() { return currentLane->block->shared().address(); }
+
+/// Ends the kernel unless the calling thread may do what `verb` says with bytes of an address space.
+static void checkAccess(const char *verb, const void *address, int64_t bytes, int32_t space) {
+  Lane &lane = *currentLane;
+  if (Status status = lane.block->checkAccess(lane, address, bytes, space); !status.ok())
+    lane.block->fail(lane,
+                     error(status.code(), "%s %lld bytes at %s", verb, (long long)bytes, status.message().c_str()));
+}
+
+/// Ends the kernel if the calling thread reads bytes of shared memory that are not written.
+static void checkWritten(const void *address, uint64_t bytes) {
+  Lane &lane = *currentLane;
+  SharedMemory &shared = lane.block->shared();
+  if (std::optional<uint64_t> offset = shared.firstUnwritten(address, bytes))
+    lane.block->fail(lane, error(ITX_INTERNAL,
+                                 "loads %llu bytes at offset %llu of shared memory, where nothing has been written to "
+                                 "offset %llu; does a barrier or a wait for asynchronous copies lack?",
+                                 (unsigned long long)bytes, (unsigned long long)shared.offsetOf(address),
+                                 (unsigned long long)*offset));
+}
+
+void itx_emulated_load_check(const void *address, int64_t bytes, int32_t space) {
+  checkAccess("loads", address, bytes, space);
+  if ((space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) &&
+      currentLane->block->shared().contains(address, bytes))
+    checkWritten(address, bytes);
+}
+
+void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
+  checkAccess("stores", address, bytes, space);
+  SharedMemory &shared = currentLane->block->shared();
+  if ((space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) && shared.contains(address, bytes))
+    shared.noteWritten(address, bytes);
+}
+
+/// Ends the kernel unless an address is aligned for an access of so many bytes.
+static void checkAlignment(const char *what, const void *address, uint32_t alignment) {
+  Lane &lane = *currentLane;
+  if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
+    lane.block->fail(lane, error(ITX_INTERNAL, "%s %p is not aligned to %u bytes", what, address, alignment));
+}
+
+void itx_emulated_async_copy(void *destination, const void *source, int32_t bytes, int32_t sourceBytes) {
+  Lane &lane = *currentLane;
+  bool isSize = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 12 || bytes == 16;
+  if (!isSize || sourceBytes < 0 || sourceBytes > bytes)
+    lane.block->fail(lane,
+                     error(ITX_INTERNAL, "copies %d bytes asynchronously, of which %d from the source; no GPU does",
+                           bytes, sourceBytes));
+  uint32_t alignment = bytes & -bytes;
+  checkAlignment("the destination of an asynchronous copy,", destination, alignment);
+  checkAccess("copies asynchronously to", destination, bytes, ITX_EMULATED_SHARED);
+  if (sourceBytes != 0) {
+    checkAlignment("the source of an asynchronous copy,", source, alignment);
+    checkAccess("copies asynchronously from", source, sourceBytes, ITX_EMULATED_GLOBAL);
+  }
+  lane.block->shared().forget(destination, bytes);
+  if (!lane.copies.add(destination, source, bytes, sourceBytes))
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for an asynchronous copy"));
+}
+
+void itx_emulated_async_commit() {
+  Lane &lane = *currentLane;
+  if (!lane.copies.commit())
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for a group of asynchronous copies"));
+}
+
+void itx_emulated_async_wait(int32_t groups) {
+  Lane &lane = *currentLane;
+  if (groups < 0)
+    lane.block->fail(lane, error(ITX_INTERNAL, "waits for all but %d groups of asynchronous copies", groups));
+  lane.copies.land(groups, lane.block->shared());
+}
+
+// ---- Threads that wait for each other --------------------------------------------------------------------------
+
+void itx_emulated_barrier() { currentLane->block->rendezvous(*currentLane, Operation::Barrier, 0, ITX_CALL_SITE); }
+
+void itx_emulated_warp_barrier(int64_t mask) {
+  Lane &lane = *currentLane;
+  if (!(uint64_t(mask) >> lane.index & 1))
+    lane.block->fail(lane, error(ITX_INTERNAL, "waits at a warp barrier whose mask 0x%llx is without its own lane %u",
+                                 (unsigned long long)mask, lane.index));
+  // Lanes that the warp does not have make no difference: NVIDIA's mask of all lanes is 32 bits with its sign.
+  lane.block->rendezvous(lane, Operation::WarpBarrier, uint64_t(mask) & lane.warp->full(), ITX_CALL_SITE);
+}
+
+/// Waits for the shuffle of the warp and returns the value that the calling thread gets.
+static int32_t shuffle(Operation operation, int32_t value, int32_t operand, int32_t width, const void *site) {
+  Lane &lane = *currentLane;
+  Warp &warp = *lane.warp;
+  if (width <= 0 || uint32_t(width) > warp.size || !std::has_single_bit(uint32_t(width)))
+    lane.block->fail(lane, error(ITX_INTERNAL, "shuffles segments of %d lanes; their width is a power of two up to %u",
+                                 width, warp.size));
+  warp.values[lane.index] = value;
+  warp.operands[lane.index] = operand;
+  warp.widths[lane.index] = width;
+  return int32_t(lane.block->rendezvous(lane, operation, 0, site));
+}
+
+int32_t itx_emulated_shuffle_idx(int32_t value, int32_t lane, int32_t width) {
+  return shuffle(Operation::ShuffleIdx, value, lane, width, ITX_CALL_SITE);
+}
+int32_t itx_emulated_shuffle_up(int32_t value, int32_t offset, int32_t width) {
+  return shuffle(Operation::ShuffleUp, value, offset, width, ITX_CALL_SITE);
+}
+int32_t itx_emulated_shuffle_down(int32_t value, int32_t offset, int32_t width) {
+  return shuffle(Operation::ShuffleDown, value, offset, width, ITX_CALL_SITE);
+}
+int32_t itx_emulated_shuffle_xor(int32_t value, int32_t mask, int32_t width) {
+  return shuffle(Operation::ShuffleXor, value, mask, width, ITX_CALL_SITE);
+}
+
+/// Waits for the vote of the warp and returns its result.
+static uint64_t vote(Operation operation, int32_t predicate, const void *site) {
+  Lane &lane = *currentLane;
+  lane.warp->values[lane.index] = predicate & 1;
+  return lane.block->rendezvous(lane, operation, 0, site);
+}
+
+int64_t itx_emulated_vote_ballot(int32_t predicate) {
+  return int64_t(vote(Operation::VoteBallot, predicate, ITX_CALL_SITE));
+}
+int32_t itx_emulated_vote_any(int32_t predicate) { return int32_t(vote(Operation::VoteAny, predicate, ITX_CALL_SITE)); }
+int32_t itx_emulated_vote_all(int32_t predicate) { return int32_t(vote(Operation::VoteAll, predicate, ITX_CALL_SITE)); }
+
+void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int32_t transposed) {
+  Lane &lane = *currentLane;
+  if (count != 1 && count != 2 && count != 4)
+    lane.block->fail(lane, error(ITX_INTERNAL, "loads %d matrices, ldmatrix loads 1, 2 or 4", count));
+  if (lane.index < uint32_t(8 * count)) {
+    checkAlignment("the row of ldmatrix,", row, 16);
+    checkAccess("loads with ldmatrix", row, 16, ITX_EMULATED_SHARED);
+    checkWritten(row, 16);
+  }
+  lane.warp->results[lane.index] = result;
+  lane.warp->pointers[0][lane.index] = row;
+  lane.block->rendezvous(lane, Operation::LoadMatrix, uint64_t(count) << 1 | (transposed != 0), ITX_CALL_SITE);
+}
+
+void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {
+  Lane &lane = *currentLane;
+  Warp &warp = *lane.warp;
+  if (!findMatrixKind(kind))
+    lane.block->fail(lane, error(ITX_INTERNAL, "there is no matrix instruction of kind %d", kind));
+  warp.results[lane.index] = result;
+  warp.pointers[0][lane.index] = a;
+  warp.pointers[1][lane.index] = b;
+  warp.pointers[2][lane.index] = accumulator;
+  lane.block->rendezvous(lane, Operation::MatrixMultiply, uint32_t(kind), ITX_CALL_SITE);
+}

@@ -1,0 +1,327 @@
+//===- MatrixMultiply.cpp - Matrix instructions of warps -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Emulated/MatrixMultiply.h"
+
+#include "intarsia/emulated_abi.h"
+#include "lib/Formats/FloatFormats.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace intarsia::runtime {
+
+using enum ElementFormat;
+using enum FragmentLayout;
+
+static constexpr MatrixKind kinds[] = {
+    {ITX_EMULATED_M16N8K16_F32_F16, "m16n8k16_f32_f16", Mma, 32, 16, 8, 16, F16, F16, F32},
+    {ITX_EMULATED_M16N8K16_F32_BF16, "m16n8k16_f32_bf16", Mma, 32, 16, 8, 16, BF16, BF16, F32},
+    {ITX_EMULATED_M16N8K16_F16_F16, "m16n8k16_f16_f16", Mma, 32, 16, 8, 16, F16, F16, F16},
+    {ITX_EMULATED_M16N8K8_F32_TF32, "m16n8k8_f32_tf32", Mma, 32, 16, 8, 8, TF32, TF32, F32},
+    {ITX_EMULATED_M16N8K32_I32_I8, "m16n8k32_i32_i8", Mma, 32, 16, 8, 32, I8, I8, I32},
+    {ITX_EMULATED_M16N8K32_F32_E4M3, "m16n8k32_f32_e4m3", Mma, 32, 16, 8, 32, E4M3, E4M3, F32},
+    {ITX_EMULATED_M16N8K32_F32_E5M2, "m16n8k32_f32_e5m2", Mma, 32, 16, 8, 32, E5M2, E5M2, F32},
+    {ITX_EMULATED_M16N8K32_F32_E4M3_E5M2, "m16n8k32_f32_e4m3_e5m2", Mma, 32, 16, 8, 32, E4M3, E5M2, F32},
+    {ITX_EMULATED_M16N8K32_F32_E5M2_E4M3, "m16n8k32_f32_e5m2_e4m3", Mma, 32, 16, 8, 32, E5M2, E4M3, F32},
+    {ITX_EMULATED_MFMA_16X16X16_F32_F16, "mfma_16x16x16_f32_f16", Mfma, 64, 16, 16, 16, F16, F16, F32},
+    {ITX_EMULATED_MFMA_16X16X16_F32_BF16, "mfma_16x16x16_f32_bf16", Mfma, 64, 16, 16, 16, BF16, BF16, F32},
+    {ITX_EMULATED_MFMA_32X32X8_F32_F16, "mfma_32x32x8_f32_f16", Mfma, 64, 32, 32, 8, F16, F16, F32},
+    {ITX_EMULATED_MFMA_32X32X8_F32_BF16, "mfma_32x32x8_f32_bf16", Mfma, 64, 32, 32, 8, BF16, BF16, F32},
+    {ITX_EMULATED_MFMA_16X16X32_I32_I8, "mfma_16x16x32_i32_i8", Mfma, 64, 16, 16, 32, I8, I8, I32},
+    {ITX_EMULATED_MFMA_16X16X4_F32_F32, "mfma_16x16x4_f32_f32", Mfma, 64, 16, 16, 4, F32, F32, F32},
+    {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16, "wmma_rdna3_16x16x16_f32_f16", WmmaRdna3, 32, 16, 16, 16, F16, F16, F32},
+    {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_BF16, "wmma_rdna3_16x16x16_f32_bf16", WmmaRdna3, 32, 16, 16, 16, BF16, BF16,
+     F32},
+    {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_F16, "wmma_rdna4_16x16x16_f32_f16", WmmaRdna4, 32, 16, 16, 16, F16, F16, F32},
+    {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_BF16, "wmma_rdna4_16x16x16_f32_bf16", WmmaRdna4, 32, 16, 16, 16, BF16, BF16,
+     F32},
+};
+
+/// Numbers of kinds are less than this.
+static constexpr int32_t kindNumbers = 128;
+
+const MatrixKind *findMatrixKind(int32_t kind) {
+  static constexpr auto byNumber = [] {
+    std::array<const MatrixKind *, kindNumbers> result = {};
+    for (const MatrixKind &known : kinds)
+      result[size_t(known.kind)] = &known;
+    return result;
+  }();
+  return kind >= 0 && kind < kindNumbers ? byNumber[size_t(kind)] : nullptr;
+}
+
+// ---- Layouts ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Where the elements of one matrix are.
+struct Fragments {
+  uint32_t elements = 0;           ///< of each lane
+  std::vector<uint16_t> positions; ///< index in the row-major matrix, by lane and element
+};
+
+/// Where the elements of all matrices of an instruction are.
+struct KindFragments {
+  Fragments a, b, accumulator;
+};
+
+/// The most elements of A, B or C of an instruction, copies for other lanes included.
+constexpr uint32_t largestMatrix = 1024;
+
+constexpr uint32_t bitsOf(ElementFormat format) {
+  switch (format) {
+  case F32:
+  case TF32:
+  case I32:
+    return 32;
+  case F16:
+  case BF16:
+    return 16;
+  case E4M3:
+  case E5M2:
+  case I8:
+    return 8;
+  }
+  __builtin_unreachable();
+}
+
+} // namespace
+
+/// Returns the position of a lane's element of A, as row-major index in [m, k].
+static uint32_t positionOfA(const MatrixKind &kind, uint32_t lane, uint32_t element, uint32_t elements) {
+  switch (kind.layout) {
+  case Mma: {
+    uint32_t packed = 32 / bitsOf(kind.a), word = element / packed;
+    uint32_t row = lane / 4 + 8 * (word % 2);
+    uint32_t column = lane % 4 * packed + element % packed + 4 * packed * (word / 2);
+    return row * kind.k + column;
+  }
+  case WmmaRdna3:
+    return lane % kind.m * kind.k + element;
+  case Mfma:
+  case WmmaRdna4:
+    return lane % kind.m * kind.k + lane / kind.m * elements + element;
+  }
+  __builtin_unreachable();
+}
+
+/// Returns the position of a lane's element of B, as row-major index in [k, n].
+static uint32_t positionOfB(const MatrixKind &kind, uint32_t lane, uint32_t element, uint32_t elements) {
+  switch (kind.layout) {
+  case Mma: {
+    uint32_t packed = 32 / bitsOf(kind.b), word = element / packed;
+    uint32_t row = lane % 4 * packed + element % packed + 4 * packed * word;
+    return row * kind.n + lane / 4;
+  }
+  case WmmaRdna3:
+    return element * kind.n + lane % kind.n;
+  case Mfma:
+  case WmmaRdna4:
+    return (lane / kind.n * elements + element) * kind.n + lane % kind.n;
+  }
+  __builtin_unreachable();
+}
+
+/// Returns the position of a lane's element of C and D, as row-major index in [m, n].
+static uint32_t positionOfResult(const MatrixKind &kind, uint32_t lane, uint32_t element) {
+  uint32_t group = lane / kind.n, groups = kind.lanes / kind.n; // of lanes that have the same columns
+  uint32_t row = 0, column = lane % kind.n;
+  switch (kind.layout) {
+  case Mma:
+    row = lane / 4 + 8 * (element / 2);
+    column = lane % 4 * 2 + element % 2;
+    break;
+  case Mfma:
+    row = 4 * groups * (element / 4) + 4 * group + element % 4;
+    break;
+  case WmmaRdna3:
+    row = groups * element + group;
+    break;
+  case WmmaRdna4:
+    row = 8 * group + element;
+    break;
+  }
+  return row * kind.n + column;
+}
+
+static KindFragments makeFragments(const MatrixKind &kind) {
+  uint32_t copies = kind.layout == WmmaRdna3 ? 2 : 1; // of A and B
+  KindFragments result;
+  result.a.elements = kind.m * kind.k * copies / kind.lanes;
+  result.b.elements = kind.k * kind.n * copies / kind.lanes;
+  result.accumulator.elements = kind.m * kind.n / kind.lanes;
+  for (uint32_t lane = 0; lane < kind.lanes; ++lane) {
+    for (uint32_t i = 0; i < result.a.elements; ++i)
+      result.a.positions.push_back(uint16_t(positionOfA(kind, lane, i, result.a.elements)));
+    for (uint32_t i = 0; i < result.b.elements; ++i)
+      result.b.positions.push_back(uint16_t(positionOfB(kind, lane, i, result.b.elements)));
+    for (uint32_t i = 0; i < result.accumulator.elements; ++i)
+      result.accumulator.positions.push_back(uint16_t(positionOfResult(kind, lane, i)));
+  }
+  return result;
+}
+
+static const KindFragments &fragmentsOf(const MatrixKind &kind) {
+  static const std::vector<KindFragments> all = [] {
+    std::vector<KindFragments> result;
+    for (const MatrixKind &known : kinds)
+      result.push_back(makeFragments(known));
+    return result;
+  }();
+  return all[size_t(&kind - kinds)];
+}
+
+// ---- Elements --------------------------------------------------------------------------------------------------
+
+static std::array<float, 256> decodeTable(const FloatFormat &format) {
+  std::array<float, 256> table;
+  for (unsigned i = 0; i < table.size(); ++i)
+    table[i] = decodeFloat(format, i);
+  return table;
+}
+
+/// Decodes the fragments of all lanes into a row-major matrix. The loops are apart so that the decoding one is
+/// vectorised.
+template <typename Raw, typename Value, typename Decode>
+static void gatherAs(const Fragments &fragments, uint32_t lanes, const void *const *pointers, Value *matrix,
+                     Decode decode) {
+  Raw raw[largestMatrix];
+  Value values[largestMatrix];
+  uint32_t elements = fragments.elements, count = lanes * elements;
+  for (uint32_t lane = 0; lane < lanes; ++lane)
+    std::memcpy(raw + lane * elements, pointers[lane], elements * sizeof(Raw));
+  for (uint32_t i = 0; i < count; ++i)
+    values[i] = decode(raw[i]);
+  for (uint32_t i = 0; i < count; ++i)
+    matrix[fragments.positions[i]] = values[i];
+}
+
+static void gather(ElementFormat format, const Fragments &fragments, uint32_t lanes, const void *const *pointers,
+                   float *matrix) {
+  static const std::array<float, 256> e4m3 = decodeTable(floatE4M3), e5m2 = decodeTable(floatE5M2);
+  switch (format) {
+  case TF32:
+    return gatherAs<uint32_t>(fragments, lanes, pointers, matrix,
+                              [](uint32_t bits) { return std::bit_cast<float>(bits & ~uint32_t(0x1FFF)); });
+  case F16:
+    return gatherAs<uint16_t>(fragments, lanes, pointers, matrix, decodeF16);
+  case BF16:
+    return gatherAs<uint16_t>(fragments, lanes, pointers, matrix, decodeBf16);
+  case E4M3:
+    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix, [](uint8_t bits) { return e4m3[bits]; });
+  case E5M2:
+    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix, [](uint8_t bits) { return e5m2[bits]; });
+  case F32:
+  case I8:
+  case I32:
+    return gatherAs<float>(fragments, lanes, pointers, matrix, [](float value) { return value; });
+  }
+}
+
+static void gather(ElementFormat format, const Fragments &fragments, uint32_t lanes, const void *const *pointers,
+                   uint32_t *matrix) {
+  if (format == I8)
+    return gatherAs<int8_t>(fragments, lanes, pointers, matrix, [](int8_t value) { return uint32_t(int32_t(value)); });
+  gatherAs<uint32_t>(fragments, lanes, pointers, matrix, [](uint32_t value) { return value; });
+}
+
+/// Writes the elements of a row-major matrix to the fragments of all lanes.
+template <typename Raw, typename Value, typename Encode>
+static void scatterAs(const Fragments &fragments, uint32_t lanes, const Value *matrix, void *const *pointers,
+                      Encode encode) {
+  for (uint32_t lane = 0; lane < lanes; ++lane)
+    for (uint32_t i = 0; i < fragments.elements; ++i) {
+      Raw raw = encode(matrix[fragments.positions[lane * fragments.elements + i]]);
+      std::memcpy(static_cast<char *>(pointers[lane]) + i * sizeof(Raw), &raw, sizeof(Raw));
+    }
+}
+
+// ---- Products --------------------------------------------------------------------------------------------------
+
+/// Adds A * B to C. Each row of C is kept in registers while k counts up.
+template <uint32_t m, uint32_t n, uint32_t k, bool fused, typename Value>
+static void accumulate(const Value *a, const Value *b, Value *c) {
+  for (uint32_t row = 0; row < m; ++row) {
+    Value sums[n];
+    std::copy_n(c + row * n, n, sums);
+    for (uint32_t inner = 0; inner < k; ++inner)
+      for (uint32_t column = 0; column < n; ++column)
+        if constexpr (fused)
+          sums[column] = std::fma(a[row * k + inner], b[inner * n + column], sums[column]);
+        else
+          sums[column] += a[row * k + inner] * b[inner * n + column];
+    std::copy_n(sums, n, c + row * n);
+  }
+}
+
+template <typename Value> static void accumulateAs(const MatrixKind &kind, const Value *a, const Value *b, Value *c) {
+  uint32_t shape = kind.m << 16 | kind.n << 8 | kind.k;
+  switch (shape) {
+  case 16 << 16 | 8 << 8 | 8:
+    return accumulate<16, 8, 8, false>(a, b, c);
+  case 16 << 16 | 8 << 8 | 16:
+    return accumulate<16, 8, 16, false>(a, b, c);
+  case 16 << 16 | 8 << 8 | 32:
+    return accumulate<16, 8, 32, false>(a, b, c);
+  case 16 << 16 | 16 << 8 | 4:
+    // Of the shapes this one alone has factors in f32, whose product is not exact.
+    return accumulate<16, 16, 4, std::is_floating_point_v<Value>>(a, b, c);
+  case 16 << 16 | 16 << 8 | 16:
+    return accumulate<16, 16, 16, false>(a, b, c);
+  case 16 << 16 | 16 << 8 | 32:
+    return accumulate<16, 16, 32, false>(a, b, c);
+  case 32 << 16 | 32 << 8 | 8:
+    return accumulate<32, 32, 8, false>(a, b, c);
+  }
+  __builtin_unreachable();
+}
+
+/// Returns an error unless both halves of the warp hold the same fragments.
+static Status checkCopies(const MatrixKind &kind, const char *matrix, ElementFormat format, const Fragments &fragments,
+                          const void *const *pointers) {
+  for (uint32_t lane = 0; lane < kind.lanes / 2; ++lane)
+    if (std::memcmp(pointers[lane], pointers[lane + kind.lanes / 2], fragments.elements * bitsOf(format) / 8) != 0)
+      return error(ITX_INTERNAL,
+                   "the matrix instruction %s wants the same elements of %s in lanes %u and %u, which differ",
+                   kind.name, matrix, lane, lane + kind.lanes / 2);
+  return Status::success();
+}
+
+template <typename Value>
+static void multiplyAs(const MatrixKind &kind, const KindFragments &fragments, void *const *results,
+                       const void *const *a, const void *const *b, const void *const *accumulators) {
+  Value left[largestMatrix], right[largestMatrix], sums[largestMatrix];
+  gather(kind.a, fragments.a, kind.lanes, a, left);
+  gather(kind.b, fragments.b, kind.lanes, b, right);
+  gather(kind.accumulator, fragments.accumulator, kind.lanes, accumulators, sums);
+  accumulateAs(kind, left, right, sums);
+  if constexpr (std::is_floating_point_v<Value>)
+    if (kind.accumulator == F16)
+      return scatterAs<uint16_t>(fragments.accumulator, kind.lanes, sums, results, encodeF16);
+  scatterAs<Value>(fragments.accumulator, kind.lanes, sums, results, [](Value value) { return value; });
+}
+
+Status multiplyMatrices(const MatrixKind &kind, void *const *results, const void *const *a, const void *const *b,
+                        const void *const *accumulators) {
+  const KindFragments &fragments = fragmentsOf(kind);
+  if (kind.layout == WmmaRdna3) {
+    ITX_RETURN_IF_ERROR(checkCopies(kind, "A", kind.a, fragments.a, a));
+    ITX_RETURN_IF_ERROR(checkCopies(kind, "B", kind.b, fragments.b, b));
+  }
+  if (kind.accumulator == I32)
+    multiplyAs<uint32_t>(kind, fragments, results, a, b, accumulators);
+  else
+    multiplyAs<float>(kind, fragments, results, a, b, accumulators);
+  return Status::success();
+}
+
+} // namespace intarsia::runtime

@@ -1,0 +1,62 @@
+//===- SharedMemory.h - Shared memory of a block, and which of it was written ----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_EMULATED_SHAREDMEMORY_H
+#define INTARSIA_RUNTIME_EMULATED_SHAREDMEMORY_H
+
+#include "lib/Support/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace intarsia::runtime {
+
+/// The shared memory of one block at a time.
+class SharedMemory {
+public:
+  /// As the strictest instructions of GPUs want it: tensor copies with a swizzle of 128 bytes.
+  static constexpr uint64_t alignment = 1024;
+  /// NaN in each format of floating-point numbers that has one.
+  static constexpr uint8_t pattern = 0xff;
+
+  /// Gives the next block `bytes` that hold the pattern. If `tracked`, it is noted which bytes are written.
+  Status reset(uint64_t bytes, bool tracked);
+
+  uint8_t *address() const { return memory_.get(); }
+  uint64_t bytes() const { return bytes_; }
+  bool contains(const void *address, uint64_t bytes) const {
+    uint64_t offset = offsetOf(address);
+    return offset <= bytes_ && bytes <= bytes_ - offset;
+  }
+  /// Returns the offset of an address, which may lie outside.
+  uint64_t offsetOf(const void *address) const {
+    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(memory_.get());
+  }
+
+  /// Notes that bytes, which must lie inside, are written.
+  void noteWritten(const void *address, uint64_t bytes);
+  /// Fills bytes, which must lie inside, with the pattern, and notes that they are not written.
+  void forget(void *address, uint64_t bytes);
+  /// Returns the offset of the first of some bytes that is not written; nothing if all are, or nothing is noted.
+  std::optional<uint64_t> firstUnwritten(const void *address, uint64_t bytes) const;
+
+private:
+  struct Free {
+    void operator()(uint8_t *memory) const;
+  };
+  using Memory = std::unique_ptr<uint8_t, Free>;
+
+  Memory memory_;
+  Memory written_; ///< 1 for each byte that is written
+  uint64_t capacity_ = 0;
+  uint64_t bytes_ = 0;
+  bool tracked_ = false;
+};
+
+} // namespace intarsia::runtime
+
+#endif
