@@ -221,7 +221,7 @@ void chain(int32_t *out, int64_t withBarrier) {
   out[t] = values[t] + warp;
 }
 
-TEST(WarpMachine, SchedulesShowWarReadsBehindWrites) {
+TEST(WarpMachine, SchedulesShowWritesThatOvertakeReads) {
   int wrong = 0;
   for (Schedule schedule : allSchedules)
     for (int64_t withBarrier : {0, 1}) {
