@@ -85,6 +85,7 @@ void BlockRunner::prepareWarp(Warp &warp, uint32_t begin, uint32_t end) {
 Status BlockRunner::prepare(const GridLaunch &launch, std::array<uint32_t, 3> block) {
   launch_ = &launch;
   block_ = block;
+  lastRange_ = 0;
   failure_ = Status::success();
   uint32_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   warpCount_ = (threads + launch.warpSize - 1) / launch.warpSize;
@@ -246,8 +247,11 @@ void BlockRunner::note(const Lane *lane, const Status &reason) {
   failure_ = Status(reason.code(), where(lane) + ": " + reason.message());
 }
 
-void BlockRunner::fail(const Lane &lane, const Status &reason) {
-  note(&lane, reason);
+void BlockRunner::fail(const Lane &lane, Status &&reason) {
+  {
+    Status taken = std::move(reason);
+    note(&lane, taken);
+  }
   Fiber::finish(lane.warp->fibers[lane.index], scheduler_);
 }
 
@@ -309,14 +313,52 @@ static bool isInside(const MemoryRange &range, const void *address, uint64_t byt
   return offset <= range.bytes && bytes <= range.bytes - offset;
 }
 
-/// Returns an error that names the nearest range unless one has all the bytes.
-Status BlockRunner::checkGlobal(const void *address, uint64_t bytes) const {
+/// Returns true if one range has all the bytes. Most accesses are to the range of the one before.
+bool BlockRunner::isGlobal(const void *address, uint64_t bytes) {
+  const std::vector<MemoryRange> &ranges = launch_->ranges;
+  if (lastRange_ < ranges.size() && isInside(ranges[lastRange_], address, bytes))
+    return true;
+  for (size_t i = 0; i < ranges.size(); ++i)
+    if (isInside(ranges[i], address, bytes)) {
+      lastRange_ = i;
+      return true;
+    }
+  return false;
+}
+
+bool BlockRunner::mayAccess(const Lane &lane, const void *address, int64_t bytes, int32_t space) {
+  if (bytes < 0)
+    return false;
+  switch (space) {
+  case ITX_EMULATED_PRIVATE:
+    return true;
+  case ITX_EMULATED_SHARED:
+    return shared_.contains(address, bytes);
+  case ITX_EMULATED_GENERIC: {
+    uint32_t thread = lane.warp->index * lane.warp->size + lane.index;
+    uint64_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(stacks_.bottom(thread));
+    bool isOwn = offset < stacks_.bytes() && uint64_t(bytes) <= stacks_.bytes() - offset;
+    return isOwn || shared_.contains(address, bytes) || isGlobal(address, bytes);
+  }
+  case ITX_EMULATED_GLOBAL:
+    return isGlobal(address, bytes);
+  default:
+    return false;
+  }
+}
+
+std::string BlockRunner::explainAccess(const void *address, int64_t bytes, int32_t space) const {
+  if (bytes < 0)
+    return format("%p, whose number is negative", address);
+  if (space == ITX_EMULATED_SHARED)
+    return format("%p, which is offset %lld of the block's %llu bytes of shared memory", address,
+                  (long long)shared_.offsetOf(address), (unsigned long long)shared_.bytes());
+  if (space != ITX_EMULATED_GENERIC && space != ITX_EMULATED_GLOBAL)
+    return format("%p in address space %d, which does not exist", address, space);
   uintptr_t first = reinterpret_cast<uintptr_t>(address);
   const MemoryRange *nearest = nullptr;
   uint64_t leastDistance = UINT64_MAX;
   for (const MemoryRange &range : launch_->ranges) {
-    if (isInside(range, address, bytes))
-      return Status::success();
     uintptr_t begin = reinterpret_cast<uintptr_t>(range.begin), end = begin + range.bytes;
     uint64_t distance = first < begin ? begin - first : first > end ? first - end : 0;
     if (distance < leastDistance) {
@@ -325,37 +367,10 @@ Status BlockRunner::checkGlobal(const void *address, uint64_t bytes) const {
     }
   }
   if (!nearest)
-    return error(ITX_INTERNAL, "%p, but the launch has no global memory", address);
-  return error(ITX_INTERNAL,
-               "%p, which is not in global memory of the launch; the nearest is %s, at offset %lld of its "
-               "%llu bytes",
-               address, nearest->name.c_str(), (long long)(first - reinterpret_cast<uintptr_t>(nearest->begin)),
-               (unsigned long long)nearest->bytes);
-}
-
-Status BlockRunner::checkAccess(const Lane &lane, const void *address, int64_t bytes, int32_t space) const {
-  if (bytes < 0)
-    return error(ITX_INTERNAL, "%p, whose number is negative", address);
-  switch (space) {
-  case ITX_EMULATED_PRIVATE:
-    return Status::success();
-  case ITX_EMULATED_SHARED:
-    if (shared_.contains(address, bytes))
-      return Status::success();
-    return error(ITX_INTERNAL, "%p, which is offset %lld of the block's %llu bytes of shared memory", address,
-                 (long long)shared_.offsetOf(address), (unsigned long long)shared_.bytes());
-  case ITX_EMULATED_GENERIC: {
-    uint32_t thread = lane.warp->index * lane.warp->size + lane.index;
-    MemoryRange stack = {stacks_.bottom(thread), stacks_.bytes(), ""};
-    if (shared_.contains(address, bytes) || isInside(stack, address, bytes))
-      return Status::success();
-    return checkGlobal(address, bytes);
-  }
-  case ITX_EMULATED_GLOBAL:
-    return checkGlobal(address, bytes);
-  default:
-    return error(ITX_INTERNAL, "%p in address space %d, which does not exist", address, space);
-  }
+    return format("%p, but the launch has no global memory", address);
+  return format("%p, which is not in global memory of the launch; the nearest is %s, at offset %lld of its %llu bytes",
+                address, nearest->name.c_str(), (long long)(first - reinterpret_cast<uintptr_t>(nearest->begin)),
+                (unsigned long long)nearest->bytes);
 }
 
 } // namespace intarsia::runtime

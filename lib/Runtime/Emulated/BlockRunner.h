@@ -27,10 +27,13 @@ public:
 
   /// Waits with the other lanes and returns the lane's answer. What the operation needs has been noted in the warp.
   uint64_t rendezvous(Lane &lane, Operation operation, uint64_t variant, const void *site);
-  /// Ends the block with an error, of which the message has what the lane did.
-  [[noreturn]] void fail(const Lane &lane, const Status &reason);
-  /// Returns an error unless the lane may access bytes of an address space.
-  Status checkAccess(const Lane &lane, const void *address, int64_t bytes, int32_t space) const;
+  /// Ends the block with an error, of which the message has what the lane did. The lane's frames are dropped without
+  /// their destructors: they must hold nothing but `reason`.
+  [[noreturn]] void fail(const Lane &lane, Status &&reason);
+  /// Returns true if the lane may access bytes of an address space.
+  bool mayAccess(const Lane &lane, const void *address, int64_t bytes, int32_t space);
+  /// Returns where an access is that mayAccess() refused: "0x10, which is …".
+  std::string explainAccess(const void *address, int64_t bytes, int32_t space) const;
   const GridLaunch &launch() const { return *launch_; }
   const std::array<uint32_t, 3> &block() const { return block_; }
   SharedMemory &shared() { return shared_; }
@@ -49,7 +52,7 @@ private:
   void note(const Lane *lane, const Status &reason);
   std::string where(const Lane *lane) const;
   Status deadlock() const;
-  Status checkGlobal(const void *address, uint64_t bytes) const;
+  bool isGlobal(const void *address, uint64_t bytes);
 
   const MachineSettings settings_;
   FiberStacks stacks_;
@@ -58,6 +61,7 @@ private:
   uint32_t warpCount_ = 0;
   Fiber scheduler_;
   const GridLaunch *launch_ = nullptr;
+  size_t lastRange_ = 0; ///< of the launch, that an access was in
   std::array<uint32_t, 3> block_ = {};
   Status failure_; ///< of the block that runs
 };

@@ -47,12 +47,17 @@ void itx_emulated_trap() { currentLane->block->fail(*currentLane, error(ITX_INTE
 
 void *itx_emulated_shared() { return currentLane->block->shared().address(); }
 
+/// Returns the error of an access that the calling thread may not make.
+static Status accessError(const char *verb, const void *address, int64_t bytes, int32_t space) {
+  return error(ITX_INTERNAL, "%s %lld bytes at %s", verb, (long long)bytes,
+               currentLane->block->explainAccess(address, bytes, space).c_str());
+}
+
 /// Ends the kernel unless the calling thread may do what `verb` says with bytes of an address space.
 static void checkAccess(const char *verb, const void *address, int64_t bytes, int32_t space) {
   Lane &lane = *currentLane;
-  if (Status status = lane.block->checkAccess(lane, address, bytes, space); !status.ok())
-    lane.block->fail(lane,
-                     error(status.code(), "%s %lld bytes at %s", verb, (long long)bytes, status.message().c_str()));
+  if (!lane.block->mayAccess(lane, address, bytes, space))
+    lane.block->fail(lane, accessError(verb, address, bytes, space));
 }
 
 /// Ends the kernel if the calling thread reads bytes of shared memory that are not written.
@@ -62,7 +67,7 @@ static void checkWritten(const void *address, uint64_t bytes) {
   if (std::optional<uint64_t> offset = shared.firstUnwritten(address, bytes))
     lane.block->fail(lane, error(ITX_INTERNAL,
                                  "loads %llu bytes at offset %llu of shared memory, where nothing has been written to "
-                                 "offset %llu; does a barrier or a wait for asynchronous copies lack?",
+                                 "offset %llu; is a barrier or a wait for asynchronous copies missing?",
                                  (unsigned long long)bytes, (unsigned long long)shared.offsetOf(address),
                                  (unsigned long long)*offset));
 }

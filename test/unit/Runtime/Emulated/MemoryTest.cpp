@@ -294,7 +294,8 @@ void useShared(int64_t use, const float *in) {
   itx_emulated_barrier();
   if (thread() != 40)
     return;
-  int64_t own = 0;
+  // Sanitizers may keep local variables elsewhere.
+  auto *own = static_cast<char *>(__builtin_frame_address(0)) - 8;
   switch (use) {
   case LoadWritten:
     return itx_emulated_load_check(memory + 68, 4, ITX_EMULATED_GENERIC);
@@ -308,7 +309,7 @@ void useShared(int64_t use, const float *in) {
   case CopyLanded:
     return itx_emulated_load_check(memory + 140, 4, ITX_EMULATED_SHARED);
   case Private:
-    return itx_emulated_load_check(&own, 8, ITX_EMULATED_GENERIC);
+    return itx_emulated_load_check(own, 8, ITX_EMULATED_GENERIC);
   }
 }
 
