@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_REFERENCE_KERNELOBJECT_H
 
 #include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/Hosted/ElfLibrary.h"
 #include "lib/Runtime/Reference/KernelMemory.h"
 
 #include <map>
@@ -26,19 +27,15 @@ void *findImport(const std::string &name);
 class KernelObject final : public Executable {
 public:
   static Status load(const ExecutableSource &source, std::unique_ptr<Executable> &executable);
-  ~KernelObject() override;
 
   /// Returns the kernel of an index in the artifact; null if the object lacks it.
   ReferenceKernel kernel(uint32_t index) const;
 
 private:
   KernelObject() = default;
-  Status open(const ExecutableSource &source, const std::string &where);
   Status bindKernels(const ExecutableSource &source, const std::string &where);
-  Status bindImports(const std::string &where);
 
-  int file_ = -1;
-  void *library_ = nullptr;
+  std::unique_ptr<ElfLibrary> library_;
   std::map<uint32_t, ReferenceKernel> kernels_;
 };
 

@@ -29,8 +29,8 @@ constexpr uint32_t addKernel = 0, expKernel = 2, temporariesKernel = 3, affineKe
 
 class ReferenceDeviceTest : public ::testing::Test {
 protected:
-  static ReferenceSettings settings() {
-    ReferenceSettings result;
+  static HostedSettings settings() {
+    HostedSettings result;
     result.memoryBytes = 64 << 20;
     return result;
   }
@@ -285,7 +285,7 @@ TEST_F(ReferenceDeviceTest, InjectedLackOfMemory) {
 }
 
 TEST_F(ReferenceDeviceTest, FaultsOfSettings) {
-  ReferenceSettings failing = settings();
+  HostedSettings failing = settings();
   failing.fault = Fault::DeviceLost;
   failing.faultCommand = 1;
   ReferenceDevice other(failing);
@@ -373,7 +373,7 @@ struct Region {
 /// results with those of the same work done in order on the host.
 TEST_F(ReferenceDeviceTest, RandomGraphsLikeInOrderWork) {
   constexpr int regions = 6, words = 16, bytes = words * 8;
-  ReferenceSettings several = settings();
+  HostedSettings several = settings();
   several.queues = 3;
   ReferenceDevice target(several);
   std::string object = readFile(ITX_TEST_REFERENCE_OBJECT);

@@ -17,8 +17,8 @@ namespace {
 TEST(ReferenceSettings, AreReadFromTheEnvironment) {
   ScopedVariable memory("ITX_REFERENCE_MEMORY_BYTES", "123456"), delay("ITX_REFERENCE_DELAY_MICROSECONDS", "20"),
       seed("ITX_REFERENCE_SEED", "0"), fail("ITX_REFERENCE_FAIL", "memory:17"), queues("ITX_REFERENCE_QUEUES", "5");
-  ReferenceSettings settings;
-  Status status = readReferenceSettings(settings);
+  HostedSettings settings;
+  Status status = readHostedSettings(referenceNames, settings);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(settings.memoryBytes, 123456u);
   EXPECT_EQ(settings.queues, 5u);
@@ -32,12 +32,12 @@ TEST(ReferenceSettings, AreReadFromTheEnvironment) {
 TEST(ReferenceSettings, EmptyVariablesAreNotSet) {
   ScopedVariable memory("ITX_REFERENCE_MEMORY_BYTES", ""), delay("ITX_REFERENCE_DELAY_MICROSECONDS", ""),
       seed("ITX_REFERENCE_SEED", ""), fail("ITX_REFERENCE_FAIL", "");
-  ReferenceSettings settings;
-  EXPECT_TRUE(readReferenceSettings(settings).ok());
+  HostedSettings settings;
+  EXPECT_TRUE(readHostedSettings(referenceNames, settings).ok());
   EXPECT_EQ(settings.memoryBytes, 0u);
   EXPECT_EQ(settings.seed, 1u);
   EXPECT_EQ(settings.fault, Fault::None);
-  EXPECT_GT(defaultReferenceMemoryBytes(), 0u);
+  EXPECT_GT(defaultHostedMemoryBytes(), 0u);
 }
 
 TEST(ReferenceSettings, InvalidOnesAreNamed) {

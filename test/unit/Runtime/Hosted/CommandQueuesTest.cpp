@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Reference/CommandQueues.h"
+#include "lib/Runtime/Hosted/CommandQueues.h"
 
 #include "gtest/gtest.h"
 #include <chrono>
@@ -17,10 +17,12 @@ using namespace intarsia::runtime;
 
 namespace {
 
+const HostedNames names = {"reference", "the reference device", "ITX_REFERENCE"};
+
 class CommandQueuesTest : public ::testing::Test {
 protected:
   void SetUp() override {
-    Status status = CommandQueues::start({}, queues);
+    Status status = CommandQueues::start(names, {}, queues);
     ASSERT_TRUE(status.ok()) << status.message();
   }
   itx_event submit(uint32_t queue, CommandQueues::Work work, std::vector<itx_event> after = {}) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Reference/RangeAllocator.h"
+#include "lib/Runtime/Hosted/RangeAllocator.h"
 
 #include "gtest/gtest.h"
 #include <random>

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/CPU/ThreadPool.h"
+#include "lib/Runtime/Hosted/ThreadPool.h"
 #include "lib/Support/MachineLimits.h"
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 // range of tiles, so that a thread finds its output of one kernel in its own cache during the next. A participant that
 // is done early takes tiles of others. A worker that wakes too late is not waited for.
 //===------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_RUNTIME_CPU_THREADPOOL_H
-#define INTARSIA_RUNTIME_CPU_THREADPOOL_H
+#ifndef INTARSIA_RUNTIME_HOSTED_THREADPOOL_H
+#define INTARSIA_RUNTIME_HOSTED_THREADPOOL_H
 
 #include "lib/Runtime/Core/ProcessNumber.h"
 #include "lib/Support/Status.h"

@@ -1,13 +1,13 @@
-//===- DeviceHealth.h - Whether the reference device still works ------------------------------------------------===//
+//===- DeviceHealth.h - Whether a device still works -----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_RUNTIME_REFERENCE_DEVICEHEALTH_H
-#define INTARSIA_RUNTIME_REFERENCE_DEVICEHEALTH_H
+#ifndef INTARSIA_RUNTIME_HOSTED_DEVICEHEALTH_H
+#define INTARSIA_RUNTIME_HOSTED_DEVICEHEALTH_H
 
-#include "lib/Runtime/Reference/ReferenceSettings.h"
+#include "lib/Runtime/Hosted/HostedSettings.h"
 #include "lib/Support/Status.h"
 
 #include <atomic>
@@ -24,6 +24,9 @@ public:
     uint64_t number = 0;
     Fault fault = Fault::None;
   };
+
+  /// `text` is the device in messages: "the reference device".
+  explicit DeviceHealth(const char *text) : text_(text) {}
 
   /// Returns ITX_DEVICE_LOST, with the reason, if the device is lost.
   Status status() const;
@@ -42,6 +45,9 @@ public:
   Numbered countCommand();
 
 private:
+  Status lost(const std::string &reason) const;
+
+  const char *const text_;
   std::atomic<uint64_t> process_{0}; ///< processNumber() of the one process that has the device; 0: none has it
   mutable std::mutex mutex_;
   std::string reason_; ///< why the device is lost; empty: it works

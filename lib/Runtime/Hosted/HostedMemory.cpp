@@ -1,10 +1,10 @@
-//===- ReferenceMemory.cpp - Memory that the host cannot reach by the device's addresses ------------------------===//
+//===- HostedMemory.cpp - Memory that the host cannot reach by the device's addresses ------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Reference/ReferenceMemory.h"
+#include "lib/Runtime/Hosted/HostedMemory.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -26,13 +26,13 @@ static uint8_t *mapRange(uint64_t bytes, int protection) {
   return mapped == MAP_FAILED ? nullptr : static_cast<uint8_t *>(mapped);
 }
 
-Status ReferenceMemory::reserve(uint64_t capacity, std::unique_ptr<ReferenceMemory> &memory) {
+Status HostedMemory::reserve(const HostedNames &names, uint64_t capacity, std::unique_ptr<HostedMemory> &memory) {
   uint64_t page = sysconf(_SC_PAGESIZE);
   auto refuse = [&](const char *reason) {
     return error(ITX_OUT_OF_MEMORY,
-                 "the reference device cannot reserve addresses for its %llu bytes of memory: %s; set "
-                 "ITX_REFERENCE_MEMORY_BYTES to less, or allow the process more address space (ulimit -v)",
-                 (unsigned long long)capacity, reason);
+                 "%s cannot reserve addresses for its %llu bytes of memory: %s; set %s_MEMORY_BYTES to less, or allow "
+                 "the process more address space (ulimit -v)",
+                 names.text, (unsigned long long)capacity, reason, names.variables);
   };
   if (capacity > uint64_t(PTRDIFF_MAX) - leastRoom - page)
     return refuse("that is more than addresses can tell apart");
@@ -41,7 +41,7 @@ Status ReferenceMemory::reserve(uint64_t capacity, std::unique_ptr<ReferenceMemo
     uint8_t *addresses = mapRange(extent, PROT_NONE);
     uint8_t *bytes = addresses ? mapRange(extent, PROT_READ | PROT_WRITE) : nullptr;
     if (bytes) {
-      memory.reset(new ReferenceMemory(capacity, extent, addresses, bytes));
+      memory.reset(new HostedMemory(names, capacity, extent, addresses, bytes));
       return Status::success();
     }
     int reason = errno;
@@ -52,12 +52,12 @@ Status ReferenceMemory::reserve(uint64_t capacity, std::unique_ptr<ReferenceMemo
   }
 }
 
-ReferenceMemory::~ReferenceMemory() {
+HostedMemory::~HostedMemory() {
   munmap(addresses_, extent_);
   munmap(bytes_, extent_);
 }
 
-Status ReferenceMemory::allocate(uint64_t bytes, void *&address) {
+Status HostedMemory::allocate(uint64_t bytes, void *&address) {
   address = nullptr;
   std::lock_guard lock(mutex_);
   uint64_t rounded = RangeAllocator::roundedBytes(bytes);
@@ -65,16 +65,15 @@ Status ReferenceMemory::allocate(uint64_t bytes, void *&address) {
   if (rounded != 0 && rounded <= capacity_ - usedBytes_)
     begin = ranges_.allocate(bytes);
   if (!begin)
-    return error(ITX_OUT_OF_MEMORY,
-                 "the reference device has no %llu bytes left of its %llu: %llu are in use "
-                 "(ITX_REFERENCE_MEMORY_BYTES)",
-                 (unsigned long long)bytes, (unsigned long long)capacity_, (unsigned long long)usedBytes_);
+    return error(ITX_OUT_OF_MEMORY, "%s has no %llu bytes left of its %llu: %llu are in use (%s_MEMORY_BYTES)",
+                 names_.text, (unsigned long long)bytes, (unsigned long long)capacity_, (unsigned long long)usedBytes_,
+                 names_.variables);
   usedBytes_ += rounded;
   address = addresses_ + *begin;
   return Status::success();
 }
 
-bool ReferenceMemory::release(void *address) {
+bool HostedMemory::release(void *address) {
   std::lock_guard lock(mutex_);
   std::optional<uint64_t> begin = offsetOf(address), bytes;
   if (begin)
@@ -90,14 +89,14 @@ bool ReferenceMemory::release(void *address) {
   return true;
 }
 
-std::optional<uint64_t> ReferenceMemory::offsetOf(const void *address) const {
+std::optional<uint64_t> HostedMemory::offsetOf(const void *address) const {
   uintptr_t value = reinterpret_cast<uintptr_t>(address), base = reinterpret_cast<uintptr_t>(addresses_);
   if (value < base || value - base >= extent_)
     return std::nullopt;
   return value - base;
 }
 
-bool ReferenceMemory::resolve(const void *address, uint64_t bytes, void *&memory) const {
+bool HostedMemory::resolve(const void *address, uint64_t bytes, void *&memory) const {
   std::lock_guard lock(mutex_);
   std::optional<uint64_t> offset = offsetOf(address);
   if (!offset)
@@ -109,20 +108,29 @@ bool ReferenceMemory::resolve(const void *address, uint64_t bytes, void *&memory
   return true;
 }
 
-std::string ReferenceMemory::explain(const void *address, uint64_t bytes) const {
+uint64_t HostedMemory::bytesFrom(const void *address) const {
+  std::lock_guard lock(mutex_);
+  std::optional<uint64_t> offset = offsetOf(address);
+  std::optional<RangeAllocator::Part> part;
+  if (offset)
+    part = ranges_.find(*offset);
+  return part ? part->bytes - (*offset - part->begin) : 0;
+}
+
+std::string HostedMemory::explain(const void *address, uint64_t bytes) const {
   std::lock_guard lock(mutex_);
   std::optional<uint64_t> offset = offsetOf(address);
   if (!offset)
-    return format("is at %p, which is no address of the reference device's memory; is it the host's?", address);
+    return format("is at %p, which is no address of %s's memory; is it the host's?", address, names_.text);
   std::optional<RangeAllocator::Part> part = ranges_.find(*offset);
   if (!part)
-    return format("is at %p, where the reference device has nothing allocated; was it freed before its work was done?",
-                  address);
+    return format("is at %p, where %s has nothing allocated; was it freed before its work was done?", address,
+                  names_.text);
   return format("has %llu bytes from %p on, but the allocation that it begins in ends after %llu",
                 (unsigned long long)bytes, address, (unsigned long long)(part->bytes - (*offset - part->begin)));
 }
 
-bool ReferenceMemory::overlaps(const void *address, uint64_t bytes) const {
+bool HostedMemory::overlaps(const void *address, uint64_t bytes) const {
   uintptr_t begin = reinterpret_cast<uintptr_t>(address), base = reinterpret_cast<uintptr_t>(addresses_);
   return bytes != 0 && begin < base + extent_ && (begin >= base || bytes > base - begin);
 }

@@ -1,17 +1,17 @@
-//===- DeviceHealth.cpp - Whether the reference device still works ----------------------------------------------===//
+//===- DeviceHealth.cpp - Whether a device still works ---------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Reference/DeviceHealth.h"
+#include "lib/Runtime/Hosted/DeviceHealth.h"
 
 #include "lib/Runtime/Core/ProcessNumber.h"
 
 namespace intarsia::runtime {
 
-static Status lost(const std::string &reason) {
-  return error(ITX_DEVICE_LOST, "the reference device is lost (%s)", reason.c_str());
+Status DeviceHealth::lost(const std::string &reason) const {
+  return error(ITX_DEVICE_LOST, "%s is lost (%s)", text_, reason.c_str());
 }
 
 bool DeviceHealth::isForked() const {

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_RUNTIME_REFERENCE_RANGEALLOCATOR_H
-#define INTARSIA_RUNTIME_REFERENCE_RANGEALLOCATOR_H
+#ifndef INTARSIA_RUNTIME_HOSTED_RANGEALLOCATOR_H
+#define INTARSIA_RUNTIME_HOSTED_RANGEALLOCATOR_H
 
 #include <cstdint>
 #include <map>

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Reference/CommandQueues.h"
+#include "lib/Runtime/Hosted/CommandQueues.h"
 
 #include <algorithm>
 #include <chrono>
@@ -41,10 +41,11 @@ struct CommandQueues::Queue {
   std::thread thread;
 };
 
-CommandQueues::CommandQueues() = default;
+CommandQueues::CommandQueues(const HostedNames &names) : names_(names) {}
 
-Status CommandQueues::start(const ReferenceSettings &settings, std::unique_ptr<CommandQueues> &queues) {
-  std::unique_ptr<CommandQueues> result(new CommandQueues);
+Status CommandQueues::start(const HostedNames &names, const HostedSettings &settings,
+                            std::unique_ptr<CommandQueues> &queues) {
+  std::unique_ptr<CommandQueues> result(new CommandQueues(names));
   for (uint32_t i = 0; i < settings.queues; ++i)
     result->queues_.push_back(std::make_unique<Queue>());
   result->setDelay(settings.delayMicroseconds, settings.seed);
@@ -58,14 +59,13 @@ Status CommandQueues::start(const ReferenceSettings &settings, std::unique_ptr<C
       Queue &queue = *result->queues_[i];
       queue.thread = std::thread([self = result.get(), &queue] { self->runCommands(queue); });
       char name[16];
-      std::snprintf(name, sizeof(name), "itx-reference-%u", i % 10);
+      std::snprintf(name, sizeof(name), "itx-%.9s-%u", names.kind, i % 10);
       pthread_setname_np(queue.thread.native_handle(), name);
     }
   } catch (const std::system_error &failure) {
-    status = error(ITX_OUT_OF_MEMORY,
-                   "the reference device cannot start its %llu threads: %s; may the process have more threads "
-                   "(ulimit -u)?",
-                   (unsigned long long)settings.queues, failure.what());
+    status =
+        error(ITX_OUT_OF_MEMORY, "%s cannot start its %llu threads: %s; may the process have more threads (ulimit -u)?",
+              names.text, (unsigned long long)settings.queues, failure.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ITX_RETURN_IF_ERROR(status);
@@ -102,8 +102,8 @@ Status CommandQueues::find(itx_event event, Queue *&queue, uint64_t &index) {
     if (index <= queue->issued)
       return Status::success();
   }
-  return error(ITX_INTERNAL, "0x%llx is no event of the reference device; is it another device's?",
-               (unsigned long long)event);
+  return error(ITX_INTERNAL, "0x%llx is no event of %s; is it another device's?", (unsigned long long)event,
+               names_.text);
 }
 
 Status CommandQueues::submit(uint32_t queue, Work work, const itx_event *after, uint32_t afterCount, itx_event &event) {
@@ -157,7 +157,7 @@ Status CommandQueues::runCommand(Queue &queue, const Command &command) {
   try {
     return command.work();
   } catch (const std::bad_alloc &) {
-    return Status(ITX_OUT_OF_MEMORY, "out of memory in a thread of the reference device");
+    return error(ITX_OUT_OF_MEMORY, "out of memory in a thread of %s", names_.text);
   }
 }
 

@@ -4,11 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_RUNTIME_REFERENCE_COMMANDQUEUES_H
-#define INTARSIA_RUNTIME_REFERENCE_COMMANDQUEUES_H
+#ifndef INTARSIA_RUNTIME_HOSTED_COMMANDQUEUES_H
+#define INTARSIA_RUNTIME_HOSTED_COMMANDQUEUES_H
 
 #include "intarsia/module_abi.h"
-#include "lib/Runtime/Reference/ReferenceSettings.h"
+#include "lib/Runtime/Hosted/HostedSettings.h"
 #include "lib/Support/Status.h"
 
 #include <atomic>
@@ -29,7 +29,7 @@ public:
   /// Failed commands of a queue whose errors are kept, the latest ones.
   static constexpr size_t keptFailures = 4096;
 
-  static Status start(const ReferenceSettings &settings, std::unique_ptr<CommandQueues> &queues);
+  static Status start(const HostedNames &names, const HostedSettings &settings, std::unique_ptr<CommandQueues> &queues);
   /// Waits until all commands are done.
   ~CommandQueues();
 
@@ -47,11 +47,12 @@ private:
   };
   struct Queue;
 
-  CommandQueues();
+  explicit CommandQueues(const HostedNames &names);
   void runCommands(Queue &queue);
   Status runCommand(Queue &queue, const Command &command);
   Status find(itx_event event, Queue *&queue, uint64_t &index);
 
+  const HostedNames &names_;
   std::atomic<uint64_t> delayMicroseconds_{0};
   std::vector<std::unique_ptr<Queue>> queues_;
 };

@@ -1,10 +1,10 @@
-//===- ReferenceMemoryTest.cpp - Addresses that only the device may follow --------------------------------------===//
+//===- HostedMemoryTest.cpp - Addresses that only the device may follow --------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "lib/Runtime/Reference/ReferenceMemory.h"
+#include "lib/Runtime/Hosted/HostedMemory.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,10 +20,12 @@ using ::testing::HasSubstr;
 
 namespace {
 
-class ReferenceMemoryTest : public ::testing::Test {
+const HostedNames names = {"reference", "the reference device", "ITX_REFERENCE"};
+
+class HostedMemoryTest : public ::testing::Test {
 protected:
   void SetUp() override {
-    Status status = ReferenceMemory::reserve(8 << 20, memory);
+    Status status = HostedMemory::reserve(names, 8 << 20, memory);
     ASSERT_TRUE(status.ok()) << status.message();
   }
   void *allocate(uint64_t bytes) {
@@ -32,7 +34,7 @@ protected:
     EXPECT_TRUE(status.ok()) << status.message();
     return address;
   }
-  std::unique_ptr<ReferenceMemory> memory;
+  std::unique_ptr<HostedMemory> memory;
 };
 
 /// Returns true if the host can read a byte: the system refuses to write it into a pipe if not.
@@ -46,7 +48,7 @@ bool hostCanRead(const void *address) {
   return written == 1;
 }
 
-TEST_F(ReferenceMemoryTest, HostCannotFollowAddresses) {
+TEST_F(HostedMemoryTest, HostCannotFollowAddresses) {
   auto *address = static_cast<uint8_t *>(allocate(1 << 20));
   EXPECT_TRUE(hostCanRead(this));
   for (int64_t offset : {0, 1, 4096, (1 << 20) - 1, 1 << 20, -1})
@@ -57,7 +59,7 @@ TEST_F(ReferenceMemoryTest, HostCannotFollowAddresses) {
   EXPECT_NE(found, address);
 }
 
-TEST_F(ReferenceMemoryTest, BytesLieAtAConstantDistance) {
+TEST_F(HostedMemoryTest, BytesLieAtAConstantDistance) {
   auto *first = static_cast<uint8_t *>(allocate(100)), *second = static_cast<uint8_t *>(allocate(100));
   void *firstBytes = nullptr, *secondBytes = nullptr, *inside = nullptr;
   ASSERT_TRUE(memory->resolve(first, 100, firstBytes));
@@ -68,7 +70,7 @@ TEST_F(ReferenceMemoryTest, BytesLieAtAConstantDistance) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(firstBytes) % 64, 0u);
 }
 
-TEST_F(ReferenceMemoryTest, OnlyBytesOfOneAllocationAreFound) {
+TEST_F(HostedMemoryTest, OnlyBytesOfOneAllocationAreFound) {
   auto *address = static_cast<uint8_t *>(allocate(100));
   void *found = nullptr;
   EXPECT_TRUE(memory->resolve(address, 0, found));
@@ -90,7 +92,7 @@ TEST_F(ReferenceMemoryTest, OnlyBytesOfOneAllocationAreFound) {
   EXPECT_FALSE(memory->release(this));
 }
 
-TEST_F(ReferenceMemoryTest, KnowsItsAddresses) {
+TEST_F(HostedMemoryTest, KnowsItsAddresses) {
   auto *address = static_cast<uint8_t *>(allocate(100));
   EXPECT_TRUE(memory->overlaps(address, 1));
   EXPECT_FALSE(memory->overlaps(address, 0));
@@ -98,7 +100,7 @@ TEST_F(ReferenceMemoryTest, KnowsItsAddresses) {
   EXPECT_TRUE(memory->overlaps(address - 4096, 8192));
 }
 
-TEST_F(ReferenceMemoryTest, LackOfMemory) {
+TEST_F(HostedMemoryTest, LackOfMemory) {
   void *most = allocate(6 << 20), *address = this;
   Status status = memory->allocate(3 << 20, address);
   EXPECT_EQ(status.code(), ITX_OUT_OF_MEMORY);
@@ -114,7 +116,7 @@ TEST_F(ReferenceMemoryTest, LackOfMemory) {
   EXPECT_EQ(memory->allocate(0, address).code(), ITX_OUT_OF_MEMORY);
 }
 
-TEST_F(ReferenceMemoryTest, LargeFreedMemoryGoesBackToTheSystem) {
+TEST_F(HostedMemoryTest, LargeFreedMemoryGoesBackToTheSystem) {
   void *address = allocate(4 << 20), *found = nullptr;
   ASSERT_TRUE(memory->resolve(address, 4 << 20, found));
   std::memset(found, 1, 4 << 20);
@@ -127,10 +129,10 @@ TEST_F(ReferenceMemoryTest, LargeFreedMemoryGoesBackToTheSystem) {
     EXPECT_EQ(isPresent & 1, 0);
 }
 
-TEST(ReferenceMemory, TooMuchIsRefused) {
-  std::unique_ptr<ReferenceMemory> memory;
+TEST(HostedMemory, TooMuchIsRefused) {
+  std::unique_ptr<HostedMemory> memory;
   for (uint64_t bytes : {uint64_t(1) << 60, UINT64_MAX}) {
-    Status status = ReferenceMemory::reserve(bytes, memory);
+    Status status = HostedMemory::reserve(names, bytes, memory);
     EXPECT_EQ(status.code(), ITX_OUT_OF_MEMORY);
     EXPECT_THAT(status.message(), HasSubstr("ITX_REFERENCE_MEMORY_BYTES"));
   }

@@ -1,15 +1,17 @@
-//===- ReferenceSettings.h - What the environment says about the reference device -------------------------------===//
+//===- HostedSettings.h - What the environment says about a device on the host ---------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_RUNTIME_REFERENCE_REFERENCESETTINGS_H
-#define INTARSIA_RUNTIME_REFERENCE_REFERENCESETTINGS_H
+#ifndef INTARSIA_RUNTIME_HOSTED_HOSTEDSETTINGS_H
+#define INTARSIA_RUNTIME_HOSTED_HOSTEDSETTINGS_H
 
+#include "lib/Runtime/Hosted/HostedNames.h"
 #include "lib/Support/Status.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace intarsia::runtime {
 
@@ -20,7 +22,7 @@ enum class Fault {
   OutOfMemory ///< this command alone fails
 };
 
-struct ReferenceSettings {
+struct HostedSettings {
   uint64_t memoryBytes = 0; ///< 0: half of this machine's memory
   uint64_t queues = 2;
   uint64_t delayMicroseconds = 0; ///< largest random delay before a command
@@ -29,13 +31,16 @@ struct ReferenceSettings {
   uint64_t faultCommand = 0; ///< number of the command that fails, from 1 on, over all queues
 };
 
-/// Reads ITX_REFERENCE_MEMORY_BYTES, ITX_REFERENCE_QUEUES, ITX_REFERENCE_DELAY_MICROSECONDS, ITX_REFERENCE_SEED, and
-/// ITX_REFERENCE_FAIL ("lost:N" or "memory:N"). Variables that are not set or invalid leave their setting as it is; the
+/// Reads the environment variables whose names are `names.variables` and _MEMORY_BYTES, _QUEUES, _DELAY_MICROSECONDS,
+/// _SEED, or _FAIL ("lost:N" or "memory:N"). Variables that are not set or invalid leave their setting as it is; the
 /// error is of the first invalid one.
-Status readReferenceSettings(ReferenceSettings &settings);
+Status readHostedSettings(const HostedNames &names, HostedSettings &settings);
+
+/// Returns the number that a text consists of; nothing if it is not one from `low` to `high`.
+std::optional<uint64_t> parseSetting(const char *text, uint64_t low, uint64_t high);
 
 /// Returns half of this machine's memory, or of the limit of the process's cgroup.
-uint64_t defaultReferenceMemoryBytes();
+uint64_t defaultHostedMemoryBytes();
 
 } // namespace intarsia::runtime
 
