@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/CPU/CpuDevice.h"
 #include "lib/Runtime/CUDA/CudaDevices.h"
+#include "lib/Runtime/Emulated/EmulatedDevice.h"
 #include "lib/Runtime/HIP/HipDevices.h"
 #include "lib/Runtime/Reference/ReferenceDevice.h"
 
@@ -21,7 +22,7 @@ struct FoundKind {
 static constexpr FoundKind foundKinds[] = {{"cuda", cudaDevices}, {"hip", hipDevices}};
 
 const std::vector<Device *> &hostedDevices() {
-  static const std::vector<Device *> all = {&cpuDevice(), &referenceDevice()};
+  static const std::vector<Device *> all = {&cpuDevice(), &referenceDevice(), &emulatedDevice()};
   return all;
 }
 

@@ -233,11 +233,13 @@ for _ in range(2):
 def test_list_of_devices(tools) -> None:
     result = run(tools, "--list-devices", environment={"ITX_THREADS": "3", "ITX_REFERENCE_QUEUES": "5"})
     assert result.returncode == 0, result.stderr
-    head, cpu, reference = result.stdout.splitlines()
+    head, cpu, reference, emulated = result.stdout.splitlines()
     assert head.split() == ["name", "kind", "memory", "threads", "queues", "description"]
     assert cpu.split()[:2] == ["cpu", "cpu"]
     assert cpu.split()[3:6] == ["GB", "3", "1"]
     assert reference.split()[3:6] == ["GB", "1", "5"]
+    assert emulated.split()[:2] == ["emulated", "emulated"]
+    assert emulated.split()[3:6] == ["GB", "3", "2"]
 
 
 def test_devices_that_are_not_there(tools, mixed: Path) -> None:
