@@ -30,6 +30,7 @@ enum : Result {
   errorInvalidValue = 1,
   errorOutOfMemory = 2,
   errorDeinitialized = 4,
+  errorStubLibrary = 34,
   errorNoDevice = 100,
   errorInvalidImage = 200,
   errorNoBinaryForGpu = 209,
@@ -103,124 +104,10 @@ struct PoolProperties {
   unsigned char reserved[54] = {};
 };
 
-/// The functions: name here, symbol of the library, whether nothing works without it, arguments. Pools are of
-/// CUDA 11.2.
-#define INTARSIA_CUDA_FUNCTIONS(function)                                                                              \
-  function(init, cuInit, true, (unsigned flags)) function(driverVersion, cuDriverGetVersion, true, (int *version))     \
-      function(errorName, cuGetErrorName, true, (Result result, const char **name)) function(                          \
-          errorText, cuGetErrorString, true,                                                                           \
-          (Result result, const char **text)) function(deviceCount, cuDeviceGetCount, true,                            \
-                                                       (int *count)) function(deviceOf, cuDeviceGet, true,             \
-                                                                              (DeviceNumber * device, int ordinal))    \
-          function(deviceName, cuDeviceGetName, true, (char *name, int bytes, DeviceNumber device)) function(          \
-              deviceMemory, cuDeviceTotalMem_v2, true,                                                                 \
-              (size_t *bytes, DeviceNumber device)) function(deviceAttribute, cuDeviceGetAttribute, true,              \
-                                                             (int *value, Attribute attribute, DeviceNumber device))   \
-              function(devicePciBus, cuDeviceGetPCIBusId, true,                                                        \
-                       (char *name, int bytes,                                                                         \
-                        DeviceNumber device)) function(retainContext, cuDevicePrimaryCtxRetain, true,                  \
-                                                       (Handle * context, DeviceNumber device))                        \
-                  function(pushContext, cuCtxPushCurrent_v2, true,                                                     \
-                           (Handle context)) function(popContext, cuCtxPopCurrent_v2, true, (Handle * context))        \
-                      function(createStream, cuStreamCreate, true, (Handle * stream, unsigned flags)) function(        \
-                          createEvent,                                                                                 \
-                          cuEventCreate, true,                                                                         \
-                          (Handle * event,                                                                             \
-                           unsigned flags)) function(destroyEvent, cuEventDestroy_v2, true, (Handle event))            \
-                          function(recordEvent, cuEventRecord, true, (Handle event, Handle stream)) function(          \
-                              streamWait,                                                                              \
-                              cuStreamWaitEvent, true,                                                                 \
-                              (Handle stream, Handle event,                                                            \
-                               unsigned flags)) function(queryEvent, cuEventQuery, true, (Handle event))               \
-                              function(synchronizeEvent, cuEventSynchronize, true, (Handle event)) function(           \
-                                  elapsed, cuEventElapsedTime,                                                         \
-                                  true,                                                                                \
-                                  (                                                                                    \
-                                      float *milliseconds,                                                             \
-                                      Handle begin,                                                                    \
-                                      Handle end)) function(createPool, cuMemPoolCreate, false,                        \
-                                                            (Handle * pool, const PoolProperties *properties))         \
-                                  function(setPoolAttribute, cuMemPoolSetAttribute, false,                             \
-                                           (Handle pool, PoolAttribute attribute, void *value))                        \
-                                      function(trimPool, cuMemPoolTrimTo, false, (Handle pool, size_t keptBytes))      \
-                                          function(                                                                    \
-                                              allocateFromPool, cuMemAllocFromPoolAsync,                               \
-                                              false,                                                                   \
-                                              (Address * address, size_t bytes, Handle pool,                           \
-                                               Handle stream)) function(freeToPool, cuMemFreeAsync, false,             \
-                                                                        (Address address, Handle stream))              \
-                                              function(allocate, cuMemAlloc_v2, true,                                  \
-                                                       (Address * address, size_t bytes))                              \
-                                                  function(free, cuMemFree_v2, true, (Address address)) function(      \
-                                                      memoryInfo,                                                      \
-                                                      cuMemGetInfo_v2,                                                 \
-                                                      true, (size_t *freeBytes, size_t *totalBytes))                   \
-                                                      function(allocateHost, cuMemHostAlloc, true,                     \
-                                                               (void **address, size_t bytes, unsigned flags))         \
-                                                          function(                                                    \
-                                                              copyToDevice, cuMemcpyHtoDAsync_v2, true,                \
-                                                              (Address destination, const void *source, size_t bytes,  \
-                                                               Handle stream))                                         \
-                                                              function(                                                \
-                                                                  copyToHost,                                          \
-                                                                  cuMemcpyDtoHAsync_v2,                                \
-                                                                  true,                                                \
-                                                                  (void *destination, Address source, size_t bytes,    \
-                                                                   Handle stream))                                     \
-                                                                  function(                                            \
-                                                                      copyOnDevice, cuMemcpyDtoDAsync_v2, true,        \
-                                                                      (Address destination, Address source,            \
-                                                                       size_t bytes,                                   \
-                                                                       Handle stream))                                 \
-                                                                      function(                                        \
-                                                                          fill, cuMemsetD8Async,                       \
-                                                                          true,                                        \
-                                                                          (Address destination, unsigned char value,   \
-                                                                           size_t bytes,                               \
-                                                                           Handle stream))                             \
-                                                                          function(                                    \
-                                                                              launch,                                  \
-                                                                              cuLaunchKernel,                          \
-                                                                              true,                                    \
-                                                                              (Handle function, unsigned blocksX,      \
-                                                                               unsigned blocksY, unsigned blocksZ,     \
-                                                                               unsigned threadsX,                      \
-                                                                               unsigned threadsY,                      \
-                                                                               unsigned threadsZ,                      \
-                                                                               unsigned sharedBytes, Handle stream,    \
-                                                                               void **arguments, void **extra))        \
-                                                                              function(                                \
-                                                                                  loadModule,                          \
-                                                                                  cuModuleLoadDataEx, true,            \
-                                                                                  (Handle * module, const void *image, \
-                                                                                   unsigned optionCount,               \
-                                                                                   JitOption                           \
-                                                                                       *options,                       \
-                                                                                   void **values))                     \
-                                                                                  function(unloadModule,               \
-                                                                                           cuModuleUnload, true,       \
-                                                                                           (Handle module))            \
-                                                                                      function(findFunction,           \
-                                                                                               cuModuleGetFunction,    \
-                                                                                               true,                   \
-                                                                                               (Handle * function,     \
-                                                                                                Handle                 \
-                                                                                                    module,            \
-                                                                                                const char *name))     \
-                                                                                          function(                    \
-                                                                                              setFunctionAttribute,    \
-                                                                                              cuFuncSetAttribute,      \
-                                                                                              true,                    \
-                                                                                              (Handle function,        \
-                                                                                               FunctionAttribute       \
-                                                                                                   attribute,          \
-                                                                                               int value))
-
 /// The functions of a driver that was found.
 struct Api {
-#define INTARSIA_MEMBER(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
-  INTARSIA_CUDA_FUNCTIONS(INTARSIA_MEMBER)
-#undef INTARSIA_MEMBER
+#define INTARSIA_CUDA_FUNCTION(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
+#include "lib/Runtime/CUDA/CudaFunctions.def"
 
   /// Finds the driver's library and its functions.
   static Status find(Api &api);
@@ -228,9 +115,8 @@ struct Api {
 
 /// The symbols of the functions, by their names here, for messages.
 struct Symbols {
-#define INTARSIA_SYMBOL(name, symbol, isRequired, arguments) static constexpr const char *name = #symbol;
-  INTARSIA_CUDA_FUNCTIONS(INTARSIA_SYMBOL)
-#undef INTARSIA_SYMBOL
+#define INTARSIA_CUDA_FUNCTION(name, symbol, isRequired, arguments) static constexpr const char *name = #symbol;
+#include "lib/Runtime/CUDA/CudaFunctions.def"
 };
 
 } // namespace intarsia::runtime::cuda

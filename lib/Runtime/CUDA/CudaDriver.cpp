@@ -18,9 +18,8 @@ Status Api::find(Api &api) {
   GpuLibrary library;
   ITX_RETURN_IF_ERROR(GpuLibrary::open({"libcuda.so.1", "libcuda.so"}, "CUDA driver", library));
   Api found;
-#define INTARSIA_BIND(name, symbol, isRequired, arguments) library.bind(#symbol, found.name, isRequired);
-  INTARSIA_CUDA_FUNCTIONS(INTARSIA_BIND)
-#undef INTARSIA_BIND
+#define INTARSIA_CUDA_FUNCTION(name, symbol, isRequired, arguments) library.bind(#symbol, found.name, isRequired);
+#include "lib/Runtime/CUDA/CudaFunctions.def"
   ITX_RETURN_IF_ERROR(library.check());
   api = found;
   return Status::success();
@@ -95,6 +94,10 @@ Status CudaDriver::init() {
     result = INTARSIA_CALL(driverVersion, &version_);
   if (result.ok())
     result = INTARSIA_CALL(deviceCount, &count);
+  if (result.code == errorStubLibrary)
+    return error(ITX_NOT_FOUND,
+                 "there is no CUDA driver: the libcuda.so that was found is the toolkit's, for linking; is "
+                 "its folder in LD_LIBRARY_PATH?");
   if (result.code == errorNoDevice || (result.ok() && count == 0))
     return error(ITX_NOT_FOUND, "the CUDA driver sees no GPU (is CUDA_VISIBLE_DEVICES set?)");
   if (!result.ok())

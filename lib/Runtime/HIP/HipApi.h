@@ -27,6 +27,7 @@ enum : Result {
   errorOutOfMemory = 2,
   errorDeinitialized = 4,
   errorNoDevice = 100,
+  errorInvalidDevice = 101,
   errorInvalidImage = 200,
   errorNoBinaryForGpu = 209,
   errorEccNotCorrectable = 214,
@@ -79,88 +80,10 @@ struct PropertiesLayout {
 };
 inline constexpr PropertiesLayout propertiesOf5 = {792, 396}, propertiesOf6 = {1472, 1160};
 
-/// The functions: name here, symbol of the library, whether nothing works without it, arguments. Pools are of HIP 5.2.
-#define INTARSIA_HIP_FUNCTIONS(function)                                                                               \
-  function(init, hipInit, true, (unsigned flags)) function(runtimeVersion, hipRuntimeGetVersion, true, (int *version)) \
-      function(deviceCount, hipGetDeviceCount, true, (int *count)) function(deviceName, hipDeviceGetName, true,        \
-                                                                            (char *name, int bytes, int device))       \
-          function(deviceMemory, hipDeviceTotalMem, true, (size_t *bytes, int device)) function(                       \
-              deviceAttribute, hipDeviceGetAttribute, true,                                                            \
-              (int *value, Attribute attribute, int device)) function(devicePciBus, hipDeviceGetPCIBusId, true,        \
-                                                                      (char *name, int bytes, int device))             \
-              function(properties5, hipGetDeviceProperties, false, (void *properties, int device)) function(           \
-                  properties6, hipGetDevicePropertiesR0600, false,                                                     \
-                  (void *properties, int device)) function(getDevice, hipGetDevice, true, (int *device))               \
-                  function(setDevice, hipSetDevice, true, (int device)) function(                                      \
-                      createStream, hipStreamCreateWithFlags,                                                          \
-                      true, (Handle * stream, unsigned flags))                                                         \
-                      function(createEvent, hipEventCreateWithFlags, true, (Handle * event, unsigned flags)) function( \
-                          destroyEvent, hipEventDestroy, true,                                                         \
-                          (Handle event)) function(recordEvent, hipEventRecord, true, (Handle event, Handle stream))   \
-                          function(streamWait, hipStreamWaitEvent, true,                                               \
-                                   (Handle stream, Handle event,                                                       \
-                                    unsigned flags)) function(queryEvent, hipEventQuery, true, (Handle event))         \
-                              function(synchronizeEvent, hipEventSynchronize, true, (Handle event)) function(          \
-                                  elapsed, hipEventElapsedTime, true,                                                  \
-                                  (float *milliseconds, Handle begin,                                                  \
-                                   Handle end)) function(createPool, hipMemPoolCreate,                                 \
-                                                         false, (Handle * pool, const PoolProperties *properties))     \
-                                  function(setPoolAttribute, hipMemPoolSetAttribute, false,                            \
-                                           (Handle pool, PoolAttribute attribute, void *value))                        \
-                                      function(trimPool, hipMemPoolTrimTo, false, (Handle pool, size_t keptBytes))     \
-                                          function(allocateFromPool, hipMallocFromPoolAsync, false,                    \
-                                                   (void **address, size_t bytes, Handle pool, Handle stream))         \
-                                              function(freeToPool, hipFreeAsync, false,                                \
-                                                       (void *address, Handle stream))                                 \
-                                                  function(allocate, hipMalloc, true, (void **address, size_t bytes))  \
-                                                      function(free, hipFree, true, (void *address)) function(         \
-                                                          memoryInfo, hipMemGetInfo, true,                             \
-                                                          (size_t *freeBytes, size_t *totalBytes))                     \
-                                                          function(allocateHost, hipHostMalloc, true,                  \
-                                                                   (void **address, size_t bytes, unsigned flags))     \
-                                                              function(copyToDevice, hipMemcpyHtoDAsync, true,         \
-                                                                       (void *destination, void *source, size_t bytes, \
-                                                                        Handle stream))                                \
-                                                                  function(copyToHost, hipMemcpyDtoHAsync, true,       \
-                                                                           (void *destination, void *source,           \
-                                                                            size_t bytes, Handle stream))              \
-                                                                      function(copyOnDevice, hipMemcpyDtoDAsync, true, \
-                                                                               (void *destination, void *source,       \
-                                                                                size_t bytes, Handle stream))          \
-                                                                          function(fill, hipMemsetD8Async, true,       \
-                                                                                   (void *destination,                 \
-                                                                                    unsigned char value, size_t bytes, \
-                                                                                    Handle stream))                    \
-                                                                              function(                                \
-                                                                                  launch, hipModuleLaunchKernel, true, \
-                                                                                  (Handle function, unsigned blocksX,  \
-                                                                                   unsigned blocksY, unsigned blocksZ, \
-                                                                                   unsigned threadsX,                  \
-                                                                                   unsigned threadsY,                  \
-                                                                                   unsigned threadsZ,                  \
-                                                                                   unsigned sharedBytes,               \
-                                                                                   Handle stream, void **arguments,    \
-                                                                                   void **extra))                      \
-                                                                                  function(loadModule,                 \
-                                                                                           hipModuleLoadData, true,    \
-                                                                                           (Handle * module,           \
-                                                                                            const void *image))        \
-                                                                                      function(unloadModule,           \
-                                                                                               hipModuleUnload, true,  \
-                                                                                               (Handle module))        \
-                                                                                          function(                    \
-                                                                                              findFunction,            \
-                                                                                              hipModuleGetFunction,    \
-                                                                                              true,                    \
-                                                                                              (Handle * function,      \
-                                                                                               Handle module,          \
-                                                                                               const char *name))
-
 /// The functions of a library that was found.
 struct Api {
-#define INTARSIA_MEMBER(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
-  INTARSIA_HIP_FUNCTIONS(INTARSIA_MEMBER)
-#undef INTARSIA_MEMBER
+#define INTARSIA_HIP_FUNCTION(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;
+#include "lib/Runtime/HIP/HipFunctions.def"
   const char *(*errorName)(Result result) = nullptr; ///< hipGetErrorName
   const char *(*errorText)(Result result) = nullptr; ///< hipGetErrorString
 
@@ -170,9 +93,8 @@ struct Api {
 
 /// The symbols of the functions, by their names here, for messages.
 struct Symbols {
-#define INTARSIA_SYMBOL(name, symbol, isRequired, arguments) static constexpr const char *name = #symbol;
-  INTARSIA_HIP_FUNCTIONS(INTARSIA_SYMBOL)
-#undef INTARSIA_SYMBOL
+#define INTARSIA_HIP_FUNCTION(name, symbol, isRequired, arguments) static constexpr const char *name = #symbol;
+#include "lib/Runtime/HIP/HipFunctions.def"
 };
 
 } // namespace intarsia::runtime::hip

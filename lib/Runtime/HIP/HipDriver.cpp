@@ -23,9 +23,8 @@ Status Api::find(Api &api) {
       names.push_back(format("%slibamdhip64.so.%s", folder, version));
   ITX_RETURN_IF_ERROR(GpuLibrary::open(names, "HIP runtime", library));
   Api found;
-#define INTARSIA_BIND(name, symbol, isRequired, arguments) library.bind(#symbol, found.name, isRequired);
-  INTARSIA_HIP_FUNCTIONS(INTARSIA_BIND)
-#undef INTARSIA_BIND
+#define INTARSIA_HIP_FUNCTION(name, symbol, isRequired, arguments) library.bind(#symbol, found.name, isRequired);
+#include "lib/Runtime/HIP/HipFunctions.def"
   library.bind("hipGetErrorName", found.errorName, true);
   library.bind("hipGetErrorString", found.errorText, true);
   library.bind("hipGetDeviceProperties", found.properties5, found.properties6 == nullptr);
@@ -84,7 +83,7 @@ Status HipDriver::init() {
     result = INTARSIA_CALL(runtimeVersion, &version_);
   if (result.ok())
     result = INTARSIA_CALL(deviceCount, &count_);
-  if (result.code == errorNoDevice || (result.ok() && count_ == 0))
+  if (result.code == errorNoDevice || result.code == errorInvalidDevice || (result.ok() && count_ == 0))
     return error(ITX_NOT_FOUND, "the HIP runtime sees no GPU (may this user open /dev/kfd and /dev/dri? is "
                                 "HIP_VISIBLE_DEVICES set?)");
   if (!result.ok())
