@@ -47,18 +47,19 @@ int32_t itx_emulated_warp_size(void);
 
 /* Address spaces, numbered as both LLVM targets of GPUs number them. */
 enum {
-  ITX_EMULATED_GENERIC = 0, /* any of the following */
-  ITX_EMULATED_GLOBAL = 1,  /* operands of the launch and its scratch */
-  ITX_EMULATED_SHARED = 3,  /* shared memory of the block */
-  ITX_EMULATED_PRIVATE = 5  /* of one thread, on its stack; not checked */
+  ITX_EMULATED_GENERIC = 0,  /* any of the following */
+  ITX_EMULATED_GLOBAL = 1,   /* operands of the launch and its scratch */
+  ITX_EMULATED_SHARED = 3,   /* shared memory of the block */
+  ITX_EMULATED_CONSTANT = 4, /* variables of the object, which kernels only read */
+  ITX_EMULATED_PRIVATE = 5   /* of one thread, on its stack; not checked */
 };
 
 /* Returns the shared memory of the block, aligned to 1024 bytes: static bytes first, then dynamic ones. Each block
  * begins with all of its bytes 0xff, which is NaN in each format of floating-point numbers. */
 void *itx_emulated_shared(void);
 /* Must be called before each load and store if one of them is imported. Ends the kernel with an error if the bytes are
- * not all in one operand, in the scratch or in shared memory, or, for a load, if no thread has written them to shared
- * memory. */
+ * not all in one operand, in the scratch, in shared memory or, for a load, in the object; or, for a load, if no thread
+ * has written them to shared memory. */
 void itx_emulated_load_check(const void *address, int64_t bytes, int32_t space);
 void itx_emulated_store_check(void *address, int64_t bytes, int32_t space);
 

@@ -255,7 +255,7 @@ void BlockRunner::fail(const Lane &lane, Status &&reason) {
   Fiber::finish(lane.warp->fibers[lane.index], scheduler_);
 }
 
-/// Returns the place of a call in a kernel: its function and the offset there.
+/// Returns where a call in a kernel is: its function and the offset there.
 static std::string siteText(const void *site) {
   Dl_info info = {};
   if (!dladdr(site, &info) || !info.dli_sname)
@@ -314,19 +314,22 @@ static bool isInside(const MemoryRange &range, const void *address, uint64_t byt
 }
 
 /// Returns true if one range has all the bytes. Most accesses are to the range of the one before.
-bool BlockRunner::isGlobal(const void *address, uint64_t bytes) {
+bool BlockRunner::isGlobal(bool isStore, const void *address, uint64_t bytes) {
   const std::vector<MemoryRange> &ranges = launch_->ranges;
-  if (lastRange_ < ranges.size() && isInside(ranges[lastRange_], address, bytes))
+  auto allows = [&](const MemoryRange &range) {
+    return isInside(range, address, bytes) && !(isStore && range.loadsOnly);
+  };
+  if (lastRange_ < ranges.size() && allows(ranges[lastRange_]))
     return true;
   for (size_t i = 0; i < ranges.size(); ++i)
-    if (isInside(ranges[i], address, bytes)) {
+    if (allows(ranges[i])) {
       lastRange_ = i;
       return true;
     }
   return false;
 }
 
-bool BlockRunner::mayAccess(const Lane &lane, const void *address, int64_t bytes, int32_t space) {
+bool BlockRunner::mayAccess(const Lane &lane, bool isStore, const void *address, int64_t bytes, int32_t space) {
   if (bytes < 0)
     return false;
   switch (space) {
@@ -338,10 +341,11 @@ bool BlockRunner::mayAccess(const Lane &lane, const void *address, int64_t bytes
     uint32_t thread = lane.warp->index * lane.warp->size + lane.index;
     uint64_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(stacks_.bottom(thread));
     bool isOwn = offset < stacks_.bytes() && uint64_t(bytes) <= stacks_.bytes() - offset;
-    return isOwn || shared_.contains(address, bytes) || isGlobal(address, bytes);
+    return isOwn || shared_.contains(address, bytes) || isGlobal(isStore, address, bytes);
   }
   case ITX_EMULATED_GLOBAL:
-    return isGlobal(address, bytes);
+  case ITX_EMULATED_CONSTANT:
+    return isGlobal(isStore, address, bytes);
   default:
     return false;
   }
@@ -353,7 +357,7 @@ std::string BlockRunner::explainAccess(const void *address, int64_t bytes, int32
   if (space == ITX_EMULATED_SHARED)
     return format("%p, which is offset %lld of the block's %llu bytes of shared memory", address,
                   (long long)shared_.offsetOf(address), (unsigned long long)shared_.bytes());
-  if (space != ITX_EMULATED_GENERIC && space != ITX_EMULATED_GLOBAL)
+  if (space != ITX_EMULATED_GENERIC && space != ITX_EMULATED_GLOBAL && space != ITX_EMULATED_CONSTANT)
     return format("%p in address space %d, which does not exist", address, space);
   uintptr_t first = reinterpret_cast<uintptr_t>(address);
   const MemoryRange *nearest = nullptr;
@@ -368,9 +372,9 @@ std::string BlockRunner::explainAccess(const void *address, int64_t bytes, int32
   }
   if (!nearest)
     return format("%p, but the launch has no global memory", address);
-  return format("%p, which is not in global memory of the launch; the nearest is %s, at offset %lld of its %llu bytes",
-                address, nearest->name.c_str(), (long long)(first - reinterpret_cast<uintptr_t>(nearest->begin)),
-                (unsigned long long)nearest->bytes);
+  return format("%p, which is not in %s memory of the launch; the nearest is %s, at offset %lld of its %llu bytes",
+                address, nearest->loadsOnly ? "writable" : "global", nearest->name.c_str(),
+                (long long)(first - reinterpret_cast<uintptr_t>(nearest->begin)), (unsigned long long)nearest->bytes);
 }
 
 } // namespace intarsia::runtime

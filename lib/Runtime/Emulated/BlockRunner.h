@@ -30,8 +30,8 @@ public:
   /// Ends the block with an error, of which the message has what the lane did. The lane's frames are dropped without
   /// their destructors: they must hold nothing but `reason`.
   [[noreturn]] void fail(const Lane &lane, Status &&reason);
-  /// Returns true if the lane may access bytes of an address space.
-  bool mayAccess(const Lane &lane, const void *address, int64_t bytes, int32_t space);
+  /// Returns true if the lane may load, or store, bytes of an address space.
+  bool mayAccess(const Lane &lane, bool isStore, const void *address, int64_t bytes, int32_t space);
   /// Returns where an access is that mayAccess() refused: "0x10, which is …".
   std::string explainAccess(const void *address, int64_t bytes, int32_t space) const;
   const GridLaunch &launch() const { return *launch_; }
@@ -52,7 +52,7 @@ private:
   void note(const Lane *lane, const Status &reason);
   std::string where(const Lane *lane) const;
   Status deadlock() const;
-  bool isGlobal(const void *address, uint64_t bytes);
+  bool isGlobal(bool isStore, const void *address, uint64_t bytes);
 
   const MachineSettings settings_;
   FiberStacks stacks_;

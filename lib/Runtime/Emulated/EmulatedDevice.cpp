@@ -126,6 +126,9 @@ Status EmulatedDevice::runKernel(const EmulatedObject &object, const GpuKernel &
   grid.arguments.push_back(reinterpret_cast<uintptr_t>(scratch));
   if (scratch)
     grid.ranges.push_back({scratch, uint64_t(scratchBytes), "the scratch"});
+  MemoryRange constants = {nullptr, 0, "the object", /*loadsOnly=*/true};
+  constants.begin = object.begin(constants.bytes);
+  grid.ranges.push_back(constants);
   auto forEachBlock = [this](int64_t blocks, const std::function<void(int64_t, int64_t)> &run) {
     pool_.get().forEach(blocks, run);
   };

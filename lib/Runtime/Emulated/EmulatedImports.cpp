@@ -54,9 +54,9 @@ static Status accessError(const char *verb, const void *address, int64_t bytes, 
 }
 
 /// Ends the kernel unless the calling thread may do what `verb` says with bytes of an address space.
-static void checkAccess(const char *verb, const void *address, int64_t bytes, int32_t space) {
+static void checkAccess(const char *verb, bool isStore, const void *address, int64_t bytes, int32_t space) {
   Lane &lane = *currentLane;
-  if (!lane.block->mayAccess(lane, address, bytes, space))
+  if (!lane.block->mayAccess(lane, isStore, address, bytes, space))
     lane.block->fail(lane, accessError(verb, address, bytes, space));
 }
 
@@ -73,14 +73,14 @@ static void checkWritten(const void *address, uint64_t bytes) {
 }
 
 void itx_emulated_load_check(const void *address, int64_t bytes, int32_t space) {
-  checkAccess("loads", address, bytes, space);
+  checkAccess("loads", false, address, bytes, space);
   if ((space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) &&
       currentLane->block->shared().contains(address, bytes))
     checkWritten(address, bytes);
 }
 
 void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
-  checkAccess("stores", address, bytes, space);
+  checkAccess("stores", true, address, bytes, space);
   SharedMemory &shared = currentLane->block->shared();
   if ((space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) && shared.contains(address, bytes))
     shared.noteWritten(address, bytes);
@@ -102,10 +102,10 @@ void itx_emulated_async_copy(void *destination, const void *source, int32_t byte
                            bytes, sourceBytes));
   uint32_t alignment = bytes & -bytes;
   checkAlignment("the destination of an asynchronous copy,", destination, alignment);
-  checkAccess("copies asynchronously to", destination, bytes, ITX_EMULATED_SHARED);
+  checkAccess("copies asynchronously to", true, destination, bytes, ITX_EMULATED_SHARED);
   if (sourceBytes != 0) {
     checkAlignment("the source of an asynchronous copy,", source, alignment);
-    checkAccess("copies asynchronously from", source, sourceBytes, ITX_EMULATED_GLOBAL);
+    checkAccess("copies asynchronously from", false, source, sourceBytes, ITX_EMULATED_GLOBAL);
   }
   lane.block->shared().forget(destination, bytes);
   if (!lane.copies.add(destination, source, bytes, sourceBytes))
@@ -183,7 +183,7 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
     lane.block->fail(lane, error(ITX_INTERNAL, "loads %d matrices, ldmatrix loads 1, 2 or 4", count));
   if (lane.index < uint32_t(8 * count)) {
     checkAlignment("the row of ldmatrix,", row, 16);
-    checkAccess("loads with ldmatrix", row, 16, ITX_EMULATED_SHARED);
+    checkAccess("loads with ldmatrix", false, row, 16, ITX_EMULATED_SHARED);
     checkWritten(row, 16);
   }
   lane.warp->results[lane.index] = result;

@@ -39,6 +39,8 @@ public:
   const GpuKernel *kernel(uint32_t index) const { return object_.find(index); }
   /// Returns the function of a launch of one of the kernels.
   const Function &function(const GpuLaunch &launch) const { return functions_.at(launch.function); }
+  /// Returns the lowest address of the code and its variables, and the bytes from there to their end.
+  const void *begin(uint64_t &bytes) const { return library_->begin(bytes); }
   uint32_t warpSize() const { return warpSize_; }
   /// True if the code calls load_check and store_check before each access.
   bool isChecked() const { return isChecked_; }

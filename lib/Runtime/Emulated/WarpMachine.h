@@ -41,6 +41,7 @@ struct MemoryRange {
   const void *begin = nullptr;
   uint64_t bytes = 0;
   std::string name; ///< for messages: "operand 2", "scratch"
+  bool loadsOnly = false;
 };
 
 /// A grid of threads that run one function, which include/intarsia/emulated_abi.h describes.

@@ -8,9 +8,11 @@
 
 #include "lib/Formats/ElfReader.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -78,6 +80,30 @@ Status ElfLibrary::bindImports(const char *imports, const char *functions, FindF
                    where_.c_str(), names[i]);
   }
   return Status::success();
+}
+
+const void *ElfLibrary::begin(uint64_t &bytes) const {
+  link_map *map = nullptr;
+  bytes = 0;
+  if (dlinfo(library_, RTLD_DI_LINKMAP, &map) != 0)
+    return nullptr;
+  struct Search {
+    uintptr_t base; ///< what the addresses of the object's segments are relative to
+    uint64_t bytes;
+  } search = {map->l_addr, 0};
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *data) {
+        auto &search = *static_cast<Search *>(data);
+        if (info->dlpi_addr != search.base)
+          return 0;
+        for (int i = 0; i < info->dlpi_phnum; ++i)
+          if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            search.bytes = std::max<uint64_t>(search.bytes, info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+        return 1;
+      },
+      &search);
+  bytes = search.bytes;
+  return reinterpret_cast<const void *>(search.base);
 }
 
 bool ElfLibrary::imports(const char *array, const std::string &name) const {

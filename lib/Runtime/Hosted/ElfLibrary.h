@@ -31,6 +31,8 @@ public:
   /// Fills the array that the symbol `functions` names with the functions whose names the array `imports` lists up to a
   /// null pointer. ITX_CORRUPT names what the object lacks, or imports and `findFunction` does not find.
   Status bindImports(const char *imports, const char *functions, FindFunction findFunction) const;
+  /// Returns the lowest address of the loaded object, and the bytes from there to its end.
+  const void *begin(uint64_t &bytes) const;
   /// Returns true if the array of imports that was bound has this name.
   bool imports(const char *array, const std::string &name) const;
 

@@ -95,8 +95,8 @@ TEST(EmulatedMemory, AsynchronousCopiesLandAtTheWait) {
   }
 }
 
-/// Copies three rows to one place, each committed on its own, and writes what is there when 3, 2, 1 and 0 groups are
-/// left.
+/// Copies three numbers to one address, each committed on its own, and writes what is there when 3, 2, 1 and 0 groups
+/// are left.
 void copyInOrder(const int32_t *in, int32_t *out) {
   for (int i = 0; i < 3; ++i) {
     itx_emulated_async_copy(shared(), in + i, 4, 4);
@@ -247,7 +247,7 @@ void accessOnce(const Access *access) {
 class CheckedAccesses : public ::testing::Test {
 protected:
   std::vector<float> first = std::vector<float>(10), second = std::vector<float>(100);
-  std::vector<float> unrelated = std::vector<float>(4000);
+  std::vector<float> constants = std::vector<float>(4);
 
   /// Returns the message of the error of an access by thread 3 of block [0, 0, 0].
   std::string access(bool isStore, const void *address, int64_t bytes, int32_t space) {
@@ -257,6 +257,7 @@ protected:
     launch.checked = true;
     addRange(launch, first, "operand 0");
     addRange(launch, second, "scratch");
+    launch.ranges.push_back({constants.data(), 16, "the object", /*loadsOnly=*/true});
     return runOn(launch).message();
   }
 };
@@ -278,6 +279,15 @@ TEST_F(CheckedAccesses, GlobalOnesAreInsideOneOperand) {
     }
   EXPECT_THAT(access(false, &first[0], 4, 2), HasSubstr("address space 2"));
   EXPECT_EQ(access(false, nullptr, 4, ITX_EMULATED_PRIVATE), "");
+}
+
+TEST_F(CheckedAccesses, ConstantsAreOnlyLoaded) {
+  for (int32_t space : {ITX_EMULATED_GLOBAL, ITX_EMULATED_GENERIC, ITX_EMULATED_CONSTANT}) {
+    EXPECT_EQ(access(false, &constants[3], 4, space), "");
+    EXPECT_THAT(access(true, &constants[3], 4, space),
+                HasSubstr("not in writable memory of the launch; the nearest is the object, at offset 12"));
+    EXPECT_THAT(access(false, &constants[3], 8, space), HasSubstr("the object, at offset 12 of its 16 bytes"));
+  }
 }
 
 /// Does with shared memory what the flags say.

@@ -47,7 +47,7 @@ void writeIds(int32_t *out) {
   facts[13] = itx_emulated_warp_size();
 }
 
-TEST(WarpMachine, ThreadsKnowTheirPlace) {
+TEST(WarpMachine, ThreadsKnowWhoTheyAre) {
   for (uint32_t warpSize : {32, 64})
     for (Schedule schedule : allSchedules) {
       std::vector<int32_t> out(3 * 2 * 4 * 5 * 7 * 3 * idFacts, -1);
@@ -239,6 +239,40 @@ TEST(WarpMachine, SchedulesShowWritesThatOvertakeReads) {
   EXPECT_GE(wrong, 2);
 }
 
+/// Notes whose turn it is: at the start, after a barrier of the warp, and after one of the block.
+void noteTurns(int32_t *turns, int64_t *count) {
+  int32_t who = itx_emulated_block_id(0) * 1000 + thread();
+  turns[(*count)++] = who;
+  itx_emulated_warp_barrier(-1);
+  turns[(*count)++] = who + 100;
+  itx_emulated_barrier();
+  turns[(*count)++] = who + 200;
+}
+
+TEST(WarpMachine, SchedulesDecideWhoseTurnItIs) {
+  auto turnsOf = [](Schedule schedule) {
+    std::vector<int32_t> turns(2 * 64 * 3, -1);
+    int64_t count = 0;
+    GridLaunch launch = launchOf(noteTurns, 64, turns.data(), &count);
+    launch.grid = {2, 1, 1};
+    EXPECT_TRUE(runOn(launch, schedule).ok());
+    EXPECT_EQ(count, int64_t(turns.size()));
+    return turns;
+  };
+  // Whose turn begins each run of 32 lanes, and in which direction they follow.
+  auto expected = [](std::vector<int32_t> firsts, int32_t direction) {
+    std::vector<int32_t> turns;
+    for (int32_t first : firsts)
+      for (int32_t lane = 0; lane < 32; ++lane)
+        turns.push_back(first + direction * lane);
+    return turns;
+  };
+  EXPECT_EQ(turnsOf(Schedule::Lockstep), expected({0, 32, 100, 132, 200, 232, 1000, 1032, 1100, 1132, 1200, 1232}, 1));
+  EXPECT_EQ(turnsOf(Schedule::Greedy), expected({0, 100, 32, 132, 200, 232, 1000, 1100, 1032, 1132, 1200, 1232}, 1));
+  EXPECT_EQ(turnsOf(Schedule::GreedyReversed),
+            expected({1063, 1163, 1031, 1131, 1263, 1231, 63, 163, 31, 131, 263, 231}, -1));
+}
+
 void leaveEarly(int32_t *out, int64_t leaving) {
   int32_t t = thread();
   if (t % 64 < leaving)
@@ -358,8 +392,11 @@ TEST(WarpMachine, ShufflesFollowPtx) {
 
 void votes(int64_t *out, const int32_t *predicates, int64_t leaving) {
   int32_t t = thread();
-  if (t < leaving)
+  if (t < leaving) {
+    itx_emulated_vote_any(1);
     return;
+  }
+  itx_emulated_vote_any(1);
   out[3 * t] = itx_emulated_vote_ballot(predicates[t]);
   out[3 * t + 1] = itx_emulated_vote_any(predicates[t]);
   out[3 * t + 2] = itx_emulated_vote_all(predicates[t]);
