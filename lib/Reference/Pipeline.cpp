@@ -25,10 +25,14 @@ namespace reference {
 #define GEN_PASS_REGISTRATION
 #include "lib/Reference/Passes.h.inc"
 
-void buildReferenceLoops(OpPassManager &manager) {
+void buildReferenceBuffers(OpPassManager &manager) {
   manager.addPass(createLowerNnToReference());
   manager.addPass(createConvertElementwiseToLinalgPass());
   manager.addPass(createReferenceBufferize());
+}
+
+void buildReferenceLoops(OpPassManager &manager) {
+  buildReferenceBuffers(manager);
   manager.addNestedPass<func::FuncOp>(bufferization::createOptimizeAllocationLivenessPass());
   manager.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
 }

@@ -106,7 +106,7 @@ def TargetCpuEmitKernels : Pass<"target-cpu-emit-kernels", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
-def TargetCpuExpandDivisions : Pass<"target-cpu-expand-divisions", "::mlir::ModuleOp"> {
+def TargetExpandDivisions : Pass<"target-expand-divisions", "::mlir::ModuleOp"> {
   let summary = "Divisions that round down or up become those that LLVM has";
   let description = [{
     `arith.floordivsi`, `arith.ceildivsi` and `arith.ceildivui`, which sizes of kernels contain, have no instruction in
@@ -129,6 +129,57 @@ def TargetCpuExpandDivisions : Pass<"target-cpu-expand-divisions", "::mlir::Modu
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def TargetGpuEmitKernels : Pass<"target-gpu-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "Kernels become functions of GPU threads";
+  let description = [{
+    Each `rt.kernel` becomes one or several functions of a `gpu.module`, which are launched one after the other. All of
+    a kernel take a pointer to each buffer, then each size, then a pointer to scratch. `itx.grid` says how many blocks a
+    launch has, `itx.shared` how many bytes of shared memory, both as expressions in the kernel's sizes. Fails at ops
+    that no kernel of GPUs computes.
+
+    Example, with `architecture=sm_80`:
+
+    ```mlir
+    rt.kernel @relu(%x: tensor<?x16xf32> {nn.sizes = ["n", ""]}) -> (tensor<?x16xf32> {nn.sizes = ["n", ""]})
+        attributes {root = #nn.root<rows>, sizes = ["n"]} {
+      %0 = nn.relu %x : tensor<?x16xf32>
+      rt.yield %0 : tensor<?x16xf32>
+    }
+    ```
+
+    becomes, shortened:
+
+    ```mlir
+    gpu.func @itx_k0_0(%px: !llvm.ptr<1>, %py: !llvm.ptr<1>, %n: i64, %scratch: !llvm.ptr<1>) kernel
+        attributes {itx.grid = "n ceildiv 8", itx.shared = "0", known_block_size = array<i32: 256, 1, 1>} {
+      scf.if %isRow {
+        scf.for %i = %lane to %c16 step %c32 : i64 {
+          …
+        }
+      }
+      gpu.return
+    }
+    ```
+  }];
+  let options = [Option<"architecture", "architecture", "std::string", "\"sm_80\"", "as after `cuda:` or `hip:` in --target">];
+}
+
+def TargetGpuMathToIntrinsics : Pass<"target-gpu-math-to-intrinsics", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Functions that GPUs have instructions for become intrinsics of LLVM";
+  let description = [{
+    The conversions to the vendors' dialects call functions of the vendors' libraries (libdevice, the ROCm device
+    libraries) for ops of `math`, also where one instruction computes them: `math.sqrt`, `math.floor`, `math.fma` and
+    their like. No such library is needed here: elementary functions are polynomials already.
+
+    ```mlir
+    %y = math.sqrt %x : f32
+    // becomes
+    %y = llvm.call_intrinsic "llvm.sqrt"(%x) : (f32) -> f32
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 def TargetCpuSplitFusedMultiplyAdd : Pass<"target-cpu-split-fused-multiply-add", "::mlir::ModuleOp"> {

@@ -7,6 +7,7 @@
 #include "intarsia/Target/Target.h"
 
 #include "lib/Target/CPU/CpuTarget.h"
+#include "lib/Target/GPU/GpuTarget.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Reference/ReferenceTarget.h"
 #include "llvm/ADT/MapVector.h"
@@ -21,6 +22,9 @@ namespace intarsia::target {
 ArrayRef<const Target *> Target::all() {
   static const Target *const targets[] = {
       &cpu::cpuTarget(),
+      &gpu::cudaTarget(),
+      &gpu::hipTarget(),
+      &gpu::emulatedTarget(),
       &reference::referenceTarget(),
   };
   return targets;

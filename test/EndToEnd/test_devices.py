@@ -277,7 +277,7 @@ def test_verified_kernels(tools, ids: Path, fat: Path) -> None:
             "did you mean 'encoder.layer.0.output'",
         ),
         (["--target=cpu,reference", "--place=encoder"], "is not GLOB=@device"),
-        (["--target=cpu,cuda"], "unknown target 'cuda': the targets are cpu, reference"),
+        (["--target=cpu,metal"], "unknown target 'metal': the targets are cpu, cuda, hip, emulated, reference"),
         (["--target=cpu,reference", "--place=x=@cpu", "--stop-after=quantize"], "--place is about the partition phase"),
     ],
 )

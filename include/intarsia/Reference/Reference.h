@@ -25,7 +25,9 @@ std::string functionNameOf(unsigned kernel);
 /// `reference-kernels-to-functions`).
 mlir::LogicalResult buildReferenceFunction(rt::KernelOp kernel, unsigned index, mlir::ModuleOp into);
 
-/// Functions on tensors with ops of nn become loops over memory.
+/// Functions on tensors with ops of nn become linalg ops on memory, one after the other.
+void buildReferenceBuffers(mlir::OpPassManager &manager);
+/// The same, and those ops become loops.
 void buildReferenceLoops(mlir::OpPassManager &manager);
 /// Those loops become the LLVM dialect. What is left to call is in the C library.
 void buildReferenceLowering(mlir::OpPassManager &manager);

@@ -7,13 +7,13 @@
 #include "lib/Target/CPU/Codegen.h"
 
 #include "lib/Target/CPU/Pipeline.h"
+#include "lib/Target/Optimize.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
-#include "llvm/Passes/PassBuilder.h"
 
 using namespace mlir;
 
@@ -52,22 +52,7 @@ static std::vector<char> compileToObject(llvm::Module &module, const CpuVariant 
     function.addFnAttr("prefer-vector-width", std::to_string(variant.tiles.lanes * 32));
     function.addFnAttr("min-legal-vector-width", std::to_string(variant.tiles.lanes * 32));
   }
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopInterleaving = false;
-  tuning.LoopUnrolling = false;
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(machine.get(), tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+  target::optimize(module, *machine, target::Loops::Keep);
 
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);

@@ -9,6 +9,7 @@
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -36,7 +37,7 @@ void cpu::buildLowerToLlvm(OpPassManager &manager) {
 
 void cpu::buildKernelPipeline(OpPassManager &manager, const CpuVariant &variant) {
   manager.addPass(target::createTargetCpuEmitKernels({variant.spec}));
-  manager.addPass(target::createTargetCpuExpandDivisions());
+  manager.addPass(target::createTargetExpandDivisions());
   if (!variant.fusedMultiplyAdd)
     manager.addPass(target::createTargetCpuSplitFusedMultiplyAdd());
   buildLowerToLlvm(manager);

@@ -7,12 +7,12 @@
 #include "lib/Target/Reference/ReferenceCodegen.h"
 
 #include "lib/Target/Host.h"
+#include "lib/Target/Optimize.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
-#include "llvm/Passes/PassBuilder.h"
 #include <map>
 
 using namespace llvm;
@@ -148,27 +148,6 @@ private:
       usesOfName; // in the order of names, so that bytes depend on input alone
 };
 
-/// Optimises without vectorising: sums stay in the order of the reference. Nothing contracts, as no operation has
-/// flags.
-void optimize(Module &module, TargetMachine &machine) {
-  PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopInterleaving = false;
-  tuning.LoopUnrolling = false;
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
-}
-
 } // namespace
 
 Expected<std::vector<char>> compileFunctions(mlir::ModuleOp functions, StringRef hostTriple) {
@@ -191,7 +170,8 @@ Expected<std::vector<char>> compileFunctions(mlir::ModuleOp functions, StringRef
   raw_string_ostream stream(problem);
   if (verifyModule(*module, &stream))
     return createStringError("kernels of the reference device are no valid LLVM IR: " + problem);
-  optimize(*module, *machine);
+  // Sums stay in the order of the reference. Nothing contracts, as no operation has flags.
+  target::optimize(*module, *machine, target::Loops::Keep);
 
   SmallVector<char, 0> object;
   raw_svector_ostream code(object);

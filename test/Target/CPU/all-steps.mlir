@@ -1,5 +1,5 @@
-// RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v3" --target-cpu-expand-divisions --target-cpu-lower-to-llvm | FileCheck %s
-// RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v2" --target-cpu-expand-divisions --target-cpu-split-fused-multiply-add --target-cpu-lower-to-llvm | FileCheck %s --check-prefix=V2
+// RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v3" --target-expand-divisions --target-cpu-lower-to-llvm | FileCheck %s
+// RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v2" --target-expand-divisions --target-cpu-split-fused-multiply-add --target-cpu-lower-to-llvm | FileCheck %s --check-prefix=V2
 
 // The passes that a kernel goes through on its way to LLVM IR, one after the other.
 // CHECK:       llvm.func @linear_run(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr)

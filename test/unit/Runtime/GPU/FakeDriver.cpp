@@ -15,6 +15,8 @@ namespace intarsia::testing {
 using namespace intarsia::runtime;
 using Clock = std::chrono::steady_clock;
 
+static constexpr HostedNames names = {"fake", "the fake GPU", "ITX_FAKE"};
+
 /// The device that a thread has entered, counted from 1; 0: none.
 static thread_local int entered = 0;
 
@@ -57,7 +59,7 @@ struct FakeDriver::Stream {
 };
 
 FakeDriver::FakeDriver(const Settings &settings) : settings_(settings) {
-  (void)ReferenceMemory::reserve(settings.memoryBytes, memory_);
+  (void)HostedMemory::reserve(names, settings.memoryBytes, memory_);
 }
 
 FakeDriver::~FakeDriver() {

@@ -8,7 +8,7 @@
 #define INTARSIA_TEST_UNIT_RUNTIME_GPU_FAKEDRIVER_H
 
 #include "lib/Runtime/GPU/GpuDriver.h"
-#include "lib/Runtime/Reference/ReferenceMemory.h"
+#include "lib/Runtime/Hosted/HostedMemory.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -107,7 +107,7 @@ private:
   bool isPinned(const void *address, uint64_t bytes) const;
 
   Settings settings_;
-  std::unique_ptr<runtime::ReferenceMemory> memory_;
+  std::unique_ptr<runtime::HostedMemory> memory_;
   std::atomic<bool> isLost_{false};
   mutable std::mutex mutex_; ///< of all that follows
   std::map<std::string, int> calls_;

@@ -1,4 +1,4 @@
-// RUN: intarsia-opt %s --target-cpu-expand-divisions | FileCheck %s
+// RUN: intarsia-opt %s --target-expand-divisions | FileCheck %s
 
 // CHECK-LABEL: func.func @sizes
 // CHECK-NOT:     arith.ceildivui

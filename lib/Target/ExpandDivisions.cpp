@@ -14,11 +14,11 @@ using namespace mlir;
 
 namespace intarsia::target {
 
-#define GEN_PASS_DEF_TARGETCPUEXPANDDIVISIONS
+#define GEN_PASS_DEF_TARGETEXPANDDIVISIONS
 #include "lib/Target/Passes.h.inc"
 
 namespace {
-struct ExpandDivisions : impl::TargetCpuExpandDivisionsBase<ExpandDivisions> {
+struct ExpandDivisions : impl::TargetExpandDivisionsBase<ExpandDivisions> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);

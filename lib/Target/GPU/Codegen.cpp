@@ -1,0 +1,236 @@
+//===- Codegen.cpp - From kernels to the code of GPUs ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/Codegen.h"
+
+#include "lib/Formats/GpuObject.h"
+#include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/Ptxas.h"
+#include "lib/Target/Host.h"
+#include "lib/Target/Linker.h"
+#include "lib/Target/Optimize.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+
+using namespace llvm;
+
+namespace intarsia::gpu {
+
+namespace {
+
+std::unique_ptr<TargetMachine> makeMachine(const Architecture &architecture) {
+  bool isNvidia = architecture.vendor == Vendor::Nvidia;
+  Triple triple(isNvidia ? "nvptx64-nvidia-cuda" : "amdgcn-amd-amdhsa");
+  static const bool initialized = [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    return true;
+  }();
+  (void)initialized;
+  std::string problem;
+  const Target *target = TargetRegistry::lookupTarget(triple, problem);
+  if (!target)
+    return nullptr;
+  TargetOptions options;
+  // Nothing contracts but what the kernels say: the same roundings as on other devices.
+  options.AllowFPOpFusion = FPOpFusion::Strict;
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, architecture.name, architecture.features, options, Reloc::PIC_));
+}
+
+Expected<std::vector<char>> emitFile(Module &module, TargetMachine &machine, CodeGenFileType type) {
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager codegen;
+  if (machine.addPassesToEmitFile(codegen, stream, nullptr, type))
+    return createStringError("no code can be made for '" + machine.getTargetCPU() + "'");
+  codegen.run(module);
+  return std::vector<char>(bytes.begin(), bytes.end());
+}
+
+/// Appends the postfix form of an expression in a kernel's sizes, which are its symbols in their order.
+void appendSteps(mlir::AffineExpr expression, SizeExpression &steps) {
+  using Kind = SizeStep::Kind;
+  if (auto constant = dyn_cast<mlir::AffineConstantExpr>(expression)) {
+    steps.push_back({Kind::Number, constant.getValue()});
+    return;
+  }
+  if (auto symbol = dyn_cast<mlir::AffineSymbolExpr>(expression)) {
+    steps.push_back({Kind::Size, int64_t(symbol.getPosition())});
+    return;
+  }
+  auto binary = cast<mlir::AffineBinaryOpExpr>(expression);
+  appendSteps(binary.getLHS(), steps);
+  appendSteps(binary.getRHS(), steps);
+  switch (expression.getKind()) {
+  case mlir::AffineExprKind::Add:
+    steps.push_back({Kind::Add});
+    return;
+  case mlir::AffineExprKind::Mul:
+    steps.push_back({Kind::Multiply});
+    return;
+  case mlir::AffineExprKind::FloorDiv:
+    steps.push_back({Kind::FloorDivide});
+    return;
+  case mlir::AffineExprKind::CeilDiv:
+    steps.push_back({Kind::CeilDivide});
+    return;
+  case mlir::AffineExprKind::Mod:
+    steps.push_back({Kind::Modulo});
+    return;
+  default:
+    llvm_unreachable("no expression in sizes");
+  }
+}
+
+SizeExpression readExpression(rt::KernelOp kernel, mlir::gpu::GPUFuncOp function, StringRef attribute) {
+  SizeExpression steps;
+  auto text = function->getAttrOfType<mlir::StringAttr>(attribute);
+  appendSteps(text ? kernel.parseSize(text.getValue()) : mlir::getAffineConstantExpr(0, kernel.getContext()), steps);
+  return steps;
+}
+
+/// Returns how a kernel is launched, by the attributes of its functions.
+GpuKernel describe(target::NumberedKernel numbered, mlir::gpu::GPUModuleOp module) {
+  rt::KernelOp kernel = numbered.kernel;
+  GpuKernel result;
+  result.index = numbered.index;
+  result.buffers = kernel.getNumArguments() + kernel.getResultTypes().size();
+  result.sizes = kernel.getSizes().size();
+  std::string prefix = "itx_k" + std::to_string(numbered.index) + "_";
+  for (auto function : module.getOps<mlir::gpu::GPUFuncOp>()) {
+    if (!function.getName().starts_with(prefix))
+      continue;
+    GpuLaunch launch;
+    launch.function = function.getName().str();
+    SizeExpression one = {{SizeStep::Kind::Number, 1}};
+    launch.grid = {readExpression(kernel, function, gridAttribute), one, one};
+    ArrayRef<int32_t> block = *function.getKnownBlockSize();
+    launch.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
+    launch.shared = readExpression(kernel, function, sharedAttribute);
+    if (function->hasAttr(scratchAttribute))
+      result.scratch = readExpression(kernel, function, scratchAttribute);
+    result.launches.push_back(std::move(launch));
+  }
+  return result;
+}
+
+/// Code for one use, and what is known of its functions.
+struct MadeCode {
+  std::vector<std::pair<GpuCodeKind, std::vector<char>>> pieces; ///< best first
+  std::vector<GpuFunction> functions;
+};
+
+Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode &code) {
+  std::unique_ptr<TargetMachine> machine = makeMachine(architecture);
+  if (!machine)
+    return createStringError("this LLVM has no code generator for '" + architecture.name + "'");
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+  if (architecture.vendor == Vendor::Amd)
+    // Version 5 is what drivers from ROCm 5.7 on load (LLVM, "User Guide for AMDGPU Backend", code object metadata).
+    module.addModuleFlag(Module::Error, "amdhsa_code_object_version", 500);
+  target::optimize(module, *machine, target::Loops::Unroll);
+  if (architecture.vendor == Vendor::Nvidia) {
+    auto ptx = emitFile(module, *machine, CodeGenFileType::AssemblyFile);
+    if (!ptx)
+      return ptx.takeError();
+    auto cubin = assemblePtx({ptx->data(), ptx->size()}, architecture.name, code.functions);
+    if (!cubin)
+      return cubin.takeError();
+    if (!cubin->empty())
+      code.pieces.emplace_back(GpuCodeKind::Cubin, std::move(*cubin));
+    code.pieces.emplace_back(GpuCodeKind::Ptx, std::move(*ptx));
+    return Error::success();
+  }
+  auto object = emitFile(module, *machine, CodeGenFileType::ObjectFile);
+  if (!object)
+    return object.takeError();
+  auto linked = target::link({{architecture.name.str(), std::move(*object)}}, "elf64_amdgpu", /*relocatable=*/false);
+  if (!linked)
+    return linked.takeError();
+  code.pieces.emplace_back(GpuCodeKind::Hsaco, std::move(*linked));
+  return Error::success();
+}
+
+Error makeEmulatorCode(Module &module, const Architecture &architecture, StringRef hostTriple, MadeCode &code) {
+  // What a GPU has instructions for would otherwise be calls of the C library: roundings to integers, conversions of
+  // f16.
+  StringRef features = Triple(hostTriple).isX86() ? "+sse4.1,+f16c" : "";
+  std::unique_ptr<TargetMachine> machine = target::makeHostMachine(hostTriple, features, FPOpFusion::Strict);
+  if (Error error = emulate(module))
+    return error;
+  module.setTargetTriple(Triple(hostTriple));
+  module.setDataLayout(machine->createDataLayout());
+  module.setPICLevel(PICLevel::BigPIC);
+  std::string problem;
+  raw_string_ostream stream(problem);
+  if (verifyModule(module, &stream))
+    return createStringError("the emulation of kernels is no valid LLVM IR: " + problem.substr(0, 300));
+  target::optimize(module, *machine, target::Loops::Unroll);
+  auto object = emitFile(module, *machine, CodeGenFileType::ObjectFile);
+  if (!object)
+    return object.takeError();
+  auto linked = target::link({{architecture.name.str(), std::move(*object)}}, target::elfEmulation(hostTriple),
+                             /*relocatable=*/false);
+  if (!linked)
+    return linked.takeError();
+  code.pieces.emplace_back(GpuCodeKind::Host, std::move(*linked));
+  return Error::success();
+}
+
+} // namespace
+
+Expected<std::vector<char>> compileKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                                           const Architecture &architecture, CodeFor codeFor, StringRef hostTriple) {
+  mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
+  mlir::FailureOr<mlir::gpu::GPUModuleOp> emitted = emitKernels(kernels, architecture, *functions);
+  if (failed(emitted))
+    return createStringError("kernels could not be compiled for " + architecture.name);
+  GpuObject object;
+  object.architecture = architecture.name.str();
+  for (target::NumberedKernel kernel : kernels)
+    object.kernels.push_back(describe(kernel, *emitted));
+  mlir::PassManager manager(module.getContext());
+  buildGpuLowering(manager, architecture);
+  if (failed(manager.run(*functions)))
+    return createStringError("kernels could not be lowered for " + architecture.name);
+
+  LLVMContext context;
+  std::unique_ptr<Module> code = mlir::translateModuleToLLVMIR(*emitted, context, architecture.name);
+  if (!code)
+    return createStringError("kernels could not be translated to LLVM IR for " + architecture.name);
+  MadeCode made;
+  if (Error error = codeFor == CodeFor::Device ? makeDeviceCode(*code, architecture, made)
+                                               : makeEmulatorCode(*code, architecture, hostTriple, made))
+    return std::move(error);
+  std::vector<std::string_view> bytes;
+  for (const auto &[kind, piece] : made.pieces) {
+    GpuCode described;
+    described.kind = kind;
+    described.architecture = architecture.name.str();
+    described.bytes = piece.size();
+    object.code.push_back(described);
+    bytes.emplace_back(piece.data(), piece.size());
+  }
+  object.functions = std::move(made.functions);
+  std::string written;
+  if (Status status = writeGpuObject(object, bytes, written); !status.ok())
+    return createStringError(status.message());
+  return std::vector<char>(written.begin(), written.end());
+}
+
+} // namespace intarsia::gpu

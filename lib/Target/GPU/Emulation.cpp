@@ -1,0 +1,353 @@
+//===- Emulation.cpp - Code of GPUs that the host runs -----------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A function then computes what one thread does, and calls the emulator (lib/Runtime/Emulated) for what it does with
+// others. Calls go through a table, as those of the reference device do: `itx_emulated_imports` has names, and
+// `itx_emulated_functions` is filled when the code is loaded.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/Codegen.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/ReplaceConstant.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
+#include <map>
+
+using namespace llvm;
+
+namespace intarsia::gpu {
+
+namespace {
+
+/// Metadata of an access: its address space.
+constexpr StringLiteral accessMark = "itx.space";
+
+/// Pointers of all address spaces become those of the host.
+class FlatPointers : public ValueMapTypeRemapper {
+public:
+  Type *remapType(Type *type) override {
+    if (isa<PointerType>(type))
+      return PointerType::get(type->getContext(), 0);
+    if (auto *array = dyn_cast<ArrayType>(type))
+      return ArrayType::get(remapType(array->getElementType()), array->getNumElements());
+    if (auto *structure = dyn_cast<StructType>(type)) {
+      SmallVector<Type *> elements;
+      for (Type *element : structure->elements())
+        elements.push_back(remapType(element));
+      return StructType::get(type->getContext(), elements, structure->isPacked());
+    }
+    if (auto *function = dyn_cast<FunctionType>(type)) {
+      SmallVector<Type *> parameters;
+      for (Type *parameter : function->params())
+        parameters.push_back(remapType(parameter));
+      return FunctionType::get(remapType(function->getReturnType()), parameters, function->isVarArg());
+    }
+    return type;
+  }
+};
+
+/// An intrinsic, the emulator's function for it, and an argument that comes first.
+struct Emulated {
+  Intrinsic::ID intrinsic;
+  StringLiteral name;
+  int dimension; ///< of indices: x, y, z; -1: no argument
+};
+constexpr Emulated emulated[] = {
+    {Intrinsic::nvvm_read_ptx_sreg_tid_x, "thread_id", 0},
+    {Intrinsic::nvvm_read_ptx_sreg_tid_y, "thread_id", 1},
+    {Intrinsic::nvvm_read_ptx_sreg_tid_z, "thread_id", 2},
+    {Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "block_id", 0},
+    {Intrinsic::nvvm_read_ptx_sreg_ctaid_y, "block_id", 1},
+    {Intrinsic::nvvm_read_ptx_sreg_ctaid_z, "block_id", 2},
+    {Intrinsic::nvvm_read_ptx_sreg_nctaid_x, "grid_dim", 0},
+    {Intrinsic::nvvm_barrier_cta_sync_aligned_all, "barrier", -1},
+    {Intrinsic::nvvm_bar_warp_sync, "warp_barrier", -1},
+    {Intrinsic::amdgcn_workitem_id_x, "thread_id", 0},
+    {Intrinsic::amdgcn_workitem_id_y, "thread_id", 1},
+    {Intrinsic::amdgcn_workitem_id_z, "thread_id", 2},
+    {Intrinsic::amdgcn_workgroup_id_x, "block_id", 0},
+    {Intrinsic::amdgcn_workgroup_id_y, "block_id", 1},
+    {Intrinsic::amdgcn_workgroup_id_z, "block_id", 2},
+    {Intrinsic::amdgcn_s_barrier, "barrier", -1},
+    {Intrinsic::amdgcn_wave_barrier, "warp_barrier", -1},
+};
+
+/// Replaces what only GPUs have in a module of flat pointers.
+class Emulation {
+public:
+  explicit Emulation(Module &module) : module(module), context(module.getContext()), builder(context) {}
+
+  Error run() {
+    markAccesses();
+    flatten();
+    SmallVector<CallInst *> calls;
+    for (Function &function : module)
+      for (Instruction &instruction : instructions(function))
+        if (auto *call = dyn_cast<CallInst>(&instruction); call && call->getCalledFunction())
+          calls.push_back(call);
+    for (CallInst *call : calls)
+      replace(*call);
+    checkAccesses();
+    replaceShared();
+    for (Function &function : make_early_inc_range(module))
+      if (function.isDeclaration() && function.use_empty())
+        function.eraseFromParent();
+    for (Function &function : module)
+      if (function.getName().starts_with("llvm.nvvm.") || function.getName().starts_with("llvm.amdgcn."))
+        return createStringError("'" + function.getName() + "' is not emulated");
+    makeTables();
+    return Error::success();
+  }
+
+private:
+  /// Notes the address space of each access, which flat pointers do not have.
+  void markAccesses() {
+    for (Function &function : module)
+      for (Instruction &instruction : instructions(function))
+        if (const Value *pointer = getLoadStorePointerOperand(&instruction)) {
+          auto *space = ConstantAsMetadata::get(builder.getInt32(pointer->getType()->getPointerAddressSpace()));
+          instruction.setMetadata(accessMark, MDNode::get(context, {space}));
+        }
+  }
+
+  /// Has the emulator look at each access before it is made.
+  void checkAccesses() {
+    SmallVector<Instruction *> accesses;
+    for (Function &function : module)
+      for (Instruction &instruction : instructions(function))
+        if (instruction.getMetadata(accessMark))
+          accesses.push_back(&instruction);
+    for (Instruction *access : accesses) {
+      auto *space = mdconst::extract<ConstantInt>(access->getMetadata(accessMark)->getOperand(0));
+      access->setMetadata(accessMark, nullptr);
+      builder.SetInsertPoint(access);
+      Value *bytes = builder.getInt64(module.getDataLayout().getTypeStoreSize(getLoadStoreType(access)));
+      callImport(isa<LoadInst>(access) ? "load_check" : "store_check", builder.getVoidTy(),
+                 {getLoadStorePointerOperand(access), bytes, space});
+    }
+  }
+
+  /// Clones all functions and variables with pointers of one address space.
+  void flatten() {
+    ValueToValueMapTy values;
+    FlatPointers types;
+    SmallVector<GlobalVariable *> globals(make_pointer_range(module.globals()));
+    SmallVector<Function *> functions(make_pointer_range(module));
+    for (GlobalVariable *global : globals) {
+      auto *flat = new GlobalVariable(
+          module, types.remapType(global->getValueType()), global->isConstant(), global->getLinkage(),
+          global->hasInitializer() ? global->getInitializer() : nullptr, global->getName() + ".flat",
+          /*InsertBefore=*/nullptr, GlobalValue::NotThreadLocal, /*AddressSpace=*/0);
+      values[global] = flat;
+    }
+    SmallVector<std::pair<Function *, Function *>> cloned;
+    for (Function *function : functions) {
+      if (function->isDeclaration())
+        continue;
+      auto *flat = Function::Create(cast<FunctionType>(types.remapType(function->getFunctionType())),
+                                    GlobalValue::ExternalLinkage, "", module);
+      for (auto [from, to] : zip_equal(function->args(), flat->args()))
+        values[&from] = &to;
+      values[function] = flat;
+      cloned.emplace_back(function, flat);
+    }
+    for (auto [function, flat] : cloned) {
+      SmallVector<ReturnInst *> returns;
+      CloneFunctionInto(flat, function, values, CloneFunctionChangeType::LocalChangesOnly, returns, "", nullptr,
+                        &types);
+      for (Instruction &instruction : make_early_inc_range(instructions(*flat)))
+        if (isa<AddrSpaceCastInst>(instruction)) {
+          instruction.replaceAllUsesWith(instruction.getOperand(0));
+          instruction.eraseFromParent();
+        }
+      flat->setAttributes({});
+      flat->setCallingConv(CallingConv::C);
+      flat->setVisibility(GlobalValue::ProtectedVisibility);
+      flat->setDSOLocal(true);
+      flat->setDoesNotThrow();
+    }
+    for (auto [function, flat] : cloned) {
+      function->replaceAllUsesWith(PoisonValue::get(function->getType()));
+      flat->takeName(function);
+      function->eraseFromParent();
+    }
+    for (GlobalVariable *global : globals) {
+      auto *flat = cast<GlobalVariable>(values[global]);
+      flat->takeName(global);
+      global->eraseFromParent();
+    }
+    for (NamedMDNode &metadata : make_early_inc_range(module.named_metadata()))
+      if (metadata.getName() != "llvm.module.flags" && metadata.getName() != "llvm.dbg.cu")
+        module.eraseNamedMetadata(&metadata);
+  }
+
+  /// Returns the result of a call of an emulator's function.
+  CallInst *callImport(StringRef name, Type *result, ArrayRef<Value *> arguments) {
+    SmallVector<Type *> types;
+    for (Value *argument : arguments)
+      types.push_back(argument->getType());
+    auto *type = FunctionType::get(result, types, false);
+    std::string imported = isMath(name) ? name.str() : ("itx_emulated_" + name).str();
+    FunctionCallee callee = module.getOrInsertFunction(imported, type);
+    imports[imported];
+    CallInst *call = builder.CreateCall(callee, arguments);
+    // Messages of the emulator tell call sites apart.
+    call->setTailCallKind(CallInst::TCK_NoTail);
+    return call;
+  }
+
+  /// Functions of the C library, which the runtime has for code on the host.
+  static bool isMath(StringRef name) { return name == "fma" || name == "fmaf"; }
+
+  void replace(CallInst &call) {
+    Intrinsic::ID intrinsic = call.getCalledFunction()->getIntrinsicID();
+    builder.SetInsertPoint(&call);
+    Value *result = nullptr;
+    if (const Emulated *found = find_if(emulated, [&](const Emulated &each) { return each.intrinsic == intrinsic; });
+        found != std::end(emulated)) {
+      SmallVector<Value *> arguments;
+      if (found->dimension >= 0)
+        arguments.push_back(builder.getInt32(found->dimension));
+      if (found->name == "warp_barrier")
+        arguments.push_back(builder.getInt64(-1));
+      result = callImport(found->name, call.getType(), arguments);
+    } else {
+      result = replaceExchange(call, intrinsic);
+    }
+    if (!result)
+      return;
+    if (!call.getType()->isVoidTy())
+      call.replaceAllUsesWith(result);
+    call.eraseFromParent();
+  }
+
+  /// Fused multiply-adds, and lanes that read values of each other.
+  Value *replaceExchange(CallInst &call, Intrinsic::ID intrinsic) {
+    switch (intrinsic) {
+    case Intrinsic::fma:
+      return callImport(call.getType()->isFloatTy() ? "fmaf" : "fma", call.getType(),
+                        SmallVector<Value *>(call.args()));
+    case Intrinsic::nvvm_shfl_sync_bfly_i32:
+    case Intrinsic::nvvm_shfl_sync_bfly_f32:
+      return exchange("shuffle_xor", call.getArgOperand(1), call.getArgOperand(2));
+    case Intrinsic::nvvm_shfl_sync_idx_i32:
+    case Intrinsic::nvvm_shfl_sync_idx_f32:
+      return exchange("shuffle_idx", call.getArgOperand(1), call.getArgOperand(2));
+    case Intrinsic::nvvm_shfl_sync_bfly_f32p:
+    case Intrinsic::nvvm_shfl_sync_bfly_i32p: {
+      // The second result says whether the lane that is read takes part, which it does.
+      Value *value = exchange("shuffle_xor", call.getArgOperand(1), call.getArgOperand(2));
+      Value *both = builder.CreateInsertValue(PoisonValue::get(call.getType()), value, 0);
+      return builder.CreateInsertValue(both, builder.getTrue(), 1);
+    }
+    case Intrinsic::amdgcn_ds_bpermute:
+      // Addresses count bytes: four for each lane.
+      return exchange("shuffle_idx", call.getArgOperand(1), builder.CreateLShr(call.getArgOperand(0), 2));
+    case Intrinsic::amdgcn_ds_swizzle: {
+      // In halves of a wave: bits that are kept, set and flipped of the lane's number (CDNA 3 ISA, 11.3).
+      uint64_t pattern = cast<ConstantInt>(call.getArgOperand(1))->getZExtValue();
+      Value *lane = callImport("lane_id", builder.getInt32Ty(), {});
+      Value *inHalf = builder.CreateAnd(lane, pattern & 31);
+      inHalf = builder.CreateXor(builder.CreateOr(inHalf, pattern >> 5 & 31), pattern >> 10 & 31);
+      return exchange("shuffle_idx", call.getArgOperand(0), builder.CreateOr(builder.CreateAnd(lane, ~31u), inHalf));
+    }
+    case Intrinsic::amdgcn_mbcnt_lo:
+    case Intrinsic::amdgcn_mbcnt_hi: {
+      // Lanes below this one in the low, or the high, half of the mask, of which all callers ask for every lane.
+      Value *lane = callImport("lane_id", builder.getInt32Ty(), {});
+      Value *half = builder.getInt32(32);
+      Value *isLow = builder.CreateICmpULT(lane, half);
+      Value *count = intrinsic == Intrinsic::amdgcn_mbcnt_lo
+                         ? builder.CreateSelect(isLow, lane, half)
+                         : builder.CreateSelect(isLow, builder.getInt32(0), builder.CreateSub(lane, half));
+      return builder.CreateAdd(count, call.getArgOperand(1));
+    }
+    default:
+      return nullptr;
+    }
+  }
+
+  Value *exchange(StringRef name, Value *value, Value *lane) {
+    Type *type = value->getType();
+    Value *bits = type->isIntegerTy(32) ? value : builder.CreateBitCast(value, builder.getInt32Ty());
+    Value *width = callImport("warp_size", builder.getInt32Ty(), {});
+    Value *result = callImport(name, builder.getInt32Ty(), {bits, lane, width});
+    return type->isIntegerTy(32) ? result : builder.CreateBitCast(result, type);
+  }
+
+  /// The block's shared memory is where the emulator says.
+  void replaceShared() {
+    GlobalVariable *shared = module.getNamedGlobal("itx_shared");
+    if (!shared)
+      return;
+    for (Function &function : module) {
+      if (function.isDeclaration())
+        continue;
+      builder.SetInsertPoint(&*function.getEntryBlock().getFirstInsertionPt());
+      CallInst *base = callImport("shared", builder.getPtrTy(), {});
+      convertUsersOfConstantsToInstructions({shared}, &function);
+      bool isUsed = false;
+      shared->replaceUsesWithIf(base, [&](Use &use) {
+        auto *user = dyn_cast<Instruction>(use.getUser());
+        bool here = user && user->getFunction() == &function;
+        isUsed |= here;
+        return here;
+      });
+      if (!isUsed)
+        base->eraseFromParent();
+    }
+    shared->removeDeadConstantUsers();
+    if (shared->use_empty())
+      shared->eraseFromParent();
+  }
+
+  void makeTables() {
+    SmallVector<Constant *> names;
+    SmallVector<Function *> callees;
+    for (auto &[name, unused] : imports) {
+      names.push_back(builder.CreateGlobalString(name, "name", /*AddressSpace=*/0, &module));
+      callees.push_back(module.getFunction(name));
+    }
+    Constant *null = ConstantPointerNull::get(builder.getPtrTy());
+    SmallVector<Constant *> empty(names.size(), null);
+    names.push_back(null);
+    auto makeTable = [&](StringRef name, ArrayRef<Constant *> entries, bool isConstant) {
+      auto *type = ArrayType::get(builder.getPtrTy(), entries.size());
+      auto *table =
+          new GlobalVariable(module, type, isConstant, GlobalValue::ExternalLinkage, ConstantArray::get(type, entries),
+                             name, /*InsertBefore=*/nullptr, GlobalValue::NotThreadLocal, /*AddressSpace=*/0);
+      table->setVisibility(GlobalValue::ProtectedVisibility);
+      table->setDSOLocal(true);
+      return table;
+    };
+    makeTable("itx_emulated_imports", names, /*isConstant=*/true);
+    GlobalVariable *functions = makeTable("itx_emulated_functions", empty, /*isConstant=*/false);
+    for (auto [index, callee] : enumerate(callees)) {
+      for (User *user : make_early_inc_range(callee->users())) {
+        auto *call = cast<CallInst>(user);
+        builder.SetInsertPoint(call);
+        Value *slot = builder.CreateConstInBoundsGEP2_64(functions->getValueType(), functions, 0, index);
+        LoadInst *address = builder.CreateLoad(builder.getPtrTy(), slot);
+        // The table is filled before a kernel runs.
+        address->setMetadata(LLVMContext::MD_invariant_load, MDNode::get(context, {}));
+        call->setCalledOperand(address);
+      }
+      callee->eraseFromParent();
+    }
+  }
+
+  Module &module;
+  LLVMContext &context;
+  IRBuilder<> builder;
+  std::map<std::string, bool> imports; // in the order of names, so that bytes depend on input alone
+};
+
+} // namespace
+
+Error emulate(Module &module) { return Emulation(module).run(); }
+
+} // namespace intarsia::gpu

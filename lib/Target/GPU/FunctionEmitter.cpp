@@ -1,0 +1,151 @@
+//===- FunctionEmitter.cpp - The skeleton of a GPU function of a kernel -----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/FunctionEmitter.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+static constexpr StringLiteral sharedName = "itx_shared";
+
+FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture)
+    : RowEmitter(kernel, {.lanes = 1, .convertsF16 = true, .convertsBf16 = false, .rounds = true}),
+      architecture(architecture) {}
+
+LogicalResult FunctionEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix) {
+  module = into;
+  name = prefix.str();
+  return failed(checkSizes()) ? failure() : run();
+}
+
+void FunctionEmitter::beginLaunch(int64_t threadsOfBlock) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
+  unsigned buffers = kernel.getNumArguments() + kernel.getResultTypes().size();
+  SmallVector<Type> inputs(buffers, pointer);
+  inputs.append(kernel.getSizes().size(), b.getI64Type());
+  inputs.push_back(pointer);
+  b.setInsertionPointToEnd(module.getBody());
+  std::string symbol = name + "_" + std::to_string(launches++);
+  function = mlir::gpu::GPUFuncOp::create(b, loc, symbol, b.getFunctionType(inputs, {}));
+  function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
+  b.setInsertionPointToEnd(&function.getBody().front());
+  auto end = mlir::gpu::ReturnOp::create(b, loc);
+  beginFunction(end);
+  sharedBytes = getAffineConstantExpr(0, b.getContext());
+  lanesShareRow = true;
+  warpsOfBlock = threadsOfBlock / architecture.warpSize;
+  for (unsigned index = 0; index != buffers; ++index)
+    addBuffer(index, function.getArgument(index));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(prologueEnd);
+  auto asI64 = [&](Value index) -> Value { return arith::IndexCastUIOp::create(b, loc, b.getI64Type(), index); };
+  thread = asI64(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
+  block = asI64(mlir::gpu::BlockIdOp::create(b, loc, mlir::gpu::Dimension::x));
+  lane = rem(thread, constant(architecture.warpSize));
+  warp = div(thread, constant(architecture.warpSize));
+}
+
+void FunctionEmitter::endLaunch(AffineExpr blocks) {
+  auto text = [&](AffineExpr expression) { return b.getStringAttr(sizes.toString(expression)); };
+  function->setAttr(gridAttribute, text(blocks));
+  function->setAttr(sharedAttribute, text(sharedBytes));
+}
+
+Value FunctionEmitter::emitSize(int64_t position) {
+  return function.getArgument(kernel.getNumArguments() + kernel.getResultTypes().size() + position);
+}
+
+Value FunctionEmitter::sharedMemory(AffineExpr bytes) {
+  OpBuilder::InsertionGuard guard(b);
+  Type byte = b.getI8Type();
+  if (!module.lookupSymbol(sharedName)) {
+    b.setInsertionPointToStart(module.getBody());
+    // Its size is that of the launch; alignment and linkage are what dynamic shared memory needs.
+    LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(byte, 0), /*isConstant=*/false, LLVM::Linkage::External,
+                           sharedName, Attribute(), /*alignment=*/ITX_BUFFER_ALIGNMENT, sharedSpace);
+  }
+  Value offset = size(sharedBytes);
+  b.setInsertionPoint(prologueEnd);
+  Value base = LLVM::AddressOfOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace), sharedName);
+  sharedBytes = sharedBytes + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
+  return offsetPointer(base, offset, byte);
+}
+
+Value FunctionEmitter::scratch(AffineExpr bytes) {
+  AffineExpr ofWarp = bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
+  Value all = sharedMemory(ofWarp * warpsOfBlock);
+  Value stride = size(ofWarp);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(prologueEnd);
+  return offsetPointer(all, mul(warp, stride), b.getI8Type());
+}
+
+void FunctionEmitter::emitBlockBarrier() { mlir::gpu::BarrierOp::create(b, loc); }
+
+void FunctionEmitter::emitWarpBarrier() {
+  if (architecture.vendor == Vendor::Nvidia) {
+    Value all = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-1));
+    LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.nvvm.bar.warp.sync"), ValueRange{all});
+    return;
+  }
+  // A wave runs in lockstep: its memory accesses need an order, its threads none.
+  LLVM::FenceOp::create(b, loc, LLVM::AtomicOrdering::acq_rel, "wavefront");
+  LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.amdgcn.wave.barrier"), ValueRange{});
+}
+
+Value FunctionEmitter::combineLanes(Value value, bool maximum) {
+  for (int64_t distance = architecture.warpSize / 2; distance != 0; distance /= 2) {
+    Value other = mlir::gpu::ShuffleOp::create(b, loc, value, int32_t(distance), int32_t(architecture.warpSize),
+                                               mlir::gpu::ShuffleMode::XOR)
+                      .getShuffleResult();
+    value = maximum ? arith::MaximumFOp::create(b, loc, value, other).getResult()
+                    : arith::AddFOp::create(b, loc, value, other).getResult();
+  }
+  return value;
+}
+
+LogicalResult FunctionEmitter::emitVectorLoop(Value count, function_ref<LogicalResult(Value, int64_t)> body) {
+  if (!lanesShareRow)
+    return forLoop(constant(0), count, constant(1), [&](Value i) { return body(i, 1); });
+  LogicalResult emitted =
+      alone([&] { return forLoop(lane, count, constant(architecture.warpSize), [&](Value i) { return body(i, 1); }); });
+  // What a lane wrote may be read by another one.
+  emitWarpBarrier();
+  return emitted;
+}
+
+FailureOr<Value> FunctionEmitter::emitReduction(Value count, bool maximum, Type type,
+                                                function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
+  bool together = lanesShareRow;
+  using Next = FailureOr<SmallVector<Value>>;
+  Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, 1);
+  auto accumulate = [&](Value i, ValueRange running) -> Next {
+    FailureOr<Value> x = element(i, 1);
+    if (failed(x))
+      return failure();
+    return SmallVector<Value>{maximum ? arith::MaximumFOp::create(b, loc, running[0], *x).getResult()
+                                      : arith::AddFOp::create(b, loc, running[0], *x).getResult()};
+  };
+  Next sum = alone([&] {
+    return forLoop(together ? lane : constant(0), count, constant(together ? architecture.warpSize : 1), neutral,
+                   accumulate);
+  });
+  if (failed(sum))
+    return failure();
+  if (!together)
+    return (*sum)[0];
+  Value result = combineLanes((*sum)[0], maximum);
+  emitWarpBarrier();
+  return result;
+}
+
+} // namespace intarsia::gpu

@@ -1,0 +1,110 @@
+//===- FunctionEmitter.h - The skeleton of a GPU function of a kernel -------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kernel is one or several GPU functions, launched one after the other. All take the same arguments: a pointer to
+// each buffer, then each size as i64, then a pointer to the scratch of the launch.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_GPU_FUNCTIONEMITTER_H
+#define INTARSIA_LIB_TARGET_GPU_FUNCTIONEMITTER_H
+
+#include "lib/Kernel/RowEmitter.h"
+#include "lib/Target/GPU/Architecture.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace intarsia::gpu {
+
+using kernel::Element;
+using kernel::Index;
+using kernel::Indices;
+using kernel::Storage;
+
+// Address spaces of LLVM for both vendors.
+inline constexpr unsigned globalSpace = 1, sharedSpace = 3;
+
+// Attributes of a GPU function, which the host needs to launch it. Expressions are texts in the kernel's sizes.
+inline constexpr llvm::StringLiteral gridAttribute = "itx.grid";       ///< blocks, in x
+inline constexpr llvm::StringLiteral sharedAttribute = "itx.shared";   ///< bytes of dynamic shared memory of a block
+inline constexpr llvm::StringLiteral scratchAttribute = "itx.scratch"; ///< bytes of global memory of the launch
+
+/// Emits GPU functions in which a warp computes a row: its lanes take the elements of the row in turn. Where lanes work
+/// on elements of their own, each computes alone.
+class FunctionEmitter : public kernel::RowEmitter {
+public:
+  FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture);
+  /// Appends the functions of the kernel to the module, named by `name` and a number. Fails with a message at the op
+  /// that the target cannot compile.
+  mlir::LogicalResult emit(mlir::gpu::GPUModuleOp module, llvm::StringRef name);
+
+protected:
+  /// Emits all functions of the kernel by beginLaunch() and endLaunch().
+  virtual mlir::LogicalResult run() = 0;
+
+  /// Begins the next function, with blocks of so many threads.
+  void beginLaunch(int64_t threadsOfBlock);
+  /// Ends it: `blocks` in its grid.
+  void endLaunch(mlir::AffineExpr blocks);
+
+  llvm::StringRef targetKind() const override { return architecture.vendor == Vendor::Nvidia ? "cuda" : "hip"; }
+  mlir::Value emitSize(int64_t position) override;
+  using RowEmitter::scratch;
+  /// Returns scratch of this warp: shared memory.
+  mlir::Value scratch(mlir::AffineExpr bytes) override;
+  bool isStoredQuantized(mlir::Value) override { return false; }
+  mlir::Value evaluateQuantized(mlir::Value, mlir::Value, mlir::Value) override { return nullptr; }
+
+  mlir::LogicalResult
+  emitVectorLoop(mlir::Value size, llvm::function_ref<mlir::LogicalResult(mlir::Value i, int64_t width)> body) override;
+  mlir::FailureOr<mlir::Value>
+  emitReduction(mlir::Value size, bool maximum, mlir::Type type,
+                llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) override;
+
+  /// Waits until all threads of the block are here, and what they wrote can be read by all.
+  void emitBlockBarrier();
+  /// The same for the threads of the warp.
+  void emitWarpBarrier();
+  /// Returns bytes of the block's shared memory, of which `bytes` more are used then.
+  mlir::Value sharedMemory(mlir::AffineExpr bytes);
+  /// Emits what each lane computes for itself.
+  template <typename Fn> auto alone(Fn emitLanes) {
+    bool before = std::exchange(lanesShareRow, false);
+    auto result = emitLanes();
+    lanesShareRow = before;
+    return result;
+  }
+  mlir::Value combineLanes(mlir::Value value, bool maximum);
+
+  const Architecture &architecture;
+
+  // The function that is being emitted.
+  mlir::gpu::GPUFuncOp function;
+  mlir::Value thread, block; ///< i64: index of the thread in its block, and of the block
+  mlir::Value lane, warp;    ///< i64: index of the thread in its warp, and of the warp in its block
+  int64_t warpsOfBlock = 0;
+  bool lanesShareRow = true; ///< the lanes of a warp are at the same row, and may exchange values
+
+private:
+  mlir::gpu::GPUModuleOp module;
+  std::string name;
+  unsigned launches = 0;
+  mlir::AffineExpr sharedBytes; ///< of the function so far
+};
+
+/// Emits the functions of a kernel into a module of one architecture.
+mlir::LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
+                               llvm::StringRef name);
+
+using Emitter = std::unique_ptr<FunctionEmitter>;
+// The kinds of kernels, each in a file <Root>Kernel.cpp.
+Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
+Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+
+/// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
+/// launch's scratch.
+mlir::LogicalResult emitGeneralKernel(rt::KernelOp kernel, const Architecture &architecture,
+                                      mlir::gpu::GPUModuleOp module, llvm::StringRef name);
+
+} // namespace intarsia::gpu
+
+#endif

@@ -1,0 +1,77 @@
+//===- RowsKernel.cpp - Elementwise and row-wise kernels of GPUs
+//---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/FunctionEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t threadsOfBlock = 256;
+
+/// A warp computes a row of the results. Results whose rows are the same rows are computed by one function.
+class RowsKernel final : public FunctionEmitter {
+public:
+  using FunctionEmitter::FunctionEmitter;
+
+private:
+  LogicalResult run() override;
+  LogicalResult emitScalar(unsigned output);
+  LogicalResult emitRows(ArrayRef<AffineExpr> leading, ArrayRef<unsigned> outputs);
+};
+} // namespace
+
+Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture) {
+  return std::make_unique<RowsKernel>(kernel, architecture);
+}
+
+LogicalResult RowsKernel::run() {
+  SmallVector<std::pair<Sizes, SmallVector<unsigned>>> parts;
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+    ArrayRef<AffineExpr> extents = sizes.of(yielded(i));
+    if (extents.empty()) {
+      if (failed(emitScalar(i)))
+        return failure();
+      continue;
+    }
+    ArrayRef<AffineExpr> leading = extents.drop_back();
+    auto same = llvm::find_if(parts, [&](const auto &part) { return ArrayRef<AffineExpr>(part.first) == leading; });
+    if (same == parts.end())
+      parts.push_back({Sizes(leading.begin(), leading.end()), {i}});
+    else
+      same->second.push_back(i);
+  }
+  for (const auto &[leading, outputs] : parts)
+    if (failed(emitRows(leading, outputs)))
+      return failure();
+  return success();
+}
+
+LogicalResult RowsKernel::emitScalar(unsigned output) {
+  beginLaunch(architecture.warpSize);
+  Element element = evaluate(yielded(output), {}, 1);
+  if (failed(element))
+    return failure();
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+  ifThen(isFirst, [&] { store(*element, outputs[output], {}, 1); });
+  endLaunch(getAffineConstantExpr(1, b.getContext()));
+  return success();
+}
+
+LogicalResult RowsKernel::emitRows(ArrayRef<AffineExpr> leading, ArrayRef<unsigned> outputs) {
+  beginLaunch(threadsOfBlock);
+  AffineExpr rows = productExpression(leading);
+  Value row = add(mul(block, constant(warpsOfBlock)), warp);
+  LogicalResult emitted = ifThen(less(row, size(rows)), [&] { return emitRow(makeRow(row, leading), outputs); });
+  endLaunch(rows.ceilDiv(warpsOfBlock));
+  return emitted;
+}
+
+} // namespace intarsia::gpu
