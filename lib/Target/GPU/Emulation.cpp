@@ -91,6 +91,7 @@ public:
           calls.push_back(call);
     for (CallInst *call : calls)
       replace(*call);
+    roundToBf16();
     checkAccesses();
     replaceShared();
     for (Function &function : make_early_inc_range(module))
@@ -129,6 +130,30 @@ private:
       callImport(isa<LoadInst>(access) ? "load_check" : "store_check", builder.getVoidTy(),
                  {getLoadStorePointerOperand(access), bytes, space});
     }
+  }
+
+  /// Rounds f32 to bf16 by integer arithmetic: most processors of hosts have no instruction for it.
+  void roundToBf16() {
+    for (Function &function : module)
+      for (Instruction &instruction : make_early_inc_range(instructions(function))) {
+        auto *truncation = dyn_cast<FPTruncInst>(&instruction);
+        if (!truncation || !truncation->getType()->isBFloatTy())
+          continue;
+        builder.SetInsertPoint(truncation);
+        Value *value = truncation->getOperand(0);
+        if (!value->getType()->isFloatTy())
+          value = builder.CreateFPTrunc(value, builder.getFloatTy());
+        Value *bits = builder.CreateBitCast(value, builder.getInt32Ty());
+        // Ties to even: half of the last kept bit less one, and one more if that bit is odd. A NaN stays one.
+        Value *odd = builder.CreateAnd(builder.CreateLShr(bits, 16), 1);
+        Value *rounded =
+            builder.CreateLShr(builder.CreateAdd(builder.CreateAdd(bits, builder.getInt32(0x7fff)), odd), 16);
+        Value *quiet = builder.CreateOr(builder.CreateLShr(bits, 16), 0x40);
+        Value *kept = builder.CreateSelect(builder.CreateFCmpUNO(value, value), quiet, rounded);
+        Value *result = builder.CreateBitCast(builder.CreateTrunc(kept, builder.getInt16Ty()), builder.getBFloatTy());
+        truncation->replaceAllUsesWith(result);
+        truncation->eraseFromParent();
+      }
   }
 
   /// Clones all functions and variables with pointers of one address space.
