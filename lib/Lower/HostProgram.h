@@ -25,8 +25,14 @@ using namespace mlir;
 
 /// Returns the type of a buffer for a tensor.
 MemRefType bufferType(Value tensor, Attribute memory = nullptr);
+/// Returns the source of a value that is another's data under another shape; null for values that are not.
+Value viewSource(Value value);
 /// Returns the tensor that a value is a view of: itself if it is none.
 Value viewRoot(Value value);
+/// Returns true for an op whose result is a view.
+inline bool isView(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
+/// Returns the groups that read a tensor, through views of it; null for other consumers.
+SmallVector<nn::GroupOp> consumersOf(Value tensor);
 
 /// A device, as a host program uses it.
 struct DeviceUse {

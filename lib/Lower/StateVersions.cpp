@@ -260,17 +260,15 @@ LogicalResult StateVersions::visit(func::ReturnOp op, Current &current) {
 
 LogicalResult StateVersions::visit(Block &block, Current &current) {
   for (Operation &op : block) {
-    LogicalResult visited =
-        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<nn::GroupOp, scf::IfOp, scf::ForOp, scf::WhileOp, func::ReturnOp>(
-                [&](auto one) { return visit(one, current); })
-            .Case<scf::YieldOp, scf::ConditionOp, tensor::DimOp>([](auto) { return success(); })
-            .Default([&](Operation *other) {
-              // A view reads nothing; what uses it does.
-              bool isView = other->getNumResults() == 1 && viewRoot(other->getResult(0)) != other->getResult(0);
-              auto isGood = [&](Value value) { return succeeded(use(other, value, current)); };
-              return success(isView || llvm::all_of(other->getOperands(), isGood));
-            });
+    LogicalResult visited = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+                                .Case<nn::GroupOp, scf::IfOp, scf::ForOp, scf::WhileOp, func::ReturnOp>(
+                                    [&](auto one) { return visit(one, current); })
+                                .Case<scf::YieldOp, scf::ConditionOp, tensor::DimOp>([](auto) { return success(); })
+                                .Default([&](Operation *other) {
+                                  // A view reads nothing; what uses it does.
+                                  auto isGood = [&](Value value) { return succeeded(use(other, value, current)); };
+                                  return success(isView(*other) || llvm::all_of(other->getOperands(), isGood));
+                                });
     if (failed(visited))
       return failure();
   }
