@@ -175,3 +175,38 @@ def test_e4m3(tools, scratch, target):
     assert np.array_equal(state["kc"][..., 0].view(np.uint8), wanted.view(np.uint8))
     assert np.array_equal(state["vc"][:, :, 0].view(np.uint8), wanted.view(np.uint8))
     assert np.array_equal(actual, wanted.astype(np.float32).repeat(HEADS // KEY_HEADS, axis=1))
+
+
+@pytest.mark.parametrize("integer", ["i32", "i64"])
+def test_computed_positions(tools, tmp_path, integer):
+    """Positions that a kernel computes are checked before the kernels that use them as indices."""
+    text = program("f32", integer).replace("%p, %s, %t", "%pp, %s, %t")
+    module = build(
+        tools, tmp_path, text.replace("  %kn =", f"  %pp = arith.addi %p, %p : tensor<?x{integer}>\n  %kn =")
+    )
+    random, dtype = np.random.default_rng(5), integer.replace("i", "int")
+    key, value = random.standard_normal((2, 2, KEY_HEADS, HEAD_DIM)).astype(np.float32)
+    state = intarsia.make_state(module.main, pages=PAGES)
+    for array in state.values():
+        array[...] = np.nan
+
+    def attend(*halves: int) -> np.ndarray:
+        return module.main(
+            q=np.ones((2, HEADS, HEAD_DIM), np.float32),
+            k=key,
+            v=value,
+            p=np.array(halves, dtype),
+            s=np.arange(2).astype(dtype),
+            t=np.arange(2 * ENTRIES).reshape(2, ENTRIES).astype(dtype),
+            z=np.zeros(HEADS, np.float32),
+            **state,
+        )
+
+    for half in (16 * ENTRIES, -1, 2**30):  # twice the last one is negative with 32 bits
+        wrong = np.array([2 * half]).astype(dtype)[0]
+        message = rf"element 1 of the computed positions is {wrong}, must be in \[0, {32 * ENTRIES}\)"
+        with pytest.raises(intarsia.InvalidArgumentError, match=message):
+            attend(0, half)
+        assert all(np.isnan(array).all() for array in state.values())
+    # Each token is the only one of its sequence: what attention gives is its value.
+    assert np.array_equal(attend(0, 0), value.repeat(HEADS // KEY_HEADS, axis=1))
