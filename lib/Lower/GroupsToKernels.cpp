@@ -21,7 +21,6 @@ namespace intarsia::lower {
 #define GEN_PASS_DEF_LOWERGROUPSTOKERNELS
 #include "lib/Lower/Passes.h.inc"
 
-
 LogicalResult HostProgram::checkSource() {
   if (source.isExternal() || !source.getBody().hasOneBlock())
     return source.emitError() << "an entry point must have a body of one block";
