@@ -119,6 +119,25 @@ TEST_F(Packaging, Executable) {
   EXPECT_THAT(truncated, AllOf(HasSubstr("program: is truncated"), Not(HasSubstr("MODULE"))));
 }
 
+/// Drivers of GPUs take longer to start than most artifacts to run.
+TEST_F(Packaging, DriversAreOnlyLookedForWhenTheyAreNeeded) {
+  std::string path = writeSample(folder), run = "LD_DEBUG=libs " ITX_TEST_RUNNER " ";
+  TensorPointer ids = idsOf(2, 3);
+  ASSERT_EQ(itx_tensor_save_npy(ids.get(), (folder / "ids.npy").c_str()), ITX_OK);
+  std::string input = " --input=ids=@" + (folder / "ids.npy"), looked = "find library=libcuda.so.1";
+  auto [plain, code] = shell(run + path + input);
+  EXPECT_EQ(code, 0) << plain;
+  EXPECT_THAT(plain, AllOf(HasSubstr("find library="), Not(HasSubstr(looked))));
+  EXPECT_THAT(shell(run + path + input + " --device=cpu").first, Not(HasSubstr(looked)));
+  EXPECT_THAT(shell(run + "--list-devices").first, AllOf(HasSubstr(looked), HasSubstr("libamdhip64.so.6")));
+  // A machine may have drivers of both kinds, but none of this name.
+  auto [text, failed] = shell(ITX_TEST_RUNNER " " + path + input + " --device=cuda:99");
+  EXPECT_NE(failed, 0);
+  EXPECT_THAT(text, HasSubstr("may use the device 'cuda:99', which is not here"));
+  bool hasGpu = shell(ITX_TEST_RUNNER " --list-devices").first.find("\ncuda") != std::string::npos;
+  EXPECT_THAT(text, hasGpu ? HasSubstr("cuda") : HasSubstr("CUDA driver")) << "the reason is told";
+}
+
 TEST_F(Packaging, RunTool) {
   std::string path = writeSample(folder), run = ITX_TEST_RUNNER;
   TensorPointer ids = idsOf(2, 3);

@@ -6,11 +6,13 @@
 // Everything but the calls of a vendor's driver: FakeDriver stands in for that.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/GPU/GpuDevice.h"
+#include "lib/Runtime/Core/BoundDevice.h"
 #include "lib/Runtime/Core/Profile.h"
 #include "lib/Support/Json.h"
 #include "test/unit/Runtime/GPU/FakeDriver.h"
 #include "test/unit/Testing.h"
 
+#include <future>
 #include <numeric>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -305,6 +307,22 @@ TEST_F(GpuTest, NamesWhatCodeLacks) {
   EXPECT_EQ(device->load({"m.itx", "bad", 3, &kernelNames, {0}}, executable).code(), ITX_CORRUPT);
 }
 
+TEST_F(GpuTest, SaysWhichFlagCompilesForIt) {
+  DeviceInfo info = {"gpu", "fake", {{"sm_90a", 0}, {"fake_30", 0}}};
+  itx_module_descriptor descriptor = {};
+  itx_object objects[1] = {{"x", 1}};
+  descriptor.object_count = 1;
+  descriptor.objects = objects;
+  const itx_object *object = nullptr;
+  Status status = findObject(info, "m.itx", descriptor, *device, object);
+  EXPECT_EQ(status.code(), ITX_UNSUPPORTED);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("has code for 'gpu' in the variants sm_90a, fake_30"),
+                                      HasSubstr("with --target=fake:fake_20"), HasSubstr("Fake GPU 0")));
+  info.objects.push_back({"fake_10", 0});
+  EXPECT_TRUE(findObject(info, "m.itx", descriptor, *device, object).ok());
+  EXPECT_EQ(object, objects);
+}
+
 // ---- Copies ---------------------------------------------------------------------------------------------------
 
 TEST_F(GpuTest, CopiesMoreThanThePinnedMemoryHolds) {
@@ -458,11 +476,15 @@ TEST_F(GpuTest, AFaultNamesItsKernel) {
 }
 
 TEST_F(GpuTest, AFaultAmongManyLaunchesNamesThemAll) {
+  // The first launch is done when all are started, so that none of them finds the device lost.
+  std::promise<void> areStarted;
+  driver->addFunction("add_one", 4, [all = areStarted.get_future().share()](auto &&...) { return all.wait(), true; });
   load();
   Buffer in = buffer({1}), out = buffer({2});
   itx_event event = 0;
-  for (uint32_t kernel : {0, 1, 2}) // the last one: a launch after the fault may fail at once
-    ASSERT_TRUE(launch(kernel, in, out, 1, 0, event).ok());
+  for (uint32_t kernel : {0, 1, 2, 0})
+    EXPECT_TRUE(launch(kernel, in, out, 1, 0, event).ok());
+  areStarted.set_value();
   Status status = device->wait(event);
   EXPECT_EQ(status.code(), ITX_DEVICE_LOST);
   EXPECT_THAT(status.message(),
@@ -500,16 +522,16 @@ TEST_F(GpuTest, LossAtEachCallIsAStatus) {
     auto work = [&]() -> Status {
       Buffer more;
       ITX_RETURN_IF_ERROR(Buffer::make(*device, 800, more));
-      itx_event event = 0;
+      itx_event up = 0, added = 0, filled = 0, copied = 0, down = 0;
       ITX_RETURN_IF_ERROR(
-          device->copy(1, in.address(), MemoryKind::Device, host.data(), MemoryKind::Host, 80, nullptr, 0, event));
-      ITX_RETURN_IF_ERROR(launch(0, in, out, 10, event, event));
-      ITX_RETURN_IF_ERROR(device->fill(1, in.address(), 1, 80, &event, 1, event));
+          device->copy(1, in.address(), MemoryKind::Device, host.data(), MemoryKind::Host, 80, nullptr, 0, up));
+      ITX_RETURN_IF_ERROR(launch(0, in, out, 10, up, added));
+      ITX_RETURN_IF_ERROR(device->fill(1, in.address(), 1, 80, &added, 1, filled));
       ITX_RETURN_IF_ERROR(
-          device->copy(1, out.address(), MemoryKind::Device, in.address(), MemoryKind::Device, 80, &event, 1, event));
+          device->copy(1, out.address(), MemoryKind::Device, in.address(), MemoryKind::Device, 80, &filled, 1, copied));
       ITX_RETURN_IF_ERROR(
-          device->copy(0, host.data(), MemoryKind::Host, out.address(), MemoryKind::Device, 80, &event, 1, event));
-      return device->wait(event);
+          device->copy(0, host.data(), MemoryKind::Host, out.address(), MemoryKind::Device, 80, &copied, 1, down));
+      return device->wait(down);
     };
     Status status = work();
     bool isOpened =
