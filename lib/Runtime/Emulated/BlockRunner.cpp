@@ -308,21 +308,13 @@ Status BlockRunner::deadlock() const {
 
 // ---- Accesses --------------------------------------------------------------------------------------------------
 
-static bool isInside(const MemoryRange &range, const void *address, uint64_t bytes) {
-  uint64_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(range.begin);
-  return offset <= range.bytes && bytes <= range.bytes - offset;
-}
-
-/// Returns true if one range has all the bytes. Most accesses are to the range of the one before.
+/// Returns true if one range has all the bytes.
 bool BlockRunner::isGlobal(bool isStore, const void *address, uint64_t bytes) {
-  const std::vector<MemoryRange> &ranges = launch_->ranges;
-  auto allows = [&](const MemoryRange &range) {
-    return isInside(range, address, bytes) && !(isStore && range.loadsOnly);
-  };
-  if (lastRange_ < ranges.size() && allows(ranges[lastRange_]))
+  if (isInLastRange(isStore, address, bytes))
     return true;
+  const std::vector<MemoryRange> &ranges = launch_->ranges;
   for (size_t i = 0; i < ranges.size(); ++i)
-    if (allows(ranges[i])) {
+    if (ranges[i].contains(address, bytes) && !(isStore && ranges[i].loadsOnly)) {
       lastRange_ = i;
       return true;
     }

@@ -30,6 +30,13 @@ public:
   /// Ends the block with an error, of which the message has what the lane did. The lane's frames are dropped without
   /// their destructors: they must hold nothing but `reason`.
   [[noreturn]] void fail(const Lane &lane, Status &&reason);
+  /// Returns true if bytes are in the range of the access before, where most are.
+  bool isInLastRange(bool isStore, const void *address, uint64_t bytes) const {
+    if (lastRange_ >= launch_->ranges.size())
+      return false;
+    const MemoryRange &range = launch_->ranges[lastRange_];
+    return range.contains(address, bytes) && !(isStore && range.loadsOnly);
+  }
   /// Returns true if the lane may load, or store, bytes of an address space.
   bool mayAccess(const Lane &lane, bool isStore, const void *address, int64_t bytes, int32_t space);
   /// Returns where an access is that mayAccess() refused: "0x10, which is …".

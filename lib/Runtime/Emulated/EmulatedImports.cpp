@@ -64,26 +64,35 @@ static void checkAccess(const char *verb, bool isStore, const void *address, int
 static void checkWritten(const void *address, uint64_t bytes) {
   Lane &lane = *currentLane;
   SharedMemory &shared = lane.block->shared();
-  if (std::optional<uint64_t> offset = shared.firstUnwritten(address, bytes))
+  if (!shared.areWritten(address, bytes))
     lane.block->fail(lane, error(ITX_INTERNAL,
                                  "loads %llu bytes at offset %llu of shared memory, where nothing has been written to "
                                  "offset %llu; is a barrier or a wait for asynchronous copies missing?",
                                  (unsigned long long)bytes, (unsigned long long)shared.offsetOf(address),
-                                 (unsigned long long)*offset));
+                                 (unsigned long long)shared.firstUnwritten(address, bytes)));
+}
+
+/// Returns true if bytes are in shared memory, and an access of this address space may be one to it.
+static bool isShared(const SharedMemory &shared, const void *address, int64_t bytes, int32_t space) {
+  return (space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) && shared.contains(address, bytes);
 }
 
 void itx_emulated_load_check(const void *address, int64_t bytes, int32_t space) {
+  BlockRunner &block = *currentLane->block;
+  if (space == ITX_EMULATED_GLOBAL && block.isInLastRange(false, address, bytes))
+    return;
+  if (isShared(block.shared(), address, bytes, space))
+    return checkWritten(address, bytes);
   checkAccess("loads", false, address, bytes, space);
-  if ((space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) &&
-      currentLane->block->shared().contains(address, bytes))
-    checkWritten(address, bytes);
 }
 
 void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
+  BlockRunner &block = *currentLane->block;
+  if (space == ITX_EMULATED_GLOBAL && block.isInLastRange(true, address, bytes))
+    return;
+  if (isShared(block.shared(), address, bytes, space))
+    return block.shared().noteWritten(address, bytes);
   checkAccess("stores", true, address, bytes, space);
-  SharedMemory &shared = currentLane->block->shared();
-  if ((space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) && shared.contains(address, bytes))
-    shared.noteWritten(address, bytes);
 }
 
 /// Ends the kernel unless an address is aligned for an access of so many bytes.

@@ -7,7 +7,6 @@
 #include "lib/Runtime/Emulated/SharedMemory.h"
 
 #include <cstdlib>
-#include <cstring>
 
 namespace intarsia::runtime {
 
@@ -32,25 +31,16 @@ Status SharedMemory::reset(uint64_t bytes, bool tracked) {
   return Status::success();
 }
 
-void SharedMemory::noteWritten(const void *address, uint64_t bytes) {
-  if (tracked_)
-    std::memset(written_.get() + offsetOf(address), 1, bytes);
-}
-
 void SharedMemory::forget(void *address, uint64_t bytes) {
   std::memset(address, pattern, bytes);
   if (tracked_)
     std::memset(written_.get() + offsetOf(address), 0, bytes);
 }
 
-std::optional<uint64_t> SharedMemory::firstUnwritten(const void *address, uint64_t bytes) const {
-  if (!tracked_)
-    return std::nullopt;
+uint64_t SharedMemory::firstUnwritten(const void *address, uint64_t bytes) const {
   uint64_t begin = offsetOf(address);
-  auto *found = static_cast<const uint8_t *>(std::memchr(written_.get() + begin, 0, bytes));
-  if (!found)
-    return std::nullopt;
-  return found - written_.get();
+  const void *found = std::memchr(written_.get() + begin, 0, bytes);
+  return found ? uint64_t(static_cast<const uint8_t *>(found) - written_.get()) : begin + bytes;
 }
 
 } // namespace intarsia::runtime

@@ -10,8 +10,8 @@
 #include "lib/Support/Status.h"
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <optional>
 
 namespace intarsia::runtime {
 
@@ -38,13 +38,53 @@ public:
   }
 
   /// Notes that bytes, which must lie inside, are written.
-  void noteWritten(const void *address, uint64_t bytes);
+  void noteWritten(const void *address, uint64_t bytes) {
+    if (!tracked_)
+      return;
+    // Kernels make most accesses of as many bytes. Of a size that is known they are one instruction.
+    uint8_t *notes = written_.get() + offsetOf(address);
+    switch (bytes) {
+    case 2:
+      return noteAs<uint16_t>(notes);
+    case 4:
+      return noteAs<uint32_t>(notes);
+    case 8:
+      return noteAs<uint64_t>(notes);
+    default:
+      std::memset(notes, 1, bytes);
+    }
+  }
+  /// Returns true if bytes, which must lie inside, are all written, or if that is not noted.
+  bool areWritten(const void *address, uint64_t bytes) const {
+    if (!tracked_)
+      return true;
+    const uint8_t *notes = written_.get() + offsetOf(address);
+    switch (bytes) {
+    case 2:
+      return areNoted<uint16_t>(notes);
+    case 4:
+      return areNoted<uint32_t>(notes);
+    case 8:
+      return areNoted<uint64_t>(notes);
+    default:
+      return !std::memchr(notes, 0, bytes);
+    }
+  }
   /// Fills bytes, which must lie inside, with the pattern, and notes that they are not written.
   void forget(void *address, uint64_t bytes);
-  /// Returns the offset of the first of some bytes that is not written; nothing if all are, or nothing is noted.
-  std::optional<uint64_t> firstUnwritten(const void *address, uint64_t bytes) const;
+  /// Returns the offset of the first of some bytes that is not written; that behind them if all are.
+  uint64_t firstUnwritten(const void *address, uint64_t bytes) const;
 
 private:
+  /// As many notes that a byte is written as a word has bytes.
+  template <typename Word> static constexpr Word allNoted = Word(0x0101010101010101);
+  template <typename Word> static void noteAs(uint8_t *notes) { std::memcpy(notes, &allNoted<Word>, sizeof(Word)); }
+  template <typename Word> static bool areNoted(const uint8_t *notes) {
+    Word word;
+    std::memcpy(&word, notes, sizeof(Word));
+    return word == allNoted<Word>;
+  }
+
   struct Free {
     void operator()(uint8_t *memory) const;
   };

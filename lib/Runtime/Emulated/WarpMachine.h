@@ -42,6 +42,11 @@ struct MemoryRange {
   uint64_t bytes = 0;
   std::string name; ///< for messages: "operand 2", "scratch"
   bool loadsOnly = false;
+
+  bool contains(const void *address, uint64_t count) const {
+    uint64_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(begin);
+    return offset <= bytes && count <= bytes - offset;
+  }
 };
 
 /// A grid of threads that run one function, which include/intarsia/emulated_abi.h describes.

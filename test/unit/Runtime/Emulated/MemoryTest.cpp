@@ -343,6 +343,26 @@ TEST(EmulatedMemory, UnwrittenSharedMemoryIsRefused) {
   EXPECT_THAT(use(LoadBeyond), HasSubstr("offset 250 of the block's 256 bytes of shared memory"));
 }
 
+/// Stores some bytes and loads as many, `distance` bytes further on.
+void storeAndLoad(int64_t bytes, int64_t distance) {
+  itx_emulated_store_check(shared() + 64, bytes, ITX_EMULATED_SHARED);
+  itx_emulated_load_check(shared() + 64 + distance, bytes, ITX_EMULATED_SHARED);
+}
+
+TEST(EmulatedMemory, EachByteIsNotedApart) {
+  for (int64_t bytes : {1, 2, 3, 4, 7, 8, 12, 16, 32})
+    for (int64_t distance : {-1, 0, 1}) {
+      GridLaunch launch = launchOf(storeAndLoad, 1, bytes, distance);
+      launch.sharedBytes = 128;
+      launch.checked = true;
+      std::string message = runOn(launch).message();
+      if (distance == 0)
+        EXPECT_EQ(message, "") << bytes;
+      else
+        EXPECT_THAT(message, HasSubstr(format("written to offset %lld;", (long long)(distance < 0 ? 63 : 64 + bytes))));
+    }
+}
+
 struct Copy {
   int64_t destination, source, bytes, sourceBytes; // offsets; a negative source is none
 };
