@@ -180,34 +180,44 @@ static const KindFragments &fragmentsOf(const MatrixKind &kind) {
   return all[size_t(&kind - kinds)];
 }
 
+/// Functions that are compiled into their callers, for each set of instructions that these may use.
+#define ITX_INLINED static inline __attribute__((always_inline))
+
 // ---- Elements --------------------------------------------------------------------------------------------------
 
-static std::array<float, 256> decodeTable(const FloatFormat &format) {
-  std::array<float, 256> table;
-  for (unsigned i = 0; i < table.size(); ++i)
-    table[i] = decodeFloat(format, i);
-  return table;
+/// Returns the values of all encodings of a format of 8 bits.
+template <const FloatFormat &format> static const std::array<float, 256> &valuesOf() {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> result;
+    for (unsigned i = 0; i < result.size(); ++i)
+      result[i] = decodeFloat(format, i);
+    return result;
+  }();
+  return values;
 }
 
 /// Decodes the fragments of all lanes into a row-major matrix. The loops are apart so that the decoding one is
 /// vectorised.
 template <typename Raw, typename Value, typename Decode>
-static void gatherAs(const Fragments &fragments, uint32_t lanes, const void *const *pointers, Value *matrix,
-                     Decode decode) {
+ITX_INLINED void gatherAs(const Fragments &fragments, uint32_t lanes, const void *const *pointers, Value *matrix,
+                          Decode decode) {
   Raw raw[largestMatrix];
   Value values[largestMatrix];
   uint32_t elements = fragments.elements, count = lanes * elements;
+  // Registers have 32 bits. Copies of a size that is known are instructions, others are calls.
+  uint32_t registers = elements * sizeof(Raw) / 4;
   for (uint32_t lane = 0; lane < lanes; ++lane)
-    std::memcpy(raw + lane * elements, pointers[lane], elements * sizeof(Raw));
+    for (uint32_t i = 0; i < registers; ++i)
+      std::memcpy(reinterpret_cast<char *>(raw + lane * elements) + 4 * i,
+                  static_cast<const char *>(pointers[lane]) + 4 * i, 4);
   for (uint32_t i = 0; i < count; ++i)
     values[i] = decode(raw[i]);
   for (uint32_t i = 0; i < count; ++i)
     matrix[fragments.positions[i]] = values[i];
 }
 
-static void gather(ElementFormat format, const Fragments &fragments, uint32_t lanes, const void *const *pointers,
-                   float *matrix) {
-  static const std::array<float, 256> e4m3 = decodeTable(floatE4M3), e5m2 = decodeTable(floatE5M2);
+ITX_INLINED void gather(ElementFormat format, const Fragments &fragments, uint32_t lanes, const void *const *pointers,
+                        float *matrix) {
   switch (format) {
   case TF32:
     return gatherAs<uint32_t>(fragments, lanes, pointers, matrix,
@@ -217,9 +227,11 @@ static void gather(ElementFormat format, const Fragments &fragments, uint32_t la
   case BF16:
     return gatherAs<uint16_t>(fragments, lanes, pointers, matrix, decodeBf16);
   case E4M3:
-    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix, [](uint8_t bits) { return e4m3[bits]; });
+    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix,
+                             [&values = valuesOf<floatE4M3>()](uint8_t bits) { return values[bits]; });
   case E5M2:
-    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix, [](uint8_t bits) { return e5m2[bits]; });
+    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix,
+                             [&values = valuesOf<floatE5M2>()](uint8_t bits) { return values[bits]; });
   case F32:
   case I8:
   case I32:
@@ -227,8 +239,8 @@ static void gather(ElementFormat format, const Fragments &fragments, uint32_t la
   }
 }
 
-static void gather(ElementFormat format, const Fragments &fragments, uint32_t lanes, const void *const *pointers,
-                   uint32_t *matrix) {
+ITX_INLINED void gather(ElementFormat format, const Fragments &fragments, uint32_t lanes, const void *const *pointers,
+                        uint32_t *matrix) {
   if (format == I8)
     return gatherAs<int8_t>(fragments, lanes, pointers, matrix, [](int8_t value) { return uint32_t(int32_t(value)); });
   gatherAs<uint32_t>(fragments, lanes, pointers, matrix, [](uint32_t value) { return value; });
@@ -236,8 +248,8 @@ static void gather(ElementFormat format, const Fragments &fragments, uint32_t la
 
 /// Writes the elements of a row-major matrix to the fragments of all lanes.
 template <typename Raw, typename Value, typename Encode>
-static void scatterAs(const Fragments &fragments, uint32_t lanes, const Value *matrix, void *const *pointers,
-                      Encode encode) {
+ITX_INLINED void scatterAs(const Fragments &fragments, uint32_t lanes, const Value *matrix, void *const *pointers,
+                           Encode encode) {
   for (uint32_t lane = 0; lane < lanes; ++lane)
     for (uint32_t i = 0; i < fragments.elements; ++i) {
       Raw raw = encode(matrix[fragments.positions[lane * fragments.elements + i]]);
@@ -249,7 +261,7 @@ static void scatterAs(const Fragments &fragments, uint32_t lanes, const Value *m
 
 /// Adds A * B to C. Each row of C is kept in registers while k counts up.
 template <uint32_t m, uint32_t n, uint32_t k, bool fused, typename Value>
-static void accumulate(const Value *a, const Value *b, Value *c) {
+ITX_INLINED void accumulate(const Value *a, const Value *b, Value *c) {
   for (uint32_t row = 0; row < m; ++row) {
     Value sums[n];
     std::copy_n(c + row * n, n, sums);
@@ -263,7 +275,8 @@ static void accumulate(const Value *a, const Value *b, Value *c) {
   }
 }
 
-template <typename Value> static void accumulateAs(const MatrixKind &kind, const Value *a, const Value *b, Value *c) {
+template <typename Value>
+ITX_INLINED void accumulateAs(const MatrixKind &kind, const Value *a, const Value *b, Value *c) {
   uint32_t shape = kind.m << 16 | kind.n << 8 | kind.k;
   switch (shape) {
   case 16 << 16 | 8 << 8 | 8:
@@ -297,8 +310,8 @@ static Status checkCopies(const MatrixKind &kind, const char *matrix, ElementFor
 }
 
 template <typename Value>
-static void multiplyAs(const MatrixKind &kind, const KindFragments &fragments, void *const *results,
-                       const void *const *a, const void *const *b, const void *const *accumulators) {
+ITX_INLINED void multiplyAs(const MatrixKind &kind, const KindFragments &fragments, void *const *results,
+                            const void *const *a, const void *const *b, const void *const *accumulators) {
   Value left[largestMatrix], right[largestMatrix], sums[largestMatrix];
   gather(kind.a, fragments.a, kind.lanes, a, left);
   gather(kind.b, fragments.b, kind.lanes, b, right);
@@ -310,6 +323,24 @@ static void multiplyAs(const MatrixKind &kind, const KindFragments &fragments, v
   scatterAs<Value>(fragments.accumulator, kind.lanes, sums, results, [](Value value) { return value; });
 }
 
+/// Multiplies the fragments with the instructions that the runtime is compiled for.
+ITX_INLINED void multiplyPlain(const MatrixKind &kind, const KindFragments &fragments, void *const *results,
+                               const void *const *a, const void *const *b, const void *const *accumulators) {
+  if (kind.accumulator == I32)
+    multiplyAs<uint32_t>(kind, fragments, results, a, b, accumulators);
+  else
+    multiplyAs<float>(kind, fragments, results, a, b, accumulators);
+}
+
+#if defined(__x86_64__)
+/// Does the same with AVX2 and fused multiplications, which takes half the time.
+__attribute__((target("avx2,fma"))) static void multiplyWide(const MatrixKind &kind, const KindFragments &fragments,
+                                                             void *const *results, const void *const *a,
+                                                             const void *const *b, const void *const *accumulators) {
+  multiplyPlain(kind, fragments, results, a, b, accumulators);
+}
+#endif
+
 Status multiplyMatrices(const MatrixKind &kind, void *const *results, const void *const *a, const void *const *b,
                         const void *const *accumulators) {
   const KindFragments &fragments = fragmentsOf(kind);
@@ -317,10 +348,14 @@ Status multiplyMatrices(const MatrixKind &kind, void *const *results, const void
     ITX_RETURN_IF_ERROR(checkCopies(kind, "A", kind.a, fragments.a, a));
     ITX_RETURN_IF_ERROR(checkCopies(kind, "B", kind.b, fragments.b, b));
   }
-  if (kind.accumulator == I32)
-    multiplyAs<uint32_t>(kind, fragments, results, a, b, accumulators);
-  else
-    multiplyAs<float>(kind, fragments, results, a, b, accumulators);
+#if defined(__x86_64__)
+  static const bool isWide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (isWide) {
+    multiplyWide(kind, fragments, results, a, b, accumulators);
+    return Status::success();
+  }
+#endif
+  multiplyPlain(kind, fragments, results, a, b, accumulators);
   return Status::success();
 }
 
