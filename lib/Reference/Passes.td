@@ -50,6 +50,21 @@ def ReferenceBufferize : Pass<"reference-bufferize"> {
                            "::mlir::memref::MemRefDialect"];
 }
 
+def ReferenceSumsToLoops : Pass<"reference-sums-to-loops", "::mlir::func::FuncOp"> {
+  let summary = "Sums become loops that compute several results at once";
+  let description = [{
+    A reduction over memory whose dimensions are those of the result, then those that it reduces, becomes loops, of which
+    the last one over the result is unrolled and jammed by 8, 4 or 2, whichever divides its size. Each result is computed
+    by the same operations in the same order. Other ops are left to `convert-linalg-to-loops`.
+
+    ```mlir
+    linalg.generic {iterator_types = ["parallel", "parallel", "reduction"], …} // [?, 64, ?]: 8 columns at once
+    ```
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
 def ReferenceWidenMath : Pass<"reference-widen-math", "::mlir::ModuleOp"> {
   let summary = "Elementary functions are computed in f64";
   let description = [{

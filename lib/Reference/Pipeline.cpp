@@ -34,6 +34,7 @@ void buildReferenceBuffers(OpPassManager &manager) {
 void buildReferenceLoops(OpPassManager &manager) {
   buildReferenceBuffers(manager);
   manager.addNestedPass<func::FuncOp>(bufferization::createOptimizeAllocationLivenessPass());
+  manager.addNestedPass<func::FuncOp>(createReferenceSumsToLoops());
   manager.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
 }
 
