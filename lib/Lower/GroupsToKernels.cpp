@@ -33,7 +33,7 @@ LogicalResult HostProgram::checkSource() {
   };
   WalkResult hidden = source.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
     for (Type type : op->getResultTypes())
-      if (isa<RankedTensorType>(type) && !hasBytes(type) && !nn::isPartOfPrepacked(*op))
+      if (isa<RankedTensorType>(type) && !hasBytes(type) && !nn::isPartOfPrepacked(op))
         return op->emitError() << "elements of type " << getElementTypeOrSelf(type)
                                << " have no layout in memory; a group must hide them";
     return isa<nn::GroupOp>(op) ? WalkResult::skip() : WalkResult::advance();
@@ -341,7 +341,7 @@ LogicalResult HostProgram::buildBlock(Block &block) {
     bool isTensorOp = llvm::any_of(op.getResultTypes(), [](Type type) { return isa<TensorType>(type); });
     if (op.getNumRegions() && !isa<linalg::TransposeOp>(op))
       return op.emitOpError() << "is outside of a group; run the fuse phase first";
-    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || nn::isPartOfPrepacked(op) || op.use_empty())
+    if (!isTensorOp || isView(op) || isa<tensor::EmptyOp>(op) || nn::isPartOfPrepacked(&op) || op.use_empty())
       continue; // integers and views when they are used, sizes from the function's symbols
     std::string reason;
     if (!nn::isPrepacked(op.getResult(0), &reason))
