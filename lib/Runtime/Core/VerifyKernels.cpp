@@ -8,7 +8,6 @@
 #include "lib/Runtime/Core/VerifyKernels.h"
 
 #include "lib/Runtime/Core/BoundDevice.h"
-#include "lib/Runtime/Core/CompareResults.h"
 
 #include <algorithm>
 #include <numeric>
@@ -219,6 +218,9 @@ Status KernelVerifier::dispatch(Device &own, uint32_t queue, const Launch &launc
   std::vector<size_t> partOf;
   if (Status status = makeParts(own, launch, parts, partOf); !status.ok())
     return verifyingFailed(launch, own, status);
+  Contents before;
+  if (Status status = readBefore(launch, parts, partOf, before); !status.ok())
+    return verifyingFailed(launch, own, status);
   ITX_RETURN_IF_ERROR(runNow(own, queue, launch, {}));
 
   std::vector<void *> buffers;
@@ -231,7 +233,7 @@ Status KernelVerifier::dispatch(Device &own, uint32_t queue, const Launch &launc
   second.buffers = buffers.data();
   if (Status status = runNow(device_, 0, second, {}); !status.ok())
     return verifyingFailed(launch, own, status);
-  ITX_RETURN_IF_ERROR(compare(own, launch, parts, partOf));
+  ITX_RETURN_IF_ERROR(compare(own, launch, parts, partOf, before));
   ++verified_.launches;
   if (!isVerified_[launch.kernel])
     ++verified_.kernels;
@@ -239,9 +241,31 @@ Status KernelVerifier::dispatch(Device &own, uint32_t queue, const Launch &launc
   return Status::success();
 }
 
+/// Reads what results hold that the launch updates in place: those that are operands too.
+Status KernelVerifier::readBefore(const Launch &launch, const std::vector<Part> &parts,
+                                  const std::vector<size_t> &partOf, Contents &before) {
+  const std::vector<OperandInfo> &operands = *launch.operands;
+  for (uint32_t i = 0; i < launch.bufferCount; ++i) {
+    auto isRead = [&, i](uint32_t other) {
+      return !operands[other].isOutput && launch.buffers[other] == launch.buffers[i];
+    };
+    uint32_t other = 0;
+    while (other < launch.bufferCount && !isRead(other))
+      ++other;
+    if (!operands[i].isOutput || other == launch.bufferCount)
+      continue;
+    const Part &part = parts[partOf[i]];
+    std::vector<uint8_t> &bytes = before[i];
+    bytes.resize(*operands[i].bytesIn(launch.sizes, launch.sizeCount));
+    const uint8_t *from = part.copy + (static_cast<uint8_t *>(launch.buffers[i]) - part.address);
+    ITX_RETURN_IF_ERROR(copyNow(device_, bytes.data(), MemoryKind::Host, from, MemoryKind::Device, bytes.size()));
+  }
+  return Status::success();
+}
+
 /// Compares all results of a launch that ran on both devices.
 Status KernelVerifier::compare(Device &own, const Launch &launch, const std::vector<Part> &parts,
-                               const std::vector<size_t> &partOf) {
+                               const std::vector<size_t> &partOf, const Contents &before) {
   for (uint32_t i = 0; i < launch.bufferCount; ++i) {
     const OperandInfo &operand = (*launch.operands)[i];
     if (!operand.isOutput)
@@ -253,25 +277,27 @@ Status KernelVerifier::compare(Device &own, const Launch &launch, const std::vec
     if (Status status = copyNow(device_, expected.data(), MemoryKind::Host, there, MemoryKind::Device, bytes);
         !status.ok())
       return verifyingFailed(launch, own, status);
-    ITX_RETURN_IF_ERROR(compareOutput(own, launch, i, expected.data(), bytes));
+    auto old = before.find(i);
+    ITX_RETURN_IF_ERROR(compareOutput(
+        own, launch, i,
+        {.expected = expected.data(), .count = bytes, .before = old == before.end() ? nullptr : old->second.data()}));
   }
   return Status::success();
 }
 
-/// Compares the result that is the given operand with the expected one.
-Status KernelVerifier::compareOutput(Device &own, const Launch &launch, uint32_t operand, const void *expected,
-                                     uint64_t bytes) {
+/// Compares the result that is the given operand with the expected one; `bytes` lacks what was computed.
+Status KernelVerifier::compareOutput(Device &own, const Launch &launch, uint32_t operand, ResultBytes bytes) {
   const std::vector<OperandInfo> &operands = *launch.operands;
   std::vector<uint8_t> copied;
-  const void *computed = launch.buffers[operand];
+  bytes.computed = launch.buffers[operand];
   if (!own.usesHostMemory()) {
-    copied.resize(bytes);
-    if (Status status = copyNow(own, copied.data(), MemoryKind::Host, computed, MemoryKind::Device, bytes);
+    copied.resize(bytes.count);
+    if (Status status = copyNow(own, copied.data(), MemoryKind::Host, bytes.computed, MemoryKind::Device, bytes.count);
         !status.ok())
       return verifyingFailed(launch, own, status);
-    computed = copied.data();
+    bytes.computed = copied.data();
   }
-  ResultComparison found = compareResults(operands[operand].dtype, computed, expected, bytes, tolerance_);
+  ResultComparison found = compareResults(operands[operand].dtype, bytes, tolerance_);
   if (found.largestDifference > verified_.largestDifference) {
     verified_.largestDifference = found.largestDifference;
     verified_.kernel = launch.name;

@@ -9,6 +9,7 @@
 
 #include "intarsia/module_abi.h"
 #include "lib/Formats/Manifest.h"
+#include "lib/Runtime/Core/CompareResults.h"
 #include "lib/Runtime/Core/Device.h"
 
 #include <map>
@@ -56,6 +57,8 @@ private:
     uint64_t bytes = 0;
     Buffer copy;
   };
+  /// Bytes of operands by their numbers.
+  using Contents = std::map<uint32_t, std::vector<uint8_t>>;
   /// Where memory is: the device, null for the host's; the address.
   using Address = std::pair<Device *, const uint8_t *>;
 
@@ -63,8 +66,11 @@ private:
   Status copyHere(Device &own, const Part &part, void *to);
   Status findWeight(Device &own, Part &part);
   Status makeParts(Device &own, const Launch &launch, std::vector<Part> &parts, std::vector<size_t> &partOf);
-  Status compare(Device &own, const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf);
-  Status compareOutput(Device &own, const Launch &launch, uint32_t operand, const void *expected, uint64_t bytes);
+  Status readBefore(const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf,
+                    Contents &before);
+  Status compare(Device &own, const Launch &launch, const std::vector<Part> &parts, const std::vector<size_t> &partOf,
+                 const Contents &before);
+  Status compareOutput(Device &own, const Launch &launch, uint32_t operand, ResultBytes bytes);
 
   Device &device_;
   double tolerance_;

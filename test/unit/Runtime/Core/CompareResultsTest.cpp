@@ -17,9 +17,12 @@ namespace {
 
 template <typename T>
 ResultComparison compare(std::optional<itx_dtype> dtype, const std::vector<T> &computed, const std::vector<T> &expected,
-                         double tolerance = 0.001) {
+                         double tolerance = 0.001, const std::vector<T> &before = {}) {
   EXPECT_EQ(computed.size(), expected.size());
-  return compareResults(dtype, computed.data(), expected.data(), computed.size() * sizeof(T), tolerance);
+  EXPECT_TRUE(before.empty() || before.size() == computed.size());
+  return compareResults(
+      dtype, {computed.data(), expected.data(), computed.size() * sizeof(T), before.empty() ? nullptr : before.data()},
+      tolerance);
 }
 
 using Floats = std::vector<float>;
@@ -110,6 +113,53 @@ TEST(CompareResults, AFewQuantizedValuesMayDiffer) {
   EXPECT_EQ(differing(4).computed, "6");
   EXPECT_TRUE(compare<uint8_t>(ITX_U8, {255, 1}, {254, 1}).agrees) << "one may always";
   EXPECT_FALSE(compare<uint8_t>(ITX_U8, {255, 2}, {254, 1}).agrees);
+}
+
+TEST(CompareResults, QuantizedValuesAreRoundedToNeighbours) {
+  EXPECT_FALSE(compare<uint8_t>(ITX_U8, {7, 1}, {5, 1}, 0.9).agrees) << "not even one";
+  EXPECT_FALSE(compare<int8_t>(ITX_I8, {-1, 1}, {0, 0}, 0.9).agrees) << "two of two are too many";
+  EXPECT_FALSE(compare<int8_t>(ITX_I8, {-128}, {127}).agrees) << "the ends are no neighbours";
+  ResultComparison found = compare<int8_t>(ITX_I8, {1, 9, 3, 0}, {0, 9, 9, 7}, 0.9);
+  EXPECT_FALSE(found.agrees);
+  EXPECT_EQ(found.first, 2u) << "the one before may be a rounding";
+  EXPECT_EQ(found.computed, "3");
+  EXPECT_EQ(found.expected, "9");
+  EXPECT_EQ(found.differing, 3u);
+}
+
+TEST(CompareResults, OfUpdatesInPlaceWhatChangesCounts) {
+  // Ten of 3000 values are written, all of them one too high.
+  std::vector<uint8_t> before(3000, 5), expected = before, computed = before;
+  for (size_t i = 1000; i < 1010; ++i) {
+    expected[i] = 90;
+    computed[i] = 91;
+  }
+  EXPECT_TRUE(compare(ITX_U8, computed, expected, 0.05).agrees);
+  ResultComparison found = compare(ITX_U8, computed, expected, 0.05, before);
+  EXPECT_FALSE(found.agrees);
+  EXPECT_EQ(found.elements, 10u);
+  EXPECT_EQ(found.differing, 10u);
+  EXPECT_EQ(found.first, 1000u);
+  // What one device alone writes counts too.
+  found = compare<int8_t>(ITX_I8, {1, 5, 5}, {5, 6, 5}, 0.05, {5, 5, 5});
+  EXPECT_FALSE(found.agrees);
+  EXPECT_EQ(found.elements, 2u);
+  EXPECT_TRUE(compare(ITX_U8, before, before, 0.05, before).agrees);
+  EXPECT_EQ(compare(ITX_U8, before, before, 0.05, before).elements, 0u);
+}
+
+TEST(CompareResults, OfUpdatesInPlaceWhatChangesIsTypical) {
+  // Numbers beside those that are written make no error small, and none large.
+  for (float beside : {1e30f, 0.0f, float(NAN)}) {
+    Floats before(1000, beside), expected = before, computed = before;
+    expected[0] = computed[0] = 4;
+    expected[1] = 0;
+    computed[1] = 0.002f; // the root mean square is 2.8
+    EXPECT_TRUE(compare(ITX_F32, computed, expected, 0.001, before).agrees) << beside;
+    computed[1] = 0.004f;
+    EXPECT_FALSE(compare(ITX_F32, computed, expected, 0.001, before).agrees) << beside;
+    EXPECT_EQ(compare(ITX_F32, computed, expected, 0.001, before).elements, 2u) << beside;
+  }
 }
 
 } // namespace
