@@ -50,7 +50,8 @@ Distribution::Distribution(Atoms valuesAndProbabilities) : entries(std::move(val
 void Distribution::normalize() {
   if (entries.size() == 1)
     return;
-  std::sort(entries.begin(), entries.end());
+  if (!std::is_sorted(entries.begin(), entries.end())) // most are, and sorting them again takes as long as all else
+    std::sort(entries.begin(), entries.end());
   size_t kept = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     auto [value, probability] = entries[i];
@@ -167,7 +168,8 @@ Distribution Distribution::plus(const Distribution &other) const {
     const Distribution &rest = &sparse == this ? other : *this;
     double sparseHigh = sparse.quantile(0.999999), restHigh = rest.quantile(0.999999);
     double low = sparse.minimum() + rest.minimum(), step = (sparseHigh + restHigh - low) / (bins - 1);
-    std::vector<double> dense(size_t((restHigh - rest.minimum()) / step) + 2, 0.0), mass(bins + 3, 0.0);
+    // A zero lies before the first bin and behind the last.
+    std::vector<double> dense(size_t((restHigh - rest.minimum()) / step) + 4, 0.0), mass(bins + 3, 0.0);
     double restTail = 0, restTailMoment = 0, tailMass = 0, tailMoment = 0;
     for (auto [value, probability] : rest.entries) {
       double position = (value - rest.minimum()) / step;
@@ -176,8 +178,8 @@ Distribution Distribution::plus(const Distribution &other) const {
         continue;
       }
       size_t bin = size_t(position);
-      dense[bin] += probability * (1 - (position - bin));
-      dense[bin + 1] += probability * (position - bin);
+      dense[bin + 1] += probability * (1 - (position - bin));
+      dense[bin + 2] += probability * (position - bin);
     }
     double restMean = rest.mean();
     for (auto [value, probability] : sparse.entries) {
@@ -190,10 +192,8 @@ Distribution Distribution::plus(const Distribution &other) const {
       size_t bin = size_t(position);
       double right = probability * (position - bin), left = probability - right;
       double *to = &mass[bin];
-      for (size_t i = 0; i < dense.size(); ++i)
-        to[i] += left * dense[i];
-      for (size_t i = 0; i < dense.size(); ++i)
-        to[i + 1] += right * dense[i];
+      for (size_t i = 0; i + 1 < dense.size(); ++i)
+        to[i] += left * dense[i + 1] + right * dense[i];
     }
     for (size_t i = 0; i < mass.size(); ++i)
       if (mass[i] > 0)
