@@ -21,7 +21,7 @@ static bool add(uint64_t &size, uint64_t count, uint64_t each) {
          size <= uint64_t(1) << 62;
 }
 
-static uint64_t roundUp(uint64_t size) { return (size + alignment - 1) / alignment * alignment; }
+static uint64_t padded(uint64_t size) { return (size + alignment - 1) / alignment * alignment; }
 
 Status parseSequenceFile(const uint8_t *data, uint64_t bytes, const std::string &name, SequenceFileContents &contents) {
   const char *where = name.c_str();
@@ -49,7 +49,7 @@ Status parseSequenceFile(const uint8_t *data, uint64_t bytes, const std::string 
   if (header.states != 0)
     std::memcpy(result.states.data(), data + sizeof(header), header.states * sizeof(SequenceFileState));
   for (const SequenceFileState &state : result.states) {
-    end = roundUp(end);
+    end = padded(end);
     result.stateOffsets.push_back(end);
     if (state.paged > 1 || !add(end, state.paged ? pages : 1, state.unitBytes) || end > bytes)
       return damaged;
@@ -90,7 +90,7 @@ static Status forEachPiece(const SequenceFileHeader &header, const SequenceFileC
   ITX_RETURN_IF_ERROR(give(contents.states.data(), contents.states.size() * sizeof(SequenceFileState)));
   ITX_RETURN_IF_ERROR(give(contents.tokens.data(), contents.tokens.size() * sizeof(int64_t)));
   for (size_t i = 0; i < units.size(); ++i) {
-    ITX_RETURN_IF_ERROR(give(zeros, roundUp(position) - position));
+    ITX_RETURN_IF_ERROR(give(zeros, padded(position) - position));
     for (const uint8_t *unit : units[i])
       ITX_RETURN_IF_ERROR(give(unit, contents.states[i].unitBytes));
   }
