@@ -90,6 +90,26 @@ def test_alternating_layers(tools, folder: Path, ids: Path, on_cpu: np.ndarray, 
     assert {event["tid"] for event in copies}.isdisjoint(e["tid"] for e in there if e["cat"] == "kernel")
 
 
+def test_minilm_with_alternating_layers(tools, scratch: Path, minilm_dir: Path, minilm_golden: dict) -> None:
+    """Six layers with real weights, three of them on each device: the CPU's answers, and PyTorch's."""
+    results = []
+    given = {name: minilm_golden[name][:4] for name in ("input_ids", "attention_mask")}
+    for name, flags in (("cpu", ["--target=cpu"]), ("mixed", ["--target=cpu,reference", ALTERNATING])):
+        artifact = scratch / f"minilm-{name}-layers" / "minilm.itx"
+        artifact.parent.mkdir()
+        tools.compile(minilm_dir, "-o", artifact, *flags)
+        with intarsia.profile(scratch / f"minilm-{name}.json"):
+            results.append(intarsia.load(artifact).main(**given).last_hidden_state)
+    events = json.loads((scratch / "minilm-mixed.json").read_text())["traceEvents"]
+    kernels = [event["args"].get("device", "cpu") for event in events if event.get("cat") == "kernel"]
+    assert kernels.count("reference") > 10
+    assert kernels.count("cpu") > 10
+    seen = given["attention_mask"] != 0
+    on_cpu, mixed = (result[seen] for result in results)
+    np.testing.assert_allclose(mixed, on_cpu, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(mixed, minilm_golden["last_hidden_state"][:4][seen], atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("microseconds", [0, 500])
 def test_delays_change_nothing(
     tools, folder: Path, ids: Path, on_cpu: np.ndarray, mixed: Path, microseconds: int
