@@ -236,6 +236,7 @@ def test_a_tokenizer_that_cannot_encode(generator):
 
 def test_positions_outside_of_the_cache_are_refused(generator):
     step = generator.module.step
+    room = 2 * next(function["page_tokens"] for function in generator.module.manifest["functions"])
     state = intarsia.make_state(step, pages=3)
     good = {
         "input_ids": np.array([0]),
@@ -246,7 +247,11 @@ def test_positions_outside_of_the_cache_are_refused(generator):
     }
     step(**good, **state)
     for name, value, message in (
-        ("positions", [64], r"'positions' is 64 at \[0\]: values must be in \[0, 64\): pages_of_a_sequence is 2"),
+        (
+            "positions",
+            [room],
+            rf"'positions' is {room} at \[0\]: values must be in \[0, {room}\): pages_of_a_sequence is 2",
+        ),
         ("sequences", [2], r"'sequences' is 2 at \[0\]: values must be in \[0, 2\): sequences is 2"),
         ("page_table", [[0, 1], [3, 0]], r"'page_table' is 3 at \[1, 0\]: values must be in \[0, 3\): pages is 3"),
         ("positions", [-1], r"'positions' is -1 at \[0\]"),
