@@ -27,8 +27,8 @@ struct Item {
   bool mayBeInfinite = false;                    // data of the IR, such as masks
 };
 
-/// A part of the packed file that one thread makes: the pieces of an item's storage from `first` to `last`, or elements if the
-/// storage has them in order, or bytes if the item has no storage.
+/// A part of the packed file that one thread makes: the pieces of an item's storage from `first` to `last`, or elements
+/// if the storage has them in order, or bytes if the item has no storage.
 struct Unit {
   const Item *item = nullptr;
   int64_t first = 0, last = 0;

@@ -21,11 +21,7 @@ namespace intarsia::target {
 /// One line a target.
 ArrayRef<const Target *> Target::all() {
   static const Target *const targets[] = {
-      &cpu::cpuTarget(),
-      &gpu::cudaTarget(),
-      &gpu::hipTarget(),
-      &gpu::emulatedTarget(),
-      &reference::referenceTarget(),
+      &cpu::cpuTarget(), &gpu::cudaTarget(), &gpu::hipTarget(), &gpu::emulatedTarget(), &reference::referenceTarget(),
   };
   return targets;
 }

@@ -72,9 +72,7 @@ def test_encoder(tools, folder: Path, ids: Path, on_cpu: np.ndarray, architectur
     artifact, output = folder / f"{architecture}.itx", folder / f"{architecture}.npy"
     if not artifact.exists():
         tools.compile(BERT, "-o", artifact, f"--target=emulated:{architecture}")
-    result = run(
-        tools, artifact, f"--input=input_ids=@{ids}", f"--output=@{output}", ITX_EMULATED_SCHEDULE=schedule
-    )
+    result = run(tools, artifact, f"--input=input_ids=@{ids}", f"--output=@{output}", ITX_EMULATED_SCHEDULE=schedule)
     assert result.returncode == 0, result.stderr
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
 

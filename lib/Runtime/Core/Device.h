@@ -194,8 +194,8 @@ const std::vector<Device *> &hostedDevices();
 /// The devices of this machine, first those that every machine has. The list never changes; devices that are made are
 /// not in it. The first call looks for drivers, and starts those that there are.
 const std::vector<Device *> &devices();
-/// Returns why this machine has no device of a name or kind, such as a driver that is missing, after "; "; an empty text
-/// if there is nothing to say.
+/// Returns why this machine has no device of a name or kind, such as a driver that is missing, after "; "; an empty
+/// text if there is nothing to say.
 std::string whyMissing(const std::string &device);
 /// Returns the host's CPU, which runs the code that artifacts hold for the host.
 inline Device &hostDevice() { return *hostedDevices().front(); }

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Kernel/VectorMath.h"
 #include "lib/Target/CPU/CachedScoreEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
-#include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Kernel/VectorMath.h"
 #include "lib/Target/CPU/ExpertsEmitter.h"
 #include "lib/Target/CPU/KernelRoots.h"
-#include "lib/Kernel/VectorMath.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/module_abi.h"

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Kernel/VectorMath.h"
+#include "lib/Target/CPU/KernelRoots.h"
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -76,14 +76,14 @@ double geluTanh(double x) {
 
 const MathFunction functions[] = {
     {"exp", kernel::emitExp, [](double x) { return std::exp(x); }, 0.99, smallestNormal, 8.4e-39},
-    {"exp_non_positive", kernel::emitExpNonPositive, [](double x) { return std::exp(x); }, 1.93, smallestNormal, 8.4e-39,
-     -std::numeric_limits<float>::infinity(), 0.0f},
+    {"exp_non_positive", kernel::emitExpNonPositive, [](double x) { return std::exp(x); }, 1.93, smallestNormal,
+     8.4e-39, -std::numeric_limits<float>::infinity(), 0.0f},
     {"erf", kernel::emitErf, [](double x) { return std::erf(x); }, 1.35, smallestNormal, 0x1p-149},
     {"tanh", kernel::emitTanh, [](double x) { return std::tanh(x); }, 2.52, smallestNormal, 0x1p-149},
     {"sigmoid", kernel::emitSigmoid, sigmoid, 2.49, smallestNormal, 4.2e-39},
     {"silu", kernel::emitSilu, silu, 2.46, 5e-37, 3.7e-37},
-    {"gelu_erf", [](OpBuilder &b, Location l, Value x) { return kernel::emitGelu(b, l, x, GeluForm::Erf); }, geluErf, 31.2,
-     1e-6, 1.8e-12},
+    {"gelu_erf", [](OpBuilder &b, Location l, Value x) { return kernel::emitGelu(b, l, x, GeluForm::Erf); }, geluErf,
+     31.2, 1e-6, 1.8e-12},
     {"gelu_tanh", [](OpBuilder &b, Location l, Value x) { return kernel::emitGelu(b, l, x, GeluForm::Tanh); }, geluTanh,
      20.3, 1e-6, 1.3e-12},
     {"log", kernel::emitLog, [](double x) { return std::log(x); }, 0.93, smallestNormal, 0x1p-149},
