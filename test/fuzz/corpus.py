@@ -99,6 +99,26 @@ def elf(machine: int, manifest: bytes, weights: bytes = b"") -> bytes:
     return body.ljust(weights_at, b"\0") + weights if weights else body
 
 
+def zstd(data: bytes) -> bytes:
+    """Write data of less than 256 bytes as zstd does what it cannot compress: one block, no checksum."""
+    return b"\x28\xb5\x2f\xfd\x20" + bytes([len(data)]) + struct.pack("<I", len(data) << 3 | 1)[:3] + data
+
+
+def gpu_object(pieces: dict[str, bytes]) -> bytes:
+    """Write an object of a GPU with a kernel of two launches; pieces of code are by kind."""
+    packed = [zstd(data) for data in pieces.values()]
+    code = [
+        {"kind": kind, "architecture": "sm_80", "bytes": len(data), "packed_bytes": len(frame)}
+        for (kind, data), frame in zip(pieces.items(), packed, strict=True)
+    ]
+    launch = {"function": "f", "grid": ["s0 64 ceildiv", "s1", "1"], "block": [32, 4, 1], "shared": "s1 4 * 9 +"}
+    kernel = {"index": 3, "buffers": 2, "sizes": 2, "scratch": "s0 8 *", "launches": [launch, launch]}
+    facts = {"name": "f", "registers": 96, "spilled_bytes": 0}
+    description = {"format": 1, "architecture": "sm_80", "code": code, "kernels": [kernel], "functions": [facts]}
+    header, data = json.dumps(description).encode(), b"".join(packed)
+    return b"ITXGPU\0\1" + struct.pack("<QQ", len(header), len(data)) + header + data
+
+
 def tokenizer(model: dict, **parts: object) -> bytes:
     """Write a tokenizer.json with the token 0 for what is unknown."""
     special = {"id": 0, "content": "<unk>", "special": True}
@@ -195,6 +215,9 @@ def main() -> None:
     )
     write("gguf", "overlap", gguf({}, {"a": ((32,), 0, 0), "b": ((32,), 0, 96)}, bytes(256)))
     write("gguf", "counts", b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1 << 60))
+
+    write("gpu-object", "two", gpu_object({"cubin": b"machine code", "ptx": b".version 7.0\n"}))
+    write("gpu-object", "one", gpu_object({"hsaco": b""}))
 
     manifest = json.dumps(MANIFEST).encode()
     write("manifest", "full", manifest)
