@@ -14,6 +14,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -38,8 +39,25 @@ static constexpr MatrixKind kinds[] = {
     {ITX_EMULATED_MFMA_32X32X8_F32_BF16, "mfma_32x32x8_f32_bf16", Mfma, 64, 32, 32, 8, BF16, BF16, F32},
     {ITX_EMULATED_MFMA_16X16X32_I32_I8, "mfma_16x16x32_i32_i8", Mfma, 64, 16, 16, 32, I8, I8, I32},
     {ITX_EMULATED_MFMA_16X16X4_F32_F32, "mfma_16x16x4_f32_f32", Mfma, 64, 16, 16, 4, F32, F32, F32},
+    {ITX_EMULATED_MFMA_32X32X16_I32_I8, "mfma_32x32x16_i32_i8", Mfma, 64, 32, 32, 16, I8, I8, I32},
+    {ITX_EMULATED_MFMA_16X16X32_F32_E4M3FNUZ, "mfma_16x16x32_f32_e4m3fnuz", Mfma, 64, 16, 16, 32, E4M3FNUZ, E4M3FNUZ,
+     F32},
+    {ITX_EMULATED_MFMA_16X16X32_F32_E5M2FNUZ, "mfma_16x16x32_f32_e5m2fnuz", Mfma, 64, 16, 16, 32, E5M2FNUZ, E5M2FNUZ,
+     F32},
+    {ITX_EMULATED_MFMA_16X16X32_F32_E4M3, "mfma_16x16x32_f32_e4m3", Mfma, 64, 16, 16, 32, E4M3, E4M3, F32},
+    {ITX_EMULATED_MFMA_16X16X32_F32_E5M2, "mfma_16x16x32_f32_e5m2", Mfma, 64, 16, 16, 32, E5M2, E5M2, F32},
+    {ITX_EMULATED_MFMA_16X16X32_F32_F16, "mfma_16x16x32_f32_f16", Mfma, 64, 16, 16, 32, F16, F16, F32},
+    {ITX_EMULATED_MFMA_16X16X32_F32_BF16, "mfma_16x16x32_f32_bf16", Mfma, 64, 16, 16, 32, BF16, BF16, F32},
+    {ITX_EMULATED_MFMA_32X32X16_F32_F16, "mfma_32x32x16_f32_f16", Mfma, 64, 32, 32, 16, F16, F16, F32},
+    {ITX_EMULATED_MFMA_32X32X16_F32_BF16, "mfma_32x32x16_f32_bf16", Mfma, 64, 32, 32, 16, BF16, BF16, F32},
     {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16, "wmma_rdna3_16x16x16_f32_f16", WmmaRdna3, 32, 16, 16, 16, F16, F16, F32},
     {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_BF16, "wmma_rdna3_16x16x16_f32_bf16", WmmaRdna3, 32, 16, 16, 16, BF16, BF16,
+     F32},
+    {ITX_EMULATED_WMMA_RDNA3_16X16X16_I32_I8, "wmma_rdna3_16x16x16_i32_i8", WmmaRdna3, 32, 16, 16, 16, I8, I8, I32},
+    {ITX_EMULATED_WMMA_RDNA4_16X16X16_I32_I8, "wmma_rdna4_16x16x16_i32_i8", WmmaRdna4, 32, 16, 16, 16, I8, I8, I32},
+    {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_E4M3, "wmma_rdna4_16x16x16_f32_e4m3", WmmaRdna4, 32, 16, 16, 16, E4M3, E4M3,
+     F32},
+    {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_E5M2, "wmma_rdna4_16x16x16_f32_e5m2", WmmaRdna4, 32, 16, 16, 16, E5M2, E5M2,
      F32},
     {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_F16, "wmma_rdna4_16x16x16_f32_f16", WmmaRdna4, 32, 16, 16, 16, F16, F16, F32},
     {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_BF16, "wmma_rdna4_16x16x16_f32_bf16", WmmaRdna4, 32, 16, 16, 16, BF16, BF16,
@@ -88,6 +106,8 @@ constexpr uint32_t bitsOf(ElementFormat format) {
     return 16;
   case E4M3:
   case E5M2:
+  case E4M3FNUZ:
+  case E5M2FNUZ:
   case I8:
     return 8;
   }
@@ -185,12 +205,19 @@ static const KindFragments &fragmentsOf(const MatrixKind &kind) {
 
 // ---- Elements --------------------------------------------------------------------------------------------------
 
+/// Formats whose encoding of a negative zero is a NaN (CDNA 3 ISA, "FP8 and BF8"): the other encodings are numbers,
+/// with half the value that they have in the format of the same name without FNUZ.
+static constexpr FloatFormat floatE4M3FNUZ = {3, -7, 0x7F, 240.0f, -1, 8};
+static constexpr FloatFormat floatE5M2FNUZ = {2, -15, 0x7F, 57344.0f, -1, 8};
+
 /// Returns the values of all encodings of a format of 8 bits.
 template <const FloatFormat &format> static const std::array<float, 256> &valuesOf() {
   static const std::array<float, 256> values = [] {
     std::array<float, 256> result;
     for (unsigned i = 0; i < result.size(); ++i)
       result[i] = decodeFloat(format, i);
+    if (&format == &floatE4M3FNUZ || &format == &floatE5M2FNUZ)
+      result[0x80] = std::numeric_limits<float>::quiet_NaN();
     return result;
   }();
   return values;
@@ -232,6 +259,12 @@ ITX_INLINED void gather(ElementFormat format, const Fragments &fragments, uint32
   case E5M2:
     return gatherAs<uint8_t>(fragments, lanes, pointers, matrix,
                              [&values = valuesOf<floatE5M2>()](uint8_t bits) { return values[bits]; });
+  case E4M3FNUZ:
+    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix,
+                             [&values = valuesOf<floatE4M3FNUZ>()](uint8_t bits) { return values[bits]; });
+  case E5M2FNUZ:
+    return gatherAs<uint8_t>(fragments, lanes, pointers, matrix,
+                             [&values = valuesOf<floatE5M2FNUZ>()](uint8_t bits) { return values[bits]; });
   case F32:
   case I8:
   case I32:
@@ -294,6 +327,8 @@ ITX_INLINED void accumulateAs(const MatrixKind &kind, const Value *a, const Valu
     return accumulate<16, 16, 32, false>(a, b, c);
   case 32 << 16 | 32 << 8 | 8:
     return accumulate<32, 32, 8, false>(a, b, c);
+  case 32 << 16 | 32 << 8 | 16:
+    return accumulate<32, 32, 16, false>(a, b, c);
   }
   __builtin_unreachable();
 }

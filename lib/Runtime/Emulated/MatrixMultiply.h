@@ -14,12 +14,12 @@
 namespace intarsia::runtime {
 
 /// The type of an element of a fragment. TF32 is an f32 whose last 13 bits are ignored.
-enum class ElementFormat : uint8_t { F32, TF32, F16, BF16, E4M3, E5M2, I8, I32 };
+enum class ElementFormat : uint8_t { F32, TF32, F16, BF16, E4M3, E5M2, E4M3FNUZ, E5M2FNUZ, I8, I32 };
 
 /// Which element of a matrix is where in the registers of a warp.
 enum class FragmentLayout : uint8_t {
   Mma,       ///< PTX ISA, "Matrix fragments for mma.m16n8k8" and the like
-  Mfma,      ///< CDNA 3 ISA, "Dense matrix layouts", matrices of one block
+  Mfma,      ///< CDNA 3 and 4 ISA, "Dense matrix layouts", matrices of one block
   WmmaRdna3, ///< RDNA 3 ISA, "Wave matrix multiply accumulate"
   WmmaRdna4  ///< RDNA 4 ISA, "Wave matrix multiply accumulate"
 };

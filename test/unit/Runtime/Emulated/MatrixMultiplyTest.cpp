@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 // Fragments are filled and read by formulas that are written here from the figures of the manuals, element by element:
 // none is shared with the implementation.
+#include "lib/Runtime/Emulated/MatrixMultiply.h"
 #include "lib/Formats/FloatFormats.h"
 #include "test/unit/Runtime/Emulated/Kernels.h"
 
@@ -52,6 +53,25 @@ const Encoding e4m3 = {8, [](double v) { return encodeFloat(floatE4M3, float(v))
                        [](uint32_t b) { return decodeFloat(floatE4M3, b); }};
 const Encoding e5m2 = {8, [](double v) { return encodeFloat(floatE5M2, float(v)); },
                        [](uint32_t b) { return decodeFloat(floatE5M2, b); }};
+/// CDNA 3's formats: value = (-1)^s * 2^(e - bias) * 1.m, with a bias that is one more than that of the OCP's formats.
+double decodeFnuz(uint32_t b, int mantissaBits, int bias) {
+  int exponent = int(b & 0x7f) >> mantissaBits, mantissa = int(b) & ((1 << mantissaBits) - 1);
+  double fraction = double(mantissa) / (1 << mantissaBits);
+  double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+  return b == 0x80 ? NAN : b & 0x80 ? -magnitude : magnitude;
+}
+/// Returns the bits of the value that is nearest, by looking at all.
+uint32_t encodeFnuz(double v, int mantissaBits, int bias) {
+  uint32_t best = 0;
+  for (uint32_t b = 0; b < 256; ++b)
+    if (std::abs(decodeFnuz(b, mantissaBits, bias) - v) < std::abs(decodeFnuz(best, mantissaBits, bias) - v))
+      best = b;
+  return best;
+}
+const Encoding e4m3fnuz = {8, [](double v) { return encodeFnuz(v, 3, 8); },
+                           [](uint32_t b) { return decodeFnuz(b, 3, 8); }};
+const Encoding e5m2fnuz = {8, [](double v) { return encodeFnuz(v, 2, 16); },
+                           [](uint32_t b) { return decodeFnuz(b, 2, 16); }};
 const Encoding i8 = {8, [](double v) { return uint32_t(int32_t(v * 20)) & 0xff; },
                      [](uint32_t b) { return double(int8_t(b)); }};
 const Encoding i32 = {32, [](double v) { return uint32_t(int32_t(v * 1000)); },
@@ -147,6 +167,32 @@ const std::vector<Instruction> &instructions() {
        cdnaC16},
       {ITX_EMULATED_MFMA_16X16X4_F32_F32, "mfma16_f32", 64, 16, 16, 4, f32, f32, f32, 1, 1, 4, cdnaA(16, 1),
        cdnaB(16, 1), cdnaC16},
+      {ITX_EMULATED_MFMA_32X32X16_I32_I8, "mfma32_i8", 64, 32, 32, 16, i8, i8, i32, 8, 8, 16, cdnaA(32, 8),
+       cdnaB(32, 8), cdnaC32},
+      {ITX_EMULATED_MFMA_16X16X32_F32_E4M3FNUZ, "mfma16_e4m3fnuz", 64, 16, 16, 32, e4m3fnuz, e4m3fnuz, f32, 8, 8, 4,
+       cdnaA(16, 8), cdnaB(16, 8), cdnaC16},
+      {ITX_EMULATED_MFMA_16X16X32_F32_E5M2FNUZ, "mfma16_e5m2fnuz", 64, 16, 16, 32, e5m2fnuz, e5m2fnuz, f32, 8, 8, 4,
+       cdnaA(16, 8), cdnaB(16, 8), cdnaC16},
+      {ITX_EMULATED_MFMA_16X16X32_F32_E4M3, "mfma16_e4m3", 64, 16, 16, 32, e4m3, e4m3, f32, 8, 8, 4, cdnaA(16, 8),
+       cdnaB(16, 8), cdnaC16},
+      {ITX_EMULATED_MFMA_16X16X32_F32_E5M2, "mfma16_e5m2", 64, 16, 16, 32, e5m2, e5m2, f32, 8, 8, 4, cdnaA(16, 8),
+       cdnaB(16, 8), cdnaC16},
+      {ITX_EMULATED_MFMA_16X16X32_F32_F16, "mfma16x32_f16", 64, 16, 16, 32, f16, f16, f32, 8, 8, 4, cdnaA(16, 8),
+       cdnaB(16, 8), cdnaC16},
+      {ITX_EMULATED_MFMA_16X16X32_F32_BF16, "mfma16x32_bf16", 64, 16, 16, 32, bf16, bf16, f32, 8, 8, 4, cdnaA(16, 8),
+       cdnaB(16, 8), cdnaC16},
+      {ITX_EMULATED_MFMA_32X32X16_F32_F16, "mfma32x16_f16", 64, 32, 32, 16, f16, f16, f32, 8, 8, 16, cdnaA(32, 8),
+       cdnaB(32, 8), cdnaC32},
+      {ITX_EMULATED_MFMA_32X32X16_F32_BF16, "mfma32x16_bf16", 64, 32, 32, 16, bf16, bf16, f32, 8, 8, 16, cdnaA(32, 8),
+       cdnaB(32, 8), cdnaC32},
+      {ITX_EMULATED_WMMA_RDNA3_16X16X16_I32_I8, "wmma3_i8", 32, 16, 16, 16, i8, i8, i32, 16, 16, 8, rdna3A, rdna3B,
+       rdna3C},
+      {ITX_EMULATED_WMMA_RDNA4_16X16X16_I32_I8, "wmma4_i8", 32, 16, 16, 16, i8, i8, i32, 8, 8, 8, rdna4A, rdna4B,
+       rdna4C},
+      {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_E4M3, "wmma4_e4m3", 32, 16, 16, 16, e4m3, e4m3, f32, 8, 8, 8, rdna4A,
+       rdna4B, rdna4C},
+      {ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_E5M2, "wmma4_e5m2", 32, 16, 16, 16, e5m2, e5m2, f32, 8, 8, 8, rdna4A,
+       rdna4B, rdna4C},
       {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16, "wmma3_f16", 32, 16, 16, 16, f16, f16, f32, 16, 16, 8, rdna3A, rdna3B,
        rdna3C},
       {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_BF16, "wmma3_bf16", 32, 16, 16, 16, bf16, bf16, f32, 16, 16, 8, rdna3A,
@@ -252,7 +298,7 @@ TEST_P(MatrixInstructions, ComputePlainProducts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, MatrixInstructions, ::testing::Range(size_t(0), size_t(19)),
+INSTANTIATE_TEST_SUITE_P(Kinds, MatrixInstructions, ::testing::Range(size_t(0), size_t(32)),
                          [](const auto &info) { return std::string(instructions()[info.param].name); });
 
 TEST(MatrixMultiply, IntegersWrap) {
@@ -282,6 +328,32 @@ TEST(MatrixMultiply, SpecialValuesPass) {
   EXPECT_EQ(getElement(result, 1, 1, 32), 0x7f800000u);
   EXPECT_TRUE(std::isnan(std::bit_cast<float>(getElement(result, 1, 2, 32))));
   EXPECT_EQ(getElement(result, 4, 0, 32), 0u);
+}
+
+TEST(MatrixMultiply, EachKindIsTested) {
+  EXPECT_EQ(instructions().size(), 32u);
+  std::set<int32_t> tested;
+  for (const Instruction &instruction : instructions())
+    tested.insert(instruction.kind);
+  for (int32_t kind = -1; kind <= 128; ++kind)
+    EXPECT_EQ(findMatrixKind(kind) != nullptr, tested.count(kind) == 1) << kind;
+}
+
+TEST(MatrixMultiply, OneEncodingOfFnuzIsNaN) {
+  constexpr int lanes = 64;
+  std::string a(lanes * fragmentBytes, 0), b(a), c(a), result(a);
+  putElement(a, 3, 0, 8, 0x80); // row 3
+  putElement(a, 4, 0, 8, 0x7f); // row 4, the largest
+  for (int lane = 0; lane < lanes; ++lane)
+    putElement(b, lane, 0, 8, 0x40); // 1
+  for (auto [kind, largest] : {std::pair(ITX_EMULATED_MFMA_16X16X32_F32_E4M3FNUZ, 240.0f),
+                               {ITX_EMULATED_MFMA_16X16X32_F32_E5M2FNUZ, 57344.0f}}) {
+    GridLaunch launch = launchOf(multiply, lanes, int64_t(kind), a.data(), b.data(), c.data(), result.data());
+    launch.warpSize = lanes;
+    ASSERT_TRUE(runOn(launch).ok());
+    EXPECT_TRUE(std::isnan(std::bit_cast<float>(getElement(result, 5, 3, 32))));
+    EXPECT_EQ(std::bit_cast<float>(getElement(result, 16 + 5, 0, 32)), largest);
+  }
 }
 
 TEST(MatrixMultiply, HalvesOfRdna3MustBeTheSame) {
