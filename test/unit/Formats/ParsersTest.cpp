@@ -139,6 +139,17 @@ TEST(Manifest, ReadsTheSample) {
   EXPECT_EQ(manifest.variants[0].features, std::vector<std::string>{"a-feature-of-tomorrow"});
 }
 
+TEST(Manifest, RelationsOfChecks) {
+  auto parse = [](const std::string &relation, Manifest &manifest) {
+    std::string text = replaced(filledManifest(), R"("relation":"equal")", "\"relation\":\"" + relation + "\"");
+    return parseManifest(text, "m.itx", manifest).message();
+  };
+  Manifest manifest, other;
+  EXPECT_EQ(parse("below", manifest), "");
+  EXPECT_EQ(manifest.functions[1].checks[2].relation, CheckRelation::Below);
+  EXPECT_THAT(parse("above", other), HasSubstr("has a check with the unknown relation 'above'"));
+}
+
 TEST(Manifest, SizesOfOperands) {
   auto with = [](const std::string &operand) {
     std::string text = filledManifest();
