@@ -343,7 +343,7 @@ bool BlockRunner::mayAccess(const Lane &lane, bool isStore, const void *address,
   }
 }
 
-std::string BlockRunner::explainAccess(const void *address, int64_t bytes, int32_t space) const {
+std::string BlockRunner::explainAccess(bool isStore, const void *address, int64_t bytes, int32_t space) const {
   if (bytes < 0)
     return format("%p, whose number is negative", address);
   if (space == ITX_EMULATED_SHARED)
@@ -355,6 +355,9 @@ std::string BlockRunner::explainAccess(const void *address, int64_t bytes, int32
   const MemoryRange *nearest = nullptr;
   uint64_t leastDistance = UINT64_MAX;
   for (const MemoryRange &range : launch_->ranges) {
+    if (isStore && range.loadsOnly && range.contains(address, bytes))
+      return format("%p, which is in %s at offset %lld: kernels only load from there", address, range.name.c_str(),
+                    (long long)(first - reinterpret_cast<uintptr_t>(range.begin)));
     uintptr_t begin = reinterpret_cast<uintptr_t>(range.begin), end = begin + range.bytes;
     uint64_t distance = first < begin ? begin - first : first > end ? first - end : 0;
     if (distance < leastDistance) {
@@ -364,9 +367,9 @@ std::string BlockRunner::explainAccess(const void *address, int64_t bytes, int32
   }
   if (!nearest)
     return format("%p, but the launch has no global memory", address);
-  return format("%p, which is not in %s memory of the launch; the nearest is %s, at offset %lld of its %llu bytes",
-                address, nearest->loadsOnly ? "writable" : "global", nearest->name.c_str(),
-                (long long)(first - reinterpret_cast<uintptr_t>(nearest->begin)), (unsigned long long)nearest->bytes);
+  return format("%p, which is not in global memory of the launch; the nearest is %s, at offset %lld of its %llu bytes",
+                address, nearest->name.c_str(), (long long)(first - reinterpret_cast<uintptr_t>(nearest->begin)),
+                (unsigned long long)nearest->bytes);
 }
 
 } // namespace intarsia::runtime

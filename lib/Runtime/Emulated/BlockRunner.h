@@ -40,7 +40,7 @@ public:
   /// Returns true if the lane may load, or store, bytes of an address space.
   bool mayAccess(const Lane &lane, bool isStore, const void *address, int64_t bytes, int32_t space);
   /// Returns where an access is that mayAccess() refused: "0x10, which is …".
-  std::string explainAccess(const void *address, int64_t bytes, int32_t space) const;
+  std::string explainAccess(bool isStore, const void *address, int64_t bytes, int32_t space) const;
   const GridLaunch &launch() const { return *launch_; }
   const std::array<uint32_t, 3> &block() const { return block_; }
   SharedMemory &shared() { return shared_; }

@@ -48,16 +48,16 @@ void itx_emulated_trap() { currentLane->block->fail(*currentLane, error(ITX_INTE
 void *itx_emulated_shared() { return currentLane->block->shared().address(); }
 
 /// Returns the error of an access that the calling thread may not make.
-static Status accessError(const char *verb, const void *address, int64_t bytes, int32_t space) {
+static Status accessError(const char *verb, bool isStore, const void *address, int64_t bytes, int32_t space) {
   return error(ITX_INTERNAL, "%s %lld bytes at %s", verb, (long long)bytes,
-               currentLane->block->explainAccess(address, bytes, space).c_str());
+               currentLane->block->explainAccess(isStore, address, bytes, space).c_str());
 }
 
 /// Ends the kernel unless the calling thread may do what `verb` says with bytes of an address space.
 static void checkAccess(const char *verb, bool isStore, const void *address, int64_t bytes, int32_t space) {
   Lane &lane = *currentLane;
   if (!lane.block->mayAccess(lane, isStore, address, bytes, space))
-    lane.block->fail(lane, accessError(verb, address, bytes, space));
+    lane.block->fail(lane, accessError(verb, isStore, address, bytes, space));
 }
 
 /// Ends the kernel if the calling thread reads bytes of shared memory that are not written.

@@ -285,7 +285,7 @@ TEST_F(CheckedAccesses, ConstantsAreOnlyLoaded) {
   for (int32_t space : {ITX_EMULATED_GLOBAL, ITX_EMULATED_GENERIC, ITX_EMULATED_CONSTANT}) {
     EXPECT_EQ(access(false, &constants[3], 4, space), "");
     EXPECT_THAT(access(true, &constants[3], 4, space),
-                HasSubstr("not in writable memory of the launch; the nearest is the object, at offset 12"));
+                HasSubstr("in the object at offset 12: kernels only load from there"));
     EXPECT_THAT(access(false, &constants[3], 8, space), HasSubstr("the object, at offset 12 of its 16 bytes"));
   }
 }
