@@ -18,7 +18,7 @@ namespace intarsia::runtime {
 
 namespace {
 /// A number in an environment variable; an empty variable counts as not set.
-struct Variable {
+struct NumberVariable {
   const char *suffix;
   const char *what;
   uint64_t low, high;
@@ -26,7 +26,7 @@ struct Variable {
 };
 } // namespace
 
-static constexpr Variable variables[] = {
+static constexpr NumberVariable variables[] = {
     {"_MEMORY_BYTES", "memory of", 1, uint64_t(1) << 40, &HostedSettings::memoryBytes},
     {"_QUEUES", "queues of", 1, 64, &HostedSettings::queues},
     {"_DELAY_MICROSECONDS", "largest random delay of the commands of", 0, 1000000, &HostedSettings::delayMicroseconds},
@@ -44,7 +44,7 @@ std::optional<uint64_t> parseSetting(const char *text, uint64_t low, uint64_t hi
   return number;
 }
 
-static Status readNumber(const HostedNames &names, const Variable &variable, HostedSettings &settings) {
+static Status readNumber(const HostedNames &names, const NumberVariable &variable, HostedSettings &settings) {
   std::string name = std::string(names.variables) + variable.suffix;
   const char *text = std::getenv(name.c_str());
   if (!text || !*text)
@@ -87,7 +87,7 @@ Status readHostedSettings(const HostedNames &names, HostedSettings &settings) {
     if (first.ok())
       first = std::move(status);
   };
-  for (const Variable &variable : variables)
+  for (const NumberVariable &variable : variables)
     keepFirst(readNumber(names, variable, settings));
   keepFirst(readFault(names, settings));
   return first;

@@ -121,8 +121,12 @@ GpuKernel describe(target::NumberedKernel numbered, mlir::gpu::GPUModuleOp modul
     ArrayRef<int32_t> block = *function.getKnownBlockSize();
     launch.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
     launch.shared = readExpression(kernel, function, sharedAttribute);
-    if (function->hasAttr(scratchAttribute))
-      result.scratch = readExpression(kernel, function, scratchAttribute);
+    if (function->hasAttr(scratchAttribute)) {
+      // Launches use the same scratch, one after the other: the sum is at least what each of them needs.
+      SizeExpression more = readExpression(kernel, function, scratchAttribute);
+      llvm::append_range(result.scratch, more);
+      result.scratch.push_back({SizeStep::Kind::Add});
+    }
     result.launches.push_back(std::move(launch));
   }
   return result;

@@ -16,6 +16,10 @@ namespace intarsia::gpu {
 
 static constexpr StringLiteral sharedName = "itx_shared";
 
+/// Shared memory that a block has on every architecture without asking for more: 48 KiB on NVIDIA's (CUDA C++ Programming
+/// Guide, "Technical Specifications per Compute Capability"), 64 KiB on AMD's.
+static constexpr int64_t largestShared = 48 << 10;
+
 FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture)
     : RowEmitter(kernel, {.lanes = 1, .convertsF16 = true, .convertsBf16 = false, .rounds = true}),
       architecture(architecture) {}
@@ -26,7 +30,8 @@ LogicalResult FunctionEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefi
   return failed(checkSizes()) ? failure() : run();
 }
 
-void FunctionEmitter::beginLaunch(int64_t threadsOfBlock) {
+void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGrid) {
+  blocks = blocksOfGrid;
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
   unsigned buffers = kernel.getNumArguments() + kernel.getResultTypes().size();
   SmallVector<Type> inputs(buffers, pointer);
@@ -40,7 +45,7 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock) {
   b.setInsertionPointToEnd(&function.getBody().front());
   auto end = mlir::gpu::ReturnOp::create(b, loc);
   beginFunction(end);
-  sharedBytes = getAffineConstantExpr(0, b.getContext());
+  sharedBytes = scratchBytes = getAffineConstantExpr(0, b.getContext());
   lanesShareRow = true;
   warpsOfBlock = threadsOfBlock / architecture.warpSize;
   for (unsigned index = 0; index != buffers; ++index)
@@ -54,10 +59,11 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock) {
   warp = div(thread, constant(architecture.warpSize));
 }
 
-void FunctionEmitter::endLaunch(AffineExpr blocks) {
+void FunctionEmitter::endLaunch() {
   auto text = [&](AffineExpr expression) { return b.getStringAttr(sizes.toString(expression)); };
   function->setAttr(gridAttribute, text(blocks));
   function->setAttr(sharedAttribute, text(sharedBytes));
+  function->setAttr(scratchAttribute, text(scratchBytes));
 }
 
 Value FunctionEmitter::emitSize(int64_t position) {
@@ -82,11 +88,19 @@ Value FunctionEmitter::sharedMemory(AffineExpr bytes) {
 
 Value FunctionEmitter::scratch(AffineExpr bytes) {
   AffineExpr ofWarp = bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
-  Value all = sharedMemory(ofWarp * warpsOfBlock);
-  Value stride = size(ofWarp);
+  auto inShared = dyn_cast<AffineConstantExpr>(sharedBytes + ofWarp * warpsOfBlock);
+  if (inShared && inShared.getValue() <= largestShared) {
+    Value all = sharedMemory(ofWarp * warpsOfBlock), stride = size(ofWarp);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(prologueEnd);
+    return offsetPointer(all, mul(warp, stride), b.getI8Type());
+  }
+  Value begin = size(scratchBytes), stride = size(ofWarp);
+  scratchBytes = scratchBytes + blocks * ofWarp * warpsOfBlock;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(prologueEnd);
-  return offsetPointer(all, mul(warp, stride), b.getI8Type());
+  Value warpOfGrid = add(mul(block, constant(warpsOfBlock)), warp);
+  return offsetPointer(function.getArguments().back(), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
 }
 
 void FunctionEmitter::emitBlockBarrier() { mlir::gpu::BarrierOp::create(b, loc); }

@@ -41,15 +41,15 @@ protected:
   /// Emits all functions of the kernel by beginLaunch() and endLaunch().
   virtual mlir::LogicalResult run() = 0;
 
-  /// Begins the next function, with blocks of so many threads.
-  void beginLaunch(int64_t threadsOfBlock);
-  /// Ends it: `blocks` in its grid.
-  void endLaunch(mlir::AffineExpr blocks);
+  /// Begins the next function, with so many threads in a block and blocks in its grid.
+  void beginLaunch(int64_t threadsOfBlock, mlir::AffineExpr blocks);
+  /// Ends it: says on the function how it is launched.
+  void endLaunch();
 
   llvm::StringRef targetKind() const override { return architecture.vendor == Vendor::Nvidia ? "cuda" : "hip"; }
   mlir::Value emitSize(int64_t position) override;
   using RowEmitter::scratch;
-  /// Returns scratch of this warp: shared memory.
+  /// Returns scratch of this warp: shared memory, or if a block may have less than it takes, global memory.
   mlir::Value scratch(mlir::AffineExpr bytes) override;
   bool isStoredQuantized(mlir::Value) override { return false; }
   mlir::Value evaluateQuantized(mlir::Value, mlir::Value, mlir::Value) override { return nullptr; }
@@ -88,7 +88,8 @@ private:
   mlir::gpu::GPUModuleOp module;
   std::string name;
   unsigned launches = 0;
-  mlir::AffineExpr sharedBytes; ///< of the function so far
+  mlir::AffineExpr blocks;      ///< of the function's grid
+  mlir::AffineExpr sharedBytes, scratchBytes; ///< of the function so far
 };
 
 /// Emits the functions of a kernel into a module of one architecture.

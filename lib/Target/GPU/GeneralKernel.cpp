@@ -145,8 +145,8 @@ public:
         return failure();
       functions.push_back(*function);
     }
-    for (mlir::gpu::GPUFuncOp function : functions)
-      function->setAttr(scratchAttribute, text(scratchBytes));
+    if (!functions.empty())
+      functions.front()->setAttr(scratchAttribute, text(scratchBytes));
     return success();
   }
 

@@ -70,19 +70,19 @@ Indices LinearKernel::indicesAt(Value tensor, Value row, Value last) {
 LogicalResult LinearKernel::run() {
   if (failed(checkResults()))
     return failure();
-  beginLaunch(threadsOfBlock);
-  AffineExpr tileBytes = getAffineConstantExpr(tileDepth * sharedRow * 4, b.getContext());
-  left = sharedMemory(tileBytes);
-  right = sharedMemory(tileBytes);
   ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
   AffineExpr rowTiles = productExpression(extents.drop_back()).ceilDiv(tileRows);
   AffineExpr columnTiles = extents.back().ceilDiv(tileColumns);
+  beginLaunch(threadsOfBlock, rowTiles * columnTiles);
+  AffineExpr tileBytes = getAffineConstantExpr(tileDepth * sharedRow * 4, b.getContext());
+  left = sharedMemory(tileBytes);
+  right = sharedMemory(tileBytes);
   Value firstRow = mul(div(block, size(columnTiles)), constant(tileRows));
   Value firstColumn = mul(rem(block, size(columnTiles)), constant(tileColumns));
   FailureOr<SmallVector<Value>> sums = alone([&] { return multiply(firstRow, firstColumn); });
   if (failed(sums) || failed(alone([&] { return storeSums(*sums, firstRow, firstColumn); })))
     return failure();
-  endLaunch(rowTiles * columnTiles);
+  endLaunch();
   return success();
 }
 

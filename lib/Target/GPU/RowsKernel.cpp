@@ -55,22 +55,22 @@ LogicalResult RowsKernel::run() {
 }
 
 LogicalResult RowsKernel::emitScalar(unsigned output) {
-  beginLaunch(architecture.warpSize);
+  beginLaunch(architecture.warpSize, getAffineConstantExpr(1, b.getContext()));
   Element element = evaluate(yielded(output), {}, 1);
   if (failed(element))
     return failure();
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
   ifThen(isFirst, [&] { store(*element, outputs[output], {}, 1); });
-  endLaunch(getAffineConstantExpr(1, b.getContext()));
+  endLaunch();
   return success();
 }
 
 LogicalResult RowsKernel::emitRows(ArrayRef<AffineExpr> leading, ArrayRef<unsigned> outputs) {
-  beginLaunch(threadsOfBlock);
   AffineExpr rows = productExpression(leading);
+  beginLaunch(threadsOfBlock, rows.ceilDiv(threadsOfBlock / architecture.warpSize));
   Value row = add(mul(block, constant(warpsOfBlock)), warp);
   LogicalResult emitted = ifThen(less(row, size(rows)), [&] { return emitRow(makeRow(row, leading), outputs); });
-  endLaunch(rows.ceilDiv(warpsOfBlock));
+  endLaunch();
   return emitted;
 }
 

@@ -5,7 +5,7 @@
 
 // CHECK: llvm.mlir.global external @itx_shared() {addr_space = 3 : i32, alignment = 64 : i64}
 // CHECK-LABEL: gpu.func @itx_k0_0
-// CHECK-SAME: itx.grid = "(rows ceildiv 64) * 2", itx.shared = "8704", known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME: itx.grid = "(rows ceildiv 64) * 2", itx.scratch = "0", itx.shared = "8704", known_block_size = array<i32: 256, 1, 1>
 // CHECK: %[[SUMS:.*]]:16 = scf.for %{{.*}} = %c0_i64 to %c30_i64 step %c16_i64
 // CHECK: gpu.barrier
 // CHECK: scf.if %{{.*}} -> (f32) {

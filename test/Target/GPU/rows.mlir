@@ -5,9 +5,9 @@
 // aligned part for each warp of the block.
 
 // NVIDIA-LABEL: gpu.func @itx_k0_0(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: i64, %arg3: !llvm.ptr<1>)
-// NVIDIA-SAME: itx.grid = "rows ceildiv 8", itx.shared = "512", known_block_size = array<i32: 256, 1, 1>
+// NVIDIA-SAME: itx.grid = "rows ceildiv 8", itx.scratch = "0", itx.shared = "512", known_block_size = array<i32: 256, 1, 1>
 // AMD-LABEL: gpu.func @itx_k0_0
-// AMD-SAME: itx.grid = "rows ceildiv 4", itx.shared = "256", known_block_size = array<i32: 256, 1, 1>
+// AMD-SAME: itx.grid = "rows ceildiv 4", itx.scratch = "0", itx.shared = "256", known_block_size = array<i32: 256, 1, 1>
 // CHECK: %[[THREAD:.*]] = gpu.thread_id x
 // CHECK: %[[INDEX:.*]] = arith.index_castui %[[THREAD]]
 // NVIDIA: %[[LANE:.*]] = arith.remui %[[INDEX]], %c32_i64
@@ -51,4 +51,16 @@ rt.kernel @two(%x: tensor<?xf32> {nn.sizes = ["n"]}) -> (tensor<?xf32> {nn.sizes
     linalg.yield %next : f32
   } -> tensor<f32>
   rt.yield %0, %1 : tensor<?xf32>, tensor<f32>
+}
+
+// Powers of a long row, or of one whose length the call decides, are in global memory: a part for each warp of the grid.
+
+// NVIDIA-LABEL: gpu.func @itx_k2_0
+// NVIDIA-SAME: itx.grid = "rows ceildiv 8", itx.scratch = "(rows ceildiv 8) * (((n * 4) ceildiv 64) * 64) * 8", itx.shared = "0"
+// NVIDIA: scf.if
+// NVIDIA-NOT: !llvm.ptr<3>
+rt.kernel @long(%x: tensor<?x?xf32> {nn.sizes = ["rows", "n"]}) -> (tensor<?x?xf32> {nn.sizes = ["rows", "n"]})
+    attributes {root = #nn.root<rows>, sizes = ["rows", "n"]} {
+  %0 = nn.softmax %x : tensor<?x?xf32>
+  rt.yield %0 : tensor<?x?xf32>
 }
