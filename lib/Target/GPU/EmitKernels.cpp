@@ -17,6 +17,16 @@ using namespace mlir;
 
 namespace intarsia::gpu {
 
+/// Returns true if every element of the kernel can be computed by itself but for the sums of its root: nothing is
+/// quantized, and no row is normalized.
+static bool isElementwiseAroundRoot(rt::KernelOp kernel) {
+  WalkResult walked = kernel.getBody().walk([](Operation *op) {
+    return isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp>(op) ? WalkResult::interrupt()
+                                                                         : WalkResult::advance();
+  });
+  return !walked.wasInterrupted();
+}
+
 LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
                          StringRef name) {
   Operation *root = nullptr;
@@ -26,7 +36,7 @@ LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, 
   });
   if (!root)
     return makeRowsKernel(kernel, architecture)->emit(module, name);
-  if (isa<nn::LinearOp>(root))
+  if (isa<nn::LinearOp>(root) && isElementwiseAroundRoot(kernel))
     return makeLinearKernel(kernel, root, architecture)->emit(module, name);
   return emitGeneralKernel(kernel, architecture, module, name);
 }

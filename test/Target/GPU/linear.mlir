@@ -30,3 +30,17 @@ rt.kernel @linear(%x: tensor<?x30xf32> {nn.sizes = ["rows", ""]}, %w: tensor<70x
   %1 = nn.relu %0 : tensor<?x70xf32>
   rt.yield %1 : tensor<?x70xf32>
 }
+
+// Where rows before it are normalized or quantized, launches come from the ops' references, and temporaries are in scratch.
+
+// CHECK-LABEL: gpu.func @itx_k1_0
+// CHECK-SAME: itx.scratch = "{{.*}}rows
+// CHECK-NOT: gpu.barrier
+// CHECK: gpu.func @itx_k1_1
+rt.kernel @behind_norm(%x: tensor<?x32xf32> {nn.sizes = ["rows", ""]}, %scale: tensor<32xf32>,
+                       %w: tensor<16x32xf32> {rt.layout = #rt.row_major}) -> (tensor<?x16xf32> {nn.sizes = ["rows", ""]})
+    attributes {root = #nn.root<linear>, sizes = ["rows"]} {
+  %0 = nn.rms_norm %x, %scale {epsilon = 1.0e-5 : f32} : (tensor<?x32xf32>, tensor<32xf32>) -> tensor<?x32xf32>
+  %1 = nn.linear %0, %w : (tensor<?x32xf32>, tensor<16x32xf32>) -> tensor<?x16xf32>
+  rt.yield %1 : tensor<?x16xf32>
+}
