@@ -16,8 +16,8 @@ namespace intarsia::gpu {
 
 static constexpr StringLiteral sharedName = "itx_shared";
 
-/// Shared memory that a block has on every architecture without asking for more: 48 KiB on NVIDIA's (CUDA C++ Programming
-/// Guide, "Technical Specifications per Compute Capability"), 64 KiB on AMD's.
+/// Shared memory that a block has on every architecture without asking for more: 48 KiB on NVIDIA's (CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability"), 64 KiB on AMD's.
 static constexpr int64_t largestShared = 48 << 10;
 
 FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture)

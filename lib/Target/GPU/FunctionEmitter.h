@@ -88,7 +88,7 @@ private:
   mlir::gpu::GPUModuleOp module;
   std::string name;
   unsigned launches = 0;
-  mlir::AffineExpr blocks;      ///< of the function's grid
+  mlir::AffineExpr blocks;                    ///< of the function's grid
   mlir::AffineExpr sharedBytes, scratchBytes; ///< of the function so far
 };
 
