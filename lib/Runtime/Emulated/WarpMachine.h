@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RUNTIME_EMULATED_WARPMACHINE_H
 #define INTARSIA_RUNTIME_EMULATED_WARPMACHINE_H
 
+#include "lib/Runtime/Emulated/Fiber.h"
 #include "lib/Support/Status.h"
 
 #include <array>
@@ -29,9 +30,16 @@ enum class Schedule {
   GreedyReversed ///< the same, with the last warp, and the last lane of each warp, first; blocks too
 };
 
+/// The stack of a thread of a kernel. AddressSanitizer keeps the fragments of matrix instructions apart on it.
+#if ITX_ADDRESS_SANITIZER
+inline constexpr uint64_t defaultStackBytes = 512 << 10;
+#else
+inline constexpr uint64_t defaultStackBytes = 64 << 10;
+#endif
+
 struct MachineSettings {
   Schedule schedule = Schedule::Lockstep;
-  uint64_t stackBytes = 64 << 10; ///< of each thread of a kernel
+  uint64_t stackBytes = defaultStackBytes; ///< of each thread of a kernel
   /// Whether a checked kernel that reads shared memory before it is written fails.
   bool refusesUnwritten = true;
 };
