@@ -78,7 +78,7 @@ struct QuantizedConstants {
   mlir::DenseElementsAttr values, scales, zeroPoints, tensorScale;
 };
 
-/// What the blocks of a row of quantized values hold. A value is the quantized one times the scale of its block.
+/// The contents of the blocks of a row of quantized values. A value is the quantized one times the scale of its block.
 struct QuantizedBlocks {
   int64_t elementBits;       ///< 4, 5, 6 or 8
   int64_t integerOffset = 0; ///< added to integers when they are stored, so that they are unsigned

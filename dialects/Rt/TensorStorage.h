@@ -52,7 +52,7 @@ public:
   virtual void storeBlock(const gguf::BlockParts &parts, int64_t number, int64_t row, char *piece) const {}
 };
 
-/// Where a row of quantized values is stored.
+/// The location in storage of a row of quantized values.
 struct QuantizedTarget {
   const TensorStorage &storage;
   int64_t row; ///< of the piece

@@ -71,7 +71,7 @@ struct GpuKernel {
   std::vector<GpuLaunch> launches;                        ///< in order, at least one
 };
 
-/// What a function takes of the device, for people; none where the compiler does not know it.
+/// The resources of the device that a function takes, for people. A member is none where the compiler does not know it.
 struct GpuFunction {
   std::string name;
   std::optional<uint64_t> registers;    ///< of a thread

@@ -41,7 +41,7 @@ struct ValueInfo {
   int32_t device = -1; // index of the device in whose own memory the function reads or writes it; -1: in the host's
 };
 
-/// How the two sides of a check must compare. The left side of `Below` are integers that kernels have computed.
+/// The comparison that the two sides of a check must pass. The left side of `Below` are integers that kernels compute.
 enum class CheckRelation { Equal, AtMost, Below };
 
 /// A condition on two sizes that the module computes, or on integers and a size.

@@ -22,7 +22,7 @@ bool keepsValues(Operation *op) {
                          arith::ExtUIOp>(op);
 }
 
-/// Where the integers of a tensor come from.
+/// The origins of the integers of a tensor.
 class IntegerSources {
 public:
   /// Collects the sources of all elements of a tensor. Truncation changes no integer that is a valid index, and makes

@@ -16,7 +16,7 @@
 // test/unit/Runtime/CUDA/CudaHeaderTest.cpp compares them with cuda.h where there is one.
 namespace intarsia::runtime::cuda {
 
-/// What functions return: 0, or an error.
+/// The result of a function: 0, or the number of an error.
 using Result = int;
 /// Devices are numbered.
 using DeviceNumber = int;

@@ -72,7 +72,7 @@ public:
   }
 
 private:
-  /// What a forward step does to one sequence.
+  /// The changes that a forward step makes to one sequence.
   struct Change {
     bool applied = false;
     bool copies = false; // true if it copies its last page, which it shares

@@ -17,7 +17,7 @@ namespace intarsia::runtime {
 
 namespace {
 
-/// How elements are stored, and the number that a stored element is.
+/// The storage of elements, and the number that a stored element is.
 template <typename Stored, auto decode> struct Format {
   static auto at(const void *data, uint64_t index) {
     Stored stored;

@@ -41,7 +41,7 @@ struct ResultComparison {
 /// same additions flips a rounding now and then: they agree if none differs by more than 1, and at most `tolerance` of
 /// them, or one, differ at all.
 ///
-/// Of a tensor that is updated in place those elements count that either device has changed. A step of a language model
+/// If a tensor is updated in place, only those of its elements count that either device has changed. A forward step
 /// changes a few rows of a large cache: if all elements counted, all that it writes could be wrong and be few.
 ResultComparison compareResults(std::optional<itx_dtype> dtype, const ResultBytes &bytes, double tolerance);
 

@@ -23,7 +23,7 @@ public:
   /// Runs a block to its end.
   Status run(const GridLaunch &launch, std::array<uint32_t, 3> block);
 
-  // What kernels call, on the fiber of a lane.
+  // Kernels call these functions, on the fiber of a lane.
 
   /// Waits with the other lanes and returns the lane's answer. What the operation needs has been noted in the warp.
   uint64_t rendezvous(Lane &lane, Operation operation, uint64_t variant, const void *site);

@@ -14,7 +14,7 @@
 
 namespace intarsia::runtime {
 
-/// How the emulated device is called.
+/// The names of the emulated device.
 inline constexpr HostedNames emulatedNames = {"emulated", "the emulated device", "ITX_EMULATED"};
 
 /// An emulated GPU. It takes objects of each architecture that GPUs have.

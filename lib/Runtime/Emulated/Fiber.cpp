@@ -27,7 +27,7 @@ Fiber::~Fiber() {
 void Fiber::prepare(uint8_t *bottom, size_t bytes, size_t unused, Entry entry) {
 #if ITX_ASSEMBLY_FIBERS
   auto top = (reinterpret_cast<uintptr_t>(bottom) + bytes - unused) & ~(stackAlignment - 1);
-  // What swap() takes from the stack of a context that it continues.
+  // swap() takes these words from the stack of a context that it continues.
 #if defined(__x86_64__)
   auto *words = reinterpret_cast<uint64_t *>(top) - 2;
   words[0] = reinterpret_cast<uintptr_t>(entry);

@@ -81,13 +81,13 @@ const MatrixKind *findMatrixKind(int32_t kind) {
 
 namespace {
 
-/// Where the elements of one matrix are.
+/// The lanes and registers that hold the elements of one matrix.
 struct Fragments {
   uint32_t elements = 0;           ///< of each lane
   std::vector<uint16_t> positions; ///< index in the row-major matrix, by lane and element
 };
 
-/// Where the elements of all matrices of an instruction are.
+/// The same for all matrices of an instruction.
 struct KindFragments {
   Fragments a, b, accumulator;
 };

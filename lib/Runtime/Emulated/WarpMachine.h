@@ -40,7 +40,7 @@ inline constexpr uint64_t defaultStackBytes = 64 << 10;
 struct MachineSettings {
   Schedule schedule = Schedule::Lockstep;
   uint64_t stackBytes = defaultStackBytes; ///< of each thread of a kernel
-  /// Whether a checked kernel that reads shared memory before it is written fails.
+  /// True if a checked kernel fails that reads shared memory before it is written.
   bool refusesUnwritten = true;
 };
 

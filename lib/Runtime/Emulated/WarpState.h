@@ -22,7 +22,7 @@ struct Warp;
 /// Most threads of a warp.
 inline constexpr uint32_t largestWarp = 64;
 
-/// What threads wait for together.
+/// An operation that threads wait for together.
 enum class Operation : uint8_t {
   Barrier,
   WarpBarrier,
@@ -58,7 +58,7 @@ struct Warp {
   uint64_t ready = 0;   ///< lanes that can go on
   uint64_t waiting = 0; ///< lanes that wait; those that are neither have returned
 
-  // What the waiting lanes wait for, if that is one operation.
+  // The operation that the waiting lanes wait for, if it is one.
   Operation operation = Operation::Barrier;
   uint64_t variant = 0;
   bool mixed = false; ///< they wait for several

@@ -19,7 +19,7 @@
 
 namespace intarsia::runtime {
 
-/// What went wrong in a call of a driver, as far as the runtime acts on it.
+/// The kinds of failures of a driver's calls that the runtime tells apart.
 enum class GpuFailure {
   None,
   NotReady,    ///< the event has not happened yet; no error
@@ -33,7 +33,7 @@ enum class GpuFailure {
   Other
 };
 
-/// What a call of a driver returned.
+/// The result of a call of a driver.
 struct GpuResult {
   GpuFailure failure = GpuFailure::None;
   int code = 0;          ///< the driver's number
@@ -42,7 +42,7 @@ struct GpuResult {
   bool ok() const { return failure == GpuFailure::None; }
 };
 
-/// What a driver says about a device.
+/// The facts of a device that a driver tells.
 struct GpuProperties {
   std::string name;                 ///< "NVIDIA H200"
   std::string architecture;         ///< "sm_90", "gfx942": as variants of the device's target are named

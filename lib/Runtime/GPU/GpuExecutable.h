@@ -14,7 +14,7 @@
 
 namespace intarsia::runtime {
 
-/// What loading code needs to know of the device.
+/// The facts of the device that loading code needs.
 struct GpuTarget {
   GpuDriver &driver;
   GpuState &state;

@@ -16,7 +16,7 @@
 // test/unit/Runtime/HIP/HipHeaderTest.cpp compares them with hip_runtime_api.h where there is one.
 namespace intarsia::runtime::hip {
 
-/// What functions return: 0, or an error.
+/// The result of a function: 0, or the number of an error.
 using Result = int;
 /// hipStream_t, hipEvent_t, hipModule_t, hipFunction_t, hipMemPool_t: what they point to is the library's.
 using Handle = void *;

@@ -13,7 +13,7 @@
 
 namespace intarsia::runtime {
 
-/// How the reference device is called.
+/// The names of the reference device.
 inline constexpr HostedNames referenceNames = {"reference", "the reference device", "ITX_REFERENCE"};
 
 /// A reference device.

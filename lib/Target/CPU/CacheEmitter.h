@@ -23,13 +23,13 @@ protected:
   /// Tiles per thread, so that a thread that is held up does not hold up the others.
   static constexpr int64_t kTilesPerThread = 4;
 
-  /// Where the tokens of a call are.
+  /// The slots of the tokens of a call.
   struct TokenIndices {
     mlir::Value positions, sequences; ///< tensors [tokens]
     mlir::Value tokens;               ///< how many, i64
   };
 
-  /// Where one token is.
+  /// The slot of one token.
   struct TokenIndex {
     mlir::Value position, sequence; ///< i64
   };

@@ -24,7 +24,7 @@ void buildGpuLowering(mlir::OpPassManager &manager, const Architecture &architec
 /// Adds the dialects and translations that both vendors need.
 void addGpuDialects(mlir::DialectRegistry &registry);
 
-/// What the code of kernels is made for.
+/// The uses that code of kernels is made for.
 enum class CodeFor {
   Device,  ///< the GPU
   Emulator ///< the host, each thread of the GPU by itself (lib/Runtime/Emulated)

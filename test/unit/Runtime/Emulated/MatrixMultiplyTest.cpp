@@ -28,10 +28,10 @@ namespace {
 struct Position {
   int row, column;
 };
-/// Where element i of a lane's fragment is.
+/// The row and column of element i of a lane's fragment.
 using Placement = std::function<Position(int lane, int i)>;
 
-/// How elements are stored: their bits, and the value of some bits.
+/// The storage of elements: their bits, and the value of some bits.
 struct Encoding {
   int bits;
   std::function<uint32_t(double)> encode;
