@@ -9,6 +9,7 @@
 #include "intarsia/emulated_abi.h"
 #include "lib/Runtime/Emulated/BlockRunner.h"
 #include "lib/Runtime/Emulated/MatrixMultiply.h"
+#include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
 #include <bit>
 
@@ -198,6 +199,19 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
   lane.warp->results[lane.index] = result;
   lane.warp->pointers[0][lane.index] = row;
   lane.block->rendezvous(lane, Operation::LoadMatrix, uint64_t(count) << 1 | (transposed != 0), ITX_CALL_SITE);
+}
+
+void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16) {
+  Lane &lane = *currentLane;
+  const SharedMemory &shared = lane.block->shared();
+  SharedMatrix left, right;
+  Status status = readDescriptor(uint64_t(a), shared, left);
+  if (status.ok())
+    status = readDescriptor(uint64_t(b), shared, right);
+  if (status.ok())
+    status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), bf16 != 0, sums);
+  if (!status.ok())
+    lane.block->fail(lane, std::move(status));
 }
 
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {

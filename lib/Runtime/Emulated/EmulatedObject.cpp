@@ -37,7 +37,8 @@ void *findEmulatedImport(const std::string &name) {
       ITX_IMPORT(store_check),  ITX_IMPORT(async_copy),   ITX_IMPORT(async_commit), ITX_IMPORT(async_wait),
       ITX_IMPORT(barrier),      ITX_IMPORT(warp_barrier), ITX_IMPORT(shuffle_idx),  ITX_IMPORT(shuffle_up),
       ITX_IMPORT(shuffle_down), ITX_IMPORT(shuffle_xor),  ITX_IMPORT(vote_ballot),  ITX_IMPORT(vote_any),
-      ITX_IMPORT(vote_all),     ITX_IMPORT(ldmatrix),     ITX_IMPORT(mma),          ITX_IMPORT(trap),
+      ITX_IMPORT(vote_all),     ITX_IMPORT(ldmatrix),     ITX_IMPORT(mma),          ITX_IMPORT(wgmma),
+      ITX_IMPORT(trap),
   };
 #undef ITX_IMPORT
   for (const Import &import : imports)

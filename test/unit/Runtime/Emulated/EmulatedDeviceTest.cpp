@@ -304,7 +304,8 @@ TEST(EmulatedObject, WrongOnesAreRefused) {
 }
 
 TEST(EmulatedObject, ImportsAreThoseOfTheHeader) {
-  for (const char *name : {"itx_emulated_barrier", "itx_emulated_mma", "itx_emulated_trap", "expf", "fma"})
+  for (const char *name :
+       {"itx_emulated_barrier", "itx_emulated_mma", "itx_emulated_wgmma", "itx_emulated_trap", "expf", "fma"})
     EXPECT_NE(findEmulatedImport(name), nullptr) << name;
   for (const char *name : {"", "barrier", "itx_emulated_", "itx_emulated_imports", "malloc", "system"})
     EXPECT_EQ(findEmulatedImport(name), nullptr) << name;
@@ -320,7 +321,7 @@ TEST(EmulatedObject, ImportsAreThoseOfTheHeader) {
     }
     at = end;
   }
-  EXPECT_EQ(declared, 24);
+  EXPECT_EQ(declared, 25);
 }
 
 // ---- Settings --------------------------------------------------------------------------------------------------
