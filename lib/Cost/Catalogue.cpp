@@ -29,6 +29,9 @@ constexpr Range ranges[] = {
     {"peak_tflops", 0.01, 1e6, "did you give PFLOP/s?", "did you give GFLOP/s?"},
     {"memory_gb", 0.5, 4096, "did you give TB?", "did you give MB?"},
     {"memory_gbps", 10, 1e8, "did you give TB/s?", "did you give MB/s?"},
+    {"multiprocessors", 1, 2048, "a GPU has at least one multiprocessor", "did you count lanes?"},
+    {"clock_ghz", 0.2, 10, "did you give THz?", "did you give MHz?"},
+    {"cache_mb", 0.1, 4096, "did you give GB?", "did you give KB?"},
     {"link gbps", 1, 20000, "did you give TB/s?", "did you give MB/s or Mb/s?"},
     {"network_gbps", 0.1, 5000, "did you give TB/s?", "did you give MB/s or Mb/s?"},
     {"devices", 1, 1024, "a node has at least one device", "a node has at most 1024 devices"},
@@ -133,9 +136,10 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   if (!root)
     return root.takeError();
   Reader reader(file);
-  if (Error error = reader.checkKeys(*root, "device",
-                                     {"name", "set", "generation", "efficiency_of", "peak_tflops", "memory_gb",
-                                      "memory_gbps", "link", "node", "watts", "clients", "price"}))
+  if (Error error =
+          reader.checkKeys(*root, "device",
+                           {"name", "set", "generation", "efficiency_of", "peak_tflops", "memory_gb", "memory_gbps",
+                            "multiprocessors", "clock_ghz", "cache_mb", "link", "node", "watts", "clients", "price"}))
     return std::move(error);
   CatalogueDevice device;
   device.file = file.str();
@@ -172,6 +176,10 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
     return std::move(error);
   if (Error error = reader.optional(*root, "memory_gbps", "memory_gbps", device.memoryGBps))
     return std::move(error);
+  for (auto [key, into] : {std::pair("multiprocessors", &device.multiprocessors),
+                           std::pair("clock_ghz", &device.clockGHz), std::pair("cache_mb", &device.cacheMB)})
+    if (Error error = reader.optional(*root, key, key, *into))
+      return std::move(error);
   if (Error error = reader.optional(*root, "watts", "watts", device.watts))
     return std::move(error);
   if (Error error = reader.optional(*root, "clients", "clients", device.clients))
@@ -263,6 +271,9 @@ std::vector<std::string> CatalogueDevice::unsureFigures() const {
   std::pair<const char *, const std::optional<Figure> *> others[] = {
       {"memory_gb", &memoryGB},
       {"memory_gbps", &memoryGBps},
+      {"multiprocessors", &multiprocessors},
+      {"clock_ghz", &clockGHz},
+      {"cache_mb", &cacheMB},
       {"link.gbps", &linkGBps},
       {"node.devices", &nodeDevices},
       {"node.link_domain", &linkDomain},

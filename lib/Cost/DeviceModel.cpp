@@ -116,6 +116,14 @@ private:
 } // namespace
 
 double DeviceModel::microseconds(const KernelWork &work) const {
+  if (gpu && work.matrix) {
+    // What other ops of the kernel read and write passes by while nothing is multiplied, which is the longer estimate.
+    const MatrixWork &matrix = *work.matrix;
+    double otherBytes = std::max(0.0, work.weightBytes + work.activationBytes - matrix.bytes);
+    double otherTranscendentals = std::max(0.0, work.transcendentals - matrix.transcendentals);
+    return gpu->microseconds(matrix.shape, matrix.elementType) + gpu->streamUs(otherBytes) +
+           otherTranscendentals * transcendentalNs * 1e-3 + work.finishElements * finishNs * 1e-3;
+  }
   const RootEfficiency &root = roots.at(work.root);
   double computeUs = work.flops / (peakGflops * root.compute) * 1e-3;
   double bytesUs = (work.weightBytes / memoryGBps + work.activationBytes / cacheGBps) / root.bandwidth * 1e-3;

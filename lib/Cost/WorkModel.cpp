@@ -139,6 +139,16 @@ KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
   llvm::SmallDenseMap<Value, double> read; // bytes of each outside value that are actually read
   double written = 0;
   bool hasMatmul = root == KernelRoot::Linear || root == KernelRoot::Matmul;
+  for (Operation *op : ops)
+    // Linears that share an input are one product; other pairs are not described and cost what their flops do.
+    if (std::optional<MatrixWork> found = matrixWork(op)) {
+      if (work.matrix && !work.matrix->addColumns(*found)) {
+        work.matrix = std::nullopt;
+        break;
+      }
+      if (!work.matrix)
+        work.matrix = found;
+    }
   for (Operation *op : ops) {
     double flopsBefore = work.flops;
     add(op, work);

@@ -46,8 +46,11 @@ struct CatalogueDevice {
   std::map<std::string, Figure> peakTflops; ///< dense, by elementTypes, 10^12 operations a second
   std::optional<Figure> memoryGB;           ///< 10^9 bytes
   std::optional<Figure> memoryGBps;
-  std::optional<Figure> linkGBps; ///< as the source states it
-  bool linkBothDirections = true; ///< true if the source counts both directions together, false if one
+  std::optional<Figure> multiprocessors; ///< of a GPU; compute units of AMD's
+  std::optional<Figure> clockGHz;        ///< boost
+  std::optional<Figure> cacheMB;         ///< last cache before the memory, 10^6 bytes
+  std::optional<Figure> linkGBps;        ///< as the source states it
+  bool linkBothDirections = true;        ///< true if the source counts both directions together, false if one
   std::optional<Figure> nodeDevices;
   std::optional<Figure> linkDomain;  ///< devices that the link reaches; the node if not given
   std::optional<Figure> networkGBps; ///< per device and direction, between nodes

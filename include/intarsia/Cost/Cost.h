@@ -5,20 +5,34 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // Cost of a piece of a model on a device: work (flops, transcendental functions, bytes) at the expected sizes, and a
-// device model whose figures are fitted from measurements (catalogue/efficiency).
+// device model whose figures are fitted from measurements (catalogue/efficiency). GPUs have a formula of their own for
+// kernels around a matrix product (GpuKernels.h).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_COST_H
 #define INTARSIA_COST_COST_H
 
 #include "dialects/Interfaces/Interfaces.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
+#include "intarsia/Cost/GpuKernels.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace intarsia {
+
+/// The matrix product that a kernel is built around, as a kernel of its own.
+struct MatrixWork {
+  GpuKernelShape shape;
+  llvm::StringRef elementType; ///< what it computes in, as the catalogue names it
+  double transcendentals = 0;
+  double bytes = 0; ///< of its operands and results
+
+  /// Makes one product of two linears of the same input, whose columns add up; false if they are no such.
+  bool addColumns(const MatrixWork &other);
+};
 
 /// Work of one kernel.
 struct KernelWork {
@@ -28,6 +42,7 @@ struct KernelWork {
   double weightBytes = 0;     ///< weights and constants: read once a call, from memory or the last cache
   double activationBytes = 0; ///< read from and written to other kernels
   double finishElements = 0;  ///< elements that a row-wise finish of a matmul passes over again
+  std::optional<MatrixWork> matrix = std::nullopt; ///< read by models of GPUs
 };
 
 /// Shares of the device's peaks that kernels with one kind of root reach.
@@ -37,7 +52,8 @@ struct RootEfficiency {
 };
 
 /// Fitted figures of one kind of device. `time = launch + max(flops / (peak * efficiency), bytes / (bandwidth *
-/// efficiency)) + transcendentals + row-wise finish`.
+/// efficiency)) + transcendentals + row-wise finish`. On a GPU the formula of GpuKernels.h replaces launch and maximum
+/// of kernels around a matrix product.
 struct DeviceModel {
   std::string name;
   std::string kind;                  ///< kind of the targets that use the model: "cpu"
@@ -50,6 +66,7 @@ struct DeviceModel {
   double transcendentalNs = 0;       ///< one evaluation of exp, tanh or erf, all threads together
   double finishNs = 0;               ///< one element of a row-wise finish, all threads together
   std::map<KernelRoot, RootEfficiency> roots;
+  std::optional<GpuCosts> gpu; ///< of a GPU: times of kernels around a matrix product
 
   /// Returns the time of one launch in microseconds.
   double microseconds(const KernelWork &work) const;
@@ -88,6 +105,9 @@ public:
 
 private:
   void add(mlir::Operation *op, KernelWork &work) const;
+  /// Returns the matrix product of the op that a kernel is built around; none if it is something else.
+  std::optional<MatrixWork> matrixWork(mlir::Operation *root) const;
+  double elementBytes(mlir::Value value) const;
   double evaluate(mlir::AffineExpr expression) const;
 
   SymbolicSizes analysis;

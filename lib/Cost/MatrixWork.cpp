@@ -1,0 +1,122 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Ops as the shapes of the cost formula of GPU kernels.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+#include "intarsia/Cost/Cost.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace intarsia;
+
+/// The most queries of a sequence that share a tile with those of other heads: attention of more is that of a prompt.
+static constexpr double mostDecodedQueries = 8;
+
+/// Returns the name that the catalogue has for what elements of a type are multiplied in.
+static StringRef catalogueType(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  if (element.isF32() || element.isF64())
+    return "f32";
+  unsigned bits = element.getIntOrFloatBitWidth();
+  return bits >= 16 ? "bf16" : bits == 8 ? "fp8" : "fp4";
+}
+
+bool MatrixWork::addColumns(const MatrixWork &other) {
+  if (shape.kind != GpuKernelKind::Linear || other.shape.kind != shape.kind || shape.batch != other.shape.batch ||
+      shape.rows != other.shape.rows || shape.depth != other.shape.depth || elementType != other.elementType)
+    return false;
+  shape.columns += other.shape.columns;
+  transcendentals += other.transcendentals;
+  bytes += other.bytes;
+  return true;
+}
+
+double WorkModel::elementBytes(Value value) const { return bytes(value) / std::max<double>(1, elements(value)); }
+
+std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
+  MatrixWork work;
+  GpuKernelShape &shape = work.shape;
+  auto size = [&](Value value, int64_t dim) {
+    ArrayRef<AffineExpr> all = sizes(value);
+    return evaluate(all[size_t(dim < 0 ? int64_t(all.size()) + dim : dim)]);
+  };
+  auto describe = [&](GpuKernelKind kind, Value input, Value weight) {
+    shape.kind = kind;
+    shape.inputBytes = elementBytes(input);
+    shape.weightBytes = elementBytes(weight);
+    shape.outputBytes = elementBytes(root->getResult(0));
+    work.elementType = catalogueType(input.getType());
+    return true;
+  };
+  bool described = llvm::TypeSwitch<Operation *, bool>(root)
+                       .Case([&](nn::LinearOp op) {
+                         shape.columns = size(op.getWeight(), 0);
+                         shape.depth = size(op.getWeight(), 1);
+                         shape.rows = double(elements(op.getInput())) / std::max(1.0, shape.depth);
+                         describe(GpuKernelKind::Linear, op.getInput(), op.getWeight());
+                         if (std::optional<Type> precision = op.getPrecision())
+                           work.elementType = catalogueType(*precision);
+                         return true;
+                       })
+                       .Case([&](nn::MatmulOp op) {
+                         shape.rows = size(op.getResult(), -2);
+                         shape.columns = size(op.getResult(), -1);
+                         shape.depth = size(op.getLhs(), op.getTransposeLhs() ? -2 : -1);
+                         shape.batch = double(elements(op.getResult())) / std::max(1.0, shape.rows * shape.columns);
+                         shape.warmWeights = 1; // another kernel has just computed them
+                         return describe(GpuKernelKind::Linear, op.getLhs(), op.getRhs());
+                       })
+                       .Case([&](nn::AttentionOp op) {
+                         shape.batch = size(op.getQuery(), 0);
+                         shape.rows = size(op.getQuery(), 1);
+                         shape.heads = size(op.getQuery(), 2);
+                         shape.depth = size(op.getQuery(), 3);
+                         shape.columns = size(op.getKey(), 1);
+                         shape.keyHeads = size(op.getKey(), 2);
+                         shape.causal = op.getCausal();
+                         return describe(GpuKernelKind::Prefill, op.getQuery(), op.getKey());
+                       })
+                       .Case([&](nn::CachedAttentionOp op) {
+                         // As many pages as the table has: how full the last one is, and each sequence, only a call
+                         // knows.
+                         shape.batch = std::max(1.0, size(op.getPageTable(), 0));
+                         shape.rows = std::max(1.0, size(op.getQuery(), 0) / shape.batch);
+                         shape.heads = size(op.getQuery(), 1);
+                         shape.depth = size(op.getQuery(), 2);
+                         shape.keyHeads = size(op.getKeys().front(), 1);
+                         double page = double(std::max<int64_t>(1, op.getKeyFormat().getPage()));
+                         shape.columns = std::max(shape.rows, size(op.getPageTable(), 1) * page);
+                         shape.window = double(op.getWindow().value_or(0));
+                         Value keys = op.getKeys().front();
+                         bool isDecoding = shape.rows <= mostDecodedQueries;
+                         describe(isDecoding ? GpuKernelKind::Decode : GpuKernelKind::Prefill, op.getQuery(), keys);
+                         // Bytes that hold several elements are no elements.
+                         shape.weightBytes =
+                             bytes(keys) / std::max(1.0, size(keys, 0) * shape.keyHeads * page * shape.depth);
+                         return true;
+                       })
+                       .Case([&](nn::ExpertsOp op) {
+                         shape.rows = size(op.getInput(), 0);
+                         shape.perToken = size(op.getIndices(), 1);
+                         shape.experts = size(op.getGateUp(), 0);
+                         shape.columns = size(op.getGateUp(), 2);
+                         shape.depth = size(op.getGateUp(), 3);
+                         return describe(GpuKernelKind::Experts, op.getInput(), op.getGateUp());
+                       })
+                       .Default([](Operation *) { return false; });
+  if (!described)
+    return std::nullopt;
+  KernelWork alone;
+  add(root, alone);
+  work.transcendentals = alone.transcendentals;
+  for (Value value :
+       llvm::concat<const Value>(SmallVector<Value>(root->getOperands()), SmallVector<Value>(root->getResults())))
+    if (isa<RankedTensorType>(value.getType()))
+      work.bytes += bytes(value);
+  return work;
+}

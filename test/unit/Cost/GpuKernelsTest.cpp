@@ -1,0 +1,216 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The formula of GPU kernels against times that are worked out by hand, and the table of its figures.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+#include "intarsia/Cost/Cost.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+#include <gtest/gtest.h>
+
+using namespace intarsia;
+
+namespace {
+
+/// A GPU of 100 multiprocessors, 10^6 flops a microsecond each, and 10^6 bytes a microsecond.
+constexpr GpuRates rates{100, 100, 1000, 10};
+
+/// Figures that leave only waves of tiles and a memory: half of both peaks, a launch of 2 us, no splits, the larger of
+/// two times instead of a blend.
+GpuKernelFigures plainFigures() {
+  GpuKernelFigures figures;
+  figures.launchUs = 2;
+  figures.compute = figures.memory = 0.5;
+  figures.processor = 1e9;
+  figures.quantization = 1;
+  figures.blend = 1e3;
+  figures.splitUs = 1e9;
+  return figures;
+}
+
+GpuKernelShape linearOf(double rows, double columns, double depth) {
+  GpuKernelShape shape;
+  shape.rows = rows;
+  shape.columns = columns;
+  shape.depth = depth;
+  return shape;
+}
+
+TEST(GpuKernels, TilesFillWaves) {
+  // 100 tiles of 128 × 128 are one wave: 2 · 128 · 128 · 1000 / (10^6 · 0.5) us. Reading and writing takes 58 us.
+  EXPECT_NEAR(gpuKernelUs(linearOf(12800, 128, 1000), rates, plainFigures()), 2 + 65.536, 1e-3);
+  // One row more: 1602 tiles of 16 × 64 are 17 waves of 4.096 us, and no other tile is faster.
+  EXPECT_NEAR(gpuKernelUs(linearOf(12801, 128, 1000), rates, plainFigures()), 2 + 17 * 4.096, 1e-3);
+  GpuKernelFigures figures = plainFigures();
+  figures.quantization = 0; // the last wave takes its share, so that padding of rows alone remains: 16 are the least
+  EXPECT_NEAR(gpuKernelUs(linearOf(12801, 128, 1000), rates, figures), 2 + 65.536 * 12816 / 12800, 1e-3);
+}
+
+TEST(GpuKernels, FewRowsReadTheWeights) {
+  GpuKernelShape shape = linearOf(1, 1 << 14, 1 << 12);
+  double bytes = 2 * (double(1 << 26) + (1 << 12) + (1 << 14));
+  EXPECT_NEAR(gpuKernelUs(shape, rates, plainFigures()), 2 + bytes / 0.5e6, 1e-3);
+  shape.weightBytes = 0.5;
+  EXPECT_NEAR(gpuKernelUs(shape, rates, plainFigures()), 2 + (bytes - 1.5 * (1 << 26)) / 0.5e6, 1e-3);
+}
+
+TEST(GpuKernels, ACacheKeepsWhatIsWarm) {
+  GpuKernelShape shape = linearOf(1, 1 << 14, 64); // 2 MB of weights in a cache of 10 MB
+  GpuKernelFigures figures = plainFigures();
+  figures.resident = 1;
+  figures.cache = 4;
+  double warm = 2 * (64 + (1 << 14)), bytes = 2 * double(1 << 20) + warm;
+  EXPECT_NEAR(gpuKernelUs(shape, rates, figures), 2 + (bytes - warm * 0.75) / 0.5e6, 1e-3);
+  shape.warmWeights = 1;
+  EXPECT_NEAR(gpuKernelUs(shape, rates, figures), 2 + bytes / 4 / 0.5e6, 1e-3);
+}
+
+TEST(GpuKernels, SplitsHelpFewTiles) {
+  GpuKernelShape shape = linearOf(16, 64, 1 << 16); // one tile of 16 × 64
+  GpuKernelFigures figures = plainFigures();
+  double whole = gpuKernelUs(shape, rates, figures);
+  EXPECT_NEAR(whole, 2 + 2 * 16 * 64 * 65536.0 / 0.5e6, 1e-2);
+  figures.splitUs = 3;
+  // In 16 parts it computes for 17 us and reads for 21 us; sums of 4 bytes of each part are written and read.
+  double bytes = 2.0 * (16 * 65536 + 64 * 65536 + 16 * 64);
+  EXPECT_NEAR(gpuKernelUs(shape, rates, figures), 2 + bytes / 0.5e6 + 3 + 8.0 * 16 * 64 * 16 / 1e6, 1e-3);
+}
+
+TEST(GpuKernels, DecodingReadsTheCache) {
+  GpuKernelShape shape;
+  shape.kind = GpuKernelKind::Decode;
+  shape.batch = 64;
+  shape.columns = 4096;
+  shape.depth = 128;
+  shape.heads = 32;
+  shape.keyHeads = 8;
+  double cache = 2.0 * 64 * 4096 * 8 * 128 * 2, queries = 2.0 * 64 * 32 * 128 * 2;
+  EXPECT_NEAR(gpuKernelUs(shape, rates, plainFigures()), 2 + (cache + queries) / 0.5e6, 1e-2);
+  shape.window = 1024;
+  EXPECT_NEAR(gpuKernelUs(shape, rates, plainFigures()), 2 + (cache / 4 + queries) / 0.5e6, 1e-2);
+}
+
+TEST(GpuKernels, CausalPromptsSeeHalfOfTheKeys) {
+  GpuKernelShape shape;
+  shape.kind = GpuKernelKind::Prefill;
+  shape.batch = 100;
+  shape.rows = shape.columns = 1 << 14;
+  shape.depth = 128;
+  shape.causal = false;
+  double all = gpuKernelUs(shape, rates, plainFigures()) - 2, flops = 4.0 * (1 << 14) * (1 << 14) * 128;
+  EXPECT_NEAR(all, flops / 0.5e6, 1e-6 * all);
+  shape.causal = true;
+  // Tiles of 16 queries see one tile of keys more than half.
+  EXPECT_NEAR((gpuKernelUs(shape, rates, plainFigures()) - 2) / all, 0.5 * (1 + 16.0 / (1 << 14)), 1e-6);
+}
+
+TEST(GpuKernels, ExpertsReadThoseThatAreSentTo) {
+  GpuKernelShape shape;
+  shape.kind = GpuKernelKind::Experts;
+  shape.columns = 1024;
+  shape.depth = 2048;
+  shape.experts = 64;
+  shape.perToken = 4;
+  double expert = 3.0 * 1024 * 2048 * 2 / 0.5e6;
+  double few = gpuKernelUs(shape, rates, plainFigures()) - 2;
+  EXPECT_NEAR(few / (4 * expert), 1, 0.02) << "one token passes four experts";
+  shape.rows = 64;
+  EXPECT_NEAR((gpuKernelUs(shape, rates, plainFigures()) - 2) / (64 * expert), 1, 0.05) << "each has four rows";
+}
+
+TEST(GpuKernels, TheNearestFiguresAreTaken) {
+  const GpuKernelTable &table = GpuKernelTable::get();
+  auto nearest = [&](const char *name) {
+    llvm::Expected<const CatalogueDevice *> device = findDevice(name);
+    EXPECT_TRUE(bool(device));
+    return table.find(GpuKernelKind::Linear, "bf16", **device);
+  };
+  EXPECT_EQ(nearest("nvidia/h100-sxm").first->of, "nvidia/h100-sxm");
+  EXPECT_EQ(nearest("nvidia/h100-sxm").second, GpuFitSource::Device);
+  EXPECT_EQ(nearest("nvidia/a10").first->of, "ampere");
+  EXPECT_EQ(nearest("nvidia/rtx-4090").second, GpuFitSource::Family);
+  EXPECT_EQ(nearest("amd/mi300x").first->of, "any");
+  auto device = findDevice("nvidia/a100-sxm");
+  ASSERT_TRUE(bool(device));
+  EXPECT_EQ(table.find(GpuKernelKind::Linear, "int4", **device).first->type, "bf16") << "not measured";
+}
+
+TEST(GpuKernels, RefusesWhatIsWrong) {
+  auto errorOf = [](const std::string &text) {
+    llvm::Expected<GpuKernelTable> table = GpuKernelTable::parse(text, "table.yaml");
+    return table ? std::string() : llvm::toString(table.takeError());
+  };
+  EXPECT_NE(errorOf("families: {}\nfigures: []\n").find("figures of linear in bf16 lack those of any device"),
+            std::string::npos);
+  EXPECT_NE(errorOf("families: {}\n").find("missing required key 'figures'"), std::string::npos);
+  std::string line = "families: {}\nfigures:\n  - {kind: linear, type: bf16, of: any, rows: 1, error: 0.1";
+  for (llvm::StringRef name : GpuKernelFigures::names())
+    line += (", " + name + ": 1").str();
+  EXPECT_NE(errorOf(line + "}\n").find("figures of prefill"), std::string::npos);
+  EXPECT_NE(errorOf(line + ", volts: 1}\n").find("table.yaml:3: unknown key 'volts'"), std::string::npos);
+  size_t at = line.find("compute: 1");
+  EXPECT_NE(
+      errorOf(line.substr(0, at) + "compute: 0" + line.substr(at + 10) + "}\n").find("compute must be above zero"),
+      std::string::npos);
+  at = line.find("kind: linear");
+  EXPECT_NE(
+      errorOf(line.substr(0, at) + "kind: conv" + line.substr(at + 12) + "}\n").find("'conv' is no kind of kernel"),
+      std::string::npos);
+}
+
+/// Returns the matrix product of the only op of its kind in a function.
+std::optional<MatrixWork> matrixOf(const char *text, llvm::StringRef opName, KernelRoot root) {
+  mlir::MLIRContext context;
+  context.loadDialect<nn::NnDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  EXPECT_TRUE(module);
+  auto function = *module->getOps<mlir::func::FuncOp>().begin();
+  llvm::SmallVector<mlir::Operation *> ops;
+  for (mlir::Operation &op : function.getBody().front())
+    if (op.getName().getStringRef() == opName)
+      ops.push_back(&op);
+  std::optional<MatrixWork> found = WorkModel(function).work(root, ops).matrix;
+  if (found)
+    found->elementType = found->elementType.str() == "bf16" ? "bf16" : "f32"; // outlives the context
+  return found;
+}
+
+TEST(GpuKernels, OpsHaveShapes) {
+  auto linear = matrixOf(R"mlir(
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<?x?x384xf16> {nn.sizes = ["batch", "sequence", ""]}) -> tensor<?x?x1536xf16>
+    attributes {nn.expected_sizes = {batch = 4 : i64}} {
+  %w = nn.weight @weights["w"] : tensor<1536x384xf16>
+  %h = nn.linear %x, %w : (tensor<?x?x384xf16>, tensor<1536x384xf16>) -> tensor<?x?x1536xf16>
+  return %h : tensor<?x?x1536xf16>
+})mlir",
+                         "nn.linear", KernelRoot::Linear);
+  ASSERT_TRUE(linear);
+  EXPECT_EQ(linear->elementType, "bf16");
+  EXPECT_EQ(linear->shape.rows, 4 * 128);
+  EXPECT_EQ(linear->shape.columns, 1536);
+  EXPECT_EQ(linear->shape.depth, 384);
+  EXPECT_EQ(linear->shape.weightBytes, 2);
+  EXPECT_EQ(linear->bytes, 2 * (512 * 384 + 1536 * 384 + 512 * 1536));
+  auto attention = matrixOf(R"mlir(
+func.func @main(%q: tensor<?x?x12x64xf32> {nn.sizes = ["batch", "sequence", "", ""]},
+    %k: tensor<?x?x4x64xf32> {nn.sizes = ["batch", "sequence", "", ""]}) -> tensor<?x?x12x64xf32> {
+  %a = nn.attention %q, %k, %k {scale = 0.125 : f32, causal} : (tensor<?x?x12x64xf32>, tensor<?x?x4x64xf32>,
+      tensor<?x?x4x64xf32>) -> tensor<?x?x12x64xf32>
+  return %a : tensor<?x?x12x64xf32>
+})mlir",
+                            "nn.attention", KernelRoot::Attention);
+  ASSERT_TRUE(attention);
+  EXPECT_EQ(attention->shape.kind, GpuKernelKind::Prefill);
+  EXPECT_EQ(attention->shape.rows, 128);
+  EXPECT_EQ(attention->shape.heads, 12);
+  EXPECT_EQ(attention->shape.keyHeads, 4);
+  EXPECT_TRUE(attention->shape.causal);
+}
+
+} // namespace
