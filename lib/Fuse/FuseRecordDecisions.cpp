@@ -130,6 +130,7 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
                 json.attribute(name, value);
             });
       });
+      json.attribute("figures", device.machine);
       json.attributeArray("decisions", [&] {
         for (auto function : getOperation().getOps<func::FuncOp>())
           if (auto decisions = function->getAttrOfType<ArrayAttr>("nn.decisions"))

@@ -28,8 +28,9 @@ struct Key {
   bool feedsAttention;
   Operation *consumer;
   Attribute device;
+  Attribute precision;
 
-  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, consumer, device); }
+  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, consumer, device, precision); }
   bool operator==(const Key &other) const { return fields() == other.fields(); }
 };
 using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
@@ -123,7 +124,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);
       Type bias = linear.getBias() ? getElementTypeOrSelf(linear.getBias().getType()) : Type();
       add({linear.getInput(), stored, depth, bias, feedsAttentionOnly(linear),
-           consumers.lookup(consumer) > 1 ? consumer : nullptr, linear->getAttr(rt::deviceAttr)},
+           consumers.lookup(consumer) > 1 ? consumer : nullptr, linear->getAttr(rt::deviceAttr),
+           linear.getPrecisionAttr()},
           linear);
     }
     for (auto &[key, members] : sharing)
@@ -175,8 +177,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     auto narrow = cast<RankedTensorType>(linears.front().getResult().getType());
     SmallVector<int64_t> shape(narrow.getShape());
     shape.back() = features;
-    auto concatenated =
-        nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input, weight, bias);
+    auto concatenated = nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input,
+                                             weight, bias, linears.front().getPrecisionAttr());
     if (Attribute device = linears.front()->getAttr(rt::deviceAttr))
       concatenated->setAttr(rt::deviceAttr, device);
 

@@ -111,6 +111,15 @@ def FuseWrapRemaining : Pass<"fuse-wrap-remaining", "::mlir::func::FuncOp"> {
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
+def FuseNarrowResults : Pass<"fuse-narrow-results", "::mlir::func::FuncOp"> {
+  let summary = "Stores results as linears multiply them";
+  let description = [{
+    A result that only linears read, all with one `precision` of 16 bits on devices that multiply in it, is rounded to
+    that type where it is computed: half of the memory is written and read, and the products stay the same.
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
+}
+
 def FuseRecordDecisions : Pass<"fuse-record-decisions", "::mlir::ModuleOp"> {
   let summary = "Writes the decisions of this phase as JSON and takes them off the functions";
   let description = [{

@@ -38,6 +38,7 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
   functions.addPass(createFuseEmbeddings(deciding<FuseEmbeddingsOptions>(options)));
   functions.addPass(createFuseElementwise(deciding<FuseElementwiseOptions>(options)));
   functions.addPass(createFuseWrapRemaining());
+  functions.addPass(createFuseNarrowResults());
   functions.addPass(createCSEPass());
 
   FuseRecordDecisionsOptions record = deciding<FuseRecordDecisionsOptions>(options);

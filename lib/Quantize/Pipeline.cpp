@@ -34,12 +34,17 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
   // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
   if (options.activations == 8)
     functions.addPass(quantize::createQuantizeInputsOfBlocks());
+  quantize::QuantizeMatmulPrecisionOptions precision;
+  precision.precision = options.matmulPrecision;
+  functions.addPass(quantize::createQuantizeMatmulPrecision(precision));
 }
 
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> format{*this, "format", llvm::cl::init("int4"), llvm::cl::desc("Format of the weights")};
   Option<unsigned> activations{*this, "activations", llvm::cl::init(8), llvm::cl::desc("Bits of activations")};
+  Option<std::string> matmulPrecision{*this, "matmul-precision", llvm::cl::init("stored"),
+                                      llvm::cl::desc("What linears may be multiplied in")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
 };
@@ -52,6 +57,7 @@ void intarsia::registerQuantizePasses() {
       [](OpPassManager &pipeline, const PipelineOptions &given) {
         buildQuantizePipeline(pipeline, {given.format,
                                          given.activations,
+                                         given.matmulPrecision,
                                          {given.parts.begin(), given.parts.end()},
                                          {given.caches.begin(), given.caches.end()}});
       });

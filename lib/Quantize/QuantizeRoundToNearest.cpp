@@ -63,7 +63,10 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    QuantizeOptions options{format, activations, {parts.begin(), parts.end()}};
+    QuantizeOptions options;
+    options.format = format;
+    options.activations = activations;
+    options.parts.assign(parts.begin(), parts.end());
     if (llvm::Error error = checkQuantizeOptions(options)) {
       function.emitError() << llvm::toString(std::move(error));
       return signalPassFailure();

@@ -110,10 +110,20 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
   return result;
 }
 
+llvm::Error checkMatmulPrecision(llvm::StringRef precision) {
+  static constexpr llvm::StringLiteral known[] = {"stored", "f32", "tf32", "bf16", "f16"};
+  if (llvm::is_contained(known, precision))
+    return llvm::Error::success();
+  return llvm::createStringError("unknown precision of matrix multiplications '" + precision +
+                                 "': f32, tf32, bf16, f16 and stored are possible");
+}
+
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (llvm::Error error = checkCacheFormats(options.caches))
     return error;
-  if (options.activations != 8 && options.activations != 16)
+  if (llvm::Error error = checkMatmulPrecision(options.matmulPrecision))
+    return error;
+  if (options.activations != 0 && options.activations != 8 && options.activations != 16)
     return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
   if (options.format == "none")
     return options.parts.empty()

@@ -19,7 +19,12 @@ namespace intarsia {
 /// The user's options for precision.
 struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
-  unsigned activations = 8;    ///< bits of the inputs of linears with quantized weights: 8 or 16
+  /// Bits of the inputs of linears with quantized weights: 8 or 16; 0: what the devices of the artifact are fastest
+  /// with.
+  unsigned activations = 0;
+  /// What linears may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own type where it has 16 bits,
+  /// f16 where it is quantized.
+  std::string matmulPrecision = "stored";
   /// Parts that are quantized: linears, experts, lm_head, embedding; empty: all. Each may name its own format,
   /// `lm_head=int4`.
   std::vector<std::string> parts;
@@ -51,6 +56,9 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
 
 /// Returns an error that names an option with an invalid value.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);
+
+/// Fails if a text names no precision of linears.
+llvm::Error checkMatmulPrecision(llvm::StringRef precision);
 
 /// Returns an error that names an invalid format of caches.
 llvm::Error checkCacheFormats(llvm::ArrayRef<std::string> caches);

@@ -232,6 +232,14 @@ module attributes {nn.files = ["tokenizer.json", "tokenizer.json"]} {}
 
 // -----
 
+func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.linear' op has the precision 'f64': f16, bf16 and tf32 are possible}}
+  %0 = nn.linear %x, %w {precision = f64} : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
 func.func @linear(%x: tensor<f32>, %w: tensor<4x8xf32>) {
   // expected-error@+1 {{'nn.linear' op input has rank 0, must have at least rank 1}}
   %0 = nn.linear %x, %w : (tensor<f32>, tensor<4x8xf32>) -> tensor<f32>
