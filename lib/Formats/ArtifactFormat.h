@@ -3,9 +3,10 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An .itx is an ELF shared object with the sections .itx.header (ArtifactHeader) and .itx.manifest (JSON); packed
-// weights may follow it. A bundle is several of them, for several machines, behind a table. An executable is the
-// runner with one .itx (or bundle) after it and PayloadTrailer as its last bytes. All numbers are little endian.
+// An .itx is an ELF shared object with the sections .itx.header (ArtifactHeader), .itx.manifest (JSON) and, for each
+// object of other devices than the host's CPU, .itx.object.<number>; packed weights may follow it. A bundle is several
+// of them, for several machines, behind a table. An executable is the runner with one .itx (or bundle) after it and
+// PayloadTrailer as its last bytes. All numbers are little endian.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FORMATS_ARTIFACTFORMAT_H
 #define INTARSIA_LIB_FORMATS_ARTIFACTFORMAT_H
@@ -19,6 +20,9 @@ inline constexpr char artifactMagic[8] = {'I', 'T', 'X', 'M', 'O', 'D', 0, 1};
 inline constexpr uint32_t artifactFormatVersion = 1;
 inline constexpr char artifactHeaderSection[] = ".itx.header";
 inline constexpr char artifactManifestSection[] = ".itx.manifest";
+
+/// Returns the section of an object, whose number is that in the manifest.
+inline std::string artifactObjectSection(uint32_t number) { return ".itx.object." + std::to_string(number); }
 
 /// Alignment of parts that are mapped separately: the largest page of the hosts (AArch64 with 64 KiB pages).
 inline constexpr uint64_t artifactPageBytes = 65536;

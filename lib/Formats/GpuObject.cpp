@@ -109,14 +109,21 @@ static Json launchJson(const GpuLaunch &launch) {
   return json;
 }
 
+/// What may be known of a function, and its key in the text.
+static constexpr std::pair<const char *, std::optional<uint64_t> GpuFunction::*> functionFacts[] = {
+    {"registers", &GpuFunction::registers},
+    {"spilled_bytes", &GpuFunction::spilledBytes},
+    {"shared_bytes", &GpuFunction::sharedBytes},
+    {"local_bytes", &GpuFunction::localBytes},
+    {"scalar_registers", &GpuFunction::scalarRegisters},
+    {"spilled_scalars", &GpuFunction::spilledScalars},
+};
+
 static Json functionJson(const GpuFunction &function) {
   Json json = {{"name", function.name}};
-  if (function.registers)
-    json["registers"] = *function.registers;
-  if (function.spilledBytes)
-    json["spilled_bytes"] = *function.spilledBytes;
-  if (function.sharedBytes)
-    json["shared_bytes"] = *function.sharedBytes;
+  for (auto [key, fact] : functionFacts)
+    if (function.*fact)
+      json[key] = *(function.*fact);
   return json;
 }
 
@@ -256,13 +263,10 @@ static GpuKernel readKernel(MemberReader &reader, const Json &json) {
 static GpuFunction readFunction(MemberReader &reader, const Json &json) {
   GpuFunction function;
   function.name = readName(reader, json, "name");
-  auto read = [&](const char *key, std::optional<uint64_t> &fact) {
+  for (auto [key, fact] : functionFacts)
     if (const Json *value = reader.member(json, key, false))
-      fact = readCount(reader, *value, "'" + std::string(key) + "' of function '" + function.name + "'", INT64_MAX);
-  };
-  read("registers", function.registers);
-  read("spilled_bytes", function.spilledBytes);
-  read("shared_bytes", function.sharedBytes);
+      function.*fact =
+          readCount(reader, *value, "'" + std::string(key) + "' of function '" + function.name + "'", INT64_MAX);
   return function;
 }
 

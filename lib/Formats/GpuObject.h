@@ -12,9 +12,9 @@
 //    "kernels": [{"index": 0, "buffers": 3, "sizes": 1, "scratch": "s0 4 *",
 //                 "launches": [{"function": "linear_0", "grid": ["s0 64 ceildiv", "1", "1"], "block": [128, 1, 1],
 //                               "shared": "49152"}]}],
-//    "functions": [{"name": "linear_0", "registers": 96, "spilled_bytes": 0, "shared_bytes": 16384}]}
+//    "functions": [{"name": "linear_0", "registers": 96, "spilled_bytes": 0, "local_bytes": 0, "shared_bytes": 16384}]}
 //
-// "scratch" and "shared" may be left out: "0".
+// "scratch" and "shared" may be left out: "0". So may what is not known of a function.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FORMATS_GPUOBJECT_H
 #define INTARSIA_LIB_FORMATS_GPUOBJECT_H
@@ -74,9 +74,13 @@ struct GpuKernel {
 /// The resources of the device that a function takes, for people. A member is none where the compiler does not know it.
 struct GpuFunction {
   std::string name;
-  std::optional<uint64_t> registers;    ///< of a thread
-  std::optional<uint64_t> spilledBytes; ///< of a thread
-  std::optional<uint64_t> sharedBytes;  ///< of a block, beside what a launch adds
+  std::optional<uint64_t> registers = {};       ///< of a thread, of 32 bits; on AMD's GPUs the vector registers
+  std::optional<uint64_t> spilledBytes = {};    ///< of a thread: registers that go to local memory and come back
+  std::optional<uint64_t> sharedBytes = {};     ///< of a block, beside what a launch adds
+  std::optional<uint64_t> localBytes = {};      ///< of a thread: its part of local memory, with spilled registers
+  std::optional<uint64_t> scalarRegisters = {}; ///< of a wave; only AMD's GPUs count them
+  std::optional<uint64_t> spilledScalars =
+      {}; ///< of a wave: scalar registers kept elsewhere, in vector registers first
 };
 
 struct GpuObject {

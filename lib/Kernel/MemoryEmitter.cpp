@@ -7,6 +7,7 @@
 #include "lib/Kernel/MemoryEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -33,11 +34,50 @@ Value MemoryEmitter::offsetPointer(Value pointer, Value elements, Type elementTy
                              ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(elements)});
 }
 
+/// Returns a power of two, at most `most`, that divides an integer whatever the sizes are.
+static int64_t divisorOf(Value value, int64_t most) {
+  APInt known;
+  if (matchPattern(value, m_ConstantInt(&known)))
+    return known.isZero() ? most : std::min<int64_t>(most, int64_t(1) << std::min<unsigned>(known.countr_zero(), 32));
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    bool isIndex = loop && argument == loop.getInductionVar();
+    return isIndex ? std::min(divisorOf(loop.getLowerBound(), most), divisorOf(loop.getStep(), most)) : 1;
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<arith::MulIOp>(op))
+    return std::min(most, divisorOf(op->getOperand(0), most) * divisorOf(op->getOperand(1), most));
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp, arith::RemSIOp, arith::RemUIOp>(op))
+    return std::min(divisorOf(op->getOperand(0), most), divisorOf(op->getOperand(1), most));
+  if (isa<arith::SelectOp>(op))
+    return std::min(divisorOf(op->getOperand(1), most), divisorOf(op->getOperand(2), most));
+  return 1;
+}
+
+/// Returns the bytes, at most `most`, that an address is a multiple of; buffers begin at multiples of `ofBuffers`.
+static int64_t alignmentOf(Value pointer, int64_t most, int64_t ofBuffers) {
+  if (isa<BlockArgument>(pointer) || isa<LLVM::AddressOfOp>(pointer.getDefiningOp()))
+    return std::min(most, ofBuffers);
+  auto step = pointer.getDefiningOp<LLVM::GEPOp>();
+  if (!step || step.getDynamicIndices().size() != 1 || step.getRawConstantIndices().size() != 1 ||
+      !step.getElemType().isIntOrFloat())
+    return 1;
+  int64_t bytes = step.getElemType().getIntOrFloatBitWidth() / 8;
+  return std::min(alignmentOf(step.getBase(), most, ofBuffers),
+                  std::min(most, bytes * divisorOf(step.getDynamicIndices()[0], most)));
+}
+
+int64_t MemoryEmitter::vectorAlignment(Value address, Type stored, int64_t width) {
+  int64_t ofElement = stored.getIntOrFloatBitWidth() / 8;
+  if (instructions.bufferAlignment == 0 || width == 1)
+    return ofElement;
+  return std::max(ofElement, alignmentOf(address, ofElement * width, instructions.bufferAlignment));
+}
+
 Value MemoryEmitter::loadAt(Value pointer, Value offset, Type elementType, int64_t width) {
   Type stored = storedType(elementType);
-  unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
-  Value value =
-      LLVM::LoadOp::create(b, loc, vectorOf(stored, width), offsetPointer(pointer, offset, elementType), alignment);
+  Value address = offsetPointer(pointer, offset, elementType);
+  Value value = LLVM::LoadOp::create(b, loc, vectorOf(stored, width), address, vectorAlignment(address, stored, width));
   if (elementType.isInteger(1)) {
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(value.getType()));
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero);
@@ -58,8 +98,8 @@ void MemoryEmitter::storeAt(Value value, Value pointer, Value offset, Type eleme
     value = narrowE4M3(value, width);
   else if (stored != computeType(elementType))
     value = narrow(value, stored, width);
-  unsigned alignment = stored.getIntOrFloatBitWidth() / 8;
-  LLVM::StoreOp::create(b, loc, value, offsetPointer(pointer, offset, elementType), alignment);
+  Value address = offsetPointer(pointer, offset, elementType);
+  LLVM::StoreOp::create(b, loc, value, address, vectorAlignment(address, stored, width));
 }
 
 } // namespace intarsia::kernel

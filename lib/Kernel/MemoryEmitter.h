@@ -29,6 +29,8 @@ protected:
   /// Bit patterns of E4M3, whose elements have the type f8E4M3FN here and take a byte.
   mlir::Value widenE4M3(mlir::Value bytes, int64_t width);
   mlir::Value narrowE4M3(mlir::Value value, int64_t width);
+  /// Returns the bytes that the address of a vector is a multiple of: at least those of an element.
+  int64_t vectorAlignment(mlir::Value address, mlir::Type stored, int64_t width);
   mlir::Value offsetPointer(mlir::Value pointer, mlir::Value elements, mlir::Type elementType);
 };
 

@@ -7,14 +7,14 @@
 #ifndef INTARSIA_LIB_KERNEL_ROWEMITTER_H
 #define INTARSIA_LIB_KERNEL_ROWEMITTER_H
 
-#include "lib/Kernel/TensorEmitter.h"
+#include "lib/Kernel/PanelEmitter.h"
 
 namespace intarsia::kernel {
 
 /// Whole rows of tensors.
-class RowEmitter : public TensorEmitter {
+class RowEmitter : public PanelEmitter {
 public:
-  using TensorEmitter::TensorEmitter;
+  using PanelEmitter::PanelEmitter;
 
 protected:
   /// Emits, at the start of a row, what its elements share: statistics of norms and softmax, reductions.

@@ -17,6 +17,9 @@ struct VectorInstructions {
   bool convertsF16 = true;   ///< has instructions between f16 and f32
   bool convertsBf16 = false; ///< has instructions from f32 to bf16
   bool rounds = true;        ///< has instructions that round a float to an integer
+  /// Bytes that buffers begin at multiples of, for a device that reads and writes a vector by one instruction only
+  /// where its address is known to be a multiple of its size; 0 for others.
+  int64_t bufferAlignment = 0;
 };
 
 } // namespace intarsia::kernel

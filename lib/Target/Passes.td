@@ -182,6 +182,36 @@ def TargetGpuMathToIntrinsics : Pass<"target-gpu-math-to-intrinsics", "::mlir::g
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
+def TargetGpuFinishFunctions : Pass<"target-gpu-finish-functions", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Says on functions of GPUs what the conversions to NVVM and ROCDL leave open";
+  let description = [{
+    - Shared memory whose size the launch decides is external: an internal array without elements would be a variable of
+      one byte in PTX. It is aligned as buffers are, or more where it asks for it, and there is one of it, `itx_shared`.
+    - A block has the number of threads that kernels are compiled for (`.reqntid`, the flat work-group size). A function
+      that may be launched with more gets fewer registers, and one that may be launched with fewer computes nonsense.
+    - Functions have the processor and the features that they are compiled for. LLVM inlines no function into one of
+      another target, or of none.
+    - What NVIDIA's kernels take by value (a tensor map) is read where it is. Otherwise LLVM copies it to local memory as
+      soon as its address is used.
+
+    Example, with `architecture=sm_80`:
+
+    ```mlir
+    llvm.mlir.global internal @shared() {addr_space = 3 : i32} : !llvm.array<0 x i8>
+    llvm.func @k() attributes {gpu.kernel, gpu.known_block_size = array<i32: 256, 1, 1>, nvvm.kernel, nvvm.maxntid = array<i32: 256, 1, 1>}
+    ```
+
+    becomes
+
+    ```mlir
+    llvm.mlir.global external @itx_shared() {addr_space = 3 : i32, alignment = 64 : i64} : !llvm.array<0 x i8>
+    llvm.func @k() attributes {gpu.kernel, nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>, target_cpu = "sm_80", …}
+    ```
+  }];
+  let options = [Option<"architecture", "architecture", "std::string", "\"sm_80\"", "as after `cuda:` or `hip:` in --target">];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::ROCDL::ROCDLDialect"];
+}
+
 def TargetCpuSplitFusedMultiplyAdd : Pass<"target-cpu-split-fused-multiply-add", "::mlir::ModuleOp"> {
   let summary = "Fused multiply-adds become multiplications and additions";
   let description = [{

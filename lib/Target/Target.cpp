@@ -12,6 +12,7 @@
 #include "lib/Target/Reference/ReferenceTarget.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
@@ -176,6 +177,36 @@ std::vector<ArtifactObjects> objectsOf(mlir::ModuleOp module) {
         device.objects.push_back(object);
   }
   return artifacts;
+}
+
+Expected<std::vector<KernelFunction>> listFunctions(const Target &target, rt::ObjectOp object) {
+  std::optional<SmallVector<ArrayRef<char>>> code = object.getBytes();
+  std::vector<KernelFunction> functions;
+  for (ArrayRef<char> piece : code.value_or(SmallVector<ArrayRef<char>>())) {
+    auto some = target.listFunctions(piece);
+    if (!some)
+      return createStringError("object '" + object.getSymName() + "': " + toString(some.takeError()));
+    llvm::append_range(functions, *some);
+  }
+  return functions;
+}
+
+void writeFunction(json::OStream &json, rt::ObjectOp object, const KernelFunction &function) {
+  for (auto [index, name] : llvm::zip(object.getNumbers(), object.getKernels().getAsRange<mlir::FlatSymbolRefAttr>()))
+    if (index == function.kernel)
+      json.attribute("kernel", name.getValue());
+  json.attribute("function", function.name);
+  json.attribute("threads", function.threads);
+  json.attribute("shared_bytes", function.sharedBytes);
+  auto write = [&](StringRef key, std::optional<uint64_t> number) {
+    if (number)
+      json.attribute(key, *number);
+  };
+  write("registers", function.registers);
+  write("spilled_bytes", function.spilledBytes);
+  write("local_bytes", function.localBytes);
+  write("scalar_registers", function.scalarRegisters);
+  write("spilled_scalars", function.spilledScalars);
 }
 
 std::vector<std::string> targetSpecs(mlir::ModuleOp module) {

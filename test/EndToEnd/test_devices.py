@@ -29,38 +29,6 @@ func.func @main(%x: tensor<?x64xf32> {nn.name = "x", nn.sizes = ["n", ""]}) -> (
 """
 
 
-def run(tools, *arguments: object, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(tools.path("intarsia-run")), *(str(argument) for argument in arguments)]
-    return subprocess.run(
-        command,
-        env=os.environ | (environment or {}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("devices")
-
-
-@pytest.fixture(scope="module")
-def ids(folder: Path) -> Path:
-    path = folder / "ids.npy"
-    np.save(path, np.random.default_rng(0).integers(0, 99, (2, 17)))
-    return path
-
-
-@pytest.fixture(scope="module")
-def on_cpu(tools, folder: Path, ids: Path) -> np.ndarray:
-    tools.compile(BERT, "-o", folder / "cpu.itx", "--target=cpu")
-    result = run(tools, folder / "cpu.itx", f"--input=input_ids=@{ids}", f"--output=@{folder / 'cpu.npy'}")
-    assert result.returncode == 0, result.stderr
-    return np.load(folder / "cpu.npy")
-
-
 @pytest.fixture(scope="module")
 def mixed(tools, folder: Path) -> Path:
     """Give an encoder whose layers alternate between the devices."""
@@ -77,8 +45,7 @@ def fat(tools, folder: Path) -> Path:
 
 def test_alternating_layers(tools, folder: Path, ids: Path, on_cpu: np.ndarray, mixed: Path) -> None:
     profile, output = folder / "profile.json", folder / "mixed.npy"
-    result = run(tools, mixed, f"--input=input_ids=@{ids}", f"--output=@{output}", f"--profile={profile}")
-    assert result.returncode == 0, result.stderr
+    tools.run("intarsia-run", mixed, f"--input=input_ids=@{ids}", f"--output=@{output}", f"--profile={profile}")
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
     events = [event for event in json.loads(profile.read_text())["traceEvents"] if event["ph"] == "X"]
     there = [event for event in events if event["args"].get("device") == "reference"]
@@ -116,8 +83,7 @@ def test_delays_change_nothing(
 ) -> None:
     output = folder / f"delayed-{microseconds}.npy"
     delay = {"ITX_REFERENCE_DELAY_MICROSECONDS": str(microseconds), "ITX_REFERENCE_SEED": "7"}
-    result = run(tools, mixed, f"--input=input_ids=@{ids}", f"--output=@{output}", environment=delay)
-    assert result.returncode == 0, result.stderr
+    tools.run("intarsia-run", mixed, f"--input=input_ids=@{ids}", f"--output=@{output}", environment=delay)
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
 
 
@@ -128,8 +94,9 @@ def test_generation_with_alternating_layers(tools, folder: Path, flags: list[str
     for name, more in (("cpu", ["--target=cpu"]), ("mixed", ["--target=cpu,reference", ALTERNATING])):
         artifact = folder / f"{name}{len(flags)}.itx"
         tools.compile(GLOSSARY, "-o", artifact, *flags, *more)
-        result = run(tools, artifact, PROMPT, "--max-tokens=6", environment={"ITX_REFERENCE_DELAY_MICROSECONDS": "50"})
-        assert result.returncode == 0, result.stderr
+        result = tools.run(
+            "intarsia-run", artifact, PROMPT, "--max-tokens=6", environment={"ITX_REFERENCE_DELAY_MICROSECONDS": "50"}
+        )
         tokens.append(result.stdout)
     assert tokens[0] == tokens[1]
 
@@ -139,10 +106,14 @@ def test_one_artifact_for_either_device(
     tools, folder: Path, ids: Path, on_cpu: np.ndarray, fat: Path, device: str
 ) -> None:
     output, profile = folder / f"fat-{device}.npy", folder / f"fat-{device}.json"
-    result = run(
-        tools, fat, f"--device={device}", f"--input=input_ids=@{ids}", f"--output=@{output}", f"--profile={profile}"
+    tools.run(
+        "intarsia-run",
+        fat,
+        f"--device={device}",
+        f"--input=input_ids=@{ids}",
+        f"--output=@{output}",
+        f"--profile={profile}",
     )
-    assert result.returncode == 0, result.stderr
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
     events = json.loads(profile.read_text())["traceEvents"]
     kernels = {event["args"].get("device", "cpu") for event in events if event.get("cat") == "kernel"}
@@ -242,7 +213,6 @@ for _ in range(2):
         text=True,
         timeout=300,
     )
-    assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == "late: main is not done after 0.0001 s"
     assert len(lines) == 3
@@ -251,8 +221,7 @@ for _ in range(2):
 
 
 def test_list_of_devices(tools) -> None:
-    result = run(tools, "--list-devices", environment={"ITX_THREADS": "3", "ITX_REFERENCE_QUEUES": "5"})
-    assert result.returncode == 0, result.stderr
+    result = tools.run("intarsia-run", "--list-devices", environment={"ITX_THREADS": "3", "ITX_REFERENCE_QUEUES": "5"})
     head, cpu, reference, emulated = result.stdout.splitlines()
     assert head.split() == ["name", "kind", "memory", "threads", "queues", "description"]
     assert cpu.split()[:2] == ["cpu", "cpu"]
@@ -263,28 +232,37 @@ def test_list_of_devices(tools) -> None:
 
 
 def test_devices_that_are_not_there(tools, mixed: Path) -> None:
-    result = run(tools, mixed, "--device=cpu", "--list")
+    result = tools.run("intarsia-run", mixed, "--device=cpu", "--list", check=False)
     assert result.returncode == 1
     assert "is compiled for the devices cpu and reference" in result.stderr
 
 
 @pytest.mark.parametrize(("fault", "message"), [("lost:9", "the reference device is lost"), ("memory:9", "memory")])
 def test_failing_device(tools, ids: Path, mixed: Path, fault: str, message: str) -> None:
-    result = run(tools, mixed, f"--input=input_ids=@{ids}", environment={"ITX_REFERENCE_FAIL": fault})
+    result = tools.run(
+        "intarsia-run", mixed, f"--input=input_ids=@{ids}", environment={"ITX_REFERENCE_FAIL": fault}, check=False
+    )
     assert result.returncode == 1
     assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
 def test_a_device_without_room(tools, ids: Path, mixed: Path) -> None:
-    result = run(tools, mixed, f"--input=input_ids=@{ids}", environment={"ITX_REFERENCE_MEMORY_BYTES": "1000"})
+    result = tools.run(
+        "intarsia-run",
+        mixed,
+        f"--input=input_ids=@{ids}",
+        environment={"ITX_REFERENCE_MEMORY_BYTES": "1000"},
+        check=False,
+    )
     assert result.returncode == 1
     assert "the reference device has no" in result.stderr
 
 
 def test_verified_kernels(tools, ids: Path, fat: Path) -> None:
-    result = run(tools, fat, "--device=cpu", "--device=reference", "--verify-kernels", f"--input=input_ids=@{ids}")
-    assert result.returncode == 0, result.stderr
+    result = tools.run(
+        "intarsia-run", fat, "--device=cpu", "--device=reference", "--verify-kernels", f"--input=input_ids=@{ids}"
+    )
     assert "verified" in result.stdout + result.stderr
 
 

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import ctypes
+import json
 import re
-import subprocess
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -23,45 +25,12 @@ EMULATED = ("sm_80", "gfx942", "gfx1100")
 pytestmark = pytest.mark.cpu_only
 
 
-def run(tools, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [str(tools.path("intarsia-run")), *(str(argument) for argument in arguments)]
-    return subprocess.run(
-        command,
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("gpus")
-
-
-@pytest.fixture(scope="module")
-def ids(folder: Path) -> Path:
-    path = folder / "ids.npy"
-    np.save(path, np.random.default_rng(0).integers(0, 99, (2, 17)))
-    return path
-
-
-@pytest.fixture(scope="module")
-def on_cpu(tools, folder: Path, ids: Path) -> np.ndarray:
-    tools.compile(BERT, "-o", folder / "cpu.itx", "--target=cpu")
-    result = run(tools, folder / "cpu.itx", f"--input=input_ids=@{ids}", f"--output=@{folder / 'cpu.npy'}")
-    assert result.returncode == 0, result.stderr
-    return np.load(folder / "cpu.npy")
-
-
 def test_every_architecture_in_one_artifact(tools, folder: Path, ids: Path, on_cpu: np.ndarray) -> None:
     """Code for eleven architectures and the CPU; a machine without a GPU takes the CPU's."""
     targets = [f"cuda:{name}" for name in CUDA] + [f"hip:{name}" for name in HIP] + ["cpu"]
     tools.compile(BERT, "-o", folder / "all.itx", f"--target={','.join(targets)}")
     output = folder / "all.npy"
-    result = run(tools, folder / "all.itx", "--device=cpu", f"--input=input_ids=@{ids}", f"--output=@{output}")
-    assert result.returncode == 0, result.stderr
+    tools.run("intarsia-run", folder / "all.itx", "--device=cpu", f"--input=input_ids=@{ids}", f"--output=@{output}")
     # Kernels of the CPU hold what those of GPUs can, so that other roundings are possible.
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
 
@@ -72,8 +41,13 @@ def test_encoder(tools, folder: Path, ids: Path, on_cpu: np.ndarray, architectur
     artifact, output = folder / f"{architecture}.itx", folder / f"{architecture}.npy"
     if not artifact.exists():
         tools.compile(BERT, "-o", artifact, f"--target=emulated:{architecture}")
-    result = run(tools, artifact, f"--input=input_ids=@{ids}", f"--output=@{output}", ITX_EMULATED_SCHEDULE=schedule)
-    assert result.returncode == 0, result.stderr
+    tools.run(
+        "intarsia-run",
+        artifact,
+        f"--input=input_ids=@{ids}",
+        f"--output=@{output}",
+        environment={"ITX_EMULATED_SCHEDULE": schedule},
+    )
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
 
 
@@ -83,28 +57,73 @@ def test_generation(tools, folder: Path) -> None:
     for target in ("cpu", "emulated:sm_80"):
         artifact = folder / "decoder.itx"
         tools.compile(GLOSSARY, "-o", artifact, f"--target={target}")
-        result = run(tools, artifact, "--ids=1,5,9", "--max-tokens=2")
-        assert result.returncode == 0, result.stderr
+        result = tools.run("intarsia-run", artifact, "--ids=1,5,9", "--max-tokens=2")
         tokens.append(result.stdout)
     assert tokens[0] == tokens[1]
+
+
+@pytest.fixture(scope="module")
+def two_layers(minilm_dir: Path, folder: Path) -> Path:
+    """MiniLM with its real weights, of which the first two layers are used."""
+    model = folder / "minilm"
+    shutil.copytree(minilm_dir, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    return model
+
+
+# Flags for the CPU, which rounds nothing but weights, and for GPUs.
+PRECISIONS = {
+    "f16": ((), ("--matmul-precision=f16",)),
+    "w4a16": (("--quantize=int4", "--quantize-activations=16"), ("--quantize=int4",)),
+}
+
+
+@pytest.fixture(scope="module")
+def exact(tools, folder: Path, two_layers: Path) -> dict[str, tuple[np.ndarray, str]]:
+    """Embeddings of MiniLM and tokens of a decoder, by the CPU."""
+    return {
+        name: embed_and_generate(tools, folder, two_layers, "cpu", flags) for name, (flags, _) in PRECISIONS.items()
+    }
+
+
+def embed_and_generate(tools, folder: Path, model: Path, target: str, flags: tuple[str, ...]) -> tuple[np.ndarray, str]:
+    ids, output = folder / "tokens.npy", folder / "embeddings.npy"
+    np.save(ids, np.random.default_rng(0).integers(1000, 20000, (2, 19)))
+    tools.compile(model, "-o", folder / "m.itx", f"--target={target}", *flags)
+    tools.run("intarsia-run", folder / "m.itx", f"--input=input_ids=@{ids}", f"--output=@{output}")
+    tools.compile(GLOSSARY, "-o", folder / "g.itx", f"--target={target}", *flags)
+    generated = tools.run("intarsia-run", folder / "g.itx", "--ids=1,5,9,22,31,7", "--max-tokens=4").stdout
+    return np.load(output).astype(np.float64), generated
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100"])
+def test_models_in_16_bits(tools, folder: Path, two_layers: Path, exact, architecture: str, precision: str) -> None:
+    flags = PRECISIONS[precision][1]
+    actual, generated = embed_and_generate(tools, folder, two_layers, f"emulated:{architecture}", flags)
+    expected, tokens = exact[precision]
+    cosine = (actual * expected).sum(-1) / np.sqrt((actual**2).sum(-1) * (expected**2).sum(-1))
+    assert cosine.min() >= 0.9999
+    assert generated == tokens
 
 
 def test_layers_on_a_gpu_and_the_cpu(tools, folder: Path, ids: Path, on_cpu: np.ndarray) -> None:
     artifact, output = folder / "mixed.itx", folder / "mixed.npy"
     tools.compile(BERT, "-o", artifact, "--target=cpu,emulated:sm_80", "--place=*layer*.[02468]*=@emulated")
-    result = run(tools, artifact, f"--input=input_ids=@{ids}", f"--output=@{output}")
-    assert result.returncode == 0, result.stderr
+    tools.run("intarsia-run", artifact, f"--input=input_ids=@{ids}", f"--output=@{output}")
     np.testing.assert_allclose(np.load(output), on_cpu, atol=1e-5, rtol=0)
 
 
 def test_code_of_a_gpu_needs_no_library(tools, folder: Path) -> None:
-    """No function is called."""
+    """No function is called but those that the compiler has itself."""
     lowered = folder / "lowered.mlir"
     tools.compile(BERT, "-o", lowered, "--target=cuda:sm_80", "--stop-after=lower")
     emitted = tools.run("intarsia-opt", lowered, "--target-emit-kernels").stdout
     assert "gpu.func @itx_k0_0" in emitted
     called = set(re.findall(r"\bcall @(\w+)", emitted))
-    assert not called, called
+    assert called
+    assert all(name.startswith("itx_") for name in called), called
 
 
 @pytest.mark.parametrize(
@@ -124,10 +143,32 @@ def test_unknown_architecture(tools, folder: Path, target: str, expected: str) -
     assert not artifact.exists()
 
 
-def test_no_gpu_here(tools, folder: Path, ids: Path) -> None:
-    """An artifact for a GPU alone says what it needs where there is none."""
-    artifact = folder / "cuda.itx"
-    tools.compile(BERT, "-o", artifact, "--target=cuda:sm_80")
-    result = run(tools, artifact, f"--input=input_ids=@{ids}", CUDA_VISIBLE_DEVICES="")
+@pytest.mark.parametrize(
+    ("target", "driver", "libraries"),
+    [
+        ("cuda:sm_80", "CUDA driver", ("libcuda.so.1", "libcuda.so")),
+        (
+            "hip:gfx942",
+            "HIP runtime",
+            tuple(f"{place}libamdhip64.so.{version}" for version in (7, 6, 5) for place in ("", "/opt/rocm/lib/")),
+        ),
+    ],
+)
+def test_no_gpu_here(tools, folder: Path, ids: Path, target: str, driver: str, libraries: tuple[str, ...]) -> None:
+    """An artifact for a GPU alone says what it needs where there is none, and what was looked for."""
+    for library in libraries:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(library)
+            pytest.skip(f"{library} is here")
+    kind, artifact = target.split(":")[0], folder / "alone.itx"
+    tools.compile(BERT, "-o", artifact, f"--target={target}")
+    result = tools.run("intarsia-run", artifact, f"--input=input_ids=@{ids}", check=False)
     assert result.returncode == 1
-    assert "cuda" in result.stderr
+    message = re.fullmatch(
+        rf"error: {re.escape(str(artifact))}: is compiled for the device {kind}, this machine has cpu, reference and "
+        rf"emulated: compile it with --target=cpu; there is no {driver}: looked for (.*) in (/.*) and the linker's cache\n",
+        result.stderr,
+    )
+    assert message, result.stderr
+    assert re.split(", | and ", message[1]) == list(libraries)
+    assert result.stdout == ""

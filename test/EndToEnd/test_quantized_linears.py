@@ -74,7 +74,7 @@ def check(run, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, block: int =
 def test_formats(tools, scratch, name, features, depth):
     weight, bias = weight_of(features, depth), normal(features)
     module = build(tools, scratch / f"{name}-{features}-{depth}", program(features, depth), {"w": weight, "b": bias},
-                   "cpu", f"--quantize={name}")  # fmt: skip
+                   "cpu", f"--quantize={name}", "--quantize-activations=8")  # fmt: skip
     dequantized, block = quantize_weight(name, weight), activation_block(name)
     rows = [activations(count, depth, block) for count in ROWS]
     results = [check(module["main"], x, dequantized, bias, block) for x in rows]
@@ -90,7 +90,7 @@ def test_targets(tools, scratch, name, target):
     features, depth = 40, 160
     weight, bias = weight_of(features, depth), normal(features)
     module = build(tools, scratch / f"{name}-{target}", program(features, depth), {"w": weight, "b": bias},
-                   f"cpu:{target}", f"--quantize={name}")  # fmt: skip
+                   f"cpu:{target}", f"--quantize={name}", "--quantize-activations=8")  # fmt: skip
     for count in (1, 2, 4, 7, 40):
         block = activation_block(name)
         check(module["main"], activations(count, depth, block), quantize_weight(name, weight), bias, block)
@@ -110,7 +110,7 @@ def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
     x = rng.choice([-127, 127, 126, 0, -1], (40, depth)).astype(np.float32)
     x[:, ::32] = 127
     module = build(tools, scratch / f"exact-{name}-{target.replace(':', '-')}", program(features, depth),
-                   {"w": weight, "b": np.zeros(features, np.float32)}, target, f"--quantize={name}")  # fmt: skip
+                   {"w": weight, "b": np.zeros(features, np.float32)}, target, f"--quantize={name}", "--quantize-activations=8")  # fmt: skip
     for count in (1, 2, 40):
         np.testing.assert_array_equal(module["main"](x[:count]), x[:count] @ weight.T)
 
@@ -221,7 +221,7 @@ def test_stored_types(tools, scratch, dtype):
     stored = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[dtype]
     weight, bias = weight_of(features, depth).astype(stored), normal(features)
     module = build(tools, scratch / f"stored-{dtype}", program(features, depth, dtype), {"w": weight, "b": bias}, "cpu",
-                   "--quantize=int8")  # fmt: skip
+                   "--quantize=int8", "--quantize-activations=8")  # fmt: skip
     check(module["main"], activations(5, depth), quantize_weight("int8", weight.astype(np.float32)), bias)
 
 
@@ -235,7 +235,15 @@ def test_norm_before_and_ops_after(tools, scratch):
     )
     text = text.replace("  return", f"  %y = nn.silu %z : tensor<?x{features}xf32>\n  return")
     weight, bias, gain = weight_of(features, depth), normal(features), normal(depth)
-    module = build(tools, scratch / "norm", text, {"w": weight, "b": bias, "g": gain}, "cpu", "--quantize=int4")
+    module = build(
+        tools,
+        scratch / "norm",
+        text,
+        {"w": weight, "b": bias, "g": gain},
+        "cpu",
+        "--quantize=int4",
+        "--quantize-activations=8",
+    )
     for count in (1, 33):
         x = normal(count, depth)
         normed = (x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5) * gain).astype(np.float32)
@@ -310,7 +318,16 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     }}"""
     weight = weight_of(rows, features)
     folder = scratch / f"table-{name}"
-    module = build(tools, folder, text, {"w": weight}, "cpu", f"--quantize={name}", f"--quantize-parts=lm_head={name}")
+    module = build(
+        tools,
+        folder,
+        text,
+        {"w": weight},
+        "cpu",
+        f"--quantize={name}",
+        f"--quantize-parts=lm_head={name}",
+        "--quantize-activations=8",
+    )
     table = quantize_weight(name, weight)
     ids = np.array([0, 69, 31, 32, 7, 7])
     block = activation_block(name)
@@ -422,6 +439,10 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
         (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),
+        (
+            ["--matmul-precision=f8"],
+            "unknown precision of matrix multiplications 'f8': f32, tf32, bf16, f16 and stored",
+        ),
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
         (["--quantize-activations=7"], "activations of 7 bits: they are 8 or 16"),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
@@ -433,7 +454,7 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (["--quantize=none", "--quantize-parts=lm_head=int8"], "no format: give --quantize"),
         (
             ["--quantize=int4", "--start-from=fuse"],
-            "--quantize and --quantize-activations are about the quantize phase",
+            "--quantize, --quantize-activations and --matmul-precision are about the quantize phase",
         ),
     ],
 )

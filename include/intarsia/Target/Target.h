@@ -19,7 +19,10 @@
 
 namespace llvm {
 class TargetMachine;
+namespace json {
+class OStream;
 }
+} // namespace llvm
 
 namespace mlir {
 class OpPassManager;
@@ -73,6 +76,20 @@ public:
                                                         llvm::ArrayRef<NumberedKernel> kernels) = 0;
 };
 
+/// A function of a kernel, and the resources of its device that it takes. A member is none where the compiler does not
+/// know it, or where the device does not count such a resource.
+struct KernelFunction {
+  unsigned kernel;                         ///< index in the artifact
+  std::string name;                        ///< in the code
+  uint64_t threads;                        ///< of a block
+  std::string sharedBytes;                 ///< of a block: an expression in the kernel's sizes in postfix notation
+  std::optional<uint64_t> registers;       ///< of a thread
+  std::optional<uint64_t> spilledBytes;    ///< of a thread, for lack of registers
+  std::optional<uint64_t> localBytes;      ///< of a thread
+  std::optional<uint64_t> scalarRegisters; ///< of a warp
+  std::optional<uint64_t> spilledScalars;  ///< of a warp
+};
+
 /// Fitted figures for a device, and a remark where they were not measured on its kind.
 struct FittedModel {
   const DeviceModel *figures;
@@ -115,6 +132,14 @@ public:
   virtual bool runsHostCode() const = 0;
   /// True if its objects have the kernels of all devices of an artifact, so that a run can compute each a second time.
   virtual bool verifiesKernels() const { return false; }
+  /// Returns the functions of an object's code, in the order of kernels and launches; none where a device does not
+  /// count the resources that functions take.
+  virtual llvm::Expected<std::vector<KernelFunction>> listFunctions(llvm::ArrayRef<char>) const {
+    return std::vector<KernelFunction>();
+  }
+  /// Name of a program that makes machine code of kernels where it is in PATH, and without which the device's driver
+  /// makes it when it loads them; empty if machine code needs no other program.
+  virtual llvm::StringRef assembler() const { return ""; }
   /// Adds the dialects, extensions and translations that compiling kernels uses.
   virtual void addDialects(mlir::DialectRegistry &registry) const = 0;
   /// Returns a compiler for each host triple among the variants, or one for any host; the error of an unknown variant
@@ -133,6 +158,11 @@ public:
   virtual bool splitsAt(int64_t feature) const = 0;
   /// True if kernels read rows of so many elements as quantized values of a format; of others they read floats.
   virtual bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const = 0;
+  /// Bits of the inputs of linears with quantized weights that kernels are fastest with: 8 where they multiply
+  /// integers, else 16.
+  virtual unsigned activationBits() const { return 8; }
+  /// True if kernels round the operands of linears with this precision to it.
+  virtual bool multipliesIn(mlir::Type) const { return false; }
   /// Returns how a constant operand is stored. `use` is None if it is read in other ways too; `format`, which the
   /// target stores, is the one that it is quantized to, or null; `slices` parts of a matrix's rows are read together.
   virtual rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
@@ -187,6 +217,12 @@ struct ArtifactObjects {
 };
 /// Returns the objects of a module for each artifact that they make. The module has passed target-verify.
 std::vector<ArtifactObjects> objectsOf(mlir::ModuleOp module);
+
+/// Returns the functions of an object; none if its device does not count resources, or if the IR lacks its bytes.
+/// Errors name the object.
+llvm::Expected<std::vector<KernelFunction>> listFunctions(const Target &target, rt::ObjectOp object);
+/// Writes what is known of a function of an object as attributes of the JSON object that has begun.
+void writeFunction(llvm::json::OStream &json, rt::ObjectOp object, const KernelFunction &function);
 
 /// Returns the `--target`s that a module's devices stand for; none without devices.
 std::vector<std::string> targetSpecs(mlir::ModuleOp module);

@@ -7,7 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_CPU_QUANTIZEDPANELS_H
 #define INTARSIA_LIB_TARGET_CPU_QUANTIZEDPANELS_H
 
-#include "dialects/Rt/BlockPanels.h"
+#include "lib/Kernel/PanelEmitter.h"
 #include "lib/Target/CPU/TileConfig.h"
 
 namespace intarsia::cpu {
@@ -30,8 +30,7 @@ inline UnpackedEncoding encodingOf(const BlockPanels &panels, ByteDot dot) {
     return {0, 1};
   return {panels.integerOffset, 1};
 }
-/// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.
-inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
+using kernel::scaleFactor;
 
 /// Steps that share a scale of activations where their blocks are longer than a step.
 inline constexpr int64_t kGroup = 8;

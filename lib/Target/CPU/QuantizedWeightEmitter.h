@@ -18,18 +18,11 @@ public:
   using TileEmitter::TileEmitter;
 
 protected:
-  /// Returns the panels that hold a value, if it is a weight that is stored quantized.
-  std::optional<BlockPanels> panelsOf(mlir::Value weight);
   mlir::Value addByteProducts(mlir::Value sums, mlir::Value elements, mlir::Value activations, bool elementsAre8Bits);
   mlir::Value unpackElements(const BlockPanels &panels, mlir::Value raw, bool high);
   void forWordsOfStep(const BlockPanels &panels, mlir::Value pointer,
                       llvm::function_ref<void(int64_t word, mlir::Value elements)> use);
-  mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
-  std::pair<mlir::Value, mlir::Value> scalesOfBlock(const BlockPanels &panels, mlir::Value unit, mlir::Value block,
-                                                    mlir::Value first, int64_t lanes);
   mlir::Value firstBlockOfStep(const BlockPanels &panels, mlir::Value stepOfUnit);
-  bool isStoredQuantized(mlir::Value tensor) override { return panelsOf(tensor).has_value(); }
-  mlir::Value evaluateQuantized(mlir::Value tensor, mlir::Value row, mlir::Value k) override;
   /// Writes the dequantized values of a panel as a dense f32 panel.
   void dequantizePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);
 };

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_GPU_ARCHITECTURE_H
 #define INTARSIA_LIB_TARGET_GPU_ARCHITECTURE_H
 
+#include "lib/Target/GPU/MatrixInstructions.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
@@ -33,11 +34,8 @@ struct Architecture {
   int64_t multiprocessors;      ///< of `device`
   int64_t registersOfThread;    ///< the most 32-bit registers that a thread can have
   AsyncCopy asyncCopy;
-  llvm::StringLiteral device; ///< the device whose datasheet the figures below are of
-  double clockGHz;            ///< boost
-  double f32Tflops;           ///< fused multiply-adds outside of matrix instructions
-  double f16Tflops;           ///< dense matrix instructions from f16 to f32
-  double memoryGBps;
+  MatrixFamily matrixFamily;
+  llvm::StringLiteral device; ///< of the catalogue, which has its clock, throughputs and bandwidth
 };
 
 /// Returns the architectures of a vendor, the oldest first.

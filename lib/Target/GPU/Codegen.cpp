@@ -7,7 +7,9 @@
 #include "lib/Target/GPU/Codegen.h"
 
 #include "lib/Formats/GpuObject.h"
+#include "lib/Target/GPU/AmdMetadata.h"
 #include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/Microkernels.h"
 #include "lib/Target/GPU/Ptxas.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
@@ -144,6 +146,8 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
     return createStringError("this LLVM has no code generator for '" + architecture.name + "'");
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
+  if (Error error = inlineMicrokernels(module, architecture))
+    return error;
   if (architecture.vendor == Vendor::Amd)
     // Version 5 is what drivers from ROCm 5.7 on load (LLVM, "User Guide for AMDGPU Backend", code object metadata).
     module.addModuleFlag(Module::Error, "amdhsa_code_object_version", 500);
@@ -166,6 +170,8 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
   auto linked = target::link({{architecture.name.str(), std::move(*object)}}, "elf64_amdgpu", /*relocatable=*/false);
   if (!linked)
     return linked.takeError();
+  if (Error error = readAmdMetadata({linked->data(), linked->size()}, code.functions))
+    return error;
   code.pieces.emplace_back(GpuCodeKind::Hsaco, std::move(*linked));
   return Error::success();
 }
@@ -175,6 +181,16 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
   // f16.
   StringRef features = Triple(hostTriple).isX86() ? "+sse4.1,+f16c" : "";
   std::unique_ptr<TargetMachine> machine = target::makeHostMachine(hostTriple, features, FPOpFusion::Strict);
+  if (std::unique_ptr<TargetMachine> gpu = makeMachine(architecture)) {
+    module.setTargetTriple(gpu->getTargetTriple());
+    module.setDataLayout(gpu->createDataLayout());
+  }
+  if (Error error = inlineMicrokernels(module, architecture))
+    return error;
+  for (Function &function : module) {
+    function.removeFnAttr("target-cpu");
+    function.removeFnAttr("target-features");
+  }
   if (Error error = emulate(module))
     return error;
   module.setTargetTriple(Triple(hostTriple));

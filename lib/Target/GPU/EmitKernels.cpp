@@ -4,13 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/SymbolicSizes.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Target/GPU/Codegen.h"
-#include "lib/Target/GPU/FunctionEmitter.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "lib/Target/GPU/LinearResults.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -27,18 +24,71 @@ static bool isElementwiseAroundRoot(rt::KernelOp kernel) {
   return !walked.wasInterrupted();
 }
 
+/// Returns true if all results have the rows of a linear's result, whose weight has a known shape.
+static bool hasRowsOfLinear(rt::KernelOp kernel, nn::LinearOp linear) {
+  SymbolicSizes sizes(kernel);
+  auto rowsOf = [&](Value value) {
+    AffineExpr product = getAffineConstantExpr(1, kernel.getContext());
+    for (AffineExpr size : sizes.of(value).drop_back())
+      product = product * size;
+    return product;
+  };
+  if (!cast<RankedTensorType>(linear.getWeight().getType()).hasStaticShape())
+    return false;
+  return llvm::all_of(kernel.getBody().front().getTerminator()->getOperands(), [&](Value result) {
+    ArrayRef<AffineExpr> extents = sizes.of(result);
+    return !extents.empty() && extents.back() == sizes.of(linear.getResult()).back() &&
+           rowsOf(result) == rowsOf(linear.getResult());
+  });
+}
+
+/// Returns how many rows a linear has, if that is known.
+static std::optional<int64_t> knownRows(nn::LinearOp linear) {
+  auto type = cast<RankedTensorType>(linear.getResult().getType());
+  int64_t rows = 1;
+  for (int64_t size : type.getShape().drop_back()) {
+    if (ShapedType::isDynamic(size))
+      return std::nullopt;
+    rows *= size;
+  }
+  return rows;
+}
+
 LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
                          StringRef name) {
   Operation *root = nullptr;
-  kernel.getBody().walk([&](KernelRootOpInterface op) {
-    if (op.getKernelRoot() != KernelRoot::Rows)
+  bool quantizes = false;
+  kernel.getBody().walk([&](Operation *op) {
+    quantizes |= isa<nn::QuantizeOp, nn::DequantizeOp>(op);
+    if (auto found = dyn_cast<KernelRootOpInterface>(op); found && found.getKernelRoot() != KernelRoot::Rows)
       root = op;
   });
-  if (!root)
+  if (!root && !quantizes)
     return makeRowsKernel(kernel, architecture)->emit(module, name);
-  if (isa<nn::LinearOp>(root) && isElementwiseAroundRoot(kernel))
-    return makeLinearKernel(kernel, root, architecture)->emit(module, name);
-  return emitGeneralKernel(kernel, architecture, module, name);
+  if (auto attention = dyn_cast_if_present<nn::AttentionOp>(root);
+      attention && hasAttentionKernel(kernel, attention, architecture))
+    return makeAttentionKernel(kernel, root, architecture)->emit(module, name);
+  if (auto attention = dyn_cast_if_present<nn::CachedAttentionOp>(root);
+      attention && hasCachedAttentionKernel(kernel, attention, architecture))
+    return makeCachedAttentionKernel(kernel, root, architecture)->emit(module, name);
+  if (auto append = dyn_cast_if_present<nn::CacheAppendOp>(root); append && hasCacheAppendKernel(kernel, append))
+    return makeCacheAppendKernel(kernel, root, architecture)->emit(module, name);
+  auto linear = dyn_cast_if_present<nn::LinearOp>(root);
+  if (!linear || !isElementwiseAroundRoot(kernel) || !hasRowsOfLinear(kernel, linear))
+    return emitGeneralKernel(kernel, architecture, module, name);
+  // Whether rows are few is known when the kernel is launched: there are functions for both.
+  std::optional<int64_t> rows = knownRows(linear);
+  bool areFew = rows && *rows <= mostOfFewRows;
+  bool hasFewRows = multipliesFewRows(kernel, linear) && (!rows || areFew);
+  if (hasFewRows && failed(makeFewRowsLinearKernel(kernel, root, architecture)->emit(module, name)))
+    return failure();
+  if (hasFewRows && areFew)
+    return success();
+  Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
+  std::optional<MatrixElement> element = matrixElement(precision);
+  if (const MatrixInstruction *found = element ? findMatrixInstruction(architecture, *element) : nullptr)
+    return makeMatrixLinearKernel(kernel, root, architecture, *found, hasFewRows)->emit(module, name);
+  return makeLinearKernel(kernel, root, architecture, hasFewRows)->emit(module, name);
 }
 
 FailureOr<mlir::gpu::GPUModuleOp> emitKernels(ArrayRef<target::NumberedKernel> kernels,

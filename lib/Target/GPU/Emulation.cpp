@@ -8,7 +8,10 @@
 // `itx_emulated_functions` is filled when the code is loaded.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/Codegen.h"
+#include "lib/Target/GPU/MatrixInstructions.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -87,11 +90,15 @@ public:
     SmallVector<CallInst *> calls;
     for (Function &function : module)
       for (Instruction &instruction : instructions(function))
-        if (auto *call = dyn_cast<CallInst>(&instruction); call && call->getCalledFunction())
+        if (auto *call = dyn_cast<CallInst>(&instruction); call && (calledBy(*call) || call->isInlineAsm()))
           calls.push_back(call);
     for (CallInst *call : calls)
-      replace(*call);
-    roundToBf16();
+      if (!call->isInlineAsm())
+        replace(*call);
+      else if (!replaceAssembly(*call))
+        return createStringError("the assembly '" + cast<InlineAsm>(call->getCalledOperand())->getAsmString() +
+                                 "' is not emulated");
+    replaceBf16();
     checkAccesses();
     replaceShared();
     for (Function &function : make_early_inc_range(module))
@@ -109,7 +116,9 @@ private:
   void markAccesses() {
     for (Function &function : module)
       for (Instruction &instruction : instructions(function))
-        if (const Value *pointer = getLoadStorePointerOperand(&instruction)) {
+        // What a thread keeps for itself is on its stack.
+        if (const Value *pointer = getLoadStorePointerOperand(&instruction);
+            pointer && !isa<AllocaInst>(getUnderlyingObject(pointer))) {
           auto *space = ConstantAsMetadata::get(builder.getInt32(pointer->getType()->getPointerAddressSpace()));
           instruction.setMetadata(accessMark, MDNode::get(context, {space}));
         }
@@ -132,28 +141,54 @@ private:
     }
   }
 
-  /// Rounds f32 to bf16 by integer arithmetic: most processors of hosts have no instruction for it.
-  void roundToBf16() {
+  /// Has bf16 as integers of 16 bits: most processors of hosts have no instructions for it, and their code generators
+  /// call functions even for moving vectors of it.
+  void replaceBf16() {
+    auto isBf16 = [](Type *type) { return type->getScalarType()->isBFloatTy(); };
     for (Function &function : module)
       for (Instruction &instruction : make_early_inc_range(instructions(function))) {
-        auto *truncation = dyn_cast<FPTruncInst>(&instruction);
-        if (!truncation || !truncation->getType()->isBFloatTy())
-          continue;
-        builder.SetInsertPoint(truncation);
-        Value *value = truncation->getOperand(0);
-        if (!value->getType()->isFloatTy())
-          value = builder.CreateFPTrunc(value, builder.getFloatTy());
-        Value *bits = builder.CreateBitCast(value, builder.getInt32Ty());
-        // Ties to even: half of the last kept bit less one, and one more if that bit is odd. A NaN stays one.
-        Value *odd = builder.CreateAnd(builder.CreateLShr(bits, 16), 1);
-        Value *rounded =
-            builder.CreateLShr(builder.CreateAdd(builder.CreateAdd(bits, builder.getInt32(0x7fff)), odd), 16);
-        Value *quiet = builder.CreateOr(builder.CreateLShr(bits, 16), 0x40);
-        Value *kept = builder.CreateSelect(builder.CreateFCmpUNO(value, value), quiet, rounded);
-        Value *result = builder.CreateBitCast(builder.CreateTrunc(kept, builder.getInt16Ty()), builder.getBFloatTy());
-        truncation->replaceAllUsesWith(result);
-        truncation->eraseFromParent();
+        builder.SetInsertPoint(&instruction);
+        if (auto *load = dyn_cast<LoadInst>(&instruction); load && isBf16(load->getType())) {
+          LoadInst *bits = builder.CreateAlignedLoad(load->getType()->getWithNewType(builder.getInt16Ty()),
+                                                     load->getPointerOperand(), load->getAlign(), load->isVolatile());
+          bits->copyMetadata(*load);
+          load->replaceAllUsesWith(builder.CreateBitCast(bits, load->getType()));
+          load->eraseFromParent();
+        } else if (auto *store = dyn_cast<StoreInst>(&instruction);
+                   store && isBf16(store->getValueOperand()->getType())) {
+          Type *type = store->getValueOperand()->getType()->getWithNewType(builder.getInt16Ty());
+          store->setOperand(0, builder.CreateBitCast(store->getValueOperand(), type));
+        } else if (auto *truncation = dyn_cast<FPTruncInst>(&instruction);
+                   truncation && isBf16(truncation->getType())) {
+          truncation->replaceAllUsesWith(roundToBf16(truncation->getOperand(0), truncation->getType()));
+          truncation->eraseFromParent();
+        } else if (auto *extension = dyn_cast<FPExtInst>(&instruction);
+                   extension && isBf16(extension->getOperand(0)->getType())) {
+          Value *narrow = extension->getOperand(0);
+          auto like = [&](Type *element) { return narrow->getType()->getWithNewType(element); };
+          Value *bits =
+              builder.CreateZExt(builder.CreateBitCast(narrow, like(builder.getInt16Ty())), like(builder.getInt32Ty()));
+          Value *wide = builder.CreateBitCast(builder.CreateShl(bits, ConstantInt::get(bits->getType(), 16)),
+                                              like(builder.getFloatTy()));
+          extension->replaceAllUsesWith(builder.CreateFPExt(wide, extension->getType()));
+          extension->eraseFromParent();
+        }
       }
+  }
+
+  /// Returns a value rounded to bf16 by integer arithmetic, as a type with this element.
+  Value *roundToBf16(Value *value, Type *type) {
+    auto like = [&](Type *element) { return type->getWithNewType(element); };
+    value = builder.CreateFPTrunc(value, like(builder.getFloatTy()));
+    Value *bits = builder.CreateBitCast(value, like(builder.getInt32Ty()));
+    auto number = [&](uint32_t each) { return ConstantInt::get(bits->getType(), each); };
+    // Ties to even: half of the last kept bit less one, and one more if that bit is odd. A NaN stays one.
+    Value *high = builder.CreateLShr(bits, number(16));
+    Value *odd = builder.CreateAnd(high, number(1));
+    Value *rounded = builder.CreateLShr(builder.CreateAdd(builder.CreateAdd(bits, number(0x7fff)), odd), number(16));
+    Value *kept =
+        builder.CreateSelect(builder.CreateFCmpUNO(value, value), builder.CreateOr(high, number(0x40)), rounded);
+    return builder.CreateBitCast(builder.CreateTrunc(kept, like(builder.getInt16Ty())), type);
   }
 
   /// Clones all functions and variables with pointers of one address space.
@@ -226,10 +261,13 @@ private:
   }
 
   /// Functions of the C library, which the runtime has for code on the host.
-  static bool isMath(StringRef name) { return name == "fma" || name == "fmaf"; }
+  static bool isMath(StringRef name) { return name == "fma" || name == "fmaf" || name == "exp2f"; }
+
+  /// Returns the function that is called, also if its type still has pointers of address spaces.
+  static Function *calledBy(CallInst &call) { return dyn_cast<Function>(call.getCalledOperand()); }
 
   void replace(CallInst &call) {
-    Intrinsic::ID intrinsic = call.getCalledFunction()->getIntrinsicID();
+    Intrinsic::ID intrinsic = calledBy(call)->getIntrinsicID();
     builder.SetInsertPoint(&call);
     Value *result = nullptr;
     if (const Emulated *found = find_if(emulated, [&](const Emulated &each) { return each.intrinsic == intrinsic; });
@@ -242,6 +280,10 @@ private:
       result = callImport(found->name, call.getType(), arguments);
     } else {
       result = replaceExchange(call, intrinsic);
+      if (!result)
+        result = replaceMatrix(call);
+      if (!result)
+        result = replaceAsyncCopy(call);
     }
     if (!result)
       return;
@@ -253,9 +295,13 @@ private:
   /// Fused multiply-adds, and lanes that read values of each other.
   Value *replaceExchange(CallInst &call, Intrinsic::ID intrinsic) {
     switch (intrinsic) {
+    case Intrinsic::nvvm_f2tf32_rna:
+      return roundToTf32(call.getArgOperand(0));
+    case Intrinsic::nvvm_ex2_approx_ftz:
+    case Intrinsic::amdgcn_exp2:
+      return callImport("exp2f", call.getType(), {call.getArgOperand(0)});
     case Intrinsic::fma:
-      return callImport(call.getType()->isFloatTy() ? "fmaf" : "fma", call.getType(),
-                        SmallVector<Value *>(call.args()));
+      return multiplyAndAdd(call);
     case Intrinsic::nvvm_shfl_sync_bfly_i32:
     case Intrinsic::nvvm_shfl_sync_bfly_f32:
       return exchange("shuffle_xor", call.getArgOperand(1), call.getArgOperand(2));
@@ -269,6 +315,10 @@ private:
       Value *both = builder.CreateInsertValue(PoisonValue::get(call.getType()), value, 0);
       return builder.CreateInsertValue(both, builder.getTrue(), 1);
     }
+    case Intrinsic::amdgcn_permlane16_swap:
+      return swapRows(call, 16);
+    case Intrinsic::amdgcn_permlane32_swap:
+      return swapRows(call, 32);
     case Intrinsic::amdgcn_ds_bpermute:
       // Addresses count bytes: four for each lane.
       return exchange("shuffle_idx", call.getArgOperand(1), builder.CreateLShr(call.getArgOperand(0), 2));
@@ -294,6 +344,139 @@ private:
     default:
       return nullptr;
     }
+  }
+
+  /// Rounds f32 to the 10 bits of a TF32 mantissa, ties away from zero.
+  Value *roundToTf32(Value *value) {
+    Value *bits = builder.CreateBitCast(value, builder.getInt32Ty());
+    Value *rounded = builder.CreateAnd(builder.CreateAdd(bits, builder.getInt32(0x1000)), builder.getInt32(0xffffe000));
+    return builder.CreateSelect(builder.CreateFCmpUNO(value, value), bits, rounded);
+  }
+
+  /// Swaps rows of lanes: the odd ones of the first operand with the even ones of the second (CDNA 4 ISA, VOP1,
+  /// V_PERMLANE16_SWAP_B32 and V_PERMLANE32_SWAP_B32).
+  Value *swapRows(CallInst &call, uint32_t lanes) {
+    Value *first = call.getArgOperand(0), *second = call.getArgOperand(1);
+    Value *lane = callImport("lane_id", builder.getInt32Ty(), {});
+    Value *isOdd = builder.CreateIsNotNull(builder.CreateAnd(lane, lanes));
+    Value *other = builder.CreateXor(lane, lanes);
+    Value *ofSecond = exchange("shuffle_idx", second, other), *ofFirst = exchange("shuffle_idx", first, other);
+    Value *both = PoisonValue::get(call.getType());
+    both = builder.CreateInsertValue(both, builder.CreateSelect(isOdd, ofSecond, first), 0);
+    return builder.CreateInsertValue(both, builder.CreateSelect(isOdd, second, ofFirst), 1);
+  }
+
+  /// Calls the C library for each element.
+  Value *multiplyAndAdd(CallInst &call) {
+    auto one = [&](ArrayRef<Value *> operands) {
+      return callImport(operands[0]->getType()->isFloatTy() ? "fmaf" : "fma", operands[0]->getType(), operands);
+    };
+    auto *vector = dyn_cast<FixedVectorType>(call.getType());
+    if (!vector)
+      return one(SmallVector<Value *>(call.args()));
+    Value *result = PoisonValue::get(vector);
+    for (unsigned i = 0; i != vector->getNumElements(); ++i) {
+      SmallVector<Value *> operands;
+      for (Value *argument : call.args())
+        operands.push_back(builder.CreateExtractElement(argument, i));
+      result = builder.CreateInsertElement(result, one(operands), i);
+    }
+    return result;
+  }
+
+  /// Returns memory of the thread for a value of a type.
+  AllocaInst *memoryFor(Type *type) {
+    IRBuilderBase::InsertPointGuard guard(builder);
+    Function *function = builder.GetInsertBlock()->getParent();
+    builder.SetInsertPoint(&*function->getEntryBlock().getFirstInsertionPt());
+    return builder.CreateAlloca(type);
+  }
+
+  /// Returns memory that holds values one after the other, which all have one type.
+  AllocaInst *spill(ArrayRef<Value *> values) {
+    Type *type = values.front()->getType();
+    AllocaInst *memory = memoryFor(ArrayType::get(type, values.size()));
+    for (auto [i, value] : enumerate(values))
+      builder.CreateStore(value, builder.CreateConstInBoundsGEP1_64(type, memory, i));
+    return memory;
+  }
+
+  /// Matrix instructions, and loads of their fragments.
+  Value *replaceMatrix(CallInst &call) {
+    StringRef name = calledBy(call)->getName();
+    SmallVector<Value *> arguments(call.args());
+    if (const MatrixInstruction *instruction = findMatrixInstruction(name)) {
+      // NVIDIA's have four registers of A, two of B, four of C; AMD's a vector each.
+      bool isMma = instruction->family == MatrixFamily::Mma;
+      ArrayRef<Value *> all = arguments;
+      AllocaInst *a = spill(isMma ? all.slice(0, 4) : all.slice(0, 1));
+      AllocaInst *b = spill(isMma ? all.slice(4, 2) : all.slice(1, 1));
+      AllocaInst *c = spill(isMma ? all.slice(6, 4) : all.slice(2, 1));
+      AllocaInst *result = memoryFor(call.getType());
+      callImport("mma", builder.getVoidTy(), {builder.getInt32(instruction->emulated), result, a, b, c});
+      return builder.CreateLoad(call.getType(), result);
+    }
+    if (!name.consume_front("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x"))
+      return nullptr;
+    unsigned count = 0;
+    if (name.consumeInteger(10, count) || (!name.starts_with(".b16") && !name.starts_with(".trans.b16")))
+      return nullptr;
+    AllocaInst *result = memoryFor(call.getType());
+    callImport("ldmatrix", builder.getVoidTy(),
+               {result, arguments[0], builder.getInt32(count), builder.getInt32(name.starts_with(".trans"))});
+    return builder.CreateLoad(call.getType(), result);
+  }
+
+  /// Assembly: matrix instructions of four warps, and their order with what threads write, which the emulator keeps.
+  bool replaceAssembly(CallInst &call) {
+    StringRef text = cast<InlineAsm>(call.getCalledOperand())->getAsmString();
+    builder.SetInsertPoint(&call);
+    if (!text.starts_with("fence.proxy.async")) {
+      size_t begin = text.find("wgmma.mma_async.sync.aligned.m64n");
+      unsigned columns = 0;
+      if (begin == StringRef::npos)
+        return false;
+      StringRef rest = text.drop_front(begin);
+      rest.consume_front("wgmma.mma_async.sync.aligned.m64n");
+      bool isBf16 = false;
+      if (rest.consumeInteger(10, columns) || columns + 2 > 2 * call.arg_size() ||
+          (!rest.starts_with("k16.f32.f16.f16 ") && !(isBf16 = rest.starts_with("k16.f32.bf16.bf16 "))))
+        return false;
+      SmallVector<Value *> arguments(call.args());
+      AllocaInst *sums = spill(ArrayRef(arguments).take_front(columns / 2));
+      callImport("wgmma", builder.getVoidTy(),
+                 {sums, arguments[columns / 2], arguments[columns / 2 + 1], builder.getInt32(columns),
+                  builder.getInt32(isBf16)});
+      call.replaceAllUsesWith(builder.CreateLoad(call.getType(), sums));
+    }
+    call.eraseFromParent();
+    return true;
+  }
+
+  /// Copies to shared memory that threads do not wait for.
+  Value *replaceAsyncCopy(CallInst &call) {
+    StringRef name = calledBy(call)->getName();
+    // Matrix instructions of four warps are done at once.
+    if (name.starts_with("llvm.nvvm.wgmma."))
+      return builder.getTrue();
+    if (!name.consume_front("llvm.nvvm.cp.async."))
+      return nullptr;
+    Type *none = builder.getVoidTy();
+    if (name == "commit.group")
+      return callImport("async_commit", none, {});
+    if (name == "wait.group")
+      return callImport("async_wait", none, {call.getArgOperand(0)});
+    if (name == "wait.all") {
+      callImport("async_commit", none, {});
+      return callImport("async_wait", none, {builder.getInt32(0)});
+    }
+    unsigned bytes = 0;
+    if ((!name.consume_front("ca.shared.global.") && !name.consume_front("cg.shared.global.")) ||
+        name.consumeInteger(10, bytes) || (!name.empty() && name != ".s"))
+      return nullptr;
+    Value *ofSource = name.empty() ? builder.getInt32(bytes) : call.getArgOperand(2);
+    return callImport("async_copy", none,
+                      {call.getArgOperand(0), call.getArgOperand(1), builder.getInt32(bytes), ofSource});
   }
 
   Value *exchange(StringRef name, Value *value, Value *lane) {

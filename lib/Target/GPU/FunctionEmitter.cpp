@@ -9,19 +9,26 @@
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace intarsia::gpu {
 
-static constexpr StringLiteral sharedName = "itx_shared";
+/// As the strictest instructions want shared memory: matrices with a swizzle of 128 bytes (PTX ISA, "Matrix descriptor
+/// format").
+static constexpr uint64_t sharedAlignment = 1024;
 
 /// Shared memory that a block has on every architecture without asking for more: 48 KiB on NVIDIA's (CUDA C++
 /// Programming Guide, "Technical Specifications per Compute Capability"), 64 KiB on AMD's.
 static constexpr int64_t largestShared = 48 << 10;
 
 FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture)
-    : RowEmitter(kernel, {.lanes = 1, .convertsF16 = true, .convertsBf16 = false, .rounds = true}),
+    : RowEmitter(kernel, {.lanes = 1,
+                          .convertsF16 = true,
+                          .convertsBf16 = true,
+                          .rounds = true,
+                          .bufferAlignment = ITX_BUFFER_ALIGNMENT}),
       architecture(architecture) {}
 
 LogicalResult FunctionEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefix) {
@@ -38,7 +45,10 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   inputs.append(kernel.getSizes().size(), b.getI64Type());
   inputs.push_back(pointer);
   b.setInsertionPointToEnd(module.getBody());
-  std::string symbol = name + "_" + std::to_string(launches++);
+  std::string symbol;
+  do
+    symbol = name + "_" + std::to_string(launches++);
+  while (module.lookupSymbol(symbol));
   function = mlir::gpu::GPUFuncOp::create(b, loc, symbol, b.getFunctionType(inputs, {}));
   function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
@@ -73,15 +83,16 @@ Value FunctionEmitter::emitSize(int64_t position) {
 Value FunctionEmitter::sharedMemory(AffineExpr bytes) {
   OpBuilder::InsertionGuard guard(b);
   Type byte = b.getI8Type();
-  if (!module.lookupSymbol(sharedName)) {
+  if (!module.lookupSymbol(sharedMemoryName)) {
     b.setInsertionPointToStart(module.getBody());
-    // Its size is that of the launch; alignment and linkage are what dynamic shared memory needs.
-    LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(byte, 0), /*isConstant=*/false, LLVM::Linkage::External,
-                           sharedName, Attribute(), /*alignment=*/ITX_BUFFER_ALIGNMENT, sharedSpace);
+    // Its size is that of the launch; target-gpu-finish-functions gives it the linkage that this needs.
+    LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(byte, 0), /*isConstant=*/false, LLVM::Linkage::Internal,
+                           sharedMemoryName, Attribute(), sharedAlignment, sharedSpace);
   }
   Value offset = size(sharedBytes);
   b.setInsertionPoint(prologueEnd);
-  Value base = LLVM::AddressOfOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace), sharedName);
+  Value base =
+      LLVM::AddressOfOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), sharedSpace), sharedMemoryName);
   sharedBytes = sharedBytes + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
   return offsetPointer(base, offset, byte);
 }
@@ -101,6 +112,25 @@ Value FunctionEmitter::scratch(AffineExpr bytes) {
   b.setInsertionPoint(prologueEnd);
   Value warpOfGrid = add(mul(block, constant(warpsOfBlock)), warp);
   return offsetPointer(function.getArguments().back(), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
+}
+
+Value FunctionEmitter::kernelScratch(AffineExpr offset) {
+  Value bytes = size(offset);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(prologueEnd);
+  return offsetPointer(function.getArguments().back(), bytes, b.getI8Type());
+}
+
+void FunctionEmitter::callFunction(StringRef callee, ArrayRef<Value> arguments) {
+  auto declared = module.lookupSymbol<LLVM::LLVMFuncOp>(callee);
+  if (!declared) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    SmallVector<Type> types(ValueRange(arguments).getTypes());
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
+    declared = LLVM::LLVMFuncOp::create(b, loc, callee, type);
+  }
+  LLVM::CallOp::create(b, loc, declared, arguments);
 }
 
 void FunctionEmitter::emitBlockBarrier() { mlir::gpu::BarrierOp::create(b, loc); }
@@ -127,11 +157,23 @@ Value FunctionEmitter::combineLanes(Value value, bool maximum) {
   return value;
 }
 
+/// Elements that a lane loads at a time: 16 bytes of f32.
+static constexpr int64_t widestVector = 4;
+
+/// Returns how many neighbouring elements lanes take at a time of so many.
+static int64_t widthFor(Value count) {
+  APInt known;
+  return matchPattern(count, m_ConstantInt(&known)) && known.urem(widestVector) == 0 ? widestVector : 1;
+}
+
 LogicalResult FunctionEmitter::emitVectorLoop(Value count, function_ref<LogicalResult(Value, int64_t)> body) {
+  int64_t width = widthFor(count);
   if (!lanesShareRow)
-    return forLoop(constant(0), count, constant(1), [&](Value i) { return body(i, 1); });
-  LogicalResult emitted =
-      alone([&] { return forLoop(lane, count, constant(architecture.warpSize), [&](Value i) { return body(i, 1); }); });
+    return forLoop(constant(0), count, constant(width), [&](Value i) { return body(i, width); });
+  LogicalResult emitted = alone([&] {
+    return forLoop(mul(lane, constant(width)), count, constant(architecture.warpSize * width),
+                   [&](Value i) { return body(i, width); });
+  });
   // What a lane wrote may be read by another one.
   emitWarpBarrier();
   return emitted;
@@ -140,24 +182,29 @@ LogicalResult FunctionEmitter::emitVectorLoop(Value count, function_ref<LogicalR
 FailureOr<Value> FunctionEmitter::emitReduction(Value count, bool maximum, Type type,
                                                 function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
   bool together = lanesShareRow;
+  int64_t width = widthFor(count);
   using Next = FailureOr<SmallVector<Value>>;
-  Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, 1);
+  Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, width);
   auto accumulate = [&](Value i, ValueRange running) -> Next {
-    FailureOr<Value> x = element(i, 1);
+    FailureOr<Value> x = element(i, width);
     if (failed(x))
       return failure();
     return SmallVector<Value>{maximum ? arith::MaximumFOp::create(b, loc, running[0], *x).getResult()
                                       : arith::AddFOp::create(b, loc, running[0], *x).getResult()};
   };
   Next sum = alone([&] {
-    return forLoop(together ? lane : constant(0), count, constant(together ? architecture.warpSize : 1), neutral,
-                   accumulate);
+    Value first = together ? mul(lane, constant(width)) : constant(0);
+    return forLoop(first, count, constant(together ? architecture.warpSize * width : width), neutral, accumulate);
   });
   if (failed(sum))
     return failure();
+  Value ofLane = (*sum)[0];
+  if (width > 1)
+    ofLane = vector::ReductionOp::create(b, loc, maximum ? vector::CombiningKind::MAXIMUMF : vector::CombiningKind::ADD,
+                                         ofLane);
   if (!together)
-    return (*sum)[0];
-  Value result = combineLanes((*sum)[0], maximum);
+    return ofLane;
+  Value result = combineLanes(ofLane, maximum);
   emitWarpBarrier();
   return result;
 }

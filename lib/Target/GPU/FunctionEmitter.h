@@ -23,6 +23,9 @@ using kernel::Storage;
 // Address spaces of LLVM for both vendors.
 inline constexpr unsigned globalSpace = 1, sharedSpace = 3;
 
+/// Name of the shared memory of a block, whose bytes the launch says.
+inline constexpr llvm::StringLiteral sharedMemoryName = "itx_shared";
+
 // Attributes of a GPU function, which the host needs to launch it. Expressions are texts in the kernel's sizes.
 inline constexpr llvm::StringLiteral gridAttribute = "itx.grid";       ///< blocks, in x
 inline constexpr llvm::StringLiteral sharedAttribute = "itx.shared";   ///< bytes of dynamic shared memory of a block
@@ -33,8 +36,8 @@ inline constexpr llvm::StringLiteral scratchAttribute = "itx.scratch"; ///< byte
 class FunctionEmitter : public kernel::RowEmitter {
 public:
   FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture);
-  /// Appends the functions of the kernel to the module, named by `name` and a number. Fails with a message at the op
-  /// that the target cannot compile.
+  /// Appends the functions of the kernel to the module, named by `name` and a number that is not in use. Fails with a
+  /// message at the op that the target cannot compile.
   mlir::LogicalResult emit(mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 
 protected:
@@ -51,8 +54,6 @@ protected:
   using RowEmitter::scratch;
   /// Returns scratch of this warp: shared memory, or if a block may have less than it takes, global memory.
   mlir::Value scratch(mlir::AffineExpr bytes) override;
-  bool isStoredQuantized(mlir::Value) override { return false; }
-  mlir::Value evaluateQuantized(mlir::Value, mlir::Value, mlir::Value) override { return nullptr; }
 
   mlir::LogicalResult
   emitVectorLoop(mlir::Value size, llvm::function_ref<mlir::LogicalResult(mlir::Value i, int64_t width)> body) override;
@@ -74,6 +75,12 @@ protected:
     return result;
   }
   mlir::Value combineLanes(mlir::Value value, bool maximum);
+  /// Returns where scratch of the launch begins, and the part from `offset` on.
+  mlir::Value kernelScratch(mlir::AffineExpr offset);
+  /// Says how much scratch the function uses, for functions that divide it up themselves.
+  void setLaunchScratch(mlir::AffineExpr bytes) { scratchBytes = bytes; }
+  /// Calls a function that the module does not have: a microkernel.
+  void callFunction(llvm::StringRef callee, llvm::ArrayRef<mlir::Value> arguments);
 
   const Architecture &architecture;
 
@@ -99,7 +106,20 @@ mlir::LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architec
 using Emitter = std::unique_ptr<FunctionEmitter>;
 // The kinds of kernels, each in a file <Root>Kernel.cpp.
 Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
-Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                         bool leavesFewRows);
+Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                               const MatrixInstruction &instruction, bool leavesFewRows);
+Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+/// Returns true if makeFewRowsLinearKernel() can read the linear's weight.
+bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear);
+Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+// True if these emitters can compile a kernel; the others are left to emitGeneralKernel().
+bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture);
+bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture);
+bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root);
 
 /// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
 /// launch's scratch.

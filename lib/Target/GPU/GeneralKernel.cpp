@@ -71,6 +71,17 @@ private:
   func::FuncOp function;
 };
 
+/// Returns true if the kernel itself has values in f64, which are computed so.
+bool hasF64(rt::KernelOp kernel) {
+  auto isF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
+  WalkResult walked = kernel.getBody().walk([&](Operation *op) {
+    return llvm::any_of(op->getOperandTypes(), isF64) || llvm::any_of(op->getResultTypes(), isF64)
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  return walked.wasInterrupted();
+}
+
 /// Replaces elementary functions of f32 by polynomials. Fails with a message at a function that has none.
 LogicalResult expandMath(Operation *root, rt::KernelOp kernel, StringRef targetKind) {
   SmallVector<Operation *> functions;
@@ -95,6 +106,8 @@ LogicalResult expandMath(Operation *root, rt::KernelOp kernel, StringRef targetK
       polynomial = kernel::emitCos;
     else if (isa<math::RsqrtOp>(op))
       polynomial = kernel::emitRsqrt;
+    if (polynomial && getElementTypeOrSelf(op->getResult(0)).isF64())
+      return kernel::refuse(targetKind, kernel, op, "there is no polynomial for it in f64");
     if (polynomial) {
       OpBuilder builder(op);
       op->getResult(0).replaceAllUsesWith(polynomial(builder, op->getLoc(), op->getOperand(0)));
@@ -127,7 +140,8 @@ public:
     if (failed(manager.run(*buffers)))
       return failure();
     source = *buffers->getOps<func::FuncOp>().begin();
-    Demotion(source).run();
+    if (!hasF64(kernel))
+      Demotion(source).run();
     if (failed(expandMath(source, kernel, targetKind())))
       return failure();
     for (auto global : buffers->getOps<memref::GlobalOp>())

@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/GpuTarget.h"
 
+#include "dialects/Rt/BlockPanels.h"
+#include "lib/Formats/GpuObject.h"
+#include "lib/Target/GPU/Ptxas.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
 #include <mutex>
@@ -53,21 +56,38 @@ private:
   CodeFor codeFor;
 };
 
-/// The figures of a datasheet as those of a fit: what reaches the peak is not known before it is measured.
-DeviceModel makeModel(StringRef kind, const Architecture &architecture) {
+/// Operations that an elementary function takes (polynomials of lib/Kernel/VectorMath, with the reduction of their
+/// argument), and that a norm takes for an element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp).
+constexpr double transcendentalFlops = 16, normFlops = 8;
+
+/// Returns the model of the device that stands for an architecture: kernels around a matrix product as the catalogue's
+/// table of GPU kernels has them, all others as passes over memory.
+Expected<DeviceModel> makeModel(StringRef kind, const Architecture &architecture) {
+  Expected<const CatalogueDevice *> device = findDevice(architecture.device);
+  if (!device)
+    return device.takeError();
+  Expected<GpuCosts> costs = GpuCosts::create(**device);
+  if (!costs)
+    return costs.takeError();
+  Expected<double> peak = (*device)->peak("f32"), memory = (*device)->need((*device)->memoryGBps, "memory_gbps");
+  if (Error error = joinErrors(peak.takeError(), memory.takeError()))
+    return std::move(error);
   DeviceModel model;
   model.name = (kind + ":" + architecture.name).str();
-  model.machine = ("not measured: datasheet of " + architecture.device).str();
-  model.peakGflops = architecture.f32Tflops * 1e3;
-  model.memoryGBps = architecture.memoryGBps;
-  model.cacheGBps = architecture.memoryGBps;
-  // The order of magnitude of a launch on a stream.
-  model.launchUs = 3;
-  // An elementary function takes some 16 operations of a multiprocessor's lanes.
-  model.transcendentalNs = 16 / (architecture.f32Tflops * 1e3);
-  model.finishNs = 4 / (architecture.f32Tflops * 1e3);
+  model.kind = kind.str();
+  model.variants = {architecture.name.str()};
+  model.machine = costs->origin();
+  model.peakGflops = *peak * 1e3;
+  model.memoryGBps = *memory;
+  model.cacheGBps = *memory;
+  model.launchUs = costs->launchUs();
+  model.transcendentalNs = transcendentalFlops / model.peakGflops;
+  model.finishNs = normFlops / model.peakGflops;
+  // Kernels without a matrix product were not measured: they read and write at the rate that linears do.
+  double bandwidth = 1e-3 / (costs->streamUs(1) * *memory);
   for (unsigned root = 0; root <= getMaxEnumValForKernelRoot(); ++root)
-    model.roots[static_cast<KernelRoot>(root)] = {1, 1};
+    model.roots[static_cast<KernelRoot>(root)] = {1, bandwidth};
+  model.gpu = std::move(*costs);
   return model;
 }
 
@@ -87,7 +107,7 @@ Expected<const Architecture *> GpuTarget::find(StringRef variant) const {
   std::vector<std::string> names;
   for (const Architecture *architecture : known)
     names.push_back(architecture->name.str());
-  std::string all = join(names, ", ");
+  std::string all = llvm::join(names, ", ");
   if (variant.empty())
     return createStringError("target '" + name + "' needs an architecture: name one, as in " + name + ":" +
                              names.front() + " (" + all + ")");
@@ -116,16 +136,68 @@ Expected<target::FittedModel> GpuTarget::model(StringRef variant) const {
   static std::map<std::string, DeviceModel> models;
   std::lock_guard lock(mutex);
   std::string key = name + ":" + variant.str();
-  auto [entry, isNew] = models.try_emplace(key);
-  if (isNew)
-    entry->second = makeModel(name, **found);
-  return target::FittedModel{
-      &entry->second,
-      ("costs of " + key + " are those of the datasheet of " + (*found)->device + ", not measured").str()};
+  auto entry = models.find(key);
+  if (entry == models.end()) {
+    Expected<DeviceModel> made = makeModel(name, **found);
+    if (!made)
+      return made.takeError();
+    entry = models.emplace(key, std::move(*made)).first;
+  }
+  return target::FittedModel{&entry->second, "costs of " + key + ": " + entry->second.machine +
+                                                 "; kernels of this compiler were not measured"};
+}
+
+bool GpuTarget::storesQuantized(BlockFormatAttrInterface format, int64_t elements) const {
+  return BlockPanels::of(format, elements).has_value();
+}
+
+bool GpuTarget::multipliesIn(mlir::Type precision) const {
+  // Every architecture does in types of 16 bits.
+  return precision.isF16() || precision.isBF16();
+}
+
+rt::LayoutAttrInterface GpuTarget::layout(mlir::MLIRContext *context, StoredOperand use,
+                                          BlockFormatAttrInterface format, int64_t) const {
+  // Quantized matrices lie as they do for processors, so that an artifact stores them once.
+  if (format && (use == StoredOperand::Matrix || use == StoredOperand::Table))
+    return rt::PanelsAttr::get(context, BlockPanels::rows, /*slices=*/1, format);
+  return rt::RowMajorAttr::get(context);
+}
+
+StringRef GpuTarget::assembler() const {
+  return codeFor == CodeFor::Device && known.front()->vendor == Vendor::Nvidia ? StringRef(ptxasName) : "";
+}
+
+/// Returns the shared memory of a block: what a launch adds, and what the function has itself.
+static std::string sharedBytesOf(const GpuLaunch &launch, uint64_t own) {
+  SizeExpression bytes = launch.shared;
+  if (own != 0) {
+    bytes.push_back({SizeStep::Kind::Number, int64_t(own)});
+    bytes.push_back({SizeStep::Kind::Add});
+  }
+  std::optional<int64_t> constant = evaluate(bytes, nullptr, 0);
+  return constant ? std::to_string(*constant) : sizeExpressionText(bytes);
+}
+
+Expected<std::vector<target::KernelFunction>> GpuTarget::listFunctions(ArrayRef<char> code) const {
+  GpuObject object;
+  if (Status status = parseGpuObject(code.data(), code.size(), "its code", object); !status.ok())
+    return createStringError(status.message());
+  std::vector<target::KernelFunction> functions;
+  for (const GpuKernel &kernel : object.kernels)
+    for (const GpuLaunch &launch : kernel.launches) {
+      auto found = find_if(object.functions, [&](const GpuFunction &one) { return one.name == launch.function; });
+      GpuFunction known = found == object.functions.end() ? GpuFunction{launch.function} : *found;
+      functions.push_back({kernel.index, launch.function, uint64_t(launch.block[0]) * launch.block[1] * launch.block[2],
+                           sharedBytesOf(launch, known.sharedBytes.value_or(0)), known.registers, known.spilledBytes,
+                           known.localBytes, known.scalarRegisters, known.spilledScalars});
+    }
+  return functions;
 }
 
 Expected<target::CacheLayout> GpuTarget::cacheLayout(nn::CacheFormatAttr, int64_t page) const {
-  // A warp reads a page of 32 tokens with a lane for each.
+  // Some lanes of a warp read the row of a token together, 16 bytes each: features are side by side, of keys as of
+  // values. A page is what a warp reads before it looks up the next one; the processor's pages have as many tokens.
   constexpr int64_t pageTokens = 32;
   return target::CacheLayout{page == 0 ? pageTokens : page, /*transposed=*/false};
 }

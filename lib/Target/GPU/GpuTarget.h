@@ -22,10 +22,12 @@ public:
   std::vector<target::NamedVariant> listVariants() const override;
   bool usesHostMemory() const override { return false; }
   bool runsHostCode() const override { return false; }
+  llvm::StringRef assembler() const override;
   void addDialects(mlir::DialectRegistry &registry) const override { addGpuDialects(registry); }
   llvm::Expected<std::vector<std::unique_ptr<target::KernelCompiler>>>
   compilers(llvm::ArrayRef<llvm::StringRef> variants) const override;
   llvm::Expected<target::FittedModel> model(llvm::StringRef variant) const override;
+  llvm::Expected<std::vector<target::KernelFunction>> listFunctions(llvm::ArrayRef<char> code) const override;
 
   /// A block computes a tile of a matmul's columns: none has whole rows.
   bool holdsNorm(const target::KernelCandidate &, std::string &whyNot) const override {
@@ -34,11 +36,11 @@ public:
   }
   unsigned largestResultCount() const override { return 1; }
   bool splitsAt(int64_t) const override { return false; }
-  bool storesQuantized(BlockFormatAttrInterface, int64_t) const override { return false; }
-  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand, BlockFormatAttrInterface,
-                                 int64_t) const override {
-    return rt::RowMajorAttr::get(context);
-  }
+  bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const override;
+  unsigned activationBits() const override { return 16; }
+  bool multipliesIn(mlir::Type precision) const override;
+  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
+                                 int64_t slices) const override;
   llvm::Expected<target::CacheLayout> cacheLayout(nn::CacheFormatAttr format, int64_t page) const override;
 
 private:

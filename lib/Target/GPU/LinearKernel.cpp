@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/LinearResults.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,56 +24,35 @@ constexpr int64_t sharedRow = tileRows + 4;
 
 /// A linear in f32, and the elementwise ops behind it. A block multiplies a tile of rows by a tile of features through
 /// shared memory; sums are in registers, in the order of k.
-class LinearKernel final : public FunctionEmitter {
+class LinearKernel final : public LinearResults<FunctionEmitter> {
 public:
-  LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture)
-      : FunctionEmitter(kernel, architecture), root(root) {}
+  LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture, bool leavesFewRows)
+      : LinearResults(root, kernel, architecture), leavesFewRows(leavesFewRows) {}
 
 private:
   LogicalResult run() override;
-  LogicalResult checkResults();
   /// Copies a tile of a matrix, whose element [m, k] is `element(m, k)`, to shared memory, transposed.
   LogicalResult copyTile(Value shared, Value firstRow, Value rows, Value firstK, Value depth,
                          function_ref<Element(Value row, Value k)> element);
   FailureOr<SmallVector<Value>> multiply(Value firstRow, Value firstColumn);
   LogicalResult storeSums(ArrayRef<Value> sums, Value firstRow, Value firstColumn);
-  Indices indicesAt(Value tensor, Value row, Value last);
 
-  nn::LinearOp root;
-  Value left, right; ///< tiles in shared memory, [k, row]
+  bool leavesFewRows; ///< another function computes them
+  Value left, right;  ///< tiles in shared memory, [k, row]
 };
 } // namespace
 
-Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<LinearKernel>(kernel, cast<nn::LinearOp>(root), architecture);
-}
-
-LogicalResult LinearKernel::checkResults() {
-  ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
-  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
-    ArrayRef<AffineExpr> of = sizes.of(yielded(i));
-    if (of.empty() || of.back() != extents.back() ||
-        productExpression(of.drop_back()) != productExpression(extents.drop_back()))
-      return unsupported(root, "a result of the kernel has other rows than it");
-  }
-  return success();
-}
-
-Indices LinearKernel::indicesAt(Value tensor, Value row, Value last) {
-  Indices at;
-  for (Value index : delinearize(row, ArrayRef<AffineExpr>(sizes.of(tensor)).drop_back()))
-    at.push_back({index});
-  at.push_back({last, true});
-  return at;
+Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture, bool leavesFewRows) {
+  return std::make_unique<LinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, leavesFewRows);
 }
 
 LogicalResult LinearKernel::run() {
-  if (failed(checkResults()))
-    return failure();
   ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
   AffineExpr rowTiles = productExpression(extents.drop_back()).ceilDiv(tileRows);
   AffineExpr columnTiles = extents.back().ceilDiv(tileColumns);
-  beginLaunch(threadsOfBlock, rowTiles * columnTiles);
+  AffineExpr one = getAffineConstantExpr(1, b.getContext());
+  AffineExpr isUsed = leavesFewRows ? one - isAtMost(rowsOfLinear(), mostOfFewRows) : one;
+  beginLaunch(threadsOfBlock, rowTiles * columnTiles * isUsed);
   AffineExpr tileBytes = getAffineConstantExpr(tileDepth * sharedRow * 4, b.getContext());
   left = sharedMemory(tileBytes);
   right = sharedMemory(tileBytes);
@@ -146,28 +125,13 @@ LogicalResult LinearKernel::storeSums(ArrayRef<Value> sums, Value firstRow, Valu
     for (int64_t j = 0; j != threadColumns; ++j) {
       Value row = add(threadRow, constant(i)), column = add(threadColumn, constant(j));
       Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
-      LogicalResult stored = ifThen(isInside, [&]() -> LogicalResult {
+      LogicalResult stored = ifThen(isInside, [&] {
         Value sum = sums[i * threadColumns + j];
-        if (root.getBias()) {
-          Element bias = evaluate(root.getBias(), {Index{column, true}}, 1);
-          if (failed(bias))
-            return failure();
-          sum = arith::AddFOp::create(b, loc, sum, *bias);
-        }
-        bound[root.getResult()] = [sum](ArrayRef<Index>, int64_t) -> Element { return sum; };
-        for (unsigned output = 0; output != outputs.size(); ++output) {
-          Indices at = indicesAt(yielded(output), row, column);
-          Element element = evaluate(yielded(output), at, 1);
-          if (failed(element))
-            return failure();
-          store(*element, outputs[output], at, 1);
-        }
-        return success();
+        return storeResults(row, column, 1, [sum](Value, int64_t) { return sum; });
       });
       if (failed(stored))
         return failure();
     }
-  bound.erase(root.getResult());
   return success();
 }
 

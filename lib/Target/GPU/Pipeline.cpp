@@ -11,6 +11,7 @@
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/Passes.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/AMDGPU/IR/AMDGPUDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -47,6 +48,7 @@ void buildGpuLowering(OpPassManager &manager, const Architecture &architecture) 
   module.addPass(createSCFToControlFlowPass());
   // Before the vendors' conversions, which would call their libraries of elementary functions.
   module.addPass(target::createTargetGpuMathToIntrinsics());
+  module.addPass(createConvertVectorToLLVMPass());
   if (architecture.vendor == Vendor::Nvidia) {
     ConvertGpuOpsToNVVMOpsOptions options;
     options.indexBitwidth = 64;
@@ -59,6 +61,7 @@ void buildGpuLowering(OpPassManager &manager, const Architecture &architecture) 
     module.addPass(createConvertGpuOpsToROCDLOps(options));
   }
   module.addPass(createReconcileUnrealizedCastsPass());
+  module.addPass(target::createTargetGpuFinishFunctions({architecture.name.str()}));
 }
 
 void addGpuDialects(DialectRegistry &registry) {

@@ -17,10 +17,9 @@ using namespace llvm;
 
 namespace intarsia::gpu {
 
-/// Reads the lines that `ptxas -v` prints for each function.
-static void readReport(StringRef report, std::vector<GpuFunction> &functions) {
-  Regex name("Compiling entry function '([^']*)'"), spills("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads"),
-      registers("Used ([0-9]+) registers"), shared("([0-9]+) bytes smem");
+void readPtxasReport(StringRef report, std::vector<GpuFunction> &functions) {
+  Regex name("Compiling entry function '([^']*)'"), registers("Used ([0-9]+) registers"), shared("([0-9]+) bytes smem"),
+      memory("([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
   SmallVector<StringRef> lines;
   report.split(lines, '\n');
   auto numberOf = [](StringRef text) {
@@ -28,26 +27,29 @@ static void readReport(StringRef report, std::vector<GpuFunction> &functions) {
     (void)text.getAsInteger(10, number);
     return number;
   };
+  GpuFunction *function = nullptr; // the last one that the report began with
   for (StringRef line : lines) {
     SmallVector<StringRef> found;
     if (name.match(line, &found)) {
-      functions.push_back({found[1].str(), std::nullopt, std::nullopt, std::nullopt});
+      function = &functions.emplace_back(GpuFunction{found[1].str()});
       continue;
     }
-    if (functions.empty())
+    if (!function)
       continue;
-    GpuFunction &function = functions.back();
-    if (spills.match(line, &found))
-      function.spilledBytes = numberOf(found[1]) + numberOf(found[2]);
-    if (registers.match(line, &found))
-      function.registers = numberOf(found[1]);
-    if (shared.match(line, &found))
-      function.sharedBytes = numberOf(found[1]);
+    if (memory.match(line, &found)) {
+      function->localBytes = function->localBytes.value_or(0) + numberOf(found[1]);
+      function->spilledBytes = function->spilledBytes.value_or(0) + numberOf(found[2]) + numberOf(found[3]);
+    }
+    if (registers.match(line, &found)) {
+      function->registers = numberOf(found[1]);
+      // Nothing is said of shared memory that a function lacks.
+      function->sharedBytes = shared.match(line, &found) ? numberOf(found[1]) : 0;
+    }
   }
 }
 
 Expected<std::vector<char>> assemblePtx(StringRef ptx, StringRef architecture, std::vector<GpuFunction> &functions) {
-  ErrorOr<std::string> program = sys::findProgramByName("ptxas");
+  ErrorOr<std::string> program = sys::findProgramByName(ptxasName);
   if (!program)
     return std::vector<char>();
   SmallVector<SmallString<128>> paths(3);
@@ -72,9 +74,15 @@ Expected<std::vector<char>> assemblePtx(StringRef ptx, StringRef architecture, s
                                    redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
   auto report = MemoryBuffer::getFile(paths[2]);
   StringRef text = report ? (*report)->getBuffer() : StringRef();
-  if (status != 0)
-    return createStringError("'" + *program + "' failed for " + architecture + ": " + message + text.trim());
-  readReport(text, functions);
+  if (status != 0) {
+    // Older versions know neither newer architectures nor the PTX that these need.
+    bool isOld = text.contains("is not defined for option 'gpu-name'") || text.contains("Unsupported .version");
+    return createStringError("'" + *program + "' failed for " + architecture + ": " + message + text.trim() +
+                             (isOld ? "; update the CUDA toolkit, or compile without it in PATH: the GPU's driver then "
+                                      "compiles the PTX"
+                                    : ""));
+  }
+  readPtxasReport(text, functions);
   auto cubin = MemoryBuffer::getFile(paths[1], /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!cubin)
     return createStringError("ptxas wrote no file for " + architecture);

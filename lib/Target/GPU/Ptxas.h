@@ -12,11 +12,18 @@
 
 namespace intarsia::gpu {
 
-/// Returns the machine code of PTX by NVIDIA's `ptxas`, which is looked for in PATH; empty if it is not there: the
-/// driver then compiles the PTX when it is loaded. Appends what it says of each function: registers, spilled bytes,
-/// shared memory. An error has the program's own message.
+/// NVIDIA's assembler, which is looked for in PATH.
+inline constexpr llvm::StringLiteral ptxasName = "ptxas";
+
+/// Returns the machine code of PTX by `ptxas`; empty if that is not there: the driver then compiles the PTX when it is
+/// loaded. Appends what it says of each function: registers, spilled bytes, local and shared memory. An error has the
+/// program's own message, and what to do where it is too old for the architecture.
 llvm::Expected<std::vector<char>> assemblePtx(llvm::StringRef ptx, llvm::StringRef architecture,
                                               std::vector<GpuFunction> &functions);
+
+/// Appends the kernels of a report that `ptxas -v` has printed. The local memory of a kernel includes that of the
+/// functions which it calls.
+void readPtxasReport(llvm::StringRef report, std::vector<GpuFunction> &functions);
 
 } // namespace intarsia::gpu
 

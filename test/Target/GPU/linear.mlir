@@ -3,7 +3,7 @@
 // A block multiplies 64 rows by 64 features, of which the second block of features has 6: tiles of 16 k's in shared memory,
 // zero outside of the matrices, 16 sums of a thread in registers. What comes behind is computed where a sum is stored.
 
-// CHECK: llvm.mlir.global external @itx_shared() {addr_space = 3 : i32, alignment = 64 : i64}
+// CHECK: llvm.mlir.global internal @itx_shared() {addr_space = 3 : i32, alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @itx_k0_0
 // CHECK-SAME: itx.grid = "(rows ceildiv 64) * 2", itx.scratch = "0", itx.shared = "8704", known_block_size = array<i32: 256, 1, 1>
 // CHECK: %[[SUMS:.*]]:16 = scf.for %{{.*}} = %c0_i64 to %c30_i64 step %c16_i64

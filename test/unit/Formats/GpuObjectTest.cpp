@@ -27,7 +27,7 @@ GpuObject twoKernels() {
       "linear_reduce", {parseSizeExpression("s0"), parseSizeExpression("1"), parseSizeExpression("1")}, {256, 1, 1}};
   object.kernels.push_back({3, 2, 2, parseSizeExpression("s0 8 *"), {partial, reduce}});
   object.kernels.push_back({7, 1, 1, parseSizeExpression("0"), {reduce}});
-  object.functions = {{"linear_partial", 96, 0, 16384}, {"linear_reduce", {}, {}, {}}};
+  object.functions = {{"linear_partial", 96, 0, 16384, 8, 40, 2}, {"linear_reduce"}};
   return object;
 }
 
@@ -100,7 +100,12 @@ TEST(GpuObject, IsReadAsItWasWritten) {
   ASSERT_EQ(object.functions.size(), 2u);
   EXPECT_EQ(object.functions[0].registers, 96u);
   EXPECT_EQ(object.functions[0].spilledBytes, 0u);
+  EXPECT_EQ(object.functions[0].sharedBytes, 16384u);
+  EXPECT_EQ(object.functions[0].localBytes, 8u);
+  EXPECT_EQ(object.functions[0].scalarRegisters, 40u);
+  EXPECT_EQ(object.functions[0].spilledScalars, 2u);
   EXPECT_EQ(object.functions[1].sharedBytes, std::nullopt);
+  EXPECT_EQ(object.functions[1].spilledScalars, std::nullopt);
 }
 
 TEST(GpuObject, BytesDependOnTheObjectAlone) { EXPECT_EQ(written(), written()); }

@@ -1,0 +1,205 @@
+//===- PanelEmitter.cpp - Elements of weights that are stored quantized -----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Kernel/PanelEmitter.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::kernel {
+
+static constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
+/// Elements of a word.
+static constexpr int64_t wordDepth = 4;
+/// Bytes between the lines of 16 rows.
+static constexpr int64_t lineBytes = wordDepth * BlockPanels::lineRows;
+
+std::optional<BlockPanels> PanelEmitter::panelsOf(Value weight) {
+  auto argument = dyn_cast<BlockArgument>(weight);
+  if (!argument || argument.getOwner() != &kernel.getBody().front())
+    return std::nullopt;
+  auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
+  if (!layout || !layout.getFormat())
+    return std::nullopt;
+  return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getShape().back());
+}
+
+//===-- Scales ------------------------------------------------------------------------------------------------===//
+
+Value PanelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
+  Type i8 = b.getI8Type();
+  auto constantOf = [&](Type type, int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value)), lanes);
+  };
+  switch (panels.scale) {
+  case nn::BlockScale::E8M0: {
+    // The pattern of the power of two: the exponent, but for the smallest, which is half of the least normal number.
+    Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), lanes), loadAt(pointer, first, i8, lanes));
+    bits = arith::ShLIOp::create(b, loc, bits, constantOf(b.getI32Type(), 23));
+    bits = arith::MaxSIOp::create(b, loc, bits, constantOf(b.getI32Type(), 0x00400000));
+    return arith::BitcastOp::create(b, loc, vectorOf(b.getF32Type(), lanes), bits);
+  }
+  case nn::BlockScale::E4M3: {
+    // Positive; exponent and mantissa lie in f16's as they are, whose bias is 8 more.
+    Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI16Type(), lanes), loadAt(pointer, first, i8, lanes));
+    bits = arith::ShLIOp::create(b, loc, bits, constantOf(b.getI16Type(), 7));
+    Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), lanes), bits);
+    return widen(half, b.getF32Type(), lanes);
+  }
+  default:
+    return loadAt(pointer, first, nn::scaleType(panels.scale, b.getContext()), lanes);
+  }
+}
+
+std::pair<Value, Value> PanelEmitter::scalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
+                                                    int64_t lanes) {
+  Type i8 = b.getI8Type(), i32 = b.getI32Type();
+  Value bytesOfBlock = constant(kRows * panels.scaleBytes);
+  auto at = [&](Value byte) { return offsetPointer(unit, byte, i8); };
+  if (!panels.scaleBits) {
+    Value offset = mul(block, bytesOfBlock), minimum;
+    if (panels.hasMinima)
+      minimum = loadScales(panels, at(add(offset, constant(panels.unitScaleBytes / 2))), first, lanes);
+    return {loadScales(panels, at(offset), first, lanes), minimum};
+  }
+  Value wholeScale = loadScales(panels, unit, first, lanes);
+  auto integers = [&](int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
+  };
+  auto times = [&](Value whole, Value integer) -> Value {
+    return arith::MulFOp::create(b, loc, whole, arith::SIToFPOp::create(b, loc, whole.getType(), integer));
+  };
+  auto bytes = [&](Value row) {
+    return loadAt(at(add(constant(panels.integersBegin()), mul(row, constant(kRows)))), first, i8, lanes);
+  };
+  if (panels.scaleBits == 8)
+    return {times(wholeScale, arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes(block))), Value()};
+  Value low = arith::ExtUIOp::create(b, loc, vectorOf(i32, lanes), bytes(block));
+  Value high = bytes(add(constant(BlockPanels::superBlock / panels.block), div(block, constant(2))));
+  high = arith::ExtUIOp::create(b, loc, vectorOf(i32, lanes), high);
+  Value shift = arith::TruncIOp::create(b, loc, i32, mul(rem(block, constant(2)), constant(4)));
+  high = arith::ShRUIOp::create(b, loc, high, splat(shift, lanes));
+  auto combined = [&](Value fourBits, int64_t upperFrom) -> Value {
+    Value upper = arith::AndIOp::create(b, loc, high, integers(3 << upperFrom));
+    return arith::OrIOp::create(b, loc, fourBits, arith::ShLIOp::create(b, loc, upper, integers(4 - upperFrom)));
+  };
+  Value wholeMinimum = loadScales(panels, at(bytesOfBlock), first, lanes);
+  Value scale = combined(arith::AndIOp::create(b, loc, low, integers(15)), 0);
+  Value minimum = combined(arith::ShRUIOp::create(b, loc, low, integers(4)), 2);
+  return {times(wholeScale, scale), arith::NegFOp::create(b, loc, times(wholeMinimum, minimum))};
+}
+
+//===-- Values ------------------------------------------------------------------------------------------------===//
+
+Value PanelEmitter::evaluateQuantized(Value tensor, Value row, Value k) { return dequantize(tensor, row, k, 1); }
+
+/// Returns the unsigned elements of a word, or one of them, as i32. `line` returns the bytes of a line as i32, `word`
+/// is the index of the word in its step.
+static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, Value word, int64_t width,
+                        function_ref<Value(Value line)> line) {
+  Type i32 = b.getI32Type(), type = width == 1 ? i32 : VectorType::get({width}, i32);
+  auto number = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
+  auto spread = [&](Value scalar) -> Value {
+    return width == 1 ? scalar : vector::BroadcastOp::create(b, loc, type, scalar).getResult();
+  };
+  auto integer = [&](int64_t value) { return spread(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value))); };
+  auto divided = [&](Value value, int64_t by) -> Value { return arith::DivUIOp::create(b, loc, value, number(by)); };
+  auto remainder = [&](Value value, int64_t by) -> Value { return arith::RemUIOp::create(b, loc, value, number(by)); };
+  if (panels.elementBits == 8)
+    return line(word);
+  /// `count` bits of each byte, at an index of such bits.
+  auto bits = [&](Value bytes, Value index, int64_t count) -> Value {
+    Value first = arith::TruncIOp::create(b, loc, i32, arith::MulIOp::create(b, loc, index, number(count)));
+    return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bytes, spread(first)),
+                                 integer((1 << count) - 1));
+  };
+  constexpr int64_t half = BlockPanels::words / 2;
+  Value elements = bits(line(remainder(word, half)), divided(word, half), 4);
+  if (int64_t highBits = panels.elementBits - 4) {
+    int64_t wordsOfLine = 8 / highBits;
+    Value highLine = arith::AddIOp::create(b, loc, number(half), divided(word, wordsOfLine));
+    Value high = bits(line(highLine), remainder(word, wordsOfLine), highBits);
+    elements = arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, high, integer(4)));
+  }
+  return elements;
+}
+
+Value PanelEmitter::decodeE2M1(Value elements, int64_t width) {
+  Type i32 = b.getI32Type();
+  auto number = [&](int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(i32, value)), width);
+  };
+  // Exponent and mantissa lie in f16's as they are, whose bias is 14 more.
+  Value magnitude = arith::AndIOp::create(b, loc, elements, number(7));
+  Value sign = arith::AndIOp::create(b, loc, elements, number(8));
+  Value bits = arith::OrIOp::create(b, loc, arith::ShLIOp::create(b, loc, magnitude, number(9)),
+                                    arith::ShLIOp::create(b, loc, sign, number(12)));
+  Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width),
+                                        arith::TruncIOp::create(b, loc, vectorOf(b.getI16Type(), width), bits));
+  return widen(half, b.getF32Type(), width);
+}
+
+Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) {
+  BlockPanels panels = *panelsOf(tensor);
+  Value weight = storage[tensor].pointer;
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  Value panel = offsetPointer(weight, mul(div(row, constant(kRows)), constant(panels.panelBytes())), i8);
+  Value inPanel = rem(row, constant(kRows)), inUnit = rem(k, constant(panels.unitDepth)),
+        inStep = rem(k, constant(kStep));
+  Value unit = offsetPointer(
+      panel, add(constant(panels.headBytes), mul(div(k, constant(panels.unitDepth)), constant(panels.unitBytes))), i8);
+  Value offset = add(constant(panels.unitScaleBytes), mul(div(inUnit, constant(kStep)), constant(panels.stepBytes())));
+  offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
+  offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordDepth)));
+  if (width == 1)
+    offset = add(offset, rem(inStep, constant(wordDepth)));
+  int64_t ofWord = std::min(width, wordDepth);
+  auto line = [&](Value index) -> Value {
+    Value at = offsetPointer(unit, add(offset, mul(index, constant(lineBytes))), i8);
+    Value bytes = LLVM::LoadOp::create(b, loc, vectorOf(i8, ofWord), at, ofWord);
+    return arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), ofWord), bytes);
+  };
+  // Values of a word share their scale: blocks are multiples of 16.
+  Value scale, minimum, ofRow;
+  if (panels.block)
+    std::tie(scale, minimum) = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
+  if (panels.headBytes)
+    ofRow = loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
+  SmallVector<Value> values;
+  for (int64_t first = 0; first < width; first += wordDepth) {
+    Value word = add(div(inStep, constant(wordDepth)), constant(first / wordDepth));
+    Value elements = unpackWord(b, loc, panels, word, ofWord, line), value;
+    double factor = scaleFactor(panels);
+    if (panels.isE2M1) {
+      value = decodeE2M1(elements, ofWord);
+      factor *= factorOfE2M1;
+    } else {
+      Value offset = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(panels.integerOffset)));
+      elements = arith::SubIOp::create(b, loc, elements, splat(offset, ofWord));
+      value = arith::SIToFPOp::create(b, loc, vectorOf(f32, ofWord), elements);
+    }
+    auto scaleBy = [&](Value by) { value = arith::MulFOp::create(b, loc, value, splat(by, ofWord)); };
+    if (scale)
+      scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
+    if (minimum)
+      value = arith::AddFOp::create(b, loc, value, splat(minimum, ofWord));
+    if (ofRow)
+      scaleBy(ofRow);
+    values.push_back(value);
+  }
+  if (values.size() == 1)
+    return values.front();
+  SmallVector<Value> elements;
+  for (Value value : values)
+    for (int64_t i = 0; i != wordDepth; ++i)
+      elements.push_back(vector::ExtractOp::create(b, loc, value, i));
+  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f32), elements);
+}
+
+} // namespace intarsia::kernel

@@ -1,0 +1,47 @@
+//===- PanelEmitter.h - Elements of weights that are stored quantized -------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// The fourth layer: values and scales in panels (dialects/Rt/BlockPanels.h).
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_KERNEL_PANELEMITTER_H
+#define INTARSIA_LIB_KERNEL_PANELEMITTER_H
+
+#include "dialects/Rt/BlockPanels.h"
+#include "lib/Kernel/TensorEmitter.h"
+
+namespace intarsia::kernel {
+
+class PanelEmitter : public TensorEmitter {
+public:
+  using TensorEmitter::TensorEmitter;
+
+protected:
+  /// Returns the panels that hold a value, if it is a weight that is stored quantized.
+  std::optional<BlockPanels> panelsOf(mlir::Value weight);
+  bool isStoredQuantized(mlir::Value tensor) override { return panelsOf(tensor).has_value(); }
+  mlir::Value evaluateQuantized(mlir::Value tensor, mlir::Value row, mlir::Value k) override;
+  /// Returns the dequantized values at [row, k], [row, k + 1], … of such a weight: 1, or a multiple of 4 that divides
+  /// 16, from a multiple of it on.
+  mlir::Value dequantize(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
+
+  /// Returns elements of E2M1, the low four bits of i32, as f32 that are factorOfE2M1 times too small.
+  mlir::Value decodeE2M1(mlir::Value elements, int64_t width);
+  static constexpr double factorOfE2M1 = 1 << 14;
+
+  /// Returns `lanes` neighbouring stored scales as f32; those of E4M3 are 256 times too small.
+  mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
+  /// Returns the scales of `lanes` neighbouring rows of a block, from row `first` on, in the unit at `unit`, and, where
+  /// the format has them, the minima that are added. `block` counts from the unit's first.
+  std::pair<mlir::Value, mlir::Value> scalesOfBlock(const BlockPanels &panels, mlir::Value unit, mlir::Value block,
+                                                    mlir::Value first, int64_t lanes);
+};
+
+/// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.
+inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
+
+} // namespace intarsia::kernel
+
+#endif

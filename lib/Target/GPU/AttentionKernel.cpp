@@ -1,0 +1,99 @@
+//===- AttentionKernel.cpp - Attention whose scores stay in shared memory ----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/AttentionShapes.h"
+#include "lib/Target/GPU/MicrokernelEmitter.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+/// A block computes a tile of the queries of one head: by matrix instructions if all operands are of 16 bits.
+class AttentionKernel final : public MicrokernelEmitter {
+public:
+  AttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture)
+      : MicrokernelEmitter(kernel, architecture), root(root) {}
+
+private:
+  LogicalResult run() override;
+
+  nn::AttentionOp root;
+};
+
+AttentionShape shapeOf(nn::AttentionOp root) {
+  auto featuresOf = [](Value tensor) { return cast<RankedTensorType>(tensor.getType()).getDimSize(3); };
+  return {featuresOf(root.getQuery()), featuresOf(root.getValue())};
+}
+} // namespace
+
+Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
+  return std::make_unique<AttentionKernel>(kernel, cast<nn::AttentionOp>(root), architecture);
+}
+
+bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture) {
+  auto isReadable = [](Value tensor) { return !tensor || MicrokernelEmitter::isReadable(tensor); };
+  return shapeOf(root).fits(architecture.warpSize) && MicrokernelEmitter::yieldsOnly(kernel, root) &&
+         llvm::all_of(SmallVector<Value>{root.getQuery(), root.getKey(), root.getValue(), root.getMask()}, isReadable);
+}
+
+LogicalResult AttentionKernel::run() {
+  SmallVector<Value> operands = {root.getQuery(), root.getKey(), root.getValue()};
+  for (Value operand : operands)
+    if (failed(prepare(operand)))
+      return failure();
+  if (root.getMask() && failed(prepare(root.getMask())))
+    return failure();
+  AttentionShape shape = shapeOf(root);
+  ArrayRef<AffineExpr> query = sizes.of(root.getQuery()), key = sizes.of(root.getKey());
+  auto elementOf = [](Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); };
+  Type element = elementOf(root.getQuery());
+  bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16()) &&
+                    llvm::all_of(operands, [&](Value operand) { return elementOf(operand) == element; });
+  int64_t rows = byMatrices ? matrixRows : shape.tileRows();
+  int64_t threads = byMatrices ? warpsOfMatrixTile * architecture.warpSize : threadsOfTile;
+  int64_t bytes = byMatrices ? shape.sharedBytesOfMatrices(architecture, 1) : shape.sharedBytesOfTile();
+  beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
+  Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
+  for (Value operand : operands)
+    if (failed(pushStrided(operand)))
+      return failure();
+  push(root.getMask() != nullptr);
+  if (root.getMask()) {
+    if (failed(pushStrided(root.getMask(), /*broadcasts=*/true)))
+      return failure();
+  } else {
+    pushNull();
+    push(ElementKind::F32);
+    for (int stride = 0; stride != 4; ++stride)
+      push(int64_t(0));
+  }
+  pushOutput();
+  push(size(query[1]));
+  push(size(key[1]));
+  push(size(query[2]));
+  push(size(key[2]));
+  push(shape.keyFeatures);
+  push(shape.valueFeatures);
+  push(root.getCausal());
+  pushFloat(root.getScale().convertToDouble());
+  if (byMatrices) {
+    push(shape.matrixKeys(architecture, 1));
+    push(kindOf(element));
+    push(1);
+    push(shared);
+    call("itx_attention_matrix");
+  } else {
+    push(rows);
+    push(shape.tileKeys());
+    push(shared);
+    call("itx_attention");
+  }
+  endSharedLaunch();
+  return success();
+}
+
+} // namespace intarsia::gpu

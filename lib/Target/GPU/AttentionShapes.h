@@ -1,0 +1,74 @@
+//===- AttentionShapes.h - How attention is cut into units and tiles ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What microkernels assume of these numbers is in Microkernels/CachedAttentionDecode.cpp and AttentionTile.h.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_GPU_ATTENTIONSHAPES_H
+#define INTARSIA_LIB_TARGET_GPU_ATTENTIONSHAPES_H
+
+#include "lib/Target/GPU/Architecture.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <cstdint>
+
+namespace intarsia::gpu {
+
+inline constexpr int64_t threadsOfTile = 128;
+/// Rows of a tile that four warps compute by matrix instructions.
+inline constexpr int64_t matrixRows = 64, warpsOfMatrixTile = 4;
+
+/// The features of a head, and what follows from them.
+struct AttentionShape {
+  AttentionShape(int64_t keyFeatures, int64_t valueFeatures) : keyFeatures(keyFeatures), valueFeatures(valueFeatures) {}
+
+  /// Returns true if there are microkernels for heads of these sizes.
+  bool fits(int64_t warpSize) const {
+    return keyFeatures > 0 && valueFeatures > 0 && largest() <= largestFeatures && chunks(warpSize) <= 2;
+  }
+
+  // Single tokens: a lane has chunks of eight features.
+  int64_t lanesOfTeam(int64_t warpSize) const {
+    return std::min<int64_t>(warpSize, llvm::PowerOf2Ceil(llvm::divideCeil(largest(), 8)));
+  }
+  int64_t chunks(int64_t warpSize) const { return llvm::divideCeil(largest(), 8 * lanesOfTeam(warpSize)); }
+  /// Query heads of a unit: a lane has registers for 64 features of queries and as many of sums.
+  int64_t decodeRows(int64_t group, int64_t warpSize) const { return std::min(group, 8 / chunks(warpSize)); }
+
+  // Tiles: queries, a block of keys and its powers take at most 51 KiB of shared memory, 36 KiB with up to 64 features
+  // and 39 KiB with up to 128, so that a multiprocessor has room for two blocks or more.
+  int64_t tileRows() const { return largest() <= 64 ? 64 : largest() <= 128 ? 32 : 16; }
+  int64_t tileKeys() const { return largest() <= 128 ? 32 : largest() <= 256 ? 16 : 8; }
+  int64_t sharedBytesOfTile() const {
+    int64_t keyRow = llvm::alignTo(keyFeatures, 8) + padding, valueRow = llvm::alignTo(valueFeatures, 32) + padding;
+    return 4 * (tileRows() * keyRow + tileKeys() * std::max(keyRow, valueRow) + tileRows() * (tileKeys() + padding));
+  }
+
+  // Tiles by matrix instructions: 64 rows, and of keys as many as shared memory of 64 KiB on AMD's GPUs, and of three
+  // blocks on NVIDIA's, has room for. `parts` are the summands of 16 bits that queries and powers have.
+  bool fitsMatrices() const { return largest() <= 128; }
+  int64_t matrixKeys(const Architecture &architecture, int64_t parts) const {
+    return architecture.vendor == Vendor::Nvidia && parts == 1 ? 64 : 32;
+  }
+  int64_t sharedBytesOfMatrices(const Architecture &architecture, int64_t parts) const {
+    int64_t keys = matrixKeys(architecture, parts), keyRow = llvm::alignTo(keyFeatures, 16) + padding16;
+    int64_t features = llvm::alignTo(valueFeatures, 16), elements = (parts * matrixRows + keys) * keyRow;
+    if (architecture.vendor == Vendor::Nvidia)
+      elements += keys * (features + padding16);
+    else
+      elements += (features + parts * matrixRows) * (keys + padding16);
+    return elements * 2 + matrixRows * 4;
+  }
+
+  int64_t keyFeatures, valueFeatures;
+
+private:
+  static constexpr int64_t padding16 = 8;
+  static constexpr int64_t padding = 4, largestFeatures = 512;
+  int64_t largest() const { return std::max(keyFeatures, valueFeatures); }
+};
+
+} // namespace intarsia::gpu
+
+#endif

@@ -1,0 +1,117 @@
+//===- CacheAppendKernel.cpp - Rows into paged caches ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/MicrokernelEmitter.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t threadsOfBlock = 128;
+
+/// A warp stores the row of a token and head: as elements, quantized, or into the tail; or it quantizes the page whose
+/// last slot the row has.
+class CacheAppendKernel final : public MicrokernelEmitter {
+public:
+  CacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root, const Architecture &architecture)
+      : MicrokernelEmitter(kernel, architecture), root(root), format(root.getFormat()) {}
+
+private:
+  LogicalResult run() override;
+  LogicalResult pushCaches();
+  StringRef microkernel();
+
+  nn::CacheAppendOp root;
+  nn::CacheFormatAttr format;
+};
+} // namespace
+
+Emitter makeCacheAppendKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
+  return std::make_unique<CacheAppendKernel>(kernel, cast<nn::CacheAppendOp>(root), architecture);
+}
+
+bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root) {
+  auto rows = cast<RankedTensorType>(root.getRows().getType());
+  SmallVector<Value> whole(root.getCache());
+  llvm::append_values(whole, root.getPositions(), root.getSequences());
+  if (root.getPageTable())
+    whole.push_back(root.getPageTable());
+  if (root.getFormat().isOpen() || rows.isDynamicDim(1) || rows.isDynamicDim(2) ||
+      !llvm::all_of(whole, MicrokernelEmitter::isWhole) || !MicrokernelEmitter::isReadable(root.getRows()))
+    return false;
+  Operation *yield = kernel.getBody().front().getTerminator();
+  return llvm::equal(yield->getOperands(), root.getResults());
+}
+
+StringRef CacheAppendKernel::microkernel() {
+  if (root.getTail())
+    return "itx_cache_append_tail";
+  if (!format.isQuantized())
+    return "itx_cache_append";
+  return format.hasTail() ? "itx_cache_append_quantized_pages" : "itx_cache_append_quantized_rows";
+}
+
+/// Pushes the cache that is written, and the tail that is written or read.
+LogicalResult CacheAppendKernel::pushCaches() {
+  SmallVector<Value> pointers;
+  for (Value tensor : root.getCache()) {
+    std::optional<Storage> storage = view(tensor);
+    if (!storage)
+      return unsupported(root, "a cache that is computed in the same kernel");
+    pointers.push_back(storage->pointer);
+  }
+  auto rows = cast<RankedTensorType>(root.getRows().getType());
+  bool hasParameters = !root.getTail() && format.isQuantized();
+  push(pointers[0]);
+  if (hasParameters)
+    push(pointers[1]);
+  else
+    pushNull();
+  int64_t quantized = format.getBits() == 4 ? ElementKind::UI4 : ElementKind::UI8;
+  push(format.isQuantized() ? quantized : kindOf(format.getElement()));
+  push(format.getTransposed());
+  push(rows.getDimSize(1));
+  push(format.getPage());
+  push(rows.getDimSize(2));
+  if (root.getTail() || (hasParameters && format.hasTail())) {
+    push(pointers.back());
+    push(kindOf(cast<RankedTensorType>(root.getCache().back().getType()).getElementType()));
+  } else {
+    pushNull();
+    push(ElementKind::F32);
+  }
+  return success();
+}
+
+LogicalResult CacheAppendKernel::run() {
+  if (failed(prepare(root.getRows())))
+    return failure();
+  ArrayRef<AffineExpr> extents = sizes.of(root.getRows());
+  int64_t warps = threadsOfBlock / architecture.warpSize;
+  beginLaunch(threadsOfBlock, (extents[0] * extents[1]).ceilDiv(warps));
+  if (failed(pushCaches()) || failed(pushStrided(root.getRows())))
+    return failure();
+  for (Value tensor : {root.getPositions(), root.getSequences(), root.getPageTable()}) {
+    if (!tensor) {
+      pushNull();
+      continue;
+    }
+    std::optional<Storage> indices = view(tensor);
+    if (!indices)
+      return unsupported(root, "an index that is computed in the same kernel");
+    push(indices->pointer);
+  }
+  push(kindOf(cast<RankedTensorType>(root.getPositions().getType()).getElementType()));
+  push(root.getPageTable() ? size(sizes.of(root.getPageTable())[1]) : constant(0));
+  push(size(extents[0]));
+  push(warps);
+  call(microkernel());
+  endSharedLaunch();
+  return success();
+}
+
+} // namespace intarsia::gpu

@@ -1,0 +1,228 @@
+//===- CachedAttentionKernel.cpp - Attention over paged caches ---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/AttentionShapes.h"
+#include "lib/Target/GPU/MicrokernelEmitter.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+/// Few tokens are split over the GPU by their keys, and what the parts give is added up by a second launch; many are
+/// computed in tiles, by matrix instructions where that is as exact as f32. Which of both a call is, blocks see from
+/// its sizes: the other launches end at once.
+class CachedAttentionKernel final : public MicrokernelEmitter {
+public:
+  CachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture)
+      : MicrokernelEmitter(kernel, architecture), root(root),
+        keyHeads(cast<RankedTensorType>(root.getKeys()[0].getType()).getDimSize(1)),
+        group(cast<RankedTensorType>(root.getQuery().getType()).getDimSize(1) / keyHeads),
+        shape(cast<RankedTensorType>(root.getQuery().getType()).getDimSize(2),
+              cast<RankedTensorType>(root.getResult().getType()).getDimSize(2)) {}
+
+private:
+  LogicalResult run() override;
+  LogicalResult emitDecode(AffineExpr partials);
+  LogicalResult emitTiles();
+  LogicalResult emitMatrixTiles(int64_t kind, int64_t parts);
+  std::optional<std::pair<int64_t, int64_t>> matrixKindAndParts();
+  LogicalResult pushCall();
+  LogicalResult pushCache(OperandRange tensors, nn::CacheFormatAttr format);
+
+  nn::CachedAttentionOp root;
+  int64_t keyHeads, group;
+  AttentionShape shape;
+};
+
+/// Blocks of a decode for each multiprocessor, of four warps each: 16 warps hide the latency of memory, and registers
+/// of a block with the most rows suffice for two.
+constexpr int64_t blocksOfMultiprocessor = 4, threadsOfDecode = 128;
+} // namespace
+
+Emitter makeCachedAttentionKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
+  return std::make_unique<CachedAttentionKernel>(kernel, cast<nn::CachedAttentionOp>(root), architecture);
+}
+
+bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture) {
+  auto query = cast<RankedTensorType>(root.getQuery().getType());
+  AttentionShape shape(query.getDimSize(2), cast<RankedTensorType>(root.getResult().getType()).getDimSize(2));
+  auto isOpen = [](nn::CacheFormatAttr format) { return format.isOpen(); };
+  if (isOpen(root.getKeyFormat()) || isOpen(root.getValueFormat()) || query.isDynamicDim(1) ||
+      !shape.fits(architecture.warpSize))
+    return false;
+  for (Value tensor :
+       llvm::concat<Value>(SmallVector<Value>(root.getKeys()), SmallVector<Value>(root.getValues()),
+                           SmallVector<Value>{root.getPositions(), root.getSequences(), root.getPageTable()}))
+    if (!MicrokernelEmitter::isWhole(tensor))
+      return false;
+  for (Value tensor : {root.getQuery(), root.getRows()})
+    if (tensor && !MicrokernelEmitter::isReadable(tensor))
+      return false;
+  return (!root.getSinks() || MicrokernelEmitter::isWhole(root.getSinks())) &&
+         MicrokernelEmitter::yieldsOnly(kernel, root);
+}
+
+LogicalResult CachedAttentionKernel::run() {
+  int64_t rows = shape.decodeRows(group, architecture.warpSize);
+  int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
+  AffineExpr partials = reserve(getAffineConstantExpr(blocks * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
+  if (failed(prepare(root.getQuery())) || (root.getRows() && failed(prepare(root.getRows()))))
+    return failure();
+  if (failed(emitDecode(partials)))
+    return failure();
+  if (auto matrices = matrixKindAndParts())
+    return emitMatrixTiles(matrices->first, matrices->second);
+  return emitTiles();
+}
+
+/// Returns the kind of elements that matrix instructions multiply, and how many summands of it a query has; nothing if
+/// keys and values are not of 16 bits or exact in them, or queries no sum of two.
+std::optional<std::pair<int64_t, int64_t>> CachedAttentionKernel::matrixKindAndParts() {
+  Type query = cast<RankedTensorType>(root.getQuery().getType()).getElementType();
+  Type keys = root.getKeyFormat().getElement(), values = root.getValueFormat().getElement();
+  auto isF16 = [](Type element) { return element.isF16() || isa<Float8E4M3FNType>(element); };
+  if (!shape.fitsMatrices())
+    return std::nullopt;
+  if (isF16(keys) && isF16(values))
+    return std::pair<int64_t, int64_t>(ElementKind::F16, query.isF16() ? 1 : 2);
+  if (keys.isBF16() && values.isBF16() && query.isBF16())
+    return std::pair<int64_t, int64_t>(ElementKind::BF16, 1);
+  return std::nullopt;
+}
+
+LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts) {
+  int64_t headsOfTile = std::min(group, matrixRows);
+  AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(matrixRows / headsOfTile);
+  beginLaunch(warpsOfMatrixTile * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = sharedMemory(getAffineConstantExpr(shape.sharedBytesOfMatrices(architecture, parts), b.getContext()));
+  if (failed(pushCall()))
+    return failure();
+  push(headsOfTile);
+  push(shape.matrixKeys(architecture, parts));
+  push(kind);
+  push(parts);
+  push(shared);
+  call("itx_cached_attention_matrix_tiles");
+  endSharedLaunch();
+  return success();
+}
+
+LogicalResult CachedAttentionKernel::pushCache(OperandRange tensors, nn::CacheFormatAttr format) {
+  std::optional<Storage> elements = view(tensors[0]);
+  if (!elements)
+    return unsupported(root, "a cache that is computed in the same kernel");
+  push(elements->pointer);
+  if (!format.isQuantized()) {
+    pushNull();
+    push(kindOf(format.getElement()));
+    return success();
+  }
+  std::optional<Storage> parameters = view(tensors[1]);
+  if (!parameters)
+    return unsupported(root, "a cache that is computed in the same kernel");
+  push(parameters->pointer);
+  push(format.getBits() == 4 ? ElementKind::UI4 : ElementKind::UI8);
+  return success();
+}
+
+/// Pushes the arguments that all microkernels of cached attention begin with.
+LogicalResult CachedAttentionKernel::pushCall() {
+  if (failed(pushStrided(root.getQuery())) || failed(pushCache(root.getKeys(), root.getKeyFormat())))
+    return failure();
+  push(root.getKeyFormat().getTransposed());
+  push(keyHeads);
+  push(root.getKeyFormat().getPage());
+  push(shape.keyFeatures);
+  if (failed(pushCache(root.getValues(), root.getValueFormat())))
+    return failure();
+  push(root.getValueFormat().getTransposed());
+  push(shape.valueFeatures);
+  if (root.getRows()) {
+    push(1);
+    if (failed(pushPointer(root.getKeys().back())) || failed(pushStrided(root.getRows())))
+      return failure();
+  } else {
+    push(int64_t(0));
+    for (int pointer = 0; pointer != 2; ++pointer) {
+      pushNull();
+      push(ElementKind::F32);
+    }
+    for (int stride = 0; stride != 3; ++stride)
+      push(int64_t(0));
+  }
+  for (Value tensor : {root.getPositions(), root.getSequences(), root.getPageTable()}) {
+    std::optional<Storage> indices = view(tensor);
+    if (!indices)
+      return unsupported(root, "an index that is computed in the same kernel");
+    push(indices->pointer);
+  }
+  push(kindOf(cast<RankedTensorType>(root.getPositions().getType()).getElementType()));
+  push(size(sizes.of(root.getPageTable())[1]));
+  push(root.getSinks() != nullptr);
+  if (!root.getSinks()) {
+    pushNull();
+    push(ElementKind::F32);
+  } else if (failed(pushPointer(root.getSinks()))) {
+    return failure();
+  }
+  pushOutput();
+  push(size(sizes.of(root.getQuery())[0]));
+  push(keyHeads * group);
+  push(size(sizes.of(root.getPageTable())[0]));
+  push(root.getWindow().value_or(0));
+  pushFloat(root.getScale().convertToDouble());
+  pushFloat(root.getSoftCap() ? root.getSoftCap()->convertToDouble() : 0.0);
+  return success();
+}
+
+LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
+  int64_t rows = shape.decodeRows(group, architecture.warpSize), warps = threadsOfDecode / architecture.warpSize;
+  int64_t blocks = blocksOfMultiprocessor * architecture.multiprocessors;
+  AffineExpr grid = getAffineConstantExpr(blocks, b.getContext());
+  beginLaunch(threadsOfDecode, grid);
+  Value shared = sharedMemory(getAffineConstantExpr(warps * rows * (shape.valueFeatures + 2) * 4, b.getContext()));
+  if (failed(pushCall()))
+    return failure();
+  push(rows);
+  push(shape.lanesOfTeam(architecture.warpSize));
+  push(shape.chunks(architecture.warpSize));
+  push(warps);
+  push(blocks);
+  push(shared);
+  pushScratch(partials);
+  call("itx_cached_attention_decode");
+  endSharedLaunch();
+
+  beginLaunch(threadsOfDecode, grid);
+  if (failed(pushCall()))
+    return failure();
+  push(rows);
+  push(warps);
+  push(blocks);
+  pushScratch(partials);
+  call("itx_cached_attention_combine");
+  endSharedLaunch();
+  return success();
+}
+
+LogicalResult CachedAttentionKernel::emitTiles() {
+  int64_t tileRows = shape.tileRows(), headsOfTile = std::min(group, tileRows);
+  AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(tileRows / headsOfTile);
+  beginLaunch(threadsOfTile, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = sharedMemory(getAffineConstantExpr(shape.sharedBytesOfTile(), b.getContext()));
+  if (failed(pushCall()))
+    return failure();
+  push(headsOfTile);
+  push(tileRows);
+  push(shape.tileKeys());
+  push(shared);
+  call("itx_cached_attention_tiles");
+  endSharedLaunch();
+  return success();
+}
+
+} // namespace intarsia::gpu

@@ -1,0 +1,335 @@
+//===- FewRowsLinearKernel.cpp - Linears of a few rows, whose time is that of reading weights --------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/LinearResults.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t threadsOfBlock = 256;
+/// Features of a block: those of a panel.
+constexpr int64_t blockFeatures = BlockPanels::rows;
+/// Rows that are multiplied while a weight is in registers.
+constexpr int64_t rowsAtATime = 4;
+/// Neighbouring rows of a line that a lane takes: 16 bytes.
+constexpr int64_t laneFeatures = 4;
+/// Elements of a word of panels, and lines of a step in which the lower four bits of its words are.
+constexpr int64_t wordDepth = 4, lowLines = BlockPanels::words / 2;
+
+/// A linear of one row, or of a few: each weight is read once, by neighbouring lanes, and multiplied in f32 as it is.
+/// Lanes and warps add up parts of the depth.
+class FewRowsLinearKernel final : public LinearResults<FunctionEmitter> {
+public:
+  FewRowsLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture)
+      : LinearResults(root, kernel, architecture) {}
+
+private:
+  LogicalResult run() override;
+  LogicalResult emitFunction(int64_t rows, AffineExpr isUsed);
+  /// Adds up this warp's part of the depth, of all features of the block. Stores the sums of each row.
+  LogicalResult multiplyFloats(ArrayRef<Value> rows, Value partial);
+  LogicalResult multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial);
+  LogicalResult storeBlock(int64_t rows, Value partial, bool isSplit);
+  Element input(Value row, Value k, int64_t width) {
+    return evaluate(root.getInput(), indicesAt(root.getInput(), row, k), width);
+  }
+  /// Returns a value with that of the lane whose number differs in one bit added.
+  Value exchange(Value value, int64_t distance);
+  Value elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word, bool isUpper);
+  /// Returns four elements of a feature as f32, but for a factor that is returned, too.
+  std::pair<SmallVector<Value>, double> decodeWord(const BlockPanels &panels, Value word);
+
+  Value firstFeature;
+};
+} // namespace
+
+bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear) {
+  int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);
+  auto argument = dyn_cast<BlockArgument>(linear.getWeight());
+  if (!argument || argument.getOwner() != &kernel.getBody().front())
+    return false;
+  auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(argument.getArgNumber(), "rt.layout");
+  return depth % (layout ? BlockPanels::stepDepth : laneFeatures) == 0;
+}
+
+Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
+  return std::make_unique<FewRowsLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture);
+}
+
+LogicalResult FewRowsLinearKernel::run() {
+  AffineExpr rows = rowsOfLinear(), isOne = isAtMost(rows, 1), isFew = isAtMost(rows, mostOfFewRows);
+  if (auto known = dyn_cast<AffineConstantExpr>(rows))
+    return emitFunction(known.getValue() == 1 ? 1 : rowsAtATime, getAffineConstantExpr(1, b.getContext()));
+  return failed(emitFunction(1, isOne)) ? failure() : emitFunction(rowsAtATime, isFew - isOne);
+}
+
+LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isUsed) {
+  static_assert(mostOfFewRows == rowsAtATime);
+  beginLaunch(threadsOfBlock,
+              getAffineConstantExpr(llvm::divideCeil(features(), blockFeatures), b.getContext()) * isUsed);
+  firstFeature = mul(block, constant(blockFeatures));
+  std::optional<BlockPanels> panels = panelsOf(root.getWeight());
+  int64_t parts = panels ? warpsOfBlock : 1;
+  Value partial = sharedMemory(getAffineConstantExpr(parts * rowCount * blockFeatures * 4, b.getContext()));
+  // Rows behind the last one are computed as that one, and not stored.
+  Value last = sub(product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back()), constant(1));
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row != rowCount; ++row)
+    rows.push_back(rowCount == 1 ? constant(0) : min(constant(row), last));
+  if (failed(panels ? multiplyPanel(*panels, rows, partial) : multiplyFloats(rows, partial)))
+    return failure();
+  emitBlockBarrier();
+  if (failed(alone([&] { return storeBlock(rowCount, partial, panels.has_value()); })))
+    return failure();
+  endLaunch();
+  return success();
+}
+
+Value FewRowsLinearKernel::exchange(Value value, int64_t distance) {
+  Value other = mlir::gpu::ShuffleOp::create(b, loc, value, int32_t(distance), int32_t(architecture.warpSize),
+                                             mlir::gpu::ShuffleMode::XOR)
+                    .getShuffleResult();
+  return arith::AddFOp::create(b, loc, value, other);
+}
+
+LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value partial) {
+  // Each warp has features of its own, several at a time, which share the input.
+  int64_t together = std::min<int64_t>(laneFeatures, blockFeatures / warpsOfBlock);
+  int64_t bytes = std::max<int64_t>(2, getElementTypeOrSelf(root.getWeight()).getIntOrFloatBitWidth() / 8);
+  int64_t width = depth() % (16 / bytes) == 0 ? 16 / bytes : laneFeatures;
+  Type f32 = b.getF32Type();
+  Value ofWarp = mul(warp, constant(blockFeatures / warpsOfBlock));
+  for (int64_t first = 0; first != blockFeatures / warpsOfBlock; first += together) {
+    SmallVector<Value> weightRows, zeros(together * rows.size(), floatConstant(0.0, f32, width));
+    for (int64_t i = 0; i != together; ++i)
+      weightRows.push_back(min(add(firstFeature, add(ofWarp, constant(first + i))), constant(features() - 1)));
+    using Next = FailureOr<SmallVector<Value>>;
+    Next sums = alone([&] {
+      return forLoop(mul(lane, constant(width)), constant(depth()), constant(architecture.warpSize * width), zeros,
+                     [&](Value k, ValueRange running) -> Next {
+                       SmallVector<Value> next(running), inputs;
+                       for (Value row : rows) {
+                         Element x = input(row, k, width);
+                         if (failed(x))
+                           return failure();
+                         inputs.push_back(*x);
+                       }
+                       for (int64_t i = 0; i != together; ++i) {
+                         Element weight = evaluate(root.getWeight(), {Index{weightRows[i]}, {k, true}}, width);
+                         if (failed(weight))
+                           return failure();
+                         for (auto [row, x] : llvm::enumerate(inputs)) {
+                           Value &sum = next[i * rows.size() + row];
+                           sum = math::FmaOp::create(b, loc, *weight, x, sum);
+                         }
+                       }
+                       return next;
+                     });
+    });
+    if (failed(sums))
+      return failure();
+    for (Value &sum : *sums) {
+      sum = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, sum);
+      sum = combineLanes(sum, /*maximum=*/false);
+    }
+    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+    ifThen(isFirst, [&] {
+      for (int64_t i = 0; i != together; ++i)
+        for (size_t row = 0; row != rows.size(); ++row)
+          storeAt((*sums)[i * rows.size() + row], partial,
+                  add(ofWarp, constant(first + i + int64_t(row) * blockFeatures)), f32, 1);
+    });
+  }
+  return success();
+}
+
+/// Returns the elements of four features, a word of four k's each, as bytes of i32. `low` has the lower four bits of
+/// two words, `high` those above of all words of the step.
+Value FewRowsLinearKernel::elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word,
+                                          bool isUpper) {
+  Type i32 = b.getI32Type();
+  auto number = [&](uint32_t value) -> Value {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), laneFeatures);
+  };
+  if (panels.elementBits == 8)
+    return low;
+  auto bytes = [&](int64_t count) { return number(uint32_t((1 << count) - 1) * 0x01010101u); };
+  Value elements = isUpper ? arith::ShRUIOp::create(b, loc, low, number(4)).getResult() : low;
+  elements = arith::AndIOp::create(b, loc, elements, bytes(4));
+  int64_t highBits = panels.elementBits - 4;
+  if (highBits == 0)
+    return elements;
+  int64_t wordsOfLine = 8 / highBits;
+  Value first = arith::TruncIOp::create(b, loc, i32, mul(rem(word, constant(wordsOfLine)), constant(highBits)));
+  Value above = arith::ShRUIOp::create(b, loc, high[isUpper && high.size() > 1], splat(first, laneFeatures));
+  above = arith::AndIOp::create(b, loc, above, bytes(highBits));
+  return arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, above, number(4)));
+}
+
+std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const BlockPanels &panels, Value word) {
+  Type f32 = b.getF32Type();
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value)));
+  };
+  SmallVector<Value> values;
+  for (int64_t i = 0; i != wordDepth; ++i) {
+    Value byte = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, number(8 * i)), number(255));
+    if (panels.isE2M1) {
+      values.push_back(decodeE2M1(byte, 1));
+      continue;
+    }
+    // The bits of 2^23 + byte: exact, and cheaper than a conversion, which few units of a multiprocessor do.
+    constexpr int64_t bits = 0x4b000000;
+    Value shifted = LLVM::BitcastOp::create(b, loc, f32, arith::OrIOp::create(b, loc, byte, number(bits)));
+    values.push_back(
+        arith::SubFOp::create(b, loc, shifted, floatConstant(double(1 << 23) + double(panels.integerOffset), f32, 1)));
+  }
+  return {values, panels.isE2M1 ? factorOfE2M1 : 1.0};
+}
+
+LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial) {
+  Type f32 = b.getF32Type(), i32 = b.getI32Type(), i8 = b.getI8Type();
+  constexpr int64_t lanesOfStep = 32, lanesOfLine = BlockPanels::lineRows / laneFeatures;
+  int64_t stepsOfWarp = architecture.warpSize / lanesOfStep, stepsOfUnit = panels.unitDepth / BlockPanels::stepDepth;
+  Value laneOfStep = rem(lane, constant(lanesOfStep));
+  Value line = div(rem(laneOfStep, constant(lanesOfStep / 2)), constant(lanesOfLine));
+  Value rowsOfLine = mul(rem(lane, constant(lanesOfLine)), constant(laneFeatures));
+  Value half = div(laneOfStep, constant(lanesOfStep / 2));
+  Value firstRow = add(mul(half, constant(BlockPanels::lineRows)), rowsOfLine);
+  Value panel = offsetPointer(storage[root.getWeight()].pointer, mul(block, constant(panels.panelBytes())), i8);
+  Value inHalf = add(mul(half, constant(panels.stepBytes() / 2)), mul(rowsOfLine, constant(wordDepth)));
+  // Steps behind the depth are zeros of the format, but the input has no elements for them.
+  int64_t steps = depth() / BlockPanels::stepDepth;
+  Value begin = add(mul(warp, constant(stepsOfWarp)), div(lane, constant(lanesOfStep)));
+  SmallVector<Value> zeros(rows.size(), floatConstant(0.0, f32, laneFeatures));
+  using Next = FailureOr<SmallVector<Value>>;
+  Next sums = alone([&] {
+    return forLoop(
+        begin, constant(steps), constant(warpsOfBlock * stepsOfWarp), zeros,
+        [&](Value step, ValueRange running) -> Next {
+          Value unit = offsetPointer(
+              panel, add(constant(panels.headBytes), mul(div(step, constant(stepsOfUnit)), constant(panels.unitBytes))),
+              i8);
+          Value stepOfUnit = rem(step, constant(stepsOfUnit));
+          Value values = offsetPointer(
+              unit, add(add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), inHalf),
+              i8);
+          auto lineAt = [&](Value index) -> Value {
+            Value at = offsetPointer(values, mul(index, constant(wordDepth * BlockPanels::lineRows)), i8);
+            return LLVM::LoadOp::create(b, loc, VectorType::get({laneFeatures}, i32), at, 16);
+          };
+          SmallVector<Value> low = {lineAt(line)}, high;
+          if (panels.elementBits == 8)
+            low.push_back(lineAt(add(line, constant(lowLines))));
+          for (int64_t i = 0; i < panels.elementBits - 4 && panels.elementBits < 8; ++i)
+            high.push_back(lineAt(constant(lowLines + i)));
+          // The two words of a lane may be in blocks of their own.
+          bool areApart = panels.block && panels.block < BlockPanels::stepDepth;
+          SmallVector<Value> next(running);
+          Value scale, minimum;
+          for (int64_t upper = 0; upper != 2; ++upper) {
+            Value word = add(line, constant(upper * lowLines));
+            Value k = add(mul(step, constant(BlockPanels::stepDepth)), mul(word, constant(wordDepth)));
+            if (panels.block && (upper == 0 || areApart)) {
+              Value inUnit =
+                  add(mul(stepOfUnit, constant(BlockPanels::stepDepth)), constant(upper * BlockPanels::stepDepth / 2));
+              std::tie(scale, minimum) =
+                  scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), firstRow, laneFeatures);
+            }
+            Value elements = elementsOfWord(panels, low[upper % low.size()], high, word, upper);
+            SmallVector<Value> inputs;
+            for (Value row : rows) {
+              Element x = input(row, k, wordDepth);
+              if (failed(x))
+                return failure();
+              inputs.push_back(*x);
+            }
+            SmallVector<SmallVector<Value>> products(rows.size());
+            double factor = 1.0;
+            for (int64_t feature = 0; feature != laneFeatures; ++feature) {
+              auto [decoded, its] = decodeWord(panels, vector::ExtractOp::create(b, loc, elements, feature));
+              factor = its;
+              for (auto [row, x] : llvm::enumerate(inputs)) {
+                Value sum;
+                for (int64_t i = 0; i != wordDepth; ++i) {
+                  Value each = vector::ExtractOp::create(b, loc, x, i);
+                  sum = sum ? math::FmaOp::create(b, loc, decoded[i], each, sum).getResult()
+                            : arith::MulFOp::create(b, loc, decoded[i], each).getResult();
+                }
+                products[row].push_back(sum);
+              }
+            }
+            factor *= kernel::scaleFactor(panels);
+            for (auto [row, x] : llvm::enumerate(inputs)) {
+              Value product =
+                  vector::FromElementsOp::create(b, loc, VectorType::get({laneFeatures}, f32), products[row]);
+              Value by = scale;
+              if (factor != 1.0)
+                by = by ? arith::MulFOp::create(b, loc, by, floatConstant(factor, f32, laneFeatures)).getResult()
+                        : floatConstant(factor, f32, laneFeatures);
+              next[row] = by ? math::FmaOp::create(b, loc, product, by, next[row]).getResult()
+                             : arith::AddFOp::create(b, loc, next[row], product).getResult();
+              if (minimum) {
+                Value sum = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, x);
+                next[row] = math::FmaOp::create(b, loc, minimum, splat(sum, laneFeatures), next[row]);
+              }
+            }
+          }
+          return next;
+        });
+  });
+  if (failed(sums))
+    return failure();
+  // What holds for all of the depth.
+  Value ofRow;
+  if (panels.headBytes)
+    ofRow = loadAt(panel, firstRow, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), laneFeatures);
+  Value isFirst = less(rem(lane, constant(lanesOfStep / 2)), constant(lanesOfLine));
+  isFirst = arith::AndIOp::create(b, loc, isFirst, less(lane, constant(lanesOfStep)));
+  for (auto [row, sum] : llvm::enumerate(*sums)) {
+    SmallVector<Value> ofFeature;
+    for (int64_t feature = 0; feature != laneFeatures; ++feature) {
+      Value one = vector::ExtractOp::create(b, loc, sum, feature);
+      for (int64_t distance = lanesOfLine; distance != lanesOfStep / 2; distance *= 2)
+        one = exchange(one, distance);
+      for (int64_t distance = lanesOfStep; distance < architecture.warpSize; distance *= 2)
+        one = exchange(one, distance);
+      ofFeature.push_back(one);
+    }
+    Value all = vector::FromElementsOp::create(b, loc, VectorType::get({laneFeatures}, f32), ofFeature);
+    if (ofRow)
+      all = arith::MulFOp::create(b, loc, all, ofRow);
+    Value at = add(mul(add(mul(warp, constant(int64_t(rows.size()))), constant(int64_t(row))), constant(blockFeatures)),
+                   firstRow);
+    ifThen(isFirst, [&] { storeAt(all, partial, at, f32, laneFeatures); });
+  }
+  return success();
+}
+
+/// Adds up what warps have, if these split the depth, and stores the results of the block's features.
+LogicalResult FewRowsLinearKernel::storeBlock(int64_t rowCount, Value partial, bool isSplit) {
+  Type f32 = b.getF32Type();
+  Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
+  return forLoop(thread, constant(rowCount * blockFeatures), constant(threadsOfBlock), [&](Value number) {
+    Value row = div(number, constant(blockFeatures)), feature = add(firstFeature, rem(number, constant(blockFeatures)));
+    Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(feature, constant(features())));
+    return ifThen(isInside, [&] {
+      Value sum = loadAt(partial, number, f32, 1);
+      for (int64_t other = 1; isSplit && other != warpsOfBlock; ++other)
+        sum = arith::AddFOp::create(b, loc, sum,
+                                    loadAt(partial, add(number, constant(other * rowCount * blockFeatures)), f32, 1));
+      return storeResults(row, feature, 1, [sum](Value, int64_t) { return sum; });
+    });
+  });
+}
+
+} // namespace intarsia::gpu

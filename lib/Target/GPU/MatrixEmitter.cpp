@@ -1,0 +1,533 @@
+//===- MatrixEmitter.cpp - Tiles of matrix multiplications by matrix instructions -------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/MatrixEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t chunkBytes = 16;
+/// Rows and columns of what a warp multiplies at a time, on every architecture.
+constexpr int64_t fragmentRows = 16;
+/// Floats between the rows of sums in shared memory more than they have: rows begin in different banks.
+constexpr int64_t sumsPadding = 4;
+} // namespace
+
+struct MatrixEmitter::Copy {
+  const Factor *factor;
+  int64_t chunks;               ///< of a row of the tile
+  Value shared;                 ///< where the tile of stage 0 begins
+  Value chunk;                  ///< that this thread copies of its rows
+  Value isActive;               ///< null if all threads copy
+  SmallVector<Value> rows;      ///< of the matrix, that this thread copies of a tile
+  SmallVector<Value> addresses; ///< of the thread's chunks in the first tile, if they lie in memory
+  SmallVector<Value> targets;   ///< byte offsets of the thread's chunks in the tile
+};
+
+int64_t MatrixEmitter::elementBytes() const {
+  bool isWide = instruction.element == MatrixElement::TF32 || instruction.element == MatrixElement::F32;
+  return isWide ? 4 : 2;
+}
+
+Type MatrixEmitter::elementType() {
+  switch (instruction.element) {
+  case MatrixElement::F16:
+    return b.getF16Type();
+  case MatrixElement::BF16:
+    return b.getBF16Type();
+  case MatrixElement::TF32:
+  case MatrixElement::F32:
+    return b.getF32Type();
+  }
+  llvm_unreachable("no other elements");
+}
+
+int64_t MatrixEmitter::sharedBytesOf(const MatrixTiles &tiles) const {
+  return tiles.stages * (tiles.rows + tiles.columns) * tiles.chunks * chunkBytes;
+}
+
+Value MatrixEmitter::callIntrinsic(StringRef name, Type result, ValueRange arguments) {
+  auto call = result ? LLVM::CallIntrinsicOp::create(b, loc, result, b.getStringAttr(name), arguments)
+                     : LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr(name), arguments);
+  return result ? call.getResult(0) : Value();
+}
+
+/// Returns where a chunk of a row lies among those of the row: eight rows have it in different banks.
+Value MatrixEmitter::swizzled(Value row, Value chunk, int64_t chunks) {
+  // Rows of 128 bytes begin in the same bank; of two rows of 64 bytes the second begins in the middle bank.
+  Value key = chunks >= 8 ? rem(row, constant(8)) : rem(div(row, constant(8 / chunks)), constant(chunks));
+  return arith::XOrIOp::create(b, loc, chunk, key);
+}
+
+//===-- From global to shared memory
+//--------------------------------------------------------------------------------===//
+
+MatrixEmitter::Copy MatrixEmitter::beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows,
+                                             Value firstRow, Value shared) {
+  Copy copy{&factor, tiles.chunks, shared, {}, {}, {}, {}, {}};
+  int64_t threads = tiles.warps() * architecture.warpSize, all = rows * tiles.chunks;
+  assert((threads % tiles.chunks == 0) && (all % threads == 0 || all < threads) && "threads copy whole rows");
+  Value rowOfThread = div(thread, constant(tiles.chunks));
+  copy.chunk = rem(thread, constant(tiles.chunks));
+  if (all < threads)
+    copy.isActive = less(thread, constant(all));
+  for (int64_t part = 0; part * threads < all; ++part) {
+    Value row = add(rowOfThread, constant(part * (threads / tiles.chunks)));
+    Value position = swizzled(row, copy.chunk, tiles.chunks);
+    copy.targets.push_back(mul(add(mul(row, constant(tiles.chunks)), position), constant(chunkBytes)));
+    Value ofMatrix = add(firstRow, row);
+    // Sums of rows behind the last one are not stored: any will do for them.
+    if (factor.isRagged)
+      ofMatrix = min(ofMatrix, sub(factor.rows, constant(1)));
+    copy.rows.push_back(ofMatrix);
+    if (factor.address)
+      copy.addresses.push_back(
+          offsetPointer(factor.address(ofMatrix), mul(copy.chunk, constant(chunkElements())), elementType()));
+  }
+  return copy;
+}
+
+void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, int64_t depth) {
+  // Chunks behind the end of a row are zeros.
+  auto copyChunks = [&] {
+    for (auto [address, target] : llvm::zip_equal(copy.addresses, copy.targets)) {
+      Value to = offsetPointer(copy.shared, add(stage, target), b.getI8Type());
+      Value from = offsetPointer(address, k, elementType());
+      if (depth % (copy.chunks * chunkElements()) == 0) {
+        callIntrinsic("llvm.nvvm.cp.async.cg.shared.global.16", nullptr, {to, from});
+        continue;
+      }
+      Value isInside = less(add(k, mul(copy.chunk, constant(chunkElements()))), constant(depth));
+      Type i32 = b.getI32Type();
+      auto number = [&](int64_t value) -> Value {
+        return arith::ConstantOp::create(b, loc, b.getIntegerAttr(i32, value));
+      };
+      Value bytes = arith::SelectOp::create(b, loc, isInside, number(chunkBytes), number(0));
+      callIntrinsic("llvm.nvvm.cp.async.cg.shared.global.16.s", nullptr, {to, from, bytes});
+    }
+  };
+  if (copy.isActive)
+    ifThen(copy.isActive, copyChunks);
+  else
+    copyChunks();
+}
+
+FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k, int64_t depth) {
+  int64_t width = chunkElements();
+  Type f32 = b.getF32Type(), wide = vectorOf(f32, width), stored = vectorOf(elementType(), width);
+  SmallVector<Value> chunks;
+  Value first = add(k, mul(copy.chunk, constant(width)));
+  bool areTilesWhole = depth % (copy.chunks * width) == 0, areChunksWhole = depth % width == 0;
+  for (Value row : copy.rows) {
+    Element elements;
+    if (areTilesWhole) {
+      elements = copy.factor->elements(row, first, width);
+    } else if (areChunksWhole) {
+      elements = choose(
+          less(first, constant(depth)), wide, [&] { return copy.factor->elements(row, first, width); },
+          [&] { return Element(floatConstant(0.0, f32, width)); });
+    } else {
+      SmallVector<Value> each;
+      for (int64_t i = 0; i != width; ++i) {
+        Value at = add(first, constant(i));
+        Element one = choose(
+            less(at, constant(depth)), f32, [&] { return copy.factor->elements(row, at, 1); },
+            [&] { return Element(floatConstant(0.0, f32, 1)); });
+        if (failed(one))
+          return failure();
+        each.push_back(*one);
+      }
+      elements = vector::FromElementsOp::create(b, loc, cast<VectorType>(wide), each).getResult();
+    }
+    if (failed(elements))
+      return failure();
+    Value chunk = *elements;
+    if (stored != chunk.getType())
+      chunk = arith::TruncFOp::create(b, loc, stored, chunk);
+    chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
+void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
+  auto storeChunks = [&] {
+    for (auto [chunk, target] : llvm::zip_equal(chunks, copy.targets))
+      LLVM::StoreOp::create(b, loc, chunk, offsetPointer(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
+  };
+  if (copy.isActive)
+    ifThen(copy.isActive, storeChunks);
+  else
+    storeChunks();
+}
+
+//===-- Multiplication
+//----------------------------------------------------------------------------------------------===//
+
+/// NVIDIA's sums are registers of their own, AMD's a vector.
+static bool hasScalarSums(MatrixFamily family) { return family == MatrixFamily::Mma || family == MatrixFamily::Wgmma; }
+
+int64_t MatrixEmitter::valuesOfTile() const { return hasScalarSums(instruction.family) ? 8 : 1; }
+
+Value MatrixEmitter::zeroSums() {
+  int64_t ofLane = fragmentRows * fragmentRows / architecture.warpSize;
+  return floatConstant(0.0, b.getF32Type(), hasScalarSums(instruction.family) ? 1 : ofLane);
+}
+
+SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value tile, int64_t row, int64_t step,
+                                               bool isRight) {
+  Value laneRow = rem(lane, constant(fragmentRows)), laneChunk = div(lane, constant(fragmentRows));
+  if (instruction.family == MatrixFamily::Mma && isRight) {
+    // Both chunks of eight rows come one after the other: they are the registers of one instruction.
+    laneRow = add(rem(lane, constant(8)), mul(div(lane, constant(16)), constant(8)));
+    laneChunk = rem(div(lane, constant(8)), constant(2));
+  }
+  int64_t rowBytes = tiles.chunks * chunkBytes;
+  auto address = [&](Value chunk) {
+    Value position = add(mul(laneRow, constant(tiles.chunks)), swizzled(laneRow, chunk, tiles.chunks));
+    Value ofLane = offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
+    return offsetPointer(ofLane, constant(row * rowBytes), b.getI8Type());
+  };
+  int64_t firstChunk = step * chunksOfStep();
+  // Instructions of AMD's before CDNA 4 take bf16 as integers.
+  bool areIntegers =
+      instruction.element == MatrixElement::BF16 && !(instruction.family == MatrixFamily::Mfma && instruction.k == 32);
+  Type vector = vectorOf(areIntegers ? b.getI16Type() : elementType(), chunkElements());
+  auto load = [&](Value chunk) -> Value { return LLVM::LoadOp::create(b, loc, vector, address(chunk), chunkBytes); };
+  switch (instruction.family) {
+  case MatrixFamily::Mma: {
+    SmallVector<Type> words(4, b.getI32Type());
+    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), words);
+    Value loaded = callIntrinsic("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3", result,
+                                 address(add(laneChunk, constant(firstChunk))));
+    SmallVector<Value> registers;
+    for (int64_t i = 0; i != 4; ++i) {
+      Value word = LLVM::ExtractValueOp::create(b, loc, loaded, i);
+      if (instruction.element == MatrixElement::F16)
+        word = LLVM::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), 2), word);
+      // The instruction itself would cut off what a mantissa has too much.
+      if (instruction.element == MatrixElement::TF32)
+        word = callIntrinsic("llvm.nvvm.f2tf32.rna", b.getI32Type(),
+                             LLVM::BitcastOp::create(b, loc, b.getF32Type(), word).getResult());
+      registers.push_back(word);
+    }
+    return registers;
+  }
+  case MatrixFamily::WmmaRdna3: {
+    // Both halves of the warp have all elements of a row.
+    SmallVector<int32_t> all(llvm::to_vector(llvm::seq<int32_t>(0, 2 * chunkElements())));
+    Value low = load(constant(firstChunk)), high = load(constant(firstChunk + 1));
+    return {LLVM::ShuffleVectorOp::create(b, loc, low, high, all)};
+  }
+  case MatrixFamily::Wgmma:
+    break;
+  case MatrixFamily::Mfma:
+  case MatrixFamily::WmmaRdna4:
+    // Lanes with the same row have one chunk each. The order along the depth is not that of the manual, but that of
+    // both factors: the sum is the same.
+    return {load(add(laneChunk, constant(firstChunk)))};
+  }
+  llvm_unreachable("no other families load fragments");
+}
+
+void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> right, MutableArrayRef<Value> sums) {
+  std::string name = (instruction.intrinsic + instruction.overload).str();
+  if (instruction.family == MatrixFamily::Mma) {
+    // The 16 rows of the right fragment are columns of two instructions.
+    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
+    for (int64_t half = 0; half != 2; ++half) {
+      SmallVector<Value> arguments(left);
+      arguments.append({right[2 * half], right[2 * half + 1]});
+      MutableArrayRef<Value> four = sums.slice(4 * half, 4);
+      arguments.append(four.begin(), four.end());
+      Value product = callIntrinsic(name, result, arguments);
+      for (auto [i, sum] : llvm::enumerate(four))
+        sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(i));
+    }
+    return;
+  }
+  bool isMfma = instruction.family == MatrixFamily::Mfma;
+  // A lane's chunk may be the elements of several instructions.
+  int64_t ofInstruction = isMfma ? instruction.k * instruction.m / architecture.warpSize
+                                 : cast<VectorType>(left[0].getType()).getDimSize(0);
+  int64_t ofLane = cast<VectorType>(left[0].getType()).getDimSize(0);
+  auto part = [&](Value elements, int64_t first) -> Value {
+    if (ofInstruction == ofLane)
+      return elements;
+    if (ofInstruction == 1)
+      return vector::ExtractOp::create(b, loc, elements, first);
+    SmallVector<int32_t> some(llvm::to_vector(llvm::seq<int32_t>(first, first + ofInstruction)));
+    return LLVM::ShuffleVectorOp::create(b, loc, elements, elements, some);
+  };
+  for (int64_t first = 0; first != ofLane; first += ofInstruction) {
+    SmallVector<Value> arguments = {part(left[0], first), part(right[0], first), sums[0]};
+    if (isMfma)
+      arguments.append(3, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)));
+    sums[0] = callIntrinsic(name, sums[0].getType(), arguments);
+  }
+}
+
+void MatrixEmitter::multiplyStage(const MatrixTiles &tiles, Value left, Value right, SmallVectorImpl<Value> &sums) {
+  int64_t rows = tiles.warpRows / fragmentRows, columns = tiles.warpColumns / fragmentRows;
+  for (int64_t step = 0; step != tiles.chunks / chunksOfStep(); ++step) {
+    SmallVector<SmallVector<Value>> lefts, rights;
+    for (int64_t i = 0; i != rows; ++i)
+      lefts.push_back(loadFragment(tiles, left, i * fragmentRows, step, /*isRight=*/false));
+    for (int64_t j = 0; j != columns; ++j)
+      rights.push_back(loadFragment(tiles, right, j * fragmentRows, step, /*isRight=*/true));
+    for (int64_t i = 0; i != rows; ++i)
+      for (int64_t j = 0; j != columns; ++j)
+        multiplyFragments(lefts[i], rights[j],
+                          MutableArrayRef(sums).slice((i * columns + j) * valuesOfTile(), valuesOfTile()));
+  }
+}
+
+void MatrixEmitter::emitAssembly(StringRef text) {
+  LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(), text, "~{memory}", /*has_side_effects=*/true,
+                            /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+}
+
+/// Returns the descriptor of a tile's rows in shared memory (PTX ISA, "Matrix descriptor format"): the address, the
+/// bytes from one group of eight rows to the next, both in units of 16 bytes, and the swizzle.
+Value MatrixEmitter::matrixDescriptor(const MatrixTiles &tiles, Value pointer) {
+  int64_t rowBytes = tiles.chunks * chunkBytes, swizzle = rowBytes == 128 ? 1 : 2;
+  Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), pointer);
+  address = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, address, constant(4)), constant(0x3fff));
+  return arith::OrIOp::create(b, loc, address,
+                              constant(int64_t(uint64_t(swizzle) << 62 | uint64_t(8 * rowBytes / 16) << 32)));
+}
+
+void MatrixEmitter::beginWarpgroupStage(const MatrixTiles &tiles, Value left, Value right,
+                                        SmallVectorImpl<Value> &sums) {
+  int64_t registers = tiles.columns / 2; // of a lane: its sums of 64 rows
+  Type f32 = b.getF32Type();
+  Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(registers, f32));
+  std::string text, constraints;
+  llvm::raw_string_ostream out(text);
+  out << "{.reg .pred p; setp.eq.u32 p, 0, 0; " << instruction.intrinsic << tiles.columns << instruction.overload
+      << " {";
+  for (int64_t i = 0; i != registers; ++i)
+    out << (i ? ", " : "") << "$" << i;
+  // The sums so far are added, neither factor is negated, and both have rows along the depth.
+  out << "}, $" << 2 * registers << ", $" << 2 * registers + 1 << ", p, 1, 1, 0, 0;}";
+  for (int64_t i = 0; i != registers; ++i)
+    constraints += "=f,";
+  for (int64_t i = 0; i != registers; ++i)
+    constraints += std::to_string(i) + ",";
+  constraints += "l,l";
+  Value leftTile = matrixDescriptor(tiles, left), rightTile = matrixDescriptor(tiles, right);
+  int64_t rowUnits = tiles.chunks; // of 16 bytes
+  callIntrinsic("llvm.nvvm.wgmma.fence.sync.aligned", nullptr, {});
+  for (int64_t step = 0; step != tiles.chunks / chunksOfStep(); ++step)
+    for (int64_t i = 0; i != tiles.rows / instruction.m; ++i) {
+      MutableArrayRef<Value> ofRows = MutableArrayRef(sums).slice(i * registers, registers);
+      SmallVector<Value> operands(ofRows.begin(), ofRows.end());
+      operands.push_back(add(leftTile, constant(i * instruction.m * rowUnits + step * chunksOfStep())));
+      operands.push_back(add(rightTile, constant(step * chunksOfStep())));
+      Value product = LLVM::InlineAsmOp::create(b, loc, result, operands, text, constraints, /*has_side_effects=*/true,
+                                                /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                                                LLVM::AsmDialectAttr(), ArrayAttr())
+                          .getRes();
+      for (auto [number, sum] : llvm::enumerate(ofRows))
+        sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(number));
+    }
+  callIntrinsic("llvm.nvvm.wgmma.commit_group.sync.aligned", nullptr, {});
+}
+
+Value MatrixEmitter::rowOfFragment(const MatrixTiles &tiles, int64_t fragment) {
+  if (isWarpgroup())
+    return add(mul(warp, constant(fragmentRows)), constant(fragment * instruction.m));
+  int64_t columnsOfWarps = tiles.columns / tiles.warpColumns;
+  return add(mul(div(warp, constant(columnsOfWarps)), constant(tiles.warpRows)), constant(fragment * fragmentRows));
+}
+
+FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, const Factor &left, const Factor &right,
+                                                      Value firstRow, Value firstColumn, int64_t depth) {
+  int64_t tileDepth = tiles.chunks * chunkElements(), rowBytes = tiles.chunks * chunkBytes;
+  int64_t leftBytes = tiles.rows * rowBytes, stageBytes = leftBytes + tiles.columns * rowBytes;
+  int64_t count = llvm::divideCeil(depth, tileDepth);
+  shared = sharedMemory(getAffineConstantExpr(sharedBytesOf(tiles), b.getContext()));
+  Copy copies[] = {
+      beginCopy(tiles, left, tiles.rows, firstRow, shared),
+      beginCopy(tiles, right, tiles.columns, firstColumn, offsetPointer(shared, constant(leftBytes), b.getI8Type()))};
+  bool isAsync = left.address || right.address, isLoaded = !left.address || !right.address;
+  auto commit = [&] { callIntrinsic("llvm.nvvm.cp.async.commit.group", nullptr, {}); };
+  auto wait = [&](int64_t groups) {
+    Value number = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(groups)));
+    callIntrinsic("llvm.nvvm.cp.async.wait.group", nullptr, number);
+  };
+  auto copyTiles = [&](Value k, Value stage) {
+    for (const Copy &copy : copies)
+      if (copy.factor->address)
+        copyAsync(copy, k, stage, depth);
+  };
+  auto loadTiles = [&](Value k) -> FailureOr<SmallVector<SmallVector<Value>>> {
+    SmallVector<SmallVector<Value>> loaded;
+    for (const Copy &copy : copies) {
+      if (copy.factor->address)
+        continue;
+      FailureOr<SmallVector<Value>> chunks = loadTile(copy, k, depth);
+      if (failed(chunks))
+        return failure();
+      loaded.push_back(std::move(*chunks));
+    }
+    return loaded;
+  };
+  auto storeTiles = [&](ArrayRef<SmallVector<Value>> loaded, Value stage) {
+    for (const Copy &copy : copies)
+      if (!copy.factor->address) {
+        storeTile(copy, loaded.front(), stage);
+        loaded = loaded.drop_front();
+      }
+  };
+
+  // The first tiles. Tiles that are copied have more time to arrive than those that pass through registers. Those that
+  // are multiplied by four warps are read until the next ones are.
+  int64_t ahead = tiles.stages - (isWarpgroup() ? 2 : 1);
+  for (int64_t tile = 0; isAsync && tile != ahead; ++tile) {
+    if (tile < count)
+      copyTiles(constant(tile * tileDepth), constant(tile * stageBytes));
+    commit();
+  }
+  if (isLoaded) {
+    auto loaded = loadTiles(constant(0));
+    if (failed(loaded))
+      return failure();
+    storeTiles(*loaded, constant(0));
+  }
+
+  int64_t columnsOfWarps = tiles.columns / tiles.warpColumns;
+  Value warpRow = div(warp, constant(columnsOfWarps)), warpColumn = rem(warp, constant(columnsOfWarps));
+  Value leftOfWarp = mul(warpRow, constant(tiles.warpRows * rowBytes));
+  Value rightOfWarp = add(mul(warpColumn, constant(tiles.warpColumns * rowBytes)), constant(leftBytes));
+  int64_t fragments = (tiles.warpRows / fragmentRows) * (tiles.warpColumns / fragmentRows);
+  SmallVector<Value> inits(fragments * valuesOfTile(), zeroSums());
+  inits.append({constant(0), constant(ahead * stageBytes)});
+  using Next = FailureOr<SmallVector<Value>>;
+  auto advance = [&](Value stage) -> Value {
+    Value isLast =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, stage, constant((tiles.stages - 1) * stageBytes));
+    return arith::SelectOp::create(b, loc, isLast, constant(0), add(stage, constant(stageBytes)));
+  };
+  Next results = forLoop(constant(0), constant(count), constant(1), inits, [&](Value tile, ValueRange running) -> Next {
+    Value stage = running[running.size() - 2], free = running.back();
+    if (isAsync)
+      wait(ahead - 1);
+    if (isWarpgroup())
+      emitAssembly("fence.proxy.async.shared::cta;");
+    emitBlockBarrier();
+    if (isAsync) {
+      Value later = add(tile, constant(ahead));
+      ifThen(less(later, constant(count)), [&] { copyTiles(mul(later, constant(tileDepth)), free); });
+      commit();
+    }
+    // After the last tile there is none: it is loaded once more and not used.
+    FailureOr<SmallVector<SmallVector<Value>>> loaded = SmallVector<SmallVector<Value>>();
+    if (isLoaded)
+      loaded = loadTiles(mul(min(add(tile, constant(1)), constant(count - 1)), constant(tileDepth)));
+    if (failed(loaded))
+      return failure();
+    SmallVector<Value> next(running.drop_back(2));
+    Value base = offsetPointer(shared, stage, b.getI8Type());
+    if (isWarpgroup()) {
+      beginWarpgroupStage(tiles, base, offsetPointer(base, constant(leftBytes), b.getI8Type()), next);
+      callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(1));
+    } else {
+      multiplyStage(tiles, offsetPointer(base, leftOfWarp, b.getI8Type()),
+                    offsetPointer(base, rightOfWarp, b.getI8Type()), next);
+    }
+    Value nextStage = advance(stage);
+    storeTiles(*loaded, nextStage);
+    next.append({nextStage, advance(free)});
+    return next;
+  });
+  if (failed(results))
+    return failure();
+  if (isAsync)
+    wait(0);
+  if (isWarpgroup())
+    callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(0));
+  return SmallVector<Value>(ArrayRef(*results).drop_back(2));
+}
+
+//===-- Sums
+//--------------------------------------------------------------------------------------------------------===//
+
+/// Stores a lane's sums of a fragment to rows of floats.
+void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t stride) {
+  Type f32 = b.getF32Type();
+  if (hasScalarSums(instruction.family)) {
+    Value row = div(lane, constant(4)), column = mul(rem(lane, constant(4)), constant(2));
+    Value ofLane = add(mul(row, constant(stride)), column);
+    for (int64_t i = 0; i != 8; i += 2) {
+      Value pair = vector::FromElementsOp::create(b, loc, VectorType::get({2}, f32), sums.slice(i, 2));
+      Value at = add(ofLane, constant((i % 4 / 2) * 8 * stride + (i / 4) * 8));
+      LLVM::StoreOp::create(b, loc, pair, offsetPointer(pointer, at, f32), 8);
+    }
+    return;
+  }
+  int64_t ofLane = cast<VectorType>(sums[0].getType()).getDimSize(0);
+  Value group = div(lane, constant(fragmentRows)), column = rem(lane, constant(fragmentRows));
+  bool alternates = instruction.family == MatrixFamily::WmmaRdna3;
+  Value firstRow = alternates ? group : mul(group, constant(ofLane));
+  Value begin = add(mul(firstRow, constant(stride)), column);
+  for (int64_t i = 0; i != ofLane; ++i)
+    LLVM::StoreOp::create(b, loc, vector::ExtractOp::create(b, loc, sums[0], i),
+                          offsetPointer(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
+}
+
+LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value> sums, Value firstRow,
+                                       Value firstColumn, Value rows, int64_t columns, StoreFn store) {
+  // As many rows at a time as the memory of the tiles, which are not needed any more, has space for.
+  int64_t stride = tiles.warpColumns + sumsPadding, rowBytes = stride * 4;
+  int64_t slab = isWarpgroup() ? fragmentRows : tiles.warpRows;
+  while (slab > fragmentRows && slab * rowBytes * tiles.warps() > sharedBytesOf(tiles))
+    slab /= 2;
+  assert(slab * rowBytes * tiles.warps() <= sharedBytesOf(tiles) && "tiles are at least as large as rows of sums");
+  emitBlockBarrier();
+  Type f32 = b.getF32Type();
+  Value ofWarp = offsetPointer(shared, mul(warp, constant(slab * rowBytes)), b.getI8Type());
+  int64_t columnsOfWarps = tiles.columns / tiles.warpColumns, fragments = tiles.warpColumns / fragmentRows;
+  Value columnOfWarp = add(firstColumn, mul(rem(warp, constant(columnsOfWarps)), constant(tiles.warpColumns)));
+  constexpr int64_t widest = 4;
+  int64_t width = columns % widest == 0 ? widest : 1, vectorsOfRow = tiles.warpColumns / width;
+  for (int64_t begin = 0; begin != tiles.warpRows; begin += slab) {
+    if (begin != 0)
+      emitWarpBarrier();
+    for (int64_t i = 0; i != slab / fragmentRows; ++i)
+      for (int64_t j = 0; j != fragments; ++j) {
+        int64_t tile = (begin / fragmentRows + i) * fragments + j;
+        storeFragment(sums.slice(tile * valuesOfTile(), valuesOfTile()),
+                      offsetPointer(ofWarp, constant((i * stride + j) * fragmentRows), f32), stride);
+      }
+    emitWarpBarrier();
+    LogicalResult stored =
+        forLoop(lane, constant(slab * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
+          Value rowOfSlab = div(number, constant(vectorsOfRow));
+          Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
+          Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
+                column = add(columnOfWarp, columnOfSlab);
+          Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, constant(columns)));
+          return ifThen(isInside, [&] {
+            Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
+            SumsFn read = [&](Value at, int64_t count) -> Value {
+              Value pointer = offsetPointer(ofWarp, at == column ? first : add(first, sub(at, column)), f32);
+              return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
+            };
+            return store(row, column, width, read);
+          });
+        });
+    if (failed(stored))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace intarsia::gpu

@@ -1,0 +1,103 @@
+//===- MatrixEmitter.h - Tiles of matrix multiplications by matrix instructions ---------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_GPU_MATRIXEMITTER_H
+#define INTARSIA_LIB_TARGET_GPU_MATRIXEMITTER_H
+
+#include "lib/Target/GPU/FunctionEmitter.h"
+#include "lib/Target/GPU/MatrixInstructions.h"
+
+namespace intarsia::gpu {
+
+/// The tile of a product that a block computes, by warps with tiles of their own.
+struct MatrixTiles {
+  int64_t rows, columns;         ///< of the block
+  int64_t warpRows, warpColumns; ///< of a warp
+  int64_t chunks;                ///< the tile's depth: chunks of 16 bytes that are in shared memory at a time
+  int64_t stages;                ///< tiles in shared memory at a time
+
+  int64_t warps() const { return (rows / warpRows) * (columns / warpColumns); }
+};
+
+/// Emits D = A * B^T: rows of A and of B follow the dimension that is summed over. Tiles of both come through shared
+/// memory, several ahead of the one that is multiplied. A warp multiplies fragments: 16 rows, of which each lane holds
+/// those elements that the architecture's instruction wants of it.
+class MatrixEmitter : public FunctionEmitter {
+public:
+  MatrixEmitter(rt::KernelOp kernel, const Architecture &architecture, const MatrixInstruction &instruction)
+      : FunctionEmitter(kernel, architecture), instruction(instruction) {}
+
+protected:
+  /// One factor.
+  struct Factor {
+    mlir::Value rows;      ///< i64
+    bool isRagged = false; ///< the last tile may have fewer rows
+    /// Returns `width` neighbouring elements along the depth, f32.
+    std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
+    /// Where the elements lie in global memory, if it is as the instructions want them: a pointer to a row.
+    std::function<mlir::Value(mlir::Value row)> address;
+  };
+
+  /// Emits the product of a tile of rows of `left` by one of `right`, over `depth` elements. Returns this warp's sums.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiply(const MatrixTiles &tiles, const Factor &left,
+                                                           const Factor &right, mlir::Value firstRow,
+                                                           mlir::Value firstColumn, int64_t depth);
+  /// Returns `width` sums of a row from a column on.
+  using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
+  using StoreFn =
+      llvm::function_ref<mlir::LogicalResult(mlir::Value row, mlir::Value column, int64_t width, const SumsFn &sums)>;
+  /// Calls store() for all elements of the block's tile whose row and column are below `rows` and `columns`, in vectors
+  /// of `width` along the columns. It is emitted in loops: sums go through shared memory.
+  mlir::LogicalResult storeSums(const MatrixTiles &tiles, llvm::ArrayRef<mlir::Value> sums, mlir::Value firstRow,
+                                mlir::Value firstColumn, mlir::Value rows, int64_t columns, StoreFn store);
+
+  /// Returns bytes of shared memory that a block takes.
+  int64_t sharedBytesOf(const MatrixTiles &tiles) const;
+  /// Elements of a chunk of 16 bytes.
+  int64_t chunkElements() const { return 16 / elementBytes(); }
+  /// Chunks of a row that one step of a warp multiplies.
+  int64_t chunksOfStep() const { return instruction.family == MatrixFamily::Mfma ? 4 : 2; }
+  bool isWarpgroup() const { return instruction.family == MatrixFamily::Wgmma; }
+  mlir::Type elementType();
+
+  const MatrixInstruction &instruction;
+
+private:
+  /// A tile of a factor that is being copied to shared memory.
+  struct Copy;
+  int64_t elementBytes() const;
+  int64_t valuesOfTile() const; ///< that hold a lane's part of 16 x 16 sums
+  mlir::Value zeroSums();
+  Copy beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows, mlir::Value firstRow,
+                 mlir::Value shared);
+  /// Copies without waiting, the tile at `k`.
+  void copyAsync(const Copy &copy, mlir::Value k, mlir::Value stage, int64_t depth);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadTile(const Copy &copy, mlir::Value k, int64_t depth);
+  void storeTile(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
+  /// Emits the multiplication of the tiles in shared memory at `left` and `right`.
+  void multiplyStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
+                     llvm::SmallVectorImpl<mlir::Value> &sums);
+  /// The same by instructions of four warps, which are still computing when the function goes on.
+  void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
+                           llvm::SmallVectorImpl<mlir::Value> &sums);
+  mlir::Value matrixDescriptor(const MatrixTiles &tiles, mlir::Value pointer);
+  void emitAssembly(llvm::StringRef text);
+  /// Returns the row of the block's tile at which a fragment of this warp begins.
+  mlir::Value rowOfFragment(const MatrixTiles &tiles, int64_t fragment);
+  llvm::SmallVector<mlir::Value> loadFragment(const MatrixTiles &tiles, mlir::Value tile, int64_t row, int64_t step,
+                                              bool isRight);
+  void multiplyFragments(llvm::ArrayRef<mlir::Value> left, llvm::ArrayRef<mlir::Value> right,
+                         llvm::MutableArrayRef<mlir::Value> sums);
+  void storeFragment(llvm::ArrayRef<mlir::Value> sums, mlir::Value pointer, int64_t stride);
+  mlir::Value swizzled(mlir::Value row, mlir::Value chunk, int64_t chunks);
+  mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
+
+  mlir::Value shared; ///< memory of the tiles
+};
+
+} // namespace intarsia::gpu
+
+#endif

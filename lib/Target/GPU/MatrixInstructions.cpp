@@ -1,0 +1,82 @@
+//===- MatrixInstructions.cpp - The table of matrix instructions of GPUs ----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/MatrixInstructions.h"
+
+#include "intarsia/emulated_abi.h"
+#include "lib/Target/GPU/Architecture.h"
+
+using namespace llvm;
+
+namespace intarsia::gpu {
+
+using enum MatrixFamily;
+using enum MatrixElement;
+
+// Shapes: PTX ISA, "Warp-level matrix instructions"; AMD's CDNA 2, 3, 4 and RDNA 3, 4 instruction set architecture
+// manuals, "Matrix arithmetic instructions". Of the same family and element, those of newer architectures come first.
+static constexpr MatrixInstruction instructions[] = {
+    // Assembly, not an intrinsic. It has as many columns as one likes.
+    {Wgmma, F16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.f16.f16", /*emulated=*/0},
+    {Wgmma, BF16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.bf16.bf16", /*emulated=*/0},
+    {Mma, F16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32", "", ITX_EMULATED_M16N8K16_F32_F16},
+    {Mma, BF16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.bf16", "", ITX_EMULATED_M16N8K16_F32_BF16},
+    {Mma, TF32, 16, 8, 8, "llvm.nvvm.mma.m16n8k8.row.col.tf32", "", ITX_EMULATED_M16N8K8_F32_TF32},
+    {Mfma, F16, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.f16", "", ITX_EMULATED_MFMA_16X16X32_F32_F16},
+    {Mfma, BF16, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.bf16", "", ITX_EMULATED_MFMA_16X16X32_F32_BF16},
+    {Mfma, F16, 16, 16, 16, "llvm.amdgcn.mfma.f32.16x16x16f16", "", ITX_EMULATED_MFMA_16X16X16_F32_F16},
+    {Mfma, BF16, 16, 16, 16, "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", "", ITX_EMULATED_MFMA_16X16X16_F32_BF16},
+    {Mfma, F32, 16, 16, 4, "llvm.amdgcn.mfma.f32.16x16x4f32", "", ITX_EMULATED_MFMA_16X16X4_F32_F32},
+    {WmmaRdna3, F16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16", ".v8f32.v16f16",
+     ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16},
+    {WmmaRdna3, BF16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", ".v8f32.v16i16",
+     ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_BF16},
+    {WmmaRdna4, F16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16", ".v8f32.v8f16",
+     ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_F16},
+    {WmmaRdna4, BF16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", ".v8f32.v8i16",
+     ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_BF16},
+};
+
+ArrayRef<MatrixInstruction> matrixInstructions() { return instructions; }
+
+/// Returns true if an architecture has an instruction.
+static bool hasInstruction(const Architecture &architecture, const MatrixInstruction &instruction) {
+  if (architecture.matrixFamily != instruction.family &&
+      (architecture.matrixFamily != Wgmma || instruction.family != Mma))
+    return false;
+  // The longer ones of 16 bits came with CDNA 4.
+  bool isLong = instruction.family == Mfma && instruction.k == 32;
+  return !isLong || architecture.name == "gfx950";
+}
+
+const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element) {
+  for (const MatrixInstruction &instruction : instructions)
+    if (instruction.element == element && hasInstruction(architecture, instruction))
+      return &instruction;
+  return nullptr;
+}
+
+const MatrixInstruction *findMatrixInstruction(StringRef intrinsic) {
+  for (const MatrixInstruction &instruction : instructions)
+    if (intrinsic.starts_with(instruction.intrinsic) &&
+        intrinsic.drop_front(instruction.intrinsic.size()) == instruction.overload)
+      return &instruction;
+  return nullptr;
+}
+
+std::optional<MatrixElement> matrixElement(mlir::Type type) {
+  if (type.isF16())
+    return F16;
+  if (type.isBF16())
+    return BF16;
+  if (isa<mlir::FloatTF32Type>(type))
+    return TF32;
+  if (type.isF32())
+    return F32;
+  return std::nullopt;
+}
+
+} // namespace intarsia::gpu

@@ -1,0 +1,52 @@
+//===- MatrixInstructions.h - Matrix instructions of GPUs -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_GPU_MATRIXINSTRUCTIONS_H
+#define INTARSIA_LIB_TARGET_GPU_MATRIXINSTRUCTIONS_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/ArrayRef.h"
+#include <cstdint>
+
+namespace intarsia::gpu {
+
+struct Architecture;
+
+/// Families of matrix instructions: how the lanes of a warp hold the elements of a matrix.
+enum class MatrixFamily {
+  Mma,   ///< NVIDIA's `mma.sync` (PTX ISA, "Warp-level matrix instructions")
+  Wgmma, ///< Hopper's `wgmma.mma_async`: four warps read both factors from shared memory, 16 rows of A each; else Mma
+  Mfma,  ///< CDNA's, warps of 64
+  WmmaRdna3, ///< lanes 16 to 31 hold the same A and B as lanes 0 to 15
+  WmmaRdna4
+};
+
+/// The element types that matrix instructions multiply. Sums are in f32.
+enum class MatrixElement { F16, BF16, TF32, F32 };
+
+/// One matrix instruction, D = A * B + C, by a warp. Columns of B are rows of memory, as those of A are.
+struct MatrixInstruction {
+  MatrixFamily family;
+  MatrixElement element;
+  int64_t m, n, k;
+  llvm::StringLiteral intrinsic; ///< LLVM's name without the types that it is overloaded for
+  llvm::StringLiteral overload;  ///< the end of its name that tells it from others of the same name; else empty
+  int32_t emulated;              ///< itx_emulated_mma_kind
+};
+
+/// Returns all matrix instructions of all architectures.
+llvm::ArrayRef<MatrixInstruction> matrixInstructions();
+/// Returns the instruction that an architecture multiplies elements of a type with; null if it has none.
+const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element);
+/// Returns the instruction that LLVM names so; null if it is none.
+const MatrixInstruction *findMatrixInstruction(llvm::StringRef intrinsic);
+
+/// Returns the element that a type is; nothing if matrix instructions do not multiply it.
+std::optional<MatrixElement> matrixElement(mlir::Type type);
+
+} // namespace intarsia::gpu
+
+#endif

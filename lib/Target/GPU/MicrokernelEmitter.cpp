@@ -1,0 +1,178 @@
+//===- MicrokernelEmitter.cpp - Kernels that call microkernels ---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/MicrokernelEmitter.h"
+
+#include "intarsia/module_abi.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+static constexpr int64_t threadsOfPrologue = 256;
+/// Blocks of a multiprocessor that registers have to suffice for.
+static constexpr int32_t leastBlocks = 2;
+
+/// Skips ops that see the elements of another tensor in the same or another order.
+static Value skipViews(Value tensor, bool alsoSlices) {
+  while (Operation *op = tensor.getDefiningOp()) {
+    bool isReshape = isa<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
+    if (!isReshape && !(alsoSlices && isa<tensor::ExtractSliceOp>(op)))
+      break;
+    tensor = op->getOperand(0);
+  }
+  return tensor;
+}
+
+bool MicrokernelEmitter::isWhole(Value tensor) { return isa<BlockArgument>(skipViews(tensor, /*alsoSlices=*/false)); }
+
+bool MicrokernelEmitter::isView(Value tensor) {
+  // Dimensions of a slice need not be one when they are collapsed.
+  for (Operation *op = tensor.getDefiningOp(); op; op = op->getOperand(0).getDefiningOp()) {
+    if (!isa<tensor::CastOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp>(op))
+      return false;
+    if (isa<tensor::CollapseShapeOp>(op) && !isWhole(op->getOperand(0)))
+      return false;
+  }
+  return true;
+}
+
+bool MicrokernelEmitter::isReadable(Value tensor) {
+  SmallVector<Value> worklist = {tensor};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    if (isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp, KernelRootOpInterface>(op) && !isa<nn::RopeOp>(op))
+      return false;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  return true;
+}
+
+bool MicrokernelEmitter::yieldsOnly(rt::KernelOp kernel, Operation *root) {
+  Operation *yield = kernel.getBody().front().getTerminator();
+  return yield->getNumOperands() == 1 && stripReshapes(yield->getOperand(0)) == root->getResult(0);
+}
+
+int64_t MicrokernelEmitter::kindOf(Type element) {
+  if (element.isF16())
+    return ElementKind::F16;
+  if (element.isBF16())
+    return ElementKind::BF16;
+  if (isa<Float8E4M3FNType>(element))
+    return ElementKind::E4M3;
+  if (element.isInteger(1))
+    return ElementKind::I1;
+  if (element.isInteger(32))
+    return ElementKind::I32;
+  if (element.isInteger(64) || element.isIndex())
+    return ElementKind::I64;
+  assert(element.isF32() && "verifiers refuse other types");
+  return ElementKind::F32;
+}
+
+AffineExpr MicrokernelEmitter::reserve(AffineExpr bytes) {
+  AffineExpr offset = reserved;
+  reserved = reserved + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
+  return offset;
+}
+
+LogicalResult MicrokernelEmitter::prepare(Value tensor) {
+  if (isView(tensor) || prepared.contains(tensor))
+    return success();
+  Type f32 = b.getF32Type();
+  ArrayRef<AffineExpr> extents = sizes.of(tensor);
+  AffineExpr offset = prepared[tensor] = reserve(productExpression(extents) * 4);
+  ArrayRef<AffineExpr> leading = extents.drop_back();
+  AffineExpr rows = productExpression(leading);
+  beginLaunch(threadsOfPrologue, rows.ceilDiv(threadsOfPrologue / architecture.warpSize));
+  Value row = add(mul(block, constant(warpsOfBlock)), warp);
+  LogicalResult emitted = ifThen(less(row, size(rows)), [&]() -> LogicalResult {
+    Value to = offsetPointer(kernelScratch(offset), mul(row, size(extents.back())), f32);
+    SmallVector<Value> prefix = delinearize(row, leading);
+    return vectorLoop(size(extents.back()), [&](Value i, int64_t width) -> LogicalResult {
+      Indices at;
+      for (Value index : prefix)
+        at.push_back({index});
+      at.push_back({i, true});
+      Element element = evaluate(tensor, at, width);
+      if (failed(element))
+        return failure();
+      Value x = *element;
+      if (getElementTypeOrSelf(x.getType()).isInteger(1))
+        x = arith::SelectOp::create(b, loc, x, floatConstant(0.0, f32, width),
+                                    floatConstant(-std::numeric_limits<double>::infinity(), f32, width));
+      storeAt(x, to, i, f32, width);
+      return success();
+    });
+  });
+  endSharedLaunch();
+  return emitted;
+}
+
+void MicrokernelEmitter::endSharedLaunch() {
+  setLaunchScratch(reserved);
+  endLaunch();
+}
+
+void MicrokernelEmitter::pushNull() {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(prologueEnd);
+  arguments.push_back(LLVM::ZeroOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext(), globalSpace)));
+}
+
+void MicrokernelEmitter::pushScratch(AffineExpr offset) { push(kernelScratch(offset)); }
+
+LogicalResult MicrokernelEmitter::pushPointer(Value tensor) {
+  std::optional<Storage> storage = view(tensor);
+  if (!storage)
+    return unsupported(kernel, "an operand of its root is computed in it");
+  push(storage->pointer);
+  push(kindOf(storage->elementType));
+  return success();
+}
+
+LogicalResult MicrokernelEmitter::pushStrided(Value tensor, bool broadcasts) {
+  ArrayRef<AffineExpr> extents = sizes.of(tensor);
+  AffineExpr one = getAffineConstantExpr(1, b.getContext());
+  SmallVector<Value> strides;
+  if (auto found = prepared.find(tensor); found != prepared.end()) {
+    pushScratch(found->second);
+    push(ElementKind::F32);
+    for (unsigned d = 0; d != extents.size(); ++d)
+      strides.push_back(product(extents.drop_front(d + 1)));
+  } else {
+    std::optional<Storage> storage = view(tensor);
+    if (!storage)
+      return unsupported(kernel, "an operand of its root is no view of an argument");
+    push(storage->pointer);
+    push(kindOf(storage->elementType));
+    strides = storage->strides;
+  }
+  for (auto [stride, extent] : llvm::zip_equal(strides, extents))
+    push(broadcasts && extent == one ? constant(0) : stride);
+  return success();
+}
+
+void MicrokernelEmitter::pushOutput() {
+  push(outputs.front().pointer);
+  push(kindOf(outputs.front().elementType));
+}
+
+void MicrokernelEmitter::call(StringRef microkernel) {
+  callFunction(microkernel, arguments);
+  // Without it ptxas takes registers for some more blocks of a multiprocessor and spills a few (version 13.0).
+  if (architecture.vendor == Vendor::Nvidia)
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(leastBlocks));
+  arguments.clear();
+}
+
+} // namespace intarsia::gpu

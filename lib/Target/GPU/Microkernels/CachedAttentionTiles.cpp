@@ -1,0 +1,154 @@
+//===- CachedAttentionTiles.cpp - Attention of many tokens over paged caches -------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A tile is some tokens and some of the query heads that share a head of keys. Tokens that follow one another in the
+// same sequence form a run, which passes over the keys of its sequence; rows of other runs see none of them.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "AttentionTile.h"
+#include "CachedAttention.h"
+#include "MatrixTile.h"
+
+namespace {
+
+/// A tile: rows are tokens times heads, the heads of a token side by side.
+struct CachedTile {
+  const CachedAttention &call;
+  int64_t heads;              ///< of a row's token in the tile
+  int64_t keyHead, firstHead; ///< the first query head
+  int64_t headCount;          ///< query heads that there are; the others are computed for nothing
+  int64_t firstToken, tokens; ///< of the tile
+
+  int64_t tokenOf(int64_t row) const { return firstToken + row / heads; }
+  int64_t headOf(int64_t row) const { return firstHead + row % heads; }
+  bool has(int64_t row) const { return row / heads < tokens && row % heads < headCount; }
+};
+
+/// Returns how many tokens from `first` on are a run. Those that read keys of this call have successive positions.
+int64_t countRun(const CachedTile &tile, int64_t first) {
+  const CachedAttention &call = tile.call;
+  int64_t sequence = call.sequence(first), position = call.position(first), count = 1;
+  while (first + count < tile.firstToken + tile.tokens && call.sequence(first + count) == sequence &&
+         (!call.hasTail || call.position(first + count) == position + count))
+    ++count;
+  return count;
+}
+
+/// Adds what the tokens [first, first + count) see. With `isNew` that is the keys of the page that each is in, else, if
+/// there is a tail, those of the pages before it.
+template <typename Shape, typename Sums>
+void addRun(const CachedTile &tile, const Shape &shape, int64_t first, int64_t count, bool isNew, Sums &sums) {
+  const CachedAttention &call = tile.call;
+  int64_t page = call.keys.page, sequence = call.sequence(first), firstPosition = call.position(first);
+  auto beginOf = [&](int64_t position) {
+    int64_t begin = call.firstVisible(position);
+    return isNew ? larger(begin, position / page * page) : begin;
+  };
+  auto endOf = [&](int64_t position) { return call.hasTail && !isNew ? position / page * page : position + 1; };
+  int64_t begin = beginOf(firstPosition), end = endOf(firstPosition);
+  for (int64_t token = first + 1; token < first + count; ++token) {
+    begin = smaller(begin, beginOf(call.position(token)));
+    end = larger(end, endOf(call.position(token)));
+  }
+#pragma unroll
+  for (int i = 0; i < rowsOfThread(shape); ++i) {
+    int64_t row = rowOfThread(shape, i), token = tile.tokenOf(row);
+    bool isHere = tile.has(row) && token >= first && token < first + count;
+    int64_t position = isHere ? call.position(token) : 0;
+    sums.begin[i] = beginOf(position);
+    sums.end[i] = isHere ? endOf(position) : 0;
+  }
+  auto loadKey = [&](float (&x)[chunkElements], int64_t position, int64_t feature) {
+    if (isNew) {
+      call.loadNewKey(x, first + (position - firstPosition), sequence, position, tile.keyHead, feature);
+      return;
+    }
+    int64_t physical = call.physicalPage(sequence, position / page);
+    loadFeatures(x, call.keys, call.keys.at(physical, tile.keyHead), position % page, feature);
+    if (!isQuantized(call.keys.kind))
+      return;
+    Global parameters = call.keys.parametersAt(physical, tile.keyHead, call.keys.features);
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i) {
+      bool isInside = feature + i < call.keys.features;
+      float scale = isInside ? floatOfScale(parameters[feature + i]) : 0;
+      float zero = isInside ? floatOfZero(parameters[call.keys.features + feature + i], call.keys.kind) : 0;
+      x[i] = (x[i] - (magic + zero)) * scale;
+    }
+  };
+  auto loadValue = [&](float (&x)[chunkElements], int64_t position, int64_t feature) {
+    int64_t physical = call.physicalPage(sequence, position / page), slot = position % page;
+    loadFeatures(x, call.values, call.values.at(physical, tile.keyHead), slot, feature);
+    if (!isQuantized(call.values.kind))
+      return;
+    Global parameters = call.values.parametersAt(physical, tile.keyHead, page);
+    float scale = floatOfScale(parameters[slot]), zero = magic + floatOfZero(parameters[page + slot], call.values.kind);
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i)
+      x[i] = (x[i] - zero) * scale;
+  };
+  addKeys(shape, begin, end, sums, loadKey, loadValue,
+          [&](float product, int64_t, int64_t) { return call.scoreOf(product); });
+}
+
+/// Computes the block's tile, of `tileRows` rows, `headsOfTile` of them for each token.
+template <typename Shape, typename Sums>
+void computeTile(const CachedAttention &call, const Shape &shape, int64_t tileRows, int64_t headsOfTile, Sums &sums) {
+  int64_t tokensOfTile = tileRows / headsOfTile, parts = ceilDivide(call.headsOfKey(), headsOfTile);
+  int64_t number = blockIndex(), part = number % parts, keyHead = number / parts % call.keys.heads;
+  // The last tokens see most keys: they come first.
+  int64_t before = number / parts / call.keys.heads;
+  int64_t firstToken = (ceilDivide(call.tokens, tokensOfTile) - 1 - before) * tokensOfTile;
+  CachedTile tile{call,
+                  headsOfTile,
+                  keyHead,
+                  keyHead * call.headsOfKey() + part * headsOfTile,
+                  smaller(call.headsOfKey() - part * headsOfTile, headsOfTile),
+                  firstToken,
+                  smaller(call.tokens - firstToken, tokensOfTile)};
+  copyQueries(shape, call.queryScale(), [&](float (&x)[chunkElements], int64_t row, int64_t first) {
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i)
+      x[i] = tile.has(row) && first + i < call.keys.features
+                 ? call.query.at(tile.tokenOf(row), tile.headOf(row), first + i)
+                 : 0;
+  });
+  clear(shape, sums);
+  for (int64_t first = firstToken, count; first < firstToken + tile.tokens; first += count) {
+    count = countRun(tile, first);
+    addRun(tile, shape, first, count, /*isNew=*/false, sums);
+    if (call.hasTail)
+      addRun(tile, shape, first, count, /*isNew=*/true, sums);
+  }
+  storeSums(
+      shape, sums, [&](int64_t row) { return call.hasSinks && tile.has(row) ? call.sinkOf(tile.headOf(row)) : lowest; },
+      [&](int64_t row, int64_t feature, float x) {
+        if (tile.has(row))
+          call.storeResult(tile.tokenOf(row), tile.headOf(row), feature, x);
+      });
+}
+
+} // namespace
+
+/// Computes a tile of `tileRows` rows in f32.
+ITX_MICROKERNEL void itx_cached_attention_tiles(ITX_CACHED_ATTENTION_ARGUMENTS, int64_t headsOfTile, int64_t tileRows,
+                                                int64_t tileKeys, Shared shared) {
+  if (!computesTiles(tokens, sequenceCount))
+    return;
+  CachedAttention call = ITX_CACHED_ATTENTION;
+  TileShape shape{tileRows, tileKeys, keyFeatures, valueFeatures, shared};
+  TileSums sums;
+  computeTile(call, shape, tileRows, headsOfTile, sums);
+}
+
+/// Computes a tile of 64 rows by matrix instructions on elements of `kind`.
+ITX_MICROKERNEL void itx_cached_attention_matrix_tiles(ITX_CACHED_ATTENTION_ARGUMENTS, int64_t headsOfTile,
+                                                       int64_t tileKeys, int64_t kind, int64_t parts, Shared shared) {
+  if (!computesTiles(tokens, sequenceCount))
+    return;
+  CachedAttention call = ITX_CACHED_ATTENTION;
+  MatrixShape shape{tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
+  MatrixSums sums;
+  computeTile(call, shape, matrixRows, headsOfTile, sums);
+}

@@ -1,0 +1,214 @@
+//===- Elements.h - Elements of tensors and caches as microkernels read and write them ---------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The formats of caches are those of #nn.cache_format.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_GPU_MICROKERNELS_ELEMENTS_H
+#define INTARSIA_LIB_TARGET_GPU_MICROKERNELS_ELEMENTS_H
+
+#include "Device.h"
+#include "ElementKind.h"
+
+using namespace intarsia::gpu;
+
+template <typename T> inline T loadAs(Global base, int64_t index) { return ((ITX_GLOBAL const T *)base)[index]; }
+template <typename T> inline void storeAs(Global base, int64_t index, T value) {
+  ((ITX_GLOBAL T *)base)[index] = value;
+}
+
+inline float floatOfBf16(uint16_t bits) { return __builtin_bit_cast(float, uint32_t(bits) << 16); }
+inline float floatOfF16(uint16_t bits) { return float(__builtin_bit_cast(_Float16, bits)); }
+
+/// E4M3 without infinities: its exponent is biased by 7, that of f16 by 15.
+inline float floatOfE4M3(uint8_t bits) {
+  float value = floatOfF16(uint16_t((bits & 0x80) << 8 | (bits & 0x7f) << 7)) * 256.0f;
+  return (bits & 0x7f) == 0x7f ? __builtin_nanf("") : value;
+}
+
+/// A number of at most 23 bits as a float, 2^23 too large: one instruction, and the difference to a biased zero is
+/// exact.
+constexpr float magic = 0x1p23f;
+inline float floatAboveMagic(uint32_t number) { return __builtin_bit_cast(float, 0x4b000000u | number); }
+
+/// A scale byte holds the bits 14 to 7 of an f16. The largest is the last one before infinity.
+constexpr int scaleShift = 7, largestScale = 0xf7;
+inline float floatOfScale(uint8_t byte) { return floatOfF16(uint16_t(byte << scaleShift)); }
+/// Zeros of 4 bits have a sign.
+inline float floatOfZero(uint8_t byte, int64_t kind) {
+  return kind == ElementKind::UI4 ? float(int8_t(byte)) : float(byte);
+}
+
+/// Values of 4 bits come in blocks of 32 in 16 bytes.
+constexpr int64_t packedValues = 32, packedBytes = 16;
+
+constexpr bool isQuantized(int64_t kind) { return kind == ElementKind::UI8 || kind == ElementKind::UI4; }
+
+inline uint16_t bf16OfFloat(float value) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  if (value != value)
+    return uint16_t(bits >> 16 | 0x40);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline uint16_t f16OfFloat(float value) { return __builtin_bit_cast(uint16_t, _Float16(value)); }
+
+/// Rounds to E4M3, ties to even, saturated.
+inline uint8_t e4m3OfFloat(float value) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  uint8_t sign = bits >> 24 & 0x80;
+  if (value != value)
+    return sign | 0x7f;
+  float magnitude = smaller(__builtin_fabsf(value), 448.0f);
+  // Below 2^-6 numbers are multiples of 2^-9: adding 2^14 rounds to those.
+  if (magnitude < 0x1p-6f)
+    return sign | uint8_t(__builtin_bit_cast(uint32_t, magnitude + 0x1p14f));
+  uint32_t normal = __builtin_bit_cast(uint32_t, magnitude);
+  normal += 0x7ffff + (normal >> 20 & 1);
+  return sign | uint8_t((normal >> 20) - (120 << 3));
+}
+
+/// Returns an element of a float tensor.
+inline float loadFloat(Global base, int64_t index, int64_t kind) {
+  switch (kind) {
+  case ElementKind::F16:
+    return floatOfF16(loadAs<uint16_t>(base, index));
+  case ElementKind::BF16:
+    return floatOfBf16(loadAs<uint16_t>(base, index));
+  case ElementKind::E4M3:
+    return floatOfE4M3(loadAs<uint8_t>(base, index));
+  default:
+    return loadAs<float>(base, index);
+  }
+}
+
+inline void storeFloat(Global base, int64_t index, int64_t kind, float value) {
+  switch (kind) {
+  case ElementKind::F16:
+    return storeAs(base, index, f16OfFloat(value));
+  case ElementKind::BF16:
+    return storeAs(base, index, bf16OfFloat(value));
+  case ElementKind::E4M3:
+    return storeAs(base, index, e4m3OfFloat(value));
+  default:
+    return storeAs(base, index, value);
+  }
+}
+
+/// Rounds to what a tail of keys holds.
+inline float roundTo(float value, int64_t kind) {
+  return kind == ElementKind::F16    ? floatOfF16(f16OfFloat(value))
+         : kind == ElementKind::BF16 ? floatOfBf16(bf16OfFloat(value))
+                                     : value;
+}
+
+inline int64_t loadInteger(Global base, int64_t index, int64_t kind) {
+  return kind == ElementKind::I32 ? loadAs<int32_t>(base, index) : loadAs<int64_t>(base, index);
+}
+
+/// Elements that a lane reads at once: 16 bytes of f16.
+constexpr int chunkElements = 8;
+
+/// Loads the elements [first, first + 8) of a row of `count` elements; those behind the row's end are zero. Quantized
+/// elements are `magic` too large. `isAligned` says that the row begins at a multiple of 16 bytes of elements that fill
+/// 16 bytes, or less for elements of which eight are less.
+inline void loadChunk(float (&x)[chunkElements], Global row, int64_t first, int64_t count, int64_t kind,
+                      bool isAligned) {
+  if (kind == ElementKind::UI4) {
+    // Rows have a multiple of 32 elements.
+    uint64_t bytes = 0;
+    if (first < count)
+      bytes = loadAs<uint64_t>(row + first / packedValues * packedBytes + first % packedBytes, 0);
+    bytes >>= first % packedValues >= packedBytes ? 4 : 0;
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i)
+      x[i] = floatAboveMagic(uint32_t(bytes >> 8 * i & 15));
+    return;
+  }
+  if (isAligned && count % chunkElements == 0) {
+    if (first >= count) {
+#pragma unroll
+      for (int i = 0; i < chunkElements; ++i)
+        x[i] = kind == ElementKind::UI8 ? magic : 0;
+      return;
+    }
+    if (kind == ElementKind::F32) {
+      Vector<float, 4> low = loadAs<Vector<float, 4>>(row + first * 4, 0);
+      Vector<float, 4> high = loadAs<Vector<float, 4>>(row + first * 4, 1);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        x[i] = low[i];
+        x[4 + i] = high[i];
+      }
+      return;
+    }
+    if (kind == ElementKind::F16 || kind == ElementKind::BF16) {
+      Vector<uint16_t, 8> bits = loadAs<Vector<uint16_t, 8>>(row + first * 2, 0);
+#pragma unroll
+      for (int i = 0; i < chunkElements; ++i)
+        x[i] = kind == ElementKind::F16 ? floatOfF16(bits[i]) : floatOfBf16(bits[i]);
+      return;
+    }
+    Vector<uint8_t, 8> bytes = loadAs<Vector<uint8_t, 8>>(row + first, 0);
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i)
+      x[i] = kind == ElementKind::E4M3 ? floatOfE4M3(bytes[i]) : floatAboveMagic(bytes[i]);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < chunkElements; ++i) {
+    bool isInside = first + i < count;
+    if (kind == ElementKind::UI8)
+      x[i] = floatAboveMagic(isInside ? loadAs<uint8_t>(row, first + i) : 0);
+    else
+      x[i] = isInside ? loadFloat(row, first + i, kind) : 0;
+  }
+}
+
+/// The pages of a cache, [pages, heads, page, features] or, transposed, [pages, heads, features, page].
+struct Pages {
+  Global elements;
+  Global parameters; ///< of quantized elements, [pages, heads, 2, groups]
+  int64_t kind;
+  bool isTransposed;
+  int64_t heads, page, features;
+
+  int64_t columns() const { return isTransposed ? page : features; }
+  int64_t rows() const { return isTransposed ? features : page; }
+  int64_t bytesOf(int64_t count) const {
+    return kind == ElementKind::UI4                                ? count / 2
+           : kind == ElementKind::F32                              ? count * 4
+           : kind == ElementKind::F16 || kind == ElementKind::BF16 ? count * 2
+                                                                   : count;
+  }
+  /// Returns where the elements of a head of a page begin.
+  Global at(int64_t physical, int64_t head) const {
+    return elements + (physical * heads + head) * rows() * bytesOf(columns());
+  }
+  Global parametersAt(int64_t physical, int64_t head, int64_t groups) const {
+    return parameters + (physical * heads + head) * 2 * groups;
+  }
+};
+
+/// Loads features [first, first + 8) of a slot of a page.
+inline void loadFeatures(float (&x)[chunkElements], const Pages &pages, Global page, int64_t slot, int64_t first) {
+  if (!pages.isTransposed) {
+    loadChunk(x, page + slot * pages.bytesOf(pages.features), first, pages.features, pages.kind, true);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < chunkElements; ++i) {
+    bool isInside = first + i < pages.features;
+    int64_t feature = isInside ? first + i : 0;
+    if (pages.kind == ElementKind::UI4) {
+      uint8_t byte = page[feature * (pages.page / 2) + slot / packedValues * packedBytes + slot % packedBytes];
+      x[i] = floatAboveMagic(slot % packedValues >= packedBytes ? byte >> 4 : byte & 15);
+    } else if (pages.kind == ElementKind::UI8) {
+      x[i] = floatAboveMagic(page[feature * pages.page + slot]);
+    } else {
+      x[i] = isInside ? loadFloat(page, feature * pages.page + slot, pages.kind) : 0;
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,12 @@
+# Writes a row {"architecture", bytes}, for each file NAME.ARCHITECTURE.bc of FILES, to TABLE.
+set(rows "")
+foreach(file ${FILES})
+  cmake_path(GET file FILENAME name)
+  string(REGEX REPLACE "^[^.]*\\.([^.]*)\\.bc$" "\\1" architecture "${name}")
+  file(READ "${file}" bytes HEX)
+  string(REGEX REPLACE "(................................................................)" "\\1\n" bytes "${bytes}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" bytes "${bytes}")
+  string(REGEX REPLACE "([^\n]+)" "\"\\1\"" bytes "${bytes}")
+  string(APPEND rows "{\"${architecture}\", StringLiteral::withInnerNUL(\n${bytes})},\n")
+endforeach()
+file(WRITE "${TABLE}" "${rows}")

@@ -1,0 +1,6 @@
+// Causal attention with grouped heads.
+func.func @main(%q: tensor<?x?x12x64xf32> {nn.name = "q", nn.sizes = ["batch", "n", "", ""]}, %k: tensor<?x?x4x64xf32> {nn.name = "k", nn.sizes = ["batch", "n", "", ""]},
+                %v: tensor<?x?x4x64xf32> {nn.name = "v", nn.sizes = ["batch", "n", "", ""]}) -> (tensor<?x?x12x64xf32> {nn.name = "y"}) {
+  %y = nn.attention %q, %k, %v {causal, scale = 0.125 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x4x64xf32>, tensor<?x?x4x64xf32>) -> tensor<?x?x12x64xf32>
+  return %y : tensor<?x?x12x64xf32>
+}

@@ -1,0 +1,308 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The attention kernels of GPUs on emulated ones, against NumPy in float64.
+
+Shapes are random and ragged: tiles that are not full, heads of few and of many features, pages that begin and end
+anywhere. Caches begin as NaN or as random bytes: what was not written must not be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import intarsia
+import ml_dtypes
+import numpy as np
+import pytest
+from programs import build
+from test_quantized_caches import dequantized
+
+# One architecture for each size of a warp and each vendor.
+EMULATED = ("sm_80", "gfx942", "gfx1100")
+DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
+
+pytestmark = pytest.mark.cpu_only
+
+
+def attend(query, keys, values, scale, bias=0.0, soft_cap=0.0, sink=-np.inf) -> np.ndarray:
+    """Attention of rows [n, head_dim] over keys [m, head_dim]; zeros where a row sees no key."""
+    scores = scale * query.astype(np.float64) @ keys.astype(np.float64).T
+    if soft_cap:
+        scores = soft_cap * np.tanh(scores / soft_cap)
+    scores = scores + bias
+    largest = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), sink)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    weights = np.exp(scores - largest)
+    total = weights.sum(-1, keepdims=True) + np.exp(sink - largest)
+    return weights @ values.astype(np.float64) / np.where(total == 0, 1, total)
+
+
+@dataclass
+class Dense:
+    """A kernel around nn.attention."""
+
+    head_dim: int
+    value_dim: int
+    heads: int
+    key_heads: int
+    element: str = "f32"
+    mask: str = ""
+    causal: bool = False
+    mask_shape: str = "batch,1,1,keys"
+
+    def program(self) -> str:
+        extent = {"batch": "?", "heads": str(self.heads), "queries": "?", "keys": "?", "1": "1"}
+        names = self.mask_shape.split(",")
+        mask = f"tensor<{'x'.join(extent[name] for name in names)}x{self.mask or 'f32'}>"
+        sizes = ", ".join(f'"{name}"' if extent[name] == "?" else '""' for name in names)
+        q = f"tensor<?x?x{self.heads}x{self.head_dim}x{self.element}>"
+        k = f"tensor<?x?x{self.key_heads}x{self.head_dim}x{self.element}>"
+        v = f"tensor<?x?x{self.key_heads}x{self.value_dim}x{self.element}>"
+        o = f"tensor<?x?x{self.heads}x{self.value_dim}x{self.element}>"
+        return f"""
+func.func @main(%q: {q} {{nn.name = "q", nn.sizes = ["batch", "queries", "", ""]}},
+    %k: {k} {{nn.name = "k", nn.sizes = ["batch", "keys", "", ""]}},
+    %v: {v} {{nn.name = "v", nn.sizes = ["batch", "keys", "", ""]}},
+    %m: {mask} {{nn.name = "m", nn.sizes = [{sizes}]}}) -> {o} {{
+  %o = nn.attention %q, %k, %v {"mask %m" if self.mask else ""} {{scale = 0.2 : f32 {", causal" if self.causal else ""}}} :
+      ({q}, {k}, {v}{", " + mask if self.mask else ""}) -> {o}
+  return %o : {o}
+}}
+"""
+
+    def bias(self, mask: np.ndarray, batch: int, head: int, queries: int, keys: int) -> np.ndarray:
+        shape = (mask.shape[0], mask.shape[1], mask.shape[2], keys)
+        mask = mask.reshape(shape)[batch % shape[0], head % shape[1]]
+        bias = np.zeros((queries, keys))
+        if self.mask == "i1":
+            bias = bias + np.where(mask, 0.0, -np.inf)
+        elif self.mask:
+            bias = bias + mask.astype(np.float64)
+        if self.causal:
+            visible = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+            bias = np.where(visible, bias, -np.inf)
+        return bias
+
+
+DENSE = {
+    "encoder": Dense(64, 64, 4, 4, mask="i1"),
+    "causal": Dense(128, 128, 4, 2, causal=True),
+    "ragged": Dense(24, 40, 3, 1, mask="f32", mask_shape="batch,heads,queries,keys", causal=True),
+    "odd": Dense(13, 7, 2, 2, mask="f32", mask_shape="1,1,queries,keys"),
+    "wide": Dense(192, 128, 2, 1, causal=True),
+    "f16": Dense(64, 64, 2, 2, element="f16", mask="i1", mask_shape="1,heads,1,keys"),
+    "bf16": Dense(80, 56, 2, 1, element="bf16", causal=True),
+    "odd-f16": Dense(20, 44, 3, 1, element="f16", causal=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [(name, architecture) for name in DENSE for architecture in EMULATED]
+    # Matrices of other layouts.
+    + [(name, architecture) for name in ("f16", "bf16") for architecture in ("gfx950", "gfx1201")],
+)
+def test_dense(tools, scratch, name: str, architecture: str) -> None:
+    case, random = DENSE[name], np.random.default_rng(len(name))
+    module = build(tools, scratch / f"{name}-{architecture}", case.program(), target=f"emulated:{architecture}")
+    for _ in range(4):
+        batch, queries, keys = int(random.integers(1, 3)), int(random.integers(1, 80)), int(random.integers(1, 80))
+        dtype = DTYPES[case.element]
+        q = random.standard_normal((batch, queries, case.heads, case.head_dim)).astype(dtype)
+        k = random.standard_normal((batch, keys, case.key_heads, case.head_dim)).astype(dtype)
+        v = random.standard_normal((batch, keys, case.key_heads, case.value_dim)).astype(dtype)
+        extent = {"batch": batch, "heads": case.heads, "queries": queries, "keys": keys, "1": 1}
+        shape = tuple(extent[part] for part in case.mask_shape.split(","))
+        mask = random.random(shape) < 0.6 if case.mask == "i1" else random.standard_normal(shape).astype(np.float32)
+        actual = module.main(q=q, k=k, v=v, m=mask).astype(np.float64)
+        for b in range(batch):
+            for h in range(case.heads):
+                g = h // (case.heads // case.key_heads)
+                bias = case.bias(mask, b, h, queries, keys)
+                wanted = attend(q[b, :, h], k[b, :, g], v[b, :, g], 0.2, bias)
+                # Scores up to 15 have roundings of 1e-6, relative to e^x, and values are up to 4. Weights and results of
+                # 16 bits are rounded to them.
+                unit = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}[case.element]
+                magnitude = attend(q[b, :, h], k[b, :, g], np.abs(v[b, :, g]), 0.2, bias)
+                error = np.abs(actual[b, :, h] - wanted) - unit * (np.abs(wanted) + magnitude)
+                assert error.max() <= 1e-5, (b, h, queries, keys)
+
+
+@dataclass
+class Cached:
+    """Kernels around caches in the layout of GPUs."""
+
+    keys: str
+    values: str
+    head_dim: int
+    value_dim: int
+    heads: int
+    key_heads: int
+    window: int = 0
+    soft_cap: float = 0.0
+    sinks: bool = False
+    query: str = "f32"
+    integer: str = "i64"
+
+    @staticmethod
+    def tensors(kind: str, element: str, heads: int, features: int) -> list[tuple[str, str, str]]:
+        """Name, size of the first dimension and type of each tensor of a cache."""
+        if not element.startswith("ui"):
+            stored = "i8" if element.startswith("f8") else element
+            return [(kind, "pages", f"tensor<?x{heads}x32x{features}x{stored}>")]
+        bits = int(element[2:])
+        groups = features if kind == "keys" else 32
+        result = [
+            (kind, "pages", f"tensor<?x{heads}x32x{features * bits // 8}xi8>"),
+            (f"{kind}_parameters", "pages", f"tensor<?x{heads}x2x{groups}xi8>"),
+        ]
+        return result + ([("tail", "sequences", f"tensor<?x{heads}x32x{features}xf16>")] if kind == "keys" else [])
+
+    def program(self) -> str:
+        keys = self.tensors("keys", self.keys, self.key_heads, self.head_dim)
+        values = self.tensors("values", self.values, self.key_heads, self.value_dim)
+        index, table = f"tensor<?x{self.integer}>", f"tensor<?x?x{self.integer}>"
+        q, o = (f"tensor<?x{self.heads}x{features}x{self.query}>" for features in (self.head_dim, self.value_dim))
+        k, v = (f"tensor<?x{self.key_heads}x{features}xf32>" for features in (self.head_dim, self.value_dim))
+        sink = f"tensor<{self.heads}xf32>"
+        arguments = [
+            f'%q: {q} {{nn.name = "q", nn.sizes = ["tokens", "", ""]}}',
+            f'%k: {k} {{nn.name = "k", nn.sizes = ["tokens", "", ""]}}',
+            f'%v: {v} {{nn.name = "v", nn.sizes = ["tokens", "", ""]}}',
+            f'%p: {index} {{nn.name = "p", nn.sizes = ["tokens"]}}',
+            f'%s: {index} {{nn.name = "s", nn.sizes = ["tokens"]}}',
+            f'%t: {table} {{nn.name = "t", nn.sizes = ["sequences", "entries"]}}',
+            f'%z: {sink} {{nn.name = "z"}}',
+        ]
+        first = len(arguments)
+        for name, size, type_ in keys + values:
+            arguments.append(f'%{name}: {type_} {{nn.name = "{name}", nn.sizes = ["{size}", "", "", ""], nn.state}}')
+        body, updated = [], {}
+        for kind, format_, row, row_type, tensors in (
+            ("keys", self.keys, "%k", k, keys),
+            ("values", self.values, "%v", v, values),
+        ):
+            paged = [name for name, size, _ in tensors if size == "pages"]
+            types = ", ".join(type_ for _, _, type_ in tensors)
+            results = ", ".join(type_ for _, size, type_ in tensors if size == "pages")
+            body.append(
+                f"{', '.join(f'%{name}1' for name in paged)} = nn.cache_append("
+                f"{', '.join(f'%{name}' for name, _, _ in tensors)}) <{kind}, {format_}, page = 32>, {row}, %p, %s, %t : "
+                f"({types}, {row_type}, {index}, {index}, {table}) -> ({results})"
+            )
+            updated |= {name: f"%{name}1" for name in paged}
+        read = {
+            kind: ", ".join(updated.get(name, f"%{name}") for name, _, _ in tensors)
+            for kind, tensors in (("keys", keys), ("values", values))
+        }
+        has_tail = any(name == "tail" for name, _, _ in keys)
+        attributes = "scale = 0.15 : f32"
+        attributes += f", window = {self.window} : i64" if self.window else ""
+        attributes += f", soft_cap = {self.soft_cap} : f32" if self.soft_cap else ""
+        body.append(
+            f"%o = nn.cached_attention %q, ({read['keys']}) <keys, {self.keys}, page = 32>, ({read['values']}) "
+            f"<values, {self.values}, page = 32>, %p, %s, %t {'rows %k' if has_tail else ''} "
+            f"{'sinks %z' if self.sinks else ''} {{{attributes}}} : ({q}, "
+            f"{', '.join(type_ for _, _, type_ in keys + values)}, {index}, {index}, {table}"
+            f"{', ' + k if has_tail else ''}{', ' + sink if self.sinks else ''}) -> {o}"
+        )
+        if has_tail:
+            tail = keys[-1][2]
+            body.append(
+                f"%tail1 = nn.cache_append(%tail) <keys, {self.keys}, page = 32>, %k, %p, %s {{tail}} : "
+                f"({tail}, {k}, {index}, {index}) -> {tail}"
+            )
+        states = [name for name, _, _ in keys + values]
+        types = {name: type_ for name, _, type_ in keys + values}
+        results = [o] + [f"{types[name]} {{nn.state = {first + i} : i64}}" for i, name in enumerate(states)]
+        returned = ["%o"] + [f"%{name}1" for name in states]
+        newline = "\n  "
+        return (
+            f"func.func @main({', '.join(arguments)}) -> ({', '.join(results)}) {{\n  {newline.join(body)}\n"
+            f"  return {', '.join(returned)} : {', '.join([o] + [types[name] for name in states])}\n}}\n"
+        )
+
+
+CACHED = {
+    "f32": Cached("f32", "f32", 64, 64, 4, 2),
+    "f16": Cached("f16", "f16", 128, 128, 8, 1, window=40, sinks=True, integer="i32"),
+    "bf16": Cached("bf16", "f16", 48, 64, 6, 2, soft_cap=1.5),
+    "fp8": Cached("f8E4M3FN", "f8E4M3FN", 64, 32, 3, 3, window=3, soft_cap=1.5, sinks=True),
+    "int8": Cached("ui8", "ui8", 64, 64, 4, 2, window=40),
+    "int4": Cached("ui4", "ui4", 64, 32, 4, 1, soft_cap=20.0, sinks=True),
+    "mixed": Cached("ui4", "f16", 96, 96, 2, 2, query="f16"),
+    "f16-query": Cached("f16", "f16", 64, 72, 4, 2, query="f16"),
+    "bf16-query": Cached("bf16", "bf16", 80, 64, 4, 1, window=20, query="bf16"),
+    "odd": Cached("f16", "ui8", 13, 22, 20, 2),
+    "wide": Cached("f16", "f16", 320, 264, 2, 1),
+}
+
+#: (sequence, tokens) of each call: single tokens, which are split by keys, and many, which are computed in tiles.
+MIXTURES = [
+    [(0, 7)],
+    [(1, 50), (0, 1)],
+    [(2, 70), (1, 3), (0, 1)],
+    [(0, 1), (1, 1), (2, 1)],
+    [(2, 33), (0, 30)],
+    [(1, 2)],
+]
+PAGES, ENTRIES = 16, 5
+
+
+@pytest.mark.parametrize("architecture", EMULATED)
+@pytest.mark.parametrize("name", CACHED)
+def test_cached(tools, scratch, name: str, architecture: str) -> None:
+    case, random = CACHED[name], np.random.default_rng(7)
+    module = build(tools, scratch / f"{name}-{architecture}", case.program(), target=f"emulated:{architecture}")
+    table = random.permutation(PAGES)[: 3 * ENTRIES].reshape(3, ENTRIES).astype(case.integer.replace("i", "int"))
+    state = intarsia.make_state(module.main, pages=PAGES, sequences=3)
+    for array in state.values():
+        array.view(np.uint8)[...] = random.integers(0, 256, array.view(np.uint8).shape)
+        if array.dtype != np.int8:
+            array[...] = np.nan
+    sink = random.standard_normal(case.heads).astype(np.float32)
+    kept: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in range(3)]
+    for mixture in MIXTURES:
+        sequences = np.repeat([s for s, _ in mixture], [n for _, n in mixture])
+        positions = np.concatenate([np.arange(len(kept[s][0]), len(kept[s][0]) + n) for s, n in mixture])
+        tokens = len(positions)
+        query = random.standard_normal((tokens, case.heads, case.head_dim)).astype(DTYPES[case.query])
+        key = random.standard_normal((tokens, case.key_heads, case.head_dim)).astype(np.float32)
+        value = random.standard_normal((tokens, case.key_heads, case.value_dim)).astype(np.float32)
+        actual = module.main(
+            q=query, k=key, v=value, p=positions.astype(table.dtype), s=sequences.astype(table.dtype), t=table, z=sink,
+            **state,
+        )  # fmt: skip
+        for row, s in enumerate(sequences):
+            kept[s][0].append(key[row])
+            kept[s][1].append(value[row])
+        for row, (s, position) in enumerate(zip(sequences, positions, strict=True)):
+            keys, values = (
+                stored(case, kind, np.stack(kept[s][i]), position) for i, kind in enumerate(("keys", "values"))
+            )
+            first = max(0, position - case.window + 1) if case.window else 0
+            for head in range(case.heads):
+                g = head // (case.heads // case.key_heads)
+                wanted = attend(
+                    query[row, head][None], keys[first:, g], values[first:, g], 0.15, 0.0, case.soft_cap,
+                    sink[head] if case.sinks else -np.inf,
+                )[0]  # fmt: skip
+                # Scores up to 20 have roundings of 1e-6, relative to e^x; values are up to 4.
+                unit = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}[case.query]
+                rounding = unit * (np.abs(wanted) + np.abs(values[first:, g]).max())
+                assert (np.abs(actual[row, head].astype(np.float64) - wanted) - rounding).max() <= 1e-5, (mixture, row)
+
+
+def stored(case: Cached, kind: str, rows: np.ndarray, position: int) -> np.ndarray:
+    """Give the rows [0, position] as the token at `position` sees them."""
+    rows, element = rows[: position + 1], case.keys if kind == "keys" else case.values
+    if not element.startswith("ui"):
+        return rows.astype(DTYPES[element]).astype(np.float64)
+    bits = int(element[2:])
+    if kind == "values":
+        return dequantized(rows, bits)
+    seen = rows.astype(np.float16).astype(np.float64)
+    for begin in range(0, position // 32 * 32, 32):
+        page = rows[begin : begin + 32].astype(np.float16).astype(np.float32)
+        seen[begin : begin + 32] = np.moveaxis(dequantized(np.moveaxis(page, 0, -1), bits), -1, 0)
+    return seen

@@ -1,0 +1,268 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Code of a fixed list of kernels for every architecture of GPUs: registers, spills, local memory, wide loads.
+
+The list is the folder gpu_kernels: a program a file, and the caches of a language model. A new program needs a line in
+registers.csv, which the failing test prints. Limits there are the most registers with which as many warps fit on a
+multiprocessor as with those that the kernel had when the line was written: fewer are always good.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "gpu_kernels"
+GLOSSARY = HERE.parents[1] / "examples" / "glossary"
+CUDA = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+HIP = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+ALL = CUDA + HIP
+#: Programs by name, each with the arguments that it is compiled with.
+KERNELS: dict[str, tuple[object, ...]] = {
+    path.stem: (path,) for path in sorted(PROGRAMS.glob("*.mlir"))
+} | {f"decoder_{cache}": (GLOSSARY, f"--kv={cache}") for cache in ("f16", "fp8", "int8", "int4")}  # fmt: skip
+#: Kernels whose code must have what INSTRUCTIONS says, on all architectures.
+NEEDED = {
+    "linear_f32": ("shared loads of 16 bytes",),
+    "linear_f32_epilogue": ("shared loads of 16 bytes",),
+}
+#: How an instruction reads in PTX and in the vendor's listing for AMD's GPUs.
+INSTRUCTIONS = {
+    "shared loads of 16 bytes": (
+        r"\bld\.shared\.(v4\.[a-z]?32|v2\.[a-z]?64|b128)",
+        r"\bds_(read|load)(_b128|2(st64)?_b64)",
+    ),
+    "global loads of 16 bytes": (
+        r"\bld\.global[.\w]*\.(v4\.[a-z]?32|v2\.[a-z]?64)|\bcp\.async\b.*, 16",
+        r"\b(global|buffer)_load_(dwordx4|b128)",
+    ),
+    "matrix instructions": (r"\b(mma|wgmma)\.", r"\bv_(mfma|wmma)_"),
+}  # fmt: skip
+# Of a multiprocessor of NVIDIA's: 65536 registers, given to warps in units of 256, and these many warps, a quarter of
+# them in each of its parts (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). Of a SIMD of
+# AMD's: registers of a lane, the unit that a wave gets, and waves (LLVM, AMDGPUBaseInfo: getTotalNumVGPRs,
+# getVGPRAllocGranule, getMaxWavesPerEU).
+NVIDIA_WARPS = {"sm_80": 64, "sm_86": 48, "sm_89": 48, "sm_90a": 64, "sm_100a": 64, "sm_120a": 48}
+AMD_REGISTERS = {
+    "gfx90a": (512, 8, 8),
+    "gfx942": (512, 8, 8),
+    "gfx950": (512, 8, 8),
+    "gfx1100": (1536, 24, 16),
+    "gfx1201": (1536, 24, 16),
+}
+
+
+def limit(architecture: str, registers: int) -> int:
+    """Return the most registers with which as many warps fit as with this number."""
+    if architecture in CUDA:
+        warps = min(NVIDIA_WARPS[architecture], 65536 // (-(-registers // 8) * 8 * 32) // 4 * 4)
+        return min(255, 65536 // warps // 32 // 8 * 8)
+    total, unit, most = AMD_REGISTERS[architecture]
+    waves = min(most, total // (-(-registers // unit) * unit))
+    return min(512 if total == 512 else 256, total // waves // unit * unit)
+
+
+@dataclass
+class Compiled:
+    """A program that was compiled for all architectures."""
+
+    name: str
+    functions: dict[str, list[dict[str, object]]]  # by architecture, as --explain says
+    code: Path  # folder of --dump-code
+
+    def largest(self, architecture: str, fact: str) -> int:
+        return max(int(function[fact]) for function in self.functions[architecture])
+
+    def listing(self, architecture: str) -> str:
+        """Give the PTX, or the disassembled machine code."""
+        if architecture in CUDA:
+            return (self.code / f"cuda.{architecture}.ptx").read_text()
+        return disassembled(self.code / f"hip.{architecture}.hsaco")
+
+
+def disassembled(path: Path) -> str:
+    program = shutil.which("llvm-objdump-22") or shutil.which("llvm-objdump", path="/usr/lib/llvm-22/bin")
+    assert program, "llvm-objdump of LLVM 22 is missing (package llvm-22)"
+    return subprocess.run([program, "-d", str(path)], capture_output=True, text=True, check=True).stdout
+
+
+pytestmark = pytest.mark.cpu_only
+
+
+@pytest.fixture(scope="module", params=list(KERNELS))
+def compiled(request: pytest.FixtureRequest, tools, folder: Path) -> Compiled:
+    name = request.param
+    targets = ",".join([f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP])
+    artifact, why = folder / f"{name}.itx", folder / f"{name}.json"
+    tools.compile(*KERNELS[name], "-o", artifact, f"--target={targets}", f"--explain={why}")
+    functions: dict[str, list[dict[str, object]]] = {}
+    for function in json.loads(why.read_text())["functions"]:
+        functions.setdefault(str(function["variant"]), []).append(function)
+    code = folder / name
+    tools.run("intarsia-run", artifact, f"--dump-code={code}")
+    artifact.unlink()
+    return Compiled(name, functions, code)
+
+
+def limits() -> dict[str, dict[str, int]]:
+    """Read the largest numbers of registers by program and architecture."""
+    with (PROGRAMS / "registers.csv").open() as file:
+        return {
+            row.pop("program"): {key: int(value) for key, value in row.items() if value}
+            for row in csv.DictReader(line for line in file if not line.startswith("#"))
+        }
+
+
+def test_code_for_every_architecture(compiled: Compiled) -> None:
+    assert sorted(compiled.functions) == sorted(ALL)
+    names = {path.name for path in compiled.code.iterdir()}
+    assert names >= {f"cuda.{one}.ptx" for one in CUDA} | {f"hip.{one}.hsaco" for one in HIP}
+    for architecture in CUDA:
+        text = compiled.listing(architecture)
+        assert re.search(rf"^\.target {architecture}$", text, flags=re.MULTILINE)
+        assert text.count(".visible .entry") == text.count(".reqntid") == len(compiled.functions[architecture])
+
+
+def test_registers_and_spills(compiled: Compiled) -> None:
+    measured = [one for one in ALL if all("registers" in function for function in compiled.functions[one])]
+    assert set(HIP) <= set(measured)
+    table = limits().get(compiled.name, {})
+    missing = [one for one in measured if one not in table]
+    line = ",".join(str(limit(one, compiled.largest(one, "registers"))) if one in measured else "" for one in ALL)
+    assert not missing, f"registers.csv needs a line on this program:\n{compiled.name},{line}"
+    for architecture in measured:
+        where = f"{compiled.name} on {architecture}"
+        assert compiled.largest(architecture, "registers") <= table[architecture], where
+        assert compiled.largest(architecture, "spilled_bytes") == 0, where
+        assert compiled.largest(architecture, "local_bytes") == 0, where
+        assert architecture in CUDA or compiled.largest(architecture, "spilled_scalars") == 0, where
+
+
+def test_instructions(compiled: Compiled) -> None:
+    for architecture in ALL:
+        if needed := NEEDED.get(compiled.name):
+            text = compiled.listing(architecture)
+            for what in needed:
+                assert re.search(INSTRUCTIONS[what][architecture in HIP], text), f"no {what} on {architecture}"
+
+
+def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:
+    """What the manifest says of AMD's kernels is what LLVM's own reader shows."""
+    program = shutil.which("llvm-readelf-22")
+    if not program:
+        pytest.skip("llvm-readelf of LLVM 22 is not here")
+    keys = {"vgpr_count": "registers", "sgpr_count": "scalar_registers", "private_segment_fixed_size": "local_bytes"}
+    for architecture in HIP:
+        path = compiled.code / f"hip.{architecture}.hsaco"
+        notes = subprocess.run([program, "--notes", str(path)], capture_output=True, text=True, check=True).stdout
+        shown = {}
+        for kernel in re.split(r"^  - ", notes, flags=re.MULTILINE)[1:]:
+            facts = dict(re.findall(r"\.(\w+): +(\w+)", kernel))
+            if "vgpr_count" in facts:
+                shown[re.search(r"\.name: +(itx_\w+)", kernel)[1]] = {
+                    ours: int(facts[key]) for key, ours in keys.items()
+                }
+        said = {
+            function["function"]: {ours: function[ours] for ours in keys.values()}
+            for function in compiled.functions[architecture]
+        }
+        assert shown == said
+
+
+def test_artifacts_say_what_functions_take(tools, folder: Path) -> None:
+    """The manifest has the table of --explain."""
+    artifact, why, manifest = folder / "softmax.itx", folder / "why.json", folder / "manifest.json"
+    tools.compile(PROGRAMS / "softmax.mlir", "-o", artifact, "--target=hip:gfx942,emulated:sm_80", f"--explain={why}")
+    subprocess.run(["llvm-objcopy-22", f"--dump-section=.itx.manifest={manifest}", artifact, "/dev/null"], check=True)
+    explained = json.loads(why.read_text())["functions"]
+    listed = []
+    for device in json.loads(manifest.read_text())["devices"]:
+        for one in device["objects"]:
+            listed += [
+                {"device": device["name"], "variant": one["variant"]} | function for function in one["functions"]
+            ]
+    assert listed == explained
+    assert [row["variant"] for row in explained] == ["gfx942", "sm_80"]
+    hip, emulated = explained
+    assert hip["threads"] == emulated["threads"] == 256
+    assert {"registers", "spilled_bytes", "local_bytes", "scalar_registers", "spilled_scalars"} <= hip.keys()
+    assert "registers" not in emulated, "the host's registers say nothing"
+
+
+def test_explained_decisions_stay(tools, folder: Path) -> None:
+    """The table is added to the decisions; where no device counts registers, nothing is."""
+    alone, beside = folder / "alone.json", folder / "beside.json"
+    program = PROGRAMS / "linear_f32_epilogue.mlir"
+    tools.compile(
+        program, "--stop-after=fuse", "-o", folder / "fused.mlir", "--target=hip:gfx942", f"--explain={alone}"
+    )
+    tools.compile(program, "-o", folder / "e.itx", "--target=hip:gfx942", f"--explain={beside}")
+    table = json.loads(beside.read_text())
+    assert table.pop("functions")
+    assert table == json.loads(alone.read_text())
+    tools.compile(program, "-o", folder / "e.itx", "--target=cpu", f"--explain={beside}")
+    assert "functions" not in json.loads(beside.read_text())
+
+
+def test_dumped_code(tools, folder: Path) -> None:
+    program, artifact, code = PROGRAMS / "softmax.mlir", folder / "dump.itx", folder / "dumped"
+    tools.compile(program, "-o", artifact, "--target=hip:gfx942,reference,emulated:sm_80")
+    result = tools.run("intarsia-run", artifact, f"--dump-code={code}")
+    written = sorted(path.name for path in code.iterdir())
+    assert sorted(result.stdout.split()) == written
+    assert [name.split(".")[0] for name in written] == ["emulated", "hip", "reference"]
+    assert (code / "hip.gfx942.hsaco").read_bytes()[:4] == b"\x7fELF"
+    assert (code / "emulated.sm_80.host").read_bytes()[:4] == b"\x7fELF"
+    tools.compile(program, "-o", artifact, "--target=cpu")
+    result = tools.run("intarsia-run", artifact, f"--dump-code={code}", check=False)
+    assert result.returncode == 1
+    assert "has code for the host's CPU alone" in result.stderr
+    artifact.write_bytes(artifact.read_bytes()[:-100])
+    result = tools.run("intarsia-run", artifact, f"--dump-code={code}", check=False)
+    assert result.returncode == 1
+    assert "is truncated" in result.stderr
+
+
+def test_require_cubin(tools, folder: Path) -> None:
+    """Without ptxas the flag is an error before anything is compiled; without the flag there is PTX alone."""
+    artifact, nowhere = folder / "cubin.itx", folder / "nowhere"
+    nowhere.mkdir()
+    arguments = ("intarsia-compile", PROGRAMS / "softmax.mlir", "-o", artifact, "--target=cuda:sm_80", "--verbose")
+    result = tools.run(*arguments, "--require-cubin", check=False, environment={"PATH": str(nowhere)})
+    assert result.returncode == 1
+    assert not artifact.exists()
+    assert result.stderr == (
+        f"error: --require-cubin: target 'cuda:sm_80' needs 'ptxas', which is in none of the folders of PATH ({nowhere}): "
+        "install the CUDA toolkit or add its folder 'bin' to PATH; without the flag the GPU's driver makes machine code "
+        "when it loads the artifact\n"
+    )
+    tools.run(*arguments, environment={"PATH": str(nowhere)})
+    assert tools.run("intarsia-run", artifact, f"--dump-code={folder / 'ptx'}").stdout == "cuda.sm_80.ptx\n"
+    # IR that names its target is refused as soon as it is read.
+    lowered = folder / "lowered.mlir"
+    tools.compile(PROGRAMS / "softmax.mlir", "-o", lowered, "--target=cuda:sm_80", "--stop-after=lower")
+    again = ("intarsia-compile", lowered, "--start-from=target", "-o", folder / "again.itx", "--require-cubin")
+    result = tools.run(*again, check=False, environment={"PATH": str(nowhere)})
+    assert result.returncode == 1
+    assert "target 'cuda:sm_80' needs 'ptxas'" in result.stderr
+    if shutil.which("ptxas"):
+        tools.run(*again)
+        listed = tools.run("intarsia-run", folder / "again.itx", f"--dump-code={folder / 'both'}").stdout
+        assert listed.split() == ["cuda.sm_80.cubin", "cuda.sm_80.ptx"]
+
+
+def test_limits_are_steps_of_occupancy() -> None:
+    assert [limit("sm_80", registers) for registers in (20, 32, 33, 48, 64, 65, 128, 129, 255)] == [
+        32, 32, 40, 48, 64, 72, 128, 168, 255,
+    ]  # fmt: skip
+    assert limit("sm_86", 20) == 40, "fewer warps share as many registers"
+    assert [limit("gfx942", registers) for registers in (20, 64, 65, 129, 300)] == [64, 64, 72, 168, 512]
+    assert [limit("gfx1100", registers) for registers in (20, 96, 97, 256)] == [96, 96, 120, 256]

@@ -1,0 +1,113 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Linears by matrix instructions of emulated GPUs, against NumPy in float64."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from programs import RNG, build, close, normal
+
+pytestmark = pytest.mark.cpu_only
+
+# One architecture for each family of matrix instructions, and the one with longer ones.
+ARCHITECTURES = ("sm_80", "sm_90a", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+
+
+def rounded(x: np.ndarray, precision: str) -> np.ndarray:
+    if precision == "tf32":
+        bits = x.view(np.uint32)
+        return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    return x.astype(TYPES[precision]).astype(np.float64)
+
+
+def program(depth: int, features: int, stored: str, precision: str, before: str = "", after: str = "") -> str:
+    """A linear of rows of any number, between ops on %x and on %y."""
+    attribute = f" {{precision = {precision}}}" if precision else ""
+    return f"""
+    func.func @main(%x0: tensor<?x{depth}xf32> {{nn.name = "x", nn.sizes = ["n", ""]}})
+        -> (tensor<?x{features}xf32> {{nn.name = "y", nn.sizes = ["n", ""]}}) {{
+      %w = nn.weight @weights["w"] : tensor<{features}x{depth}x{stored}>
+      %b = nn.weight @weights["b"] : tensor<{features}xf32>
+      {before or f"%x = tensor.cast %x0 : tensor<?x{depth}xf32> to tensor<?x{depth}xf32>"}
+      %y = nn.linear %x, %w, %b{attribute}
+        : (tensor<?x{depth}xf32>, tensor<{features}x{depth}x{stored}>, tensor<{features}xf32>) -> tensor<?x{features}xf32>
+      {after or f"%z = tensor.cast %y : tensor<?x{features}xf32> to tensor<?x{features}xf32>"}
+      return %z : tensor<?x{features}xf32>
+    }}"""
+
+
+def check(tools, folder, architecture, rows, depth, features, stored, precision, activation="") -> None:
+    weight, bias = normal(features, depth).astype(TYPES[stored]), normal(features)
+    after = f"%z = {activation} %y : tensor<?x{features}xf32>" if activation else ""
+    text = program(depth, features, stored, precision, after=after)
+    module = build(tools, folder, text, {"w": weight, "b": bias}, f"emulated:{architecture}")
+    for count in rows:
+        x = normal(count, depth)
+        # A few rows are multiplied as they are, so that these are rounded before.
+        x = rounded(x, precision).astype(np.float32) if precision and count <= 4 else x
+        wide = weight.astype(np.float32)
+        a, w = (rounded(x, precision), rounded(wide, precision)) if precision else (x.astype(np.float64), wide)
+        expected = a @ w.T.astype(np.float64) + bias
+        if activation == "nn.relu":
+            expected = np.maximum(expected, 0)
+        bound = 2.0**-23 * (depth + 8) * float((np.abs(a) @ np.abs(w).T).max())
+        close(module.main(x), expected, bound)
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_matrix_instructions(tools, tmp_path, architecture: str, precision: str) -> None:
+    """Both tiles: few rows, and more than a large tile has; rows and features that fill none."""
+    check(tools, tmp_path, architecture, (1, 3, 65, 200), 96, 136, precision, precision, "nn.relu")
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
+def test_random_shapes(tools, tmp_path, architecture: str) -> None:
+    """Depths that are no multiple of a chunk, features that are no multiple of a vector."""
+    for number in range(8):
+        depth, features = (int(size) for size in RNG.integers(1, 150, 2))
+        rows = [int(count) for count in RNG.integers(1, 150, 2)]
+        stored = ("f16", "f32", "bf16")[number % 3]
+        precision = "bf16" if stored == "bf16" else "f16"
+        check(tools, tmp_path / str(number), architecture, rows, depth, features, stored, precision)
+
+
+def test_tf32(tools, tmp_path) -> None:
+    check(tools, tmp_path, "sm_80", (5, 70), 72, 48, "f32", "tf32")
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1201"])
+def test_f32(tools, tmp_path, architecture: str) -> None:
+    """Without a precision nothing is rounded: CDNA has matrix instructions in f32, others multiply and add."""
+    check(tools, tmp_path, architecture, (5, 70), 72, 48, "f32", "")
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
+def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
+    """A missing barrier shows when warps run one after the other."""
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    check(tools, tmp_path, architecture, (150,), 160, 72, "f16", "f16")
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("weights", ["int4", "int5", "int6", "int8", "nvfp4", "mxfp4", "int4-g128", "int4-channel"])
+def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> None:
+    """Weights stay quantized, inputs are rounded to f16: the CPU with inputs as they are is the oracle."""
+    depth, features = 256, 72
+    weight, bias = normal(features, depth), normal(features)
+    flags = (f"--quantize={weights}", "--quantize-activations=16")
+    text = program(depth, features, "f32", "")
+    modules = [
+        build(tools, tmp_path / target, text, {"w": weight, "b": bias}, target, *flags)
+        for target in ("cpu", f"emulated:{architecture}")
+    ]
+    for rows in (1, 4, 5, 70):
+        x = normal(rows, depth).astype(np.float16).astype(np.float32)
+        magnitude = float((np.abs(x) @ np.abs(weight).T).max())
+        # Tiles round weights to f16, by half a unit in the last place of 11 bits each; a few rows have them in f32.
+        tolerance = 2.0**-24 * (depth + 8) if rows <= 4 else 2.0**-11
+        close(modules[1].main(x), modules[0].main(x), tolerance * magnitude)

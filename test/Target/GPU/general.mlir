@@ -1,0 +1,33 @@
+// RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=sm_80 --split-input-file --verify-diagnostics | FileCheck %s
+
+// References compute in f64, which GPUs do slowly: f32 takes its place.
+// CHECK-LABEL: gpu.func @itx_k0_0
+// CHECK-NOT: f64
+// CHECK: arith.mulf %{{.*}} : f32
+// CHECK-NOT: f64
+rt.kernel @f32(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) -> tensor<4x16xf32> attributes {root = #nn.root<matmul>, sizes = []} {
+  %0 = nn.matmul %x, %y : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  rt.yield %0 : tensor<4x16xf32>
+}
+
+// -----
+
+// What the user has in f64 is computed and written so.
+// CHECK-LABEL: gpu.func @itx_k0_0
+// CHECK: arith.mulf %{{.*}} : f64
+rt.kernel @f64(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) -> tensor<4x16xf64> attributes {root = #nn.root<matmul>, sizes = []} {
+  %0 = nn.matmul %x, %y : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = arith.extf %0 : tensor<4x16xf32> to tensor<4x16xf64>
+  %2 = arith.mulf %1, %1 : tensor<4x16xf64>
+  rt.yield %2 : tensor<4x16xf64>
+}
+
+// -----
+
+rt.kernel @function(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) -> tensor<4x16xf64> attributes {root = #nn.root<matmul>, sizes = []} {
+  %0 = nn.matmul %x, %y : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = arith.extf %0 : tensor<4x16xf32> to tensor<4x16xf64>
+  // expected-error @below {{there is no polynomial for it in f64}}
+  %2 = math.exp %1 : tensor<4x16xf64>
+  rt.yield %2 : tensor<4x16xf64>
+}
