@@ -328,11 +328,26 @@ private:
   const ModuleTables &tables;
 };
 
+/// Writes the functions of an object, if its device counts what they take.
+llvm::Error writeFunctions(llvm::json::OStream &json, const target::Target &target, rt::ObjectOp object) {
+  auto functions = target::listFunctions(target, object);
+  if (!functions)
+    return functions.takeError();
+  if (!functions->empty())
+    json.attributeArray("functions", [&] {
+      for (const target::KernelFunction &function : *functions)
+        json.object([&] { target::writeFunction(json, object, function); });
+    });
+  return llvm::Error::success();
+}
+
 /// Writes the devices with their objects, whose indices count through all devices. The host's CPU alone is not written.
-void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const target::ArtifactObjects &artifact) {
+llvm::Error writeDevices(llvm::json::OStream &json, const ModuleTables &tables,
+                         const target::ArtifactObjects &artifact) {
   const std::vector<target::DeviceObjects> &devices = artifact.devices;
   if (devices.size() == 1 && devices.front().target->runsHostCode())
-    return;
+    return llvm::Error::success();
+  llvm::Error error = llvm::Error::success();
   unsigned objects = 0;
   json.attributeArray("devices", [&] {
     for (const target::DeviceObjects &device : devices)
@@ -347,6 +362,7 @@ void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const t
               json.object([&] {
                 json.attribute("variant", object.getVariant().getName());
                 json.attribute("object", objects++);
+                error = joinErrors(std::move(error), writeFunctions(json, *device.target, object));
               });
           });
       });
@@ -355,6 +371,7 @@ void writeDevices(llvm::json::OStream &json, const ModuleTables &tables, const t
     for (unsigned device : tables.kernelDevices)
       json.value(device);
   });
+  return error;
 }
 
 } // namespace
@@ -403,7 +420,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
         }
       });
     });
-    writeDevices(json, tables, artifact);
+    error = writeDevices(json, tables, artifact);
     strings("kernels", tables.kernels);
     json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
     if (llvm::any_of(artifact.devices, [](const auto &device) { return device.target->verifiesKernels(); }))

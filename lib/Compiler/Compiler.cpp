@@ -14,6 +14,7 @@
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Compiler/DumpAfterEach.h"
+#include "lib/Compiler/ExplainFunctions.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
@@ -22,6 +23,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ThreadPool.h"
 
@@ -63,6 +65,7 @@ private:
   llvm::Error createTargets();
   llvm::Error declareTargets();
   llvm::Error checkOutputs();
+  llvm::Error checkAssemblers() const;
   llvm::Error checkNotReplaced(StringRef input) const;
   llvm::Error checkModel();
   llvm::Error checkFlags() const;
@@ -127,6 +130,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--quantize=" + options.quantize.format);
   if (options.quantize.activations != QuantizeOptions().activations)
     result.flags.push_back("--quantize-activations=" + std::to_string(options.quantize.activations));
+  if (options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision)
+    result.flags.push_back("--matmul-precision=" + options.quantize.matmulPrecision);
   if (!options.quantize.parts.empty())
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
   if (!options.quantize.caches.empty())
@@ -163,10 +168,36 @@ llvm::Error Compilation::createTargets() {
   return llvm::Error::success();
 }
 
+/// With --require-cubin, checks that the programs are there which make machine code for the targets.
+llvm::Error Compilation::checkAssemblers() const {
+  if (!options.requireCubin)
+    return llvm::Error::success();
+  bool any = false;
+  for (StringRef name : targetNames) {
+    StringRef assembler = target::Target::find(name.split(':').first)->assembler();
+    if (assembler.empty())
+      continue;
+    any = true;
+    if (!llvm::sys::findProgramByName(assembler))
+      return createStringError("--require-cubin: target '" + name + "' needs '" + assembler +
+                               "', which is in none of the folders of PATH (" +
+                               llvm::sys::Process::GetEnv("PATH").value_or("") +
+                               "): install the CUDA toolkit or add its folder 'bin' to PATH; without the flag the "
+                               "GPU's driver makes machine code when it loads the artifact");
+  }
+  return any ? llvm::Error::success()
+             : createStringError("--require-cubin is about the targets cuda:…, and there is none among " +
+                                 llvm::join(targetNames, ", "));
+}
+
 llvm::Error Compilation::checkOutputs() {
   targetNames = options.targets.empty() ? std::vector<std::string>{"cpu"} : options.targets;
   if (llvm::Error error = createTargets())
     return error;
+  // IR may name other targets.
+  if (!options.targets.empty())
+    if (llvm::Error error = checkAssemblers())
+      return error;
   output = options.output;
   if (output.empty())
     output = stopsAt(Phase::Assemble) ? defaultOutput() : "-";
@@ -237,10 +268,11 @@ llvm::Error Compilation::checkFlags() const {
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
-  bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations;
+  bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
+              options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision;
   if (!quantizes && asks)
-    return createStringError("--quantize and --quantize-activations are about the quantize phase, which does not run "
-                             "with " +
+    return createStringError("--quantize, --quantize-activations and --matmul-precision are about the quantize phase, "
+                             "which does not run with " +
                              (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   if (!quantizes && !options.quantize.caches.empty())
     return createStringError("--kv is about the quantize phase, which does not run with " +
@@ -252,6 +284,9 @@ llvm::Error Compilation::checkFlags() const {
   if (firstPhase > Phase::Target && !options.targets.empty())
     return createStringError("--target is about the target phase, which does not run with --start-from=" + first +
                              ": the kernels are compiled already");
+  if (options.requireCubin && (firstPhase > Phase::Target || options.stopAfter < Phase::Target))
+    return createStringError("--require-cubin is about the target phase, which does not run with " +
+                             (firstPhase > Phase::Target ? "--start-from=" + first : "--stop-after=" + last));
   bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
   if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
     return createStringError("--explain and --flip are about the fuse phase, which does not run with " +
@@ -341,6 +376,8 @@ llvm::Error Compilation::declareTargets() {
     targetNames = declared;
     if (llvm::Error error = createTargets())
       return error;
+    if (llvm::Error error = checkAssemblers())
+      return error;
     // Kernels that are compiled say what for.
     if (std::vector<target::ArtifactObjects> artifacts = target::objectsOf(*module); !artifacts.empty()) {
       hostTriples.clear();
@@ -349,6 +386,8 @@ llvm::Error Compilation::declareTargets() {
     }
     return stopsAt(Phase::Assemble) ? checkOutput(assembleOptions()) : llvm::Error::success();
   }
+  if (llvm::Error error = checkAssemblers())
+    return error;
   return succeeded(target::declareDevices(*module, targetNames)) ? llvm::Error::success()
                                                                  : createStringError("the targets cannot be used");
 }
@@ -357,7 +396,12 @@ llvm::Error Compilation::runPhase(Phase phase) {
   progress.begin(phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
-    buildQuantizePipeline(manager, options.quantize);
+    QuantizeOptions chosen = options.quantize;
+    if (chosen.activations == 0)
+      for (const std::string &name : targetNames)
+        chosen.activations =
+            std::max(chosen.activations, target::Target::find(StringRef(name).split(':').first)->activationBits());
+    buildQuantizePipeline(manager, chosen);
   } else if (phase == Phase::Partition) {
     buildPartitionPipeline(manager, options.partition);
   } else if (phase == Phase::Fuse) {
@@ -425,6 +469,9 @@ llvm::Error Compilation::run() {
   }
   if (firstPhase <= Phase::Target && options.stopAfter >= Phase::Target)
     if (llvm::Error error = runPhase(Phase::Target))
+      return error;
+  if (!options.explainFile.empty() && options.stopAfter >= Phase::Target)
+    if (llvm::Error error = compiler::explainFunctions(*module, options.explainFile))
       return error;
   if (packing)
     return writeArtifact(std::move(*packing));

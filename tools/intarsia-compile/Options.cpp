@@ -40,6 +40,10 @@ struct Flags {
                               llvm::outs().flush();
                               std::exit(0);
                             })};
+  cl::opt<bool> requireCubin{
+      "require-cubin", cl::cat(category),
+      cl::desc("Fail if ptxas, which makes machine code for the targets cuda:…, is not in PATH; without this flag the "
+               "driver of the GPU then makes it when it loads the artifact")};
   cl::opt<Emit> emit{
       "emit", cl::init(Emit::Shared), cl::cat(category), cl::desc("What to write:"),
       cl::values(clEnumValN(Emit::Shared, "shared", "artifact for the runtime, weights beside it (default)"),
@@ -60,9 +64,14 @@ struct Flags {
   cl::opt<std::string> quantize{"quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
                                 cl::desc(aboutQuantize)};
   cl::opt<unsigned> quantizeActivations{
-      "quantize-activations", cl::init(8), cl::value_desc("bits"), cl::cat(category),
+      "quantize-activations", cl::init(0), cl::value_desc("bits"), cl::cat(category),
       cl::desc("Inputs of linears with quantized weights: 8 bits, by blocks of 32 (256 where weights have fewer than "
-               "8) as they are computed (default), or 16: as they are")};
+               "8) as they are computed (default for processors), or 16: as they are (default for GPUs)")};
+  cl::opt<std::string> matmulPrecision{
+      "matmul-precision", cl::init("stored"), cl::value_desc("type"), cl::cat(category),
+      cl::desc(
+          "What devices with matrix instructions may round the operands of linears to: f32 (not at all), tf32, "
+          "bf16, f16, or stored: the weight's own type where it has 16 bits, f16 where it is quantized (default)")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
       cl::desc("What --quantize applies to: linears, experts, lm_head, embedding (default: all of them), each alone or "
@@ -151,11 +160,13 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
     options.import.context = flags.context;
   options.quantize.format = flags.quantize;
   options.quantize.activations = flags.quantizeActivations;
+  options.quantize.matmulPrecision = flags.matmulPrecision;
   options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());
   options.quantize.caches.assign(flags.caches.begin(), flags.caches.end());
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());
+  options.requireCubin = flags.requireCubin;
   options.emit = flags.emit;
   options.embedWeights = flags.embedWeights;
   options.threads = flags.threads;

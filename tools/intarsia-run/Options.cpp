@@ -89,6 +89,9 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
   app.add_option("--profile", options.profile, "Write a Chrome trace of the call (for https://ui.perfetto.dev)")
       ->type_name("FILE.json");
   app.add_flag("--list", options.list, "Show functions, inputs, outputs, targets and weights, and end");
+  app.add_option("--dump-code", options.dumpCode,
+                 "Write the code for GPUs and other devices to this folder (PTX, cubin, hsaco), and end")
+      ->type_name("FOLDER");
   app.add_option("--threads", options.threads, "Threads of a call (default: ITX_THREADS, or what this process may use)")
       ->check(CLI::Range(1, 1024))
       ->option_text("N");

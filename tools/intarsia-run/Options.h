@@ -32,6 +32,7 @@ struct Options {
   std::vector<std::string> devices; // names of those of this machine that the model may use; empty: all
   double verifyKernels = 0;         // tolerance; 0: kernels are not verified
   bool list = false;
+  std::string dumpCode;     // folder for the code of devices; empty: nothing is written
   bool listDevices = false; // then no artifact is needed
   bool verify = false;
   int threads = 0; // 0: default

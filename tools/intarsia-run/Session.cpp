@@ -11,6 +11,7 @@
 #include "lib/Runtime/Core/Tensor.h"
 #include "lib/Support/File.h"
 #include "tools/intarsia-run/Continue.h"
+#include "tools/intarsia-run/DumpCode.h"
 #include "tools/intarsia-run/Handles.h"
 #include "tools/intarsia-run/Listing.h"
 
@@ -204,6 +205,10 @@ static void runArrays(const itx_function *function, const Options &options, cons
 static void run(const Options &options) {
   if (options.listDevices) {
     std::fputs(deviceTable().c_str(), stdout);
+    return;
+  }
+  if (!options.dumpCode.empty()) {
+    std::fputs(dumpCode(options.module, options.dumpCode).c_str(), stdout);
     return;
   }
   if (options.threads)
