@@ -1,4 +1,4 @@
-//===- GpuDeviceTest.cpp - Kernels, copies, errors and loss of GPUs --------------------------------------===//
+//===- GpuDeviceTest.cpp - Kernels, code and copies of GPUs ---------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,176 +6,22 @@
 // Everything but the calls of a vendor's driver: FakeDriver stands in for that.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/GPU/GpuDevice.h"
-#include "lib/Runtime/Core/BoundDevice.h"
+
 #include "lib/Runtime/Core/Profile.h"
 #include "lib/Support/Json.h"
-#include "test/unit/Runtime/GPU/FakeDriver.h"
-#include "test/unit/Testing.h"
-
-#include <future>
-#include <numeric>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "test/unit/Runtime/GPU/GpuTest.h"
 
 using namespace intarsia;
 using namespace intarsia::runtime;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
-namespace {
+using GpuDeviceTest = GpuTest;
 
-using Numbers = std::vector<int64_t>;
+// ---- Kernels ---------------------------------------------------------------------------------------------------
 
-GpuProperties propertiesOf(FakeDriver &driver) {
-  GpuProperties properties;
-  EXPECT_TRUE(driver.readProperties(0, properties).ok());
-  return properties;
-}
-
-/// Adds a number to each element: arguments are an input, an output, the count, the scratch.
-bool addOne(FakeDriver &driver, const GpuGrid &, const FakeArguments &arguments) {
-  int64_t n = int64_t(arguments[2]);
-  auto *in = static_cast<int64_t *>(driver.resolve(arguments[0], 8 * n));
-  auto *out = static_cast<int64_t *>(driver.resolve(arguments[1], 8 * n));
-  for (int64_t i = 0; in && out && i < n; ++i)
-    out[i] = in[i] + 1;
-  return in && out;
-}
-
-/// Writes twice the input to the scratch.
-bool doubleToScratch(FakeDriver &driver, const GpuGrid &grid, const FakeArguments &arguments) {
-  int64_t n = int64_t(arguments[2]);
-  auto *in = static_cast<int64_t *>(driver.resolve(arguments[0], 8 * n));
-  auto *scratch = static_cast<int64_t *>(driver.resolve(arguments[3], 8 * n));
-  for (int64_t i = 0; in && scratch && i < n; ++i)
-    scratch[i] = 2 * in[i];
-  return in && scratch && grid.sharedBytes == 65536;
-}
-
-/// Copies the scratch to the output.
-bool copyScratch(FakeDriver &driver, const GpuGrid &grid, const FakeArguments &arguments) {
-  int64_t n = int64_t(arguments[2]);
-  auto *scratch = static_cast<int64_t *>(driver.resolve(arguments[3], 8 * n));
-  auto *out = static_cast<int64_t *>(driver.resolve(arguments[1], 8 * n));
-  for (int64_t i = 0; scratch && out && i < n; ++i)
-    out[i] = scratch[i];
-  return scratch && out && int64_t(grid.blocks[0]) == (n + 31) / 32 && grid.threads[0] == 32;
-}
-
-bool fault(FakeDriver &, const GpuGrid &, const FakeArguments &) { return false; }
-
-GpuLaunch launchOf(const char *function, const char *blocks = "s0 32 ceildiv", const char *shared = "0") {
-  return {function,
-          {parseSizeExpression(blocks), parseSizeExpression("1"), parseSizeExpression("1")},
-          {32, 1, 1},
-          parseSizeExpression(shared)};
-}
-
-/// The kernels of the object: 0 adds one, 1 doubles by way of the scratch, 2 faults, 3 has limits.
-GpuObject sampleObject() {
-  GpuObject object;
-  object.architecture = "fake_10";
-  object.code = {{GpuCodeKind::Cubin, "fake_20", 0, {}}};
-  object.kernels.push_back({0, 2, 1, parseSizeExpression("0"), {launchOf("add_one")}});
-  object.kernels.push_back({1,
-                            2,
-                            1,
-                            parseSizeExpression("s0 8 *"),
-                            {launchOf("double_to_scratch", "1", "65536"), launchOf("copy_scratch")}});
-  object.kernels.push_back({2, 2, 1, parseSizeExpression("0"), {launchOf("fault", "1")}});
-  object.kernels.push_back({3, 2, 1, parseSizeExpression("0"), {launchOf("add_one", "s0 32 ceildiv", "s0")}});
-  object.kernels[3].launches[0].grid[1] = parseSizeExpression("s0 16 *");
-  object.kernels.push_back({4, 2, 1, parseSizeExpression("s0 8 *"), {launchOf("double_to_scratch", "1", "65536")}});
-  return object;
-}
-
-const std::vector<std::string> kernelNames = {"add_one", "double", "fault", "limited", "unfinished"};
-
-/// A device of a driver of its own, with the kernels of an object.
-class GpuTest : public ::testing::Test {
-protected:
-  void make(FakeDriver::Settings settings = {}) {
-    TearDown();
-    driver = std::make_unique<FakeDriver>(settings);
-    driver->addFunction("add_one", 4, addOne);
-    driver->addFunction("double_to_scratch", 4, doubleToScratch);
-    driver->addFunction("copy_scratch", 4, copyScratch);
-    driver->addFunction("fault", 4, fault);
-    device = std::make_unique<GpuDevice>(*driver, 0, propertiesOf(*driver));
-  }
-  void SetUp() override { make(); }
-  void TearDown() override {
-    executable.reset();
-    device.reset();
-  }
-
-  Status loadObject(const GpuObject &object, const std::vector<std::string_view> &code,
-                    std::vector<uint32_t> wanted = {0, 1, 2, 3, 4}) {
-    std::string bytes;
-    Status status = writeGpuObject(object, code, bytes);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return device->load({"m.itx", bytes.data(), bytes.size(), &kernelNames, std::move(wanted)}, executable);
-  }
-  void load() {
-    Status status = loadObject(sampleObject(), {"code"});
-    ASSERT_TRUE(status.ok()) << status.message();
-  }
-
-  Status launch(uint32_t kernel, const Buffer &in, const Buffer &out, int64_t n, itx_event after, itx_event &event,
-                uint32_t queue = 0) {
-    void *buffers[] = {in.address(), out.address()};
-    Launch launch;
-    launch.executable = executable.get();
-    launch.kernel = kernel;
-    launch.name = kernelNames[kernel].c_str();
-    launch.label = "layer.0";
-    launch.buffers = buffers;
-    launch.bufferCount = 2;
-    launch.sizes = &n;
-    launch.sizeCount = 1;
-    return device->dispatch(queue, launch, &after, 1, event);
-  }
-
-  Buffer buffer(const Numbers &numbers) {
-    Buffer result;
-    Status status = Buffer::make(*device, 8 * numbers.size(), result);
-    EXPECT_TRUE(status.ok()) << status.message();
-    itx_event event = 0;
-    status = device->copy(1, result.address(), MemoryKind::Device, numbers.data(), MemoryKind::Host, 8 * numbers.size(),
-                          nullptr, 0, event);
-    EXPECT_TRUE(status.ok()) << status.message();
-    EXPECT_TRUE(device->wait(event).ok());
-    return result;
-  }
-  Numbers numbersOf(const Buffer &from, itx_event after = 0) {
-    Numbers result(from.bytes() / 8, -1);
-    itx_event event = 0;
-    Status status = device->copy(1, result.data(), MemoryKind::Host, from.address(), MemoryKind::Device, from.bytes(),
-                                 &after, 1, event);
-    EXPECT_TRUE(status.ok()) << status.message();
-    status = device->wait(event);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return result;
-  }
-
-  std::unique_ptr<FakeDriver> driver;
-  std::unique_ptr<GpuDevice> device;
-  std::unique_ptr<Executable> executable;
-};
-
-Numbers counted(int64_t n) {
-  Numbers numbers(n);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
-} // namespace
-
-// ---- Kernels --------------------------------------------------------------------------------------------------
-
-TEST_F(GpuTest, RunsLaunchesInOrderWithScratch) {
+TEST_F(GpuDeviceTest, RunsLaunchesInOrderWithScratch) {
   make({.delayMicroseconds = 200});
   load();
   // Sizes grow and shrink: so does the scratch that is needed.
@@ -191,7 +37,7 @@ TEST_F(GpuTest, RunsLaunchesInOrderWithScratch) {
   EXPECT_EQ(driver->calls("allowShared"), 1) << "once allowed, it stays so";
 }
 
-TEST_F(GpuTest, QueuesWaitForEachOther) {
+TEST_F(GpuDeviceTest, QueuesWaitForEachOther) {
   make({.delayMicroseconds = 300});
   load();
   Buffer a = buffer(Numbers(100, 0)), b = buffer(Numbers(100, 0));
@@ -203,7 +49,7 @@ TEST_F(GpuTest, QueuesWaitForEachOther) {
   EXPECT_EQ(numbersOf(a, event), Numbers(100, 20));
 }
 
-TEST_F(GpuTest, LeavesOutLaunchesWithoutBlocks) {
+TEST_F(GpuDeviceTest, LeavesOutLaunchesWithoutBlocks) {
   load();
   Buffer in = buffer({1}), out = buffer({5});
   int before = driver->calls("launch");
@@ -215,7 +61,7 @@ TEST_F(GpuTest, LeavesOutLaunchesWithoutBlocks) {
   EXPECT_EQ(numbersOf(out), Numbers{5});
 }
 
-TEST_F(GpuTest, RefusesSizesBeyondItsLimits) {
+TEST_F(GpuDeviceTest, RefusesSizesBeyondItsLimits) {
   load();
   Buffer in = buffer({1}), out = buffer({5});
   itx_event event = 0;
@@ -233,7 +79,7 @@ TEST_F(GpuTest, RefusesSizesBeyondItsLimits) {
   EXPECT_EQ(numbersOf(out, event), Numbers{2});
 }
 
-TEST_F(GpuTest, RefusesLaunchesThatDoNotFitTheObject) {
+TEST_F(GpuDeviceTest, RefusesLaunchesThatDoNotFitTheObject) {
   load();
   Buffer in = buffer({1});
   void *buffers[] = {in.address()};
@@ -254,9 +100,9 @@ TEST_F(GpuTest, RefusesLaunchesThatDoNotFitTheObject) {
   EXPECT_THAT(status.message(), HasSubstr("1 buffers and 1 sizes, its object says 2 and 1"));
 }
 
-// ---- Code -----------------------------------------------------------------------------------------------------
+// ---- Code ------------------------------------------------------------------------------------------------------
 
-TEST_F(GpuTest, LoadsTheBestCode) {
+TEST_F(GpuDeviceTest, LoadsTheBestCode) {
   GpuObject object = sampleObject();
   object.code = {{GpuCodeKind::Ptx, "fake_10", 0, {}},
                  {GpuCodeKind::Hsaco, "gfx942", 0, {}},
@@ -269,7 +115,7 @@ TEST_F(GpuTest, LoadsTheBestCode) {
   EXPECT_FALSE(device->supports("gfx942"));
 }
 
-TEST_F(GpuTest, GoesOnWithTextWhereMachineCodeIsTooNew) {
+TEST_F(GpuDeviceTest, GoesOnWithTextWhereMachineCodeIsTooNew) {
   GpuObject object = sampleObject();
   object.code = {{GpuCodeKind::Cubin, "fake_20", 0, {}}, {GpuCodeKind::Ptx, "fake_10", 0, {}}};
   EXPECT_TRUE(loadObject(object, {"for another driver", ".version 8.0"}).ok());
@@ -279,7 +125,7 @@ TEST_F(GpuTest, GoesOnWithTextWhereMachineCodeIsTooNew) {
       << "the first error counts";
 }
 
-TEST_F(GpuTest, NamesWhatCodeLacks) {
+TEST_F(GpuDeviceTest, NamesWhatCodeLacks) {
   GpuObject object = sampleObject();
   object.code[0].architecture = "fake_30";
   Status status = loadObject(object, {"code"});
@@ -307,7 +153,7 @@ TEST_F(GpuTest, NamesWhatCodeLacks) {
   EXPECT_EQ(device->load({"m.itx", "bad", 3, &kernelNames, {0}}, executable).code(), ITX_CORRUPT);
 }
 
-TEST_F(GpuTest, SaysWhichFlagCompilesForIt) {
+TEST_F(GpuDeviceTest, SaysWhichFlagCompilesForIt) {
   DeviceInfo info = {"gpu", "fake", {{"sm_90a", 0}, {"fake_30", 0}}};
   itx_module_descriptor descriptor = {};
   itx_object objects[1] = {{"x", 1}};
@@ -323,9 +169,9 @@ TEST_F(GpuTest, SaysWhichFlagCompilesForIt) {
   EXPECT_EQ(object, objects);
 }
 
-// ---- Copies ---------------------------------------------------------------------------------------------------
+// ---- Copies ----------------------------------------------------------------------------------------------------
 
-TEST_F(GpuTest, CopiesMoreThanThePinnedMemoryHolds) {
+TEST_F(GpuDeviceTest, CopiesMoreThanThePinnedMemoryHolds) {
   make({.delayMicroseconds = 50});
   int64_t n = 3 * int64_t(GpuStaging::capacity) / 8 + 5;
   Numbers numbers = counted(n);
@@ -333,7 +179,7 @@ TEST_F(GpuTest, CopiesMoreThanThePinnedMemoryHolds) {
   EXPECT_EQ(driver->calls("allocateHost"), 1);
 }
 
-TEST_F(GpuTest, ReadsAndWritesTheHostInTheOrderOfEvents) {
+TEST_F(GpuDeviceTest, ReadsAndWritesTheHostInTheOrderOfEvents) {
   make({.delayMicroseconds = 300});
   Buffer a = buffer(Numbers(1000, 1)), b = buffer(Numbers(1000, 2));
   for (int round = 0; round < 20; ++round) {
@@ -354,7 +200,7 @@ TEST_F(GpuTest, ReadsAndWritesTheHostInTheOrderOfEvents) {
   }
 }
 
-TEST_F(GpuTest, WritesTheHostBeforeEventsAfterTheCopyHappen) {
+TEST_F(GpuDeviceTest, WritesTheHostBeforeEventsAfterTheCopyHappen) {
   make({.delayMicroseconds = 200});
   Buffer a = buffer(Numbers(1000, 1)), b = buffer(Numbers(1000, 2));
   for (int round = 0; round < 20; ++round) {
@@ -368,7 +214,7 @@ TEST_F(GpuTest, WritesTheHostBeforeEventsAfterTheCopyHappen) {
   }
 }
 
-TEST_F(GpuTest, RefusesAddressesThatItDoesNotOwn) {
+TEST_F(GpuDeviceTest, RefusesAddressesThatItDoesNotOwn) {
   Buffer a = buffer({1, 2});
   int64_t host[4] = {};
   itx_event event = 0;
@@ -387,193 +233,9 @@ TEST_F(GpuTest, RefusesAddressesThatItDoesNotOwn) {
   EXPECT_EQ(device->copy(0, host + 2, MemoryKind::Host, host, MemoryKind::Host, 16, nullptr, 0, event).code(), ITX_OK);
 }
 
-// ---- Lack of memory -------------------------------------------------------------------------------------------
+// ---- What it says about itself ---------------------------------------------------------------------------------
 
-TEST_F(GpuTest, SaysHowMuchMemoryThereIs) {
-  for (bool hasPools : {true, false}) {
-    make({.hasPools = hasPools, .memoryBytes = 1 << 20});
-    void *first = nullptr, *second = nullptr;
-    ASSERT_TRUE(device->allocate(700000, first).ok());
-    Status status = device->allocate(500000, second);
-    EXPECT_EQ(status.code(), ITX_OUT_OF_MEMORY);
-    EXPECT_EQ(second, nullptr);
-    EXPECT_THAT(status.message(), AllOf(HasSubstr("500000 bytes"), HasSubstr("348576 of its 1048576 are free"),
-                                        HasSubstr("700000 are in use")));
-    EXPECT_EQ(driver->calls("trimPool"), hasPools ? 1 : 0);
-    device->release(first);
-    EXPECT_TRUE(device->allocate(1000000, second).ok()) << "what was freed can be had again";
-    device->release(second);
-  }
-}
-
-TEST_F(GpuTest, LackOfMemoryAtEachCallIsAnError) {
-  // Whatever call fails first, nothing is lost, and the same work succeeds afterwards.
-  for (const char *call : {"open", "createStream", "createEvent", "createPool", "allocate", "allocateHost",
-                           "copyToDevice", "recordEvent", "loadModule", "findFunction", "allowShared", "launch"}) {
-    for (int n = 1; n <= 6; ++n) {
-      make();
-      driver->failAt(call, n, GpuFailure::OutOfMemory);
-      // A pool is trimmed and asked again, which hides one failure.
-      if (std::string(call) == "allocate")
-        driver->failAt("trimPool", 1, GpuFailure::Other);
-      Numbers numbers = counted(100), result(100, -1);
-      auto work = [&]() -> Status {
-        Buffer in, out;
-        ITX_RETURN_IF_ERROR(Buffer::make(*device, 800, in));
-        ITX_RETURN_IF_ERROR(Buffer::make(*device, 800, out));
-        if (!executable) {
-          std::string bytes;
-          ITX_RETURN_IF_ERROR(writeGpuObject(sampleObject(), {"code"}, bytes));
-          ITX_RETURN_IF_ERROR(device->load({"m.itx", bytes.data(), bytes.size(), &kernelNames, {0, 1}}, executable));
-        }
-        itx_event up = 0, done = 0, down = 0;
-        Status status =
-            device->copy(0, in.address(), MemoryKind::Device, numbers.data(), MemoryKind::Host, 800, nullptr, 0, up);
-        if (status.ok())
-          status = launch(1, in, out, 100, up, done, 1);
-        if (status.ok())
-          status =
-              device->copy(0, result.data(), MemoryKind::Host, out.address(), MemoryKind::Device, 800, &done, 1, down);
-        for (itx_event event : {up, done, down})
-          if (Status waited = device->wait(event); status.ok())
-            status = waited;
-        return status;
-      };
-      Status status = work();
-      EXPECT_TRUE(status.ok() || status.code() == ITX_OUT_OF_MEMORY) << call << " " << n << ": " << status.message();
-      if (n == 1)
-        EXPECT_EQ(status.code(), ITX_OUT_OF_MEMORY) << call;
-      driver->clearFaults();
-      status = work();
-      EXPECT_TRUE(status.ok()) << call << " " << n << ", again: " << status.message();
-      for (int64_t i = 0; i < 100; ++i)
-        ASSERT_EQ(result[i], 2 * i) << call << " " << n;
-      TearDown();
-    }
-  }
-}
-
-// ---- Loss -----------------------------------------------------------------------------------------------------
-
-TEST_F(GpuTest, AFaultNamesItsKernel) {
-  load();
-  Buffer in = buffer({1}), out = buffer({2});
-  itx_event event = 0;
-  ASSERT_TRUE(launch(0, in, out, 1, 0, event).ok());
-  ASSERT_TRUE(device->wait(event).ok()) << "known to be good";
-  ASSERT_TRUE(launch(2, in, out, 1, 0, event).ok()) << "a fault shows later";
-  Status status = device->wait(event);
-  EXPECT_EQ(status.code(), ITX_DEVICE_LOST);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("the device 'fake' is lost"), HasSubstr("FAKE_ERROR_"),
-                                      HasSubstr("kernel 'fault' (layer.0) was running"), Not(HasSubstr("add_one"))));
-  // It stays lost, and says the same; nothing else breaks.
-  void *address = nullptr;
-  itx_event none = 0;
-  for (Status later : {device->allocate(8, address), launch(0, in, out, 1, 0, none), device->wait(event)})
-    EXPECT_EQ(later.message(), status.message());
-  EXPECT_TRUE(device->wait(0).ok());
-  EXPECT_EQ(loadObject(sampleObject(), {"code"}).code(), ITX_DEVICE_LOST);
-}
-
-TEST_F(GpuTest, AFaultAmongManyLaunchesNamesThemAll) {
-  // The first launch is done when all are started, so that none of them finds the device lost.
-  std::promise<void> areStarted;
-  driver->addFunction("add_one", 4, [all = areStarted.get_future().share()](auto &&...) { return all.wait(), true; });
-  load();
-  Buffer in = buffer({1}), out = buffer({2});
-  itx_event event = 0;
-  for (uint32_t kernel : {0, 1, 2, 0})
-    EXPECT_TRUE(launch(kernel, in, out, 1, 0, event).ok());
-  areStarted.set_value();
-  Status status = device->wait(event);
-  EXPECT_EQ(status.code(), ITX_DEVICE_LOST);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("launches that were not known to be done"), HasSubstr("'fault' (layer.0)"),
-                    HasSubstr("'add_one' (layer.0)"), HasSubstr("ITX_GPU_SYNCHRONOUS=1")));
-}
-
-TEST_F(GpuTest, LaunchesCanBeWaitedForOneByOne) {
-  ScopedVariable variable("ITX_GPU_SYNCHRONOUS", "1");
-  load();
-  Buffer in = buffer({1}), out = buffer({2});
-  itx_event event = 0;
-  ASSERT_TRUE(launch(0, in, out, 1, 0, event).ok());
-  Status status = launch(2, in, out, 1, 0, event);
-  EXPECT_EQ(status.code(), ITX_DEVICE_LOST);
-  EXPECT_THAT(status.message(), HasSubstr("kernel 'fault' (layer.0) was running"));
-}
-
-TEST_F(GpuTest, ChecksTheEnvironment) {
-  EXPECT_TRUE(device->checkEnvironment().ok());
-  ScopedVariable variable("ITX_GPU_SYNCHRONOUS", "yes");
-  Status status = device->checkEnvironment();
-  EXPECT_EQ(status.code(), ITX_INVALID_ARGUMENT);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("ITX_GPU_SYNCHRONOUS"), HasSubstr("'yes'")));
-}
-
-TEST_F(GpuTest, LossAtEachCallIsAStatus) {
-  for (const char *call : {"open", "enter", "createStream", "createPool", "allocate", "copyToDevice", "copyToHost",
-                           "recordEvent", "synchronizeEvent", "launch", "fill", "copyOnDevice", "streamWait"}) {
-    make();
-    load();
-    Buffer in = buffer(counted(10)), out = buffer(Numbers(10, 0));
-    driver->failAt(call, 1, GpuFailure::Lost);
-    Numbers host(10, 5);
-    auto work = [&]() -> Status {
-      Buffer more;
-      ITX_RETURN_IF_ERROR(Buffer::make(*device, 800, more));
-      itx_event up = 0, added = 0, filled = 0, copied = 0, down = 0;
-      ITX_RETURN_IF_ERROR(
-          device->copy(1, in.address(), MemoryKind::Device, host.data(), MemoryKind::Host, 80, nullptr, 0, up));
-      ITX_RETURN_IF_ERROR(launch(0, in, out, 10, up, added));
-      ITX_RETURN_IF_ERROR(device->fill(1, in.address(), 1, 80, &added, 1, filled));
-      ITX_RETURN_IF_ERROR(
-          device->copy(1, out.address(), MemoryKind::Device, in.address(), MemoryKind::Device, 80, &filled, 1, copied));
-      ITX_RETURN_IF_ERROR(
-          device->copy(0, host.data(), MemoryKind::Host, out.address(), MemoryKind::Device, 80, &copied, 1, down));
-      return device->wait(down);
-    };
-    Status status = work();
-    bool isOpened =
-        std::string(call) == "open" || std::string(call) == "createStream" || std::string(call) == "createPool";
-    EXPECT_EQ(status.code(), isOpened ? ITX_OK : ITX_DEVICE_LOST) << call << ": " << status.message();
-    in.reset();
-    out.reset();
-    TearDown();
-  }
-}
-
-TEST_F(GpuTest, FreeingWhatIsNotAllocatedLosesTheDevice) {
-  Buffer a = buffer({1});
-  device->release(static_cast<uint8_t *>(a.address()) + 8);
-  void *address = nullptr;
-  Status status = device->allocate(8, address);
-  EXPECT_EQ(status.code(), ITX_DEVICE_LOST);
-  EXPECT_THAT(status.message(), HasSubstr("was freed, where nothing is allocated"));
-}
-
-TEST_F(GpuTest, ChildrenOfAForkGetAnError) {
-  Buffer a = buffer({1});
-  pid_t child = fork();
-  if (child == 0) {
-    void *address = nullptr;
-    itx_event event = 0;
-    bool good = device->allocate(8, address).code() == ITX_DEVICE_LOST &&
-                device->fill(0, a.address(), 1, 8, nullptr, 0, event).code() == ITX_DEVICE_LOST &&
-                device->wait(1).code() == ITX_DEVICE_LOST && !device->owns(a.address(), 8) &&
-                device->allocate(8, address).message().find("forked") != std::string::npos;
-    device->release(a.address());
-    _exit(good ? 0 : 1);
-  }
-  int result = -1;
-  ASSERT_EQ(waitpid(child, &result, 0), child);
-  EXPECT_TRUE(WIFEXITED(result) && WEXITSTATUS(result) == 0);
-  EXPECT_EQ(numbersOf(a), Numbers{1}) << "the parent goes on";
-}
-
-// ---- What it says about itself --------------------------------------------------------------------------------
-
-TEST_F(GpuTest, DescribesItself) {
+TEST_F(GpuDeviceTest, DescribesItself) {
   Json info;
   ASSERT_TRUE(parseJson(device->info(), "info", info).ok());
   EXPECT_EQ(info["variant"], "fake_20");
@@ -585,7 +247,7 @@ TEST_F(GpuTest, DescribesItself) {
   EXPECT_STREQ(second.kind(), "fake");
 }
 
-TEST_F(GpuTest, DriversListTheirDevices) {
+TEST_F(GpuDeviceTest, DriversListTheirDevices) {
   FakeDriver two({.devices = 2});
   FoundGpus found = makeGpuDevices(two);
   ASSERT_EQ(found.devices.size(), 2u);
@@ -606,7 +268,7 @@ TEST_F(GpuTest, DriversListTheirDevices) {
   EXPECT_THAT(found.problem, HasSubstr("countDevices"));
 }
 
-TEST_F(GpuTest, ProfilesHaveItsWork) {
+TEST_F(GpuDeviceTest, ProfilesHaveItsWork) {
   make({.delayMicroseconds = 100});
   load();
   Buffer in = buffer(counted(10)), out = buffer(Numbers(10, 0));
