@@ -31,17 +31,34 @@ class Tools:
         return Path(os.environ.get(name.upper().replace("-", "_"), self.build / "bin" / name))
 
     def run(
-        self, name: str, *arguments: object, cwd: Path | None = None, check: bool = True
+        self,
+        name: str,
+        *arguments: object,
+        cwd: Path | None = None,
+        check: bool = True,
+        environment: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a tool; with check, fail the test with what it printed when it fails."""
+        """Run a tool, with more environment variables; with check, fail the test with what it printed when it fails."""
         command = [str(self.path(name)), *(str(argument) for argument in arguments)]
         target = os.environ.get("INTARSIA_TEST_TARGET")
         if name == "intarsia-compile" and target:
             command = [part for part in command if not part.startswith("--target=cpu")]
             given = ("--target", "--start-from=assemble")  # compiled kernels have their target
             command += [] if any(part.startswith(given) for part in command) else [f"--target={target}"]
+            # Tests say what processors compute, which multiply values as they are.
+            quantizes = not any(
+                part.startswith(("--start-from", "--stop-after=import", "--matmul-precision")) for part in command
+            )
+            command += ["--matmul-precision=f32"] if quantizes else []
         result = subprocess.run(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=600
+            command,
+            cwd=cwd,
+            env=os.environ | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=600,
         )
         if check and result.returncode != 0:
             pytest.fail(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")

@@ -108,6 +108,7 @@ void addDescriptor(llvm::Module &target, const ModuleTables &tables, ArrayRef<ll
     auto *global = new llvm::GlobalVariable(target, data->getType(), /*isConstant=*/true,
                                             llvm::GlobalValue::InternalLinkage, data, "itx_object");
     global->setAlignment(llvm::Align(64));
+    global->setSection(artifactObjectSection(objects.size()));
     objects.push_back(llvm::ConstantStruct::getAnon(
         {global, llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), object.size())}));
   }

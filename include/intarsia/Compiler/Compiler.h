@@ -34,6 +34,7 @@ struct CompileOptions {
   PartitionOptions partition;       ///< which device runs what
   std::string archiveDirectory;     ///< folder of the archives of an .mlir; empty: beside it
   std::vector<std::string> targets; ///< --target; empty: what IR was made for, else this machine's CPU
+  bool requireCubin = false;        ///< machine code for each NVIDIA GPU, or an error
   Emit emit = Emit::Shared;
   bool embedWeights = false;
   unsigned threads = 0; ///< 0: as many as this process may use

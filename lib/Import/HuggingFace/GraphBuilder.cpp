@@ -328,7 +328,7 @@ Value GraphBuilder::linear(Value input, llvm::StringRef name, Extent outputs, Ex
 }
 
 Value GraphBuilder::linear(Value input, llvm::StringRef name, Value weight, Value bias) {
-  return nn::LinearOp::create(builder, location(name), input, weight, bias);
+  return nn::LinearOp::create(builder, location(name), input, weight, bias, /*precision=*/TypeAttr());
 }
 
 Value GraphBuilder::layerNorm(Value input, llvm::StringRef name, Extent features, double epsilon) {
