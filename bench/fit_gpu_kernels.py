@@ -4,7 +4,7 @@
 """Fits the figures of the cost formula of GPU kernels to measured times of single operators.
 
 Writes catalogue/efficiency/gpu-kernels.yaml, which becomes part of the program at the next build, gpu-kernels-errors.csv
-with the errors of rows that were left out of the fit, and gpu-kernels.csv, an extract of the rows for the tests. The
+with the errors of rows that were left out of the fit, and test/bench/gpu-kernel-times.csv, an extract of the rows. The
 formula is the compiler's (lib/Cost/GpuKernels.cpp, through intarsia-gpu-fit.so); what is read of the tables is in
 gpu_kernel_rows.py.
 
@@ -271,7 +271,7 @@ def main() -> int:
                 "# An extract of tables of single operators of ai-dynamo/aiconfigurator (core 0.12.0, Apache-2.0), for\n"
                 "# tests of the cost formula; written by bench/fit_gpu_kernels.py.\n"
             )
-            write_extract(EFFICIENCY / "gpu-kernels.csv", extract(rows), head)
+            write_extract(ROOT / "test/bench/gpu-kernel-times.csv", extract(rows), head)
     return 0
 
 

@@ -27,7 +27,7 @@ def formula(build_dir: Path) -> Formula:
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return gpu_kernel_rows.read_extract(EFFICIENCY / "gpu-kernels.csv")
+    return gpu_kernel_rows.read_extract(Path(__file__).with_name("gpu-kernel-times.csv"))
 
 
 @pytest.fixture(scope="module")

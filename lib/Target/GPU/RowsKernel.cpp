@@ -1,5 +1,4 @@
-//===- RowsKernel.cpp - Elementwise and row-wise kernels of GPUs
-//---------------------------------------------------===//
+//===- RowsKernel.cpp - Elementwise and row-wise kernels of GPUs ------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
