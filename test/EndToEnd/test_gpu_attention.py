@@ -128,6 +128,15 @@ def test_dense(tools, scratch, name: str, architecture: str) -> None:
                 assert error.max() <= 1e-5, (b, h, queries, keys)
 
 
+@pytest.mark.parametrize("schedule", ["greedy", "greedy-reversed"])
+@pytest.mark.parametrize("architecture", EMULATED)
+def test_schedules(tools, scratch, monkeypatch, architecture: str, schedule: str) -> None:
+    """A missing barrier shows when warps run one after the other."""
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    test_dense(tools, scratch, "f16", architecture)
+    test_cached(tools, scratch, "f16", architecture)
+
+
 @dataclass
 class Cached:
     """Kernels around caches in the layout of GPUs."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 SOURCE = Path(__file__).resolve().parents[2]
 BERT = SOURCE / "test" / "EndToEnd" / "models" / "bert"

@@ -1,5 +1,4 @@
-//===- Options.h - Command line of intarsia-plan
-//---------------------------------------------------------------------===//
+//===- Options.h - Command line of intarsia-plan ----------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Compiler.h - From a model to an artifact, phase by phase
-//----------------------------------------------------===//
+//===- Compiler.h - From a model to an artifact, phase by phase -------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -44,8 +44,7 @@ struct Fleet {
   std::optional<double> gramsPerKilowattHour;
 };
 
-//===-- Candidates
-//-------------------------------------------------------------------------------------------------===//
+//===-- Candidates ----------------------------------------------------------------------------------------------===//
 
 struct CandidateOptions {
   ServingEngine engine = ServingEngine::VLLM;

@@ -1,5 +1,4 @@
-//===- HostedNames.h - How a device that computes on the host is called
-//--------------------------------------------===//
+//===- HostedNames.h - How a device that computes on the host is called -----------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

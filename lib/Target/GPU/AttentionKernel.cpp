@@ -53,7 +53,7 @@ LogicalResult AttentionKernel::run() {
   Type element = elementOf(root.getQuery());
   bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16()) &&
                     llvm::all_of(operands, [&](Value operand) { return elementOf(operand) == element; });
-  int64_t rows = byMatrices ? matrixRows : shape.tileRows();
+  int64_t rows = byMatrices ? shape.matrixRows(architecture, 1) : shape.tileRows();
   int64_t threads = byMatrices ? warpsOfMatrixTile * architecture.warpSize : threadsOfTile;
   int64_t bytes = byMatrices ? shape.sharedBytesOfMatrices(architecture, 1) : shape.sharedBytesOfTile();
   beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
@@ -81,6 +81,7 @@ LogicalResult AttentionKernel::run() {
   push(root.getCausal());
   pushFloat(root.getScale().convertToDouble());
   if (byMatrices) {
+    push(shape.rowBlocks(architecture, 1));
     push(shape.matrixKeys(architecture, 1));
     push(kindOf(element));
     push(1);

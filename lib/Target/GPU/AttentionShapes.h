@@ -16,8 +16,8 @@
 namespace intarsia::gpu {
 
 inline constexpr int64_t threadsOfTile = 128;
-/// Rows of a tile that four warps compute by matrix instructions.
-inline constexpr int64_t matrixRows = 64, warpsOfMatrixTile = 4;
+/// Warps of a tile that is computed by matrix instructions, and rows and columns of what these multiply.
+inline constexpr int64_t warpsOfMatrixTile = 4, matrixEdge = 16;
 
 /// The features of a head, and what follows from them.
 struct AttentionShape {
@@ -45,20 +45,29 @@ struct AttentionShape {
     return 4 * (tileRows() * keyRow + tileKeys() * std::max(keyRow, valueRow) + tileRows() * (tileKeys() + padding));
   }
 
-  // Tiles by matrix instructions: 64 rows, and of keys as many as shared memory of 64 KiB on AMD's GPUs, and of three
-  // blocks on NVIDIA's, has room for. `parts` are the summands of 16 bits that queries and powers have.
+  // Tiles by matrix instructions. `parts` are the summands of 16 bits that queries and powers have. Of rows a warp has as
+  // many as its registers hold queries and sums for; the more, the less is read of shared memory for each. Of keys as
+  // many as leave room for two blocks in shared memory of 64 KiB on AMD's GPUs, and for three on NVIDIA's.
   bool fitsMatrices() const { return largest() <= 128; }
+  int64_t rowBlocks(const Architecture &architecture, int64_t parts) const {
+    return architecture.warpSize == 64 && parts == 1 ? 2 : 1;
+  }
+  int64_t matrixRows(const Architecture &architecture, int64_t parts) const {
+    return warpsOfMatrixTile * matrixEdge * rowBlocks(architecture, parts);
+  }
   int64_t matrixKeys(const Architecture &architecture, int64_t parts) const {
     return architecture.vendor == Vendor::Nvidia && parts == 1 ? 64 : 32;
   }
   int64_t sharedBytesOfMatrices(const Architecture &architecture, int64_t parts) const {
-    int64_t keys = matrixKeys(architecture, parts), keyRow = llvm::alignTo(keyFeatures, 16) + padding16;
-    int64_t features = llvm::alignTo(valueFeatures, 16), elements = (parts * matrixRows + keys) * keyRow;
-    if (architecture.vendor == Vendor::Nvidia)
-      elements += keys * (features + padding16);
-    else
-      elements += (features + parts * matrixRows) * (keys + padding16);
-    return elements * 2 + matrixRows * 4;
+    int64_t depth = llvm::alignTo(keyFeatures, architecture.warpSize == 64 ? 32 : 16);
+    int64_t rows = matrixRows(architecture, parts), keys = matrixKeys(architecture, parts);
+    // RDNA's registers hold one summand of queries.
+    bool keepsQueries = architecture.vendor == Vendor::Amd && architecture.warpSize == 32 && parts > 1;
+    int64_t queries = parts * rows * (depth + (keepsQueries ? padding16 : 0)) * 2 + (parts > 1 ? rows * 4 : 0);
+    int64_t features = llvm::alignTo(valueFeatures, 16);
+    int64_t values = architecture.vendor == Vendor::Nvidia ? keys * (features + padding16) : features * (keys + padding16);
+    int64_t block = (keys * (depth + padding16) + values) * 2;
+    return keepsQueries ? queries + block : std::max(queries, block);
   }
 
   int64_t keyFeatures, valueFeatures;

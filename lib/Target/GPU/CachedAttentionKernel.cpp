@@ -95,13 +95,14 @@ std::optional<std::pair<int64_t, int64_t>> CachedAttentionKernel::matrixKindAndP
 }
 
 LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts) {
-  int64_t headsOfTile = std::min(group, matrixRows);
-  AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(matrixRows / headsOfTile);
+  int64_t rows = shape.matrixRows(architecture, parts), headsOfTile = std::min(group, rows);
+  AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
   beginLaunch(warpsOfMatrixTile * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
   Value shared = sharedMemory(getAffineConstantExpr(shape.sharedBytesOfMatrices(architecture, parts), b.getContext()));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
+  push(shape.rowBlocks(architecture, parts));
   push(shape.matrixKeys(architecture, parts));
   push(kind);
   push(parts);

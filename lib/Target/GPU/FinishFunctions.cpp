@@ -40,8 +40,10 @@ struct FinishFunctions : impl::TargetGpuFinishFunctionsBase<FinishFunctions> {
       if (function.isExternal())
         continue;
       setTarget(function, *found);
-      if (function->hasAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName()) &&
-          failed(found->vendor == gpu::Vendor::Nvidia ? finishNvidia(function) : finishAmd(function)))
+      if (!function->hasAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName()))
+        continue;
+      alignBuffers(function);
+      if (failed(found->vendor == gpu::Vendor::Nvidia ? finishNvidia(function) : finishAmd(function)))
         return signalPassFailure();
     }
   }
@@ -80,6 +82,15 @@ private:
     function.setTargetCpuAttr(builder.getStringAttr(architecture.name));
     if (!architecture.features.empty())
       function.setTargetFeaturesAttr(LLVM::TargetFeaturesAttr::get(builder.getContext(), architecture.features));
+  }
+
+  /// Says that buffers are aligned as the runtime aligns them, so that several elements are loaded at a time.
+  static void alignBuffers(LLVM::LLVMFuncOp function) {
+    Builder builder(function.getContext());
+    for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
+      if (auto pointer = dyn_cast<LLVM::LLVMPointerType>(type); pointer && pointer.getAddressSpace() == gpu::globalSpace)
+        function.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(),
+                            builder.getI64IntegerAttr(ITX_BUFFER_ALIGNMENT));
   }
 
   /// Returns the threads of a block in each dimension; null after an error.

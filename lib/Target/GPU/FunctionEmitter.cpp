@@ -8,6 +8,7 @@
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -67,6 +68,11 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   block = asI64(mlir::gpu::BlockIdOp::create(b, loc, mlir::gpu::Dimension::x));
   lane = rem(thread, constant(architecture.warpSize));
   warp = div(thread, constant(architecture.warpSize));
+}
+
+void FunctionEmitter::planRegistersFor(int32_t blocks) {
+  if (architecture.vendor == Vendor::Nvidia)
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks));
 }
 
 void FunctionEmitter::endLaunch() {

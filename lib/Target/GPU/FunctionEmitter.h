@@ -46,6 +46,9 @@ protected:
 
   /// Begins the next function, with so many threads in a block and blocks in its grid.
   void beginLaunch(int64_t threadsOfBlock, mlir::AffineExpr blocks);
+  /// Says that the function needs no fewer registers than what leaves room for so many blocks on a multiprocessor.
+  /// ptxas (version 13.0) takes registers for some more blocks otherwise, and spills a few.
+  void planRegistersFor(int32_t blocks);
   /// Ends it: says on the function how it is launched.
   void endLaunch();
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/MatrixEmitter.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -67,8 +68,7 @@ Value MatrixEmitter::swizzled(Value row, Value chunk, int64_t chunks) {
   return arith::XOrIOp::create(b, loc, chunk, key);
 }
 
-//===-- From global to shared memory
-//--------------------------------------------------------------------------------===//
+//===-- From global to shared memory ----------------------------------------------------------------------------===//
 
 MatrixEmitter::Copy MatrixEmitter::beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows,
                                              Value firstRow, Value shared) {
@@ -168,8 +168,7 @@ void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value st
     storeChunks();
 }
 
-//===-- Multiplication
-//----------------------------------------------------------------------------------------------===//
+//===-- Multiplication ------------------------------------------------------------------------------------------===//
 
 /// NVIDIA's sums are registers of their own, AMD's a vector.
 static bool hasScalarSums(MatrixFamily family) { return family == MatrixFamily::Mma || family == MatrixFamily::Wgmma; }
@@ -450,6 +449,9 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   });
   if (failed(results))
     return failure();
+  // LLVM would unroll short loops as a whole, and load what all their tiles need into registers at once.
+  results->front().getDefiningOp()->setAttr(
+      "loop_annotation", parseAttribute("#llvm.loop_annotation<unroll = <disable = true>>", b.getContext()));
   if (isAsync)
     wait(0);
   if (isWarpgroup())
@@ -457,8 +459,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   return SmallVector<Value>(ArrayRef(*results).drop_back(2));
 }
 
-//===-- Sums
-//--------------------------------------------------------------------------------------------------------===//
+//===-- Sums ----------------------------------------------------------------------------------------------------===//
 
 /// Stores a lane's sums of a fragment to rows of floats.
 void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t stride) {

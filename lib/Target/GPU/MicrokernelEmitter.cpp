@@ -8,7 +8,6 @@
 
 #include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 
@@ -169,9 +168,7 @@ void MicrokernelEmitter::pushOutput() {
 
 void MicrokernelEmitter::call(StringRef microkernel) {
   callFunction(microkernel, arguments);
-  // Without it ptxas takes registers for some more blocks of a multiprocessor and spills a few (version 13.0).
-  if (architecture.vendor == Vendor::Nvidia)
-    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(leastBlocks));
+  planRegistersFor(leastBlocks);
   arguments.clear();
 }
 

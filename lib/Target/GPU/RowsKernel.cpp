@@ -14,6 +14,8 @@ namespace intarsia::gpu {
 
 namespace {
 constexpr int64_t threadsOfBlock = 256;
+/// Blocks of a multiprocessor that hide the latency of memory: three quarters of the warps that it can have.
+constexpr int32_t leastBlocks = 6;
 
 /// A warp computes a row of the results. Results whose rows are the same rows are computed by one function.
 class RowsKernel final : public FunctionEmitter {
@@ -67,6 +69,7 @@ LogicalResult RowsKernel::emitScalar(unsigned output) {
 LogicalResult RowsKernel::emitRows(ArrayRef<AffineExpr> leading, ArrayRef<unsigned> outputs) {
   AffineExpr rows = productExpression(leading);
   beginLaunch(threadsOfBlock, rows.ceilDiv(threadsOfBlock / architecture.warpSize));
+  planRegistersFor(leastBlocks);
   Value row = add(mul(block, constant(warpsOfBlock)), warp);
   LogicalResult emitted = ifThen(less(row, size(rows)), [&] { return emitRow(makeRow(row, leading), outputs); });
   endLaunch();

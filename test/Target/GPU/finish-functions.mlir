@@ -16,6 +16,7 @@ gpu.module @module {
   // CHECK-LABEL: llvm.func @kernel
   // NVIDIA-SAME: %{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
   // AMD-SAME: %{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>}
+  // CHECK-SAME: %{{.*}}: !llvm.ptr<1> {llvm.align = 64 : i64}
   // NVIDIA-NOT: nvvm.maxntid
   // NVIDIA-SAME: nvvm.reqntid = array<i32: 64, 4, 1>
   // NVIDIA-SAME: target_cpu = "sm_90a", target_features = #llvm.target_features<["+ptx80"]>

@@ -14,7 +14,7 @@ struct Strided {
   Global data;
   int64_t kind, outerStride, middleStride, innerStride, lastStride;
 
-  int64_t at(int64_t outer, int64_t middle, int64_t inner) const {
+  int64_t offsetOf(int64_t outer, int64_t middle, int64_t inner) const {
     return outer * outerStride + middle * middleStride + inner * innerStride;
   }
   int64_t bytes() const {
@@ -25,15 +25,30 @@ struct Strided {
     uint64_t bits = uint64_t(data) | uint64_t(outerStride | middleStride | innerStride) * bytes();
     return bits % 16 == 0 && lastStride == 1;
   }
-  /// Loads elements [first, first + 8) of a row of `count`.
-  void load(float (&x)[chunkElements], int64_t row, int64_t first, int64_t count, bool isAligned) const {
-    if (isAligned) {
-      loadChunk(x, data + row * bytes(), first, count, kind, true);
+};
+
+/// The rows of a head, from one of its tokens on.
+struct HeadRows {
+  const Strided &tensor;
+  int64_t outer, firstToken, tokens, head, features;
+
+  bool has(int64_t row) const { return firstToken + row < tokens; }
+  bool isStored(int64_t kind) const {
+    return kind == tensor.kind && tensor.hasAlignedRows() && features % chunkElements == 0;
+  }
+  Global at(int64_t row, int64_t first) const {
+    return tensor.data + (tensor.offsetOf(outer, firstToken + row, head) + first) * tensor.bytes();
+  }
+  /// Loads the elements [first, first + 8) of a row.
+  void load(float (&x)[chunkElements], int64_t row, int64_t first) const {
+    if (tensor.hasAlignedRows()) {
+      loadChunk(x, at(row, 0), first, features, tensor.kind, true);
       return;
     }
+    int64_t begin = tensor.offsetOf(outer, firstToken + row, head);
 #pragma unroll
     for (int i = 0; i < chunkElements; ++i)
-      x[i] = first + i < count ? loadFloat(data, row + (first + i) * lastStride, kind) : 0;
+      x[i] = first + i < features ? loadFloat(tensor.data, begin + (first + i) * tensor.lastStride, tensor.kind) : 0;
   }
 };
 
@@ -46,6 +61,22 @@ struct Attention {
   float scale;
 };
 
+/// What a product of a query and a key counts, in a tile whose first query is given.
+struct Score {
+  const Attention &call;
+  int64_t batch, head, firstQuery;
+
+  bool isProduct() const { return !call.hasMask; }
+  float operator()(float product, int64_t row, int64_t key) const {
+    if (!call.hasMask)
+      return product;
+    int64_t at = call.mask.offsetOf(batch, head, firstQuery + row) + key * call.mask.lastStride;
+    if (call.mask.kind == ElementKind::I1)
+      return loadAs<uint8_t>(call.mask.data, at) ? product : lowest;
+    return fma(loadFloat(call.mask.data, at, call.mask.kind), log2e, product);
+  }
+};
+
 /// Computes the block's tile: `tileRows` queries of a head. Keys that are after a query by more than
 /// `keyCount - queryCount` are hidden if the call is causal.
 template <typename Shape, typename Sums>
@@ -54,16 +85,8 @@ void computeTile(const Attention &call, const Shape &shape, int64_t tileRows, Su
   // The last queries see most keys: they come first.
   int64_t firstQuery = (tiles - 1 - number % tiles) * tileRows, head = number / tiles % call.heads;
   int64_t batch = number / tiles / call.heads, keyHead = head / (call.heads / call.keyHeads);
-  bool queriesAligned = call.queries.hasAlignedRows(), keysAligned = call.keys.hasAlignedRows(),
-       valuesAligned = call.values.hasAlignedRows();
-  copyQueries(shape, call.scale * log2e, [&](float (&x)[chunkElements], int64_t row, int64_t first) {
-#pragma unroll
-    for (int i = 0; i < chunkElements; ++i)
-      x[i] = 0;
-    if (firstQuery + row < call.queryCount)
-      call.queries.load(x, call.queries.at(batch, firstQuery + row, head), first, call.keyFeatures, queriesAligned);
-  });
-  clear(shape, sums);
+  float scale = call.scale * log2e;
+  begin(shape, scale, HeadRows{call.queries, batch, firstQuery, call.queryCount, head, call.keyFeatures}, sums);
   int64_t ahead = call.keyCount - call.queryCount;
 #pragma unroll
   for (int i = 0; i < rowsOfThread(shape); ++i) {
@@ -75,28 +98,16 @@ void computeTile(const Attention &call, const Shape &shape, int64_t tileRows, Su
   }
   int64_t lastQuery = smaller(firstQuery + tileRows, call.queryCount) - 1;
   int64_t endKey = call.isCausal ? smaller(call.keyCount, lastQuery + ahead + 1) : call.keyCount;
-  addKeys(
-      shape, 0, endKey, sums,
-      [&](float (&x)[chunkElements], int64_t row, int64_t first) {
-        call.keys.load(x, call.keys.at(batch, row, keyHead), first, call.keyFeatures, keysAligned);
-      },
-      [&](float (&x)[chunkElements], int64_t row, int64_t first) {
-        call.values.load(x, call.values.at(batch, row, keyHead), first, call.valueFeatures, valuesAligned);
-      },
-      [&](float product, int64_t row, int64_t index) {
-        if (!call.hasMask)
-          return product;
-        int64_t at = call.mask.at(batch, head, firstQuery + row) + index * call.mask.lastStride;
-        if (call.mask.kind == ElementKind::I1)
-          return loadAs<uint8_t>(call.mask.data, at) ? product : lowest;
-        return fma(loadFloat(call.mask.data, at, call.mask.kind), log2e, product);
-      });
+  Score score{call, batch, head, firstQuery};
+  addKeys(shape, 0, endKey, scale, sums, HeadRows{call.keys, batch, 0, call.keyCount, keyHead, call.keyFeatures},
+          HeadRows{call.values, batch, 0, call.keyCount, keyHead, call.valueFeatures}, score);
   storeSums(
-      shape, sums, [](int64_t) { return lowest; },
-      [&](int64_t row, int64_t feature, float x) {
+      shape, scale, score, sums, [](int64_t) { return lowest; },
+      [&]<int count>(int64_t row, int64_t feature, const float(&x)[count]) {
         int64_t index = (batch * call.queryCount + firstQuery + row) * call.heads + head;
         if (firstQuery + row < call.queryCount)
-          storeFloat(call.result, index * call.valueFeatures + feature, call.resultKind, x);
+          storeRun(call.result, index * call.valueFeatures + feature, call.resultKind, x,
+                   call.valueFeatures - feature, call.valueFeatures % count == 0);
       });
 }
 
@@ -129,11 +140,11 @@ ITX_MICROKERNEL void itx_attention(ITX_ATTENTION_ARGUMENTS, int64_t tileRows, in
   computeTile(call, shape, tileRows, sums);
 }
 
-/// Computes a tile of 64 queries by matrix instructions on elements of `kind`.
-ITX_MICROKERNEL void itx_attention_matrix(ITX_ATTENTION_ARGUMENTS, int64_t tileKeys, int64_t kind, int64_t parts,
-                                          Shared shared) {
+/// Computes a tile of 64 queries, times `rowBlocks`, by matrix instructions on elements of `kind`.
+ITX_MICROKERNEL void itx_attention_matrix(ITX_ATTENTION_ARGUMENTS, int64_t rowBlocks, int64_t tileKeys, int64_t kind,
+                                          int64_t parts, Shared shared) {
   Attention call = ITX_ATTENTION;
-  MatrixShape shape{tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
+  MatrixShape shape{rowBlocks, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
   MatrixSums sums;
-  computeTile(call, shape, matrixRows, sums);
+  computeTile(call, shape, shape.rows(), sums);
 }

@@ -53,6 +53,7 @@ inline int64_t rowsOfThread(const TileShape &shape) { return shape.threadRows();
 inline int64_t rowOfThread(const TileShape &shape, int slot) { return firstRowOfThread(shape) + slot; }
 inline int64_t columnOfThread() { return threadIndex() % threadsOfRow; }
 
+/// Begins sums.
 inline void clear(const TileShape &shape, TileSums &sums) {
 #pragma unroll
   for (int row = 0; row < shape.threadRows(); ++row) {
@@ -67,27 +68,34 @@ inline void clear(const TileShape &shape, TileSums &sums) {
 inline Vector<float, 4> loadFour(Shared at) { return *(ITX_SHARED const Vector<float, 4> *)at; }
 inline void storeFour(Shared at, Vector<float, 4> x) { *(ITX_SHARED Vector<float, 4> *)at = x; }
 
-/// Copies rows to shared memory by load(x, row, first feature), eight features a thread.
-template <typename Load> inline void copyRows(Shared to, int64_t rows, int64_t features, int64_t stride, Load load) {
+/// Copies rows [begin, begin + rows) to shared memory, eight features a thread. A source has `features` and
+/// load(x, row, first feature); rows for which has(row) is not true are zero.
+template <typename Source, typename Has>
+inline void copyRows(Shared to, int64_t begin, int64_t rows, int64_t features, int64_t stride, float scale,
+                     const Source &source, Has has) {
   int64_t chunks = features / chunkElements;
+  // The loop's turns would take registers from those of the sums.
+#pragma unroll 1
   for (int64_t i = threadIndex(); i < rows * chunks; i += threadsOfTile) {
     int64_t row = i / chunks, first = i % chunks * chunkElements;
     float x[chunkElements];
-    load(x, row, first);
-    storeFour(to + row * stride + first, Vector<float, 4>{x[0], x[1], x[2], x[3]});
-    storeFour(to + row * stride + first + 4, Vector<float, 4>{x[4], x[5], x[6], x[7]});
+#pragma unroll
+    for (int j = 0; j < chunkElements; ++j)
+      x[j] = 0;
+    if (has(begin + row) && first < source.features)
+      source.load(x, begin + row, first);
+    Shared at = to + row * stride + first;
+    storeFour(at, Vector<float, 4>{x[0], x[1], x[2], x[3]} * scale);
+    storeFour(at + 4, Vector<float, 4>{x[4], x[5], x[6], x[7]} * scale);
   }
 }
 
-/// Stores the queries of the tile's rows, which load(x, row, first feature) gives.
-template <typename Load> inline void copyQueries(const TileShape &shape, float scale, Load load) {
-  copyRows(shape.queries(), shape.rows, shape.paddedKeyFeatures(), shape.keyStride(),
-           [&](float (&x)[chunkElements], int64_t row, int64_t first) {
-             load(x, row, first);
-#pragma unroll
-             for (int i = 0; i < chunkElements; ++i)
-               x[i] *= scale;
-           });
+/// Brings queries to shared memory, and begins sums.
+template <typename Source>
+inline void begin(const TileShape &shape, float scale, const Source &source, TileSums &sums) {
+  copyRows(shape.queries(), 0, shape.rows, shape.paddedKeyFeatures(), shape.keyStride(), scale, source,
+           [&](int64_t row) { return source.has(row); });
+  clear(shape, sums);
 }
 
 inline void multiplyKeys(const TileShape &shape, float (&scores)[maximalThreadRows][maximalThreadKeys]) {
@@ -165,26 +173,16 @@ inline void addValues(const TileShape &shape, TileSums &sums) {
   }
 }
 
-/// Adds the keys [begin, end) to the sums of the rows that see them. loadKey(x, key, feature) and loadValue give eight
-/// features, score(product, row, key) what a product of a query and a key counts.
-template <typename LoadKey, typename LoadValue, typename Score>
-inline void addKeys(const TileShape &shape, int64_t begin, int64_t end, TileSums &sums, LoadKey loadKey,
-                    LoadValue loadValue, Score score) {
+/// Adds the keys [begin, end) to the sums of the rows that see them. Keys and values are sources; score(product, row,
+/// key) is what a product of a query, which has the scale, and a key counts.
+template <typename Keys, typename Values, typename Score>
+inline void addKeys(const TileShape &shape, int64_t begin, int64_t end, float, TileSums &sums, const Keys &keys,
+                    const Values &values, const Score &score) {
+  auto has = [&](int64_t row) { return row < end; };
   for (int64_t first = begin; first < end; first += shape.keys) {
-    auto loadBlock = [&](auto load) {
-      return [&, load](float (&x)[chunkElements], int64_t row, int64_t feature) {
-        if (first + row < end) {
-          load(x, first + row, feature);
-          return;
-        }
-#pragma unroll
-        for (int i = 0; i < chunkElements; ++i)
-          x[i] = 0;
-      };
-    };
     // Queries are in shared memory, and nobody reads the values of the block before.
     blockBarrier();
-    copyRows(shape.block(), shape.keys, shape.paddedKeyFeatures(), shape.keyStride(), loadBlock(loadKey));
+    copyRows(shape.block(), first, shape.keys, shape.paddedKeyFeatures(), shape.keyStride(), 1, keys, has);
     blockBarrier();
     float scores[maximalThreadRows][maximalThreadKeys];
     multiplyKeys(shape, scores);
@@ -198,16 +196,16 @@ inline void addKeys(const TileShape &shape, int64_t begin, int64_t end, TileSums
       }
     exponentiate(shape, scores, sums);
     blockBarrier();
-    copyRows(shape.block(), shape.keys, shape.paddedValueFeatures(), shape.valueStride(), loadBlock(loadValue));
+    copyRows(shape.block(), first, shape.keys, shape.paddedValueFeatures(), shape.valueStride(), 1, values, has);
     blockBarrier();
     addValues(shape, sums);
   }
 }
 
-/// Calls store(row, feature, x) for the results of a thread's rows. sinkOf(row) is one more score of the row, or
-/// `lowest`.
-template <typename SinkOf, typename Store>
-inline void storeSums(const TileShape &shape, TileSums &sums, SinkOf sinkOf, Store store) {
+/// Calls store(row, feature, x) with four neighbouring results of a thread's rows. sinkOf(row) is one more score of the
+/// row, or `lowest`.
+template <typename Score, typename SinkOf, typename Store>
+inline void storeSums(const TileShape &shape, float, const Score &, TileSums &sums, SinkOf sinkOf, Store store) {
 #pragma unroll
   for (int row = 0; row < shape.threadRows(); ++row) {
     float factor = 1, sink = sinkOf(firstRowOfThread(shape) + row);
@@ -216,13 +214,13 @@ inline void storeSums(const TileShape &shape, TileSums &sums, SinkOf sinkOf, Sto
       addSink(sums.maximum[row], sums.total[row], factor, sink);
     factor *= inverseOf(sums.total[row]);
 #pragma unroll
-    for (int part = 0; part < shape.threadFeatures(); ++part)
+    for (int part = 0; part < shape.threadFeatures(); ++part) {
+      float x[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        int64_t feature = part * 4 * threadsOfRow + columnOfThread() * 4 + i;
-        if (feature < shape.valueFeatures)
-          store(firstRowOfThread(shape) + row, feature, sums.value[row][part][i] * factor);
-      }
+      for (int i = 0; i < 4; ++i)
+        x[i] = sums.value[row][part][i] * factor;
+      store(firstRowOfThread(shape) + row, part * 4 * threadsOfRow + columnOfThread() * 4, x);
+    }
   }
 }
 

@@ -15,8 +15,14 @@ struct TokenRows {
   Global data;
   int64_t kind, tokenStride, headStride, featureStride;
 
+  int64_t offsetOf(int64_t token, int64_t head) const { return token * tokenStride + head * headStride; }
+  int64_t bytes() const { return kind == ElementKind::F32 ? 4 : 2; }
+  /// True if every row begins at a multiple of 16 bytes, and its elements are neighbours.
+  bool hasAlignedRows() const {
+    return (uint64_t(data) | uint64_t(tokenStride | headStride) * bytes()) % 16 == 0 && featureStride == 1;
+  }
   float at(int64_t token, int64_t head, int64_t feature) const {
-    return loadFloat(data, token * tokenStride + head * headStride + feature * featureStride, kind);
+    return loadFloat(data, offsetOf(token, head) + feature * featureStride, kind);
   }
 };
 
@@ -77,6 +83,12 @@ struct CachedAttention {
 
   void storeResult(int64_t token, int64_t head, int64_t feature, float x) const {
     storeFloat(result, (token * queryHeads + head) * values.features + feature, resultKind, x);
+  }
+  /// Stores neighbouring features of a result; those behind the row's end are left out.
+  template <int count>
+  void storeResults(int64_t token, int64_t head, int64_t feature, const float (&x)[count]) const {
+    storeRun(result, (token * queryHeads + head) * values.features + feature, resultKind, x, values.features - feature,
+             values.features % count == 0);
   }
   /// Returns a head's sink, to base 2.
   float sinkOf(int64_t head) const { return loadFloat(sinks, head, sinkKind) * log2e; }

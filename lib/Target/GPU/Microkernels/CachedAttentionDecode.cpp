@@ -13,8 +13,12 @@ namespace {
 
 /// The most query heads of a unit, and chunks of features of a lane.
 constexpr int maximalRows = 8, maximalChunks = 2;
-/// Keys of a team whose loads are under way at the same time.
+/// Keys of a team whose loads are under way at the same time: as many as registers suffice for.
+#if defined(__GFX11__) || defined(__GFX12__)
+constexpr int keysAtOnce = 2;
+#else
 constexpr int keysAtOnce = 4;
+#endif
 
 /// How the work of a call is cut, by sizes that all blocks know.
 struct Units {
@@ -90,6 +94,8 @@ void addPage(const Unit &unit, int64_t pageIndex, int64_t physical, int64_t begi
   if (isQuantized(call.values.kind))
     parameters = call.values.parametersAt(physical, unit.keyHead, call.values.page);
 
+  // Several keys are loaded at a time as it is.
+#pragma unroll 1
   for (int64_t first = begin; first < end; first += teams * keysAtOnce) {
     float scores[maximalRows][keysAtOnce];
 #pragma unroll

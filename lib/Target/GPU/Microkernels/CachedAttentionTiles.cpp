@@ -25,6 +25,85 @@ struct CachedTile {
   bool has(int64_t row) const { return row / heads < tokens && row % heads < headCount; }
 };
 
+/// The queries of a tile.
+struct QueryRows {
+  const CachedTile &tile;
+  int64_t features;
+
+  const TokenRows &queries() const { return tile.call.query; }
+  bool has(int64_t row) const { return tile.has(row); }
+  bool isStored(int64_t kind) const {
+    return kind == queries().kind && queries().hasAlignedRows() && features % chunkElements == 0;
+  }
+  Global at(int64_t row, int64_t first) const {
+    return queries().data + (queries().offsetOf(tile.tokenOf(row), tile.headOf(row)) + first) * queries().bytes();
+  }
+  void load(float (&x)[chunkElements], int64_t row, int64_t first) const {
+    if (queries().hasAlignedRows()) {
+      loadChunk(x, at(row, 0), first, features, queries().kind, true);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i)
+      x[i] = first + i < features ? queries().at(tile.tokenOf(row), tile.headOf(row), first + i) : 0;
+  }
+};
+
+/// The rows of a sequence's pages, by their positions.
+template <bool isKey> struct PageRows {
+  const CachedAttention &call;
+  int64_t sequence, head, features;
+
+  const Pages &pages() const { return isKey ? call.keys : call.values; }
+  bool isStored(int64_t kind) const {
+    return kind == pages().kind && !pages().isTransposed && features % chunkElements == 0;
+  }
+  Global at(int64_t position, int64_t first) const {
+    int64_t physical = call.physicalPage(sequence, position / pages().page);
+    return pages().at(physical, head) + pages().bytesOf(position % pages().page * features + first);
+  }
+  void load(float (&x)[chunkElements], int64_t position, int64_t first) const {
+    int64_t physical = call.physicalPage(sequence, position / pages().page), slot = position % pages().page;
+    loadFeatures(x, pages(), pages().at(physical, head), slot, first);
+    if (isQuantized(pages().kind))
+      scaleFeatures(x, physical, slot, first);
+  }
+
+private:
+  /// Keys have parameters for each feature, values for each position of a page.
+  void scaleFeatures(float (&x)[chunkElements], int64_t physical, int64_t slot, int64_t first) const {
+    int64_t groups = isKey ? features : pages().page;
+    Global parameters = pages().parametersAt(physical, head, groups);
+#pragma unroll
+    for (int i = 0; i < chunkElements; ++i) {
+      int64_t group = isKey ? first + i : slot;
+      bool isInside = group < groups;
+      float scale = isInside ? floatOfScale(parameters[group]) : 0;
+      float zero = isInside ? floatOfZero(parameters[groups + group], pages().kind) : 0;
+      x[i] = (x[i] - (magic + zero)) * scale;
+    }
+  }
+};
+
+/// Keys of the page that each token of a run is in, by their positions: of this call, or of the sequence's tail.
+struct NewKeyRows {
+  const CachedAttention &call;
+  int64_t sequence, head, features, firstToken, firstPosition;
+
+  bool isStored(int64_t) const { return false; }
+  Global at(int64_t, int64_t) const { return call.tail; }
+  void load(float (&x)[chunkElements], int64_t position, int64_t first) const {
+    call.loadNewKey(x, firstToken + (position - firstPosition), sequence, position, head, first);
+  }
+};
+
+struct CachedScore {
+  const CachedAttention &call;
+
+  bool isProduct() const { return call.softCap == 0; }
+  float operator()(float product, int64_t, int64_t) const { return call.scoreOf(product); }
+};
+
 /// Returns how many tokens from `first` on are a run. Those that read keys of this call have successive positions.
 int64_t countRun(const CachedTile &tile, int64_t first) {
   const CachedAttention &call = tile.call;
@@ -59,37 +138,14 @@ void addRun(const CachedTile &tile, const Shape &shape, int64_t first, int64_t c
     sums.begin[i] = beginOf(position);
     sums.end[i] = isHere ? endOf(position) : 0;
   }
-  auto loadKey = [&](float (&x)[chunkElements], int64_t position, int64_t feature) {
-    if (isNew) {
-      call.loadNewKey(x, first + (position - firstPosition), sequence, position, tile.keyHead, feature);
-      return;
-    }
-    int64_t physical = call.physicalPage(sequence, position / page);
-    loadFeatures(x, call.keys, call.keys.at(physical, tile.keyHead), position % page, feature);
-    if (!isQuantized(call.keys.kind))
-      return;
-    Global parameters = call.keys.parametersAt(physical, tile.keyHead, call.keys.features);
-#pragma unroll
-    for (int i = 0; i < chunkElements; ++i) {
-      bool isInside = feature + i < call.keys.features;
-      float scale = isInside ? floatOfScale(parameters[feature + i]) : 0;
-      float zero = isInside ? floatOfZero(parameters[call.keys.features + feature + i], call.keys.kind) : 0;
-      x[i] = (x[i] - (magic + zero)) * scale;
-    }
-  };
-  auto loadValue = [&](float (&x)[chunkElements], int64_t position, int64_t feature) {
-    int64_t physical = call.physicalPage(sequence, position / page), slot = position % page;
-    loadFeatures(x, call.values, call.values.at(physical, tile.keyHead), slot, feature);
-    if (!isQuantized(call.values.kind))
-      return;
-    Global parameters = call.values.parametersAt(physical, tile.keyHead, page);
-    float scale = floatOfScale(parameters[slot]), zero = magic + floatOfZero(parameters[page + slot], call.values.kind);
-#pragma unroll
-    for (int i = 0; i < chunkElements; ++i)
-      x[i] = (x[i] - zero) * scale;
-  };
-  addKeys(shape, begin, end, sums, loadKey, loadValue,
-          [&](float product, int64_t, int64_t) { return call.scoreOf(product); });
+  PageRows<false> values{call, sequence, tile.keyHead, call.values.features};
+  if (isNew) {
+    NewKeyRows keys{call, sequence, tile.keyHead, call.keys.features, first, firstPosition};
+    addKeys(shape, begin, end, call.queryScale(), sums, keys, values, CachedScore{call});
+  } else {
+    PageRows<true> keys{call, sequence, tile.keyHead, call.keys.features};
+    addKeys(shape, begin, end, call.queryScale(), sums, keys, values, CachedScore{call});
+  }
 }
 
 /// Computes the block's tile, of `tileRows` rows, `headsOfTile` of them for each token.
@@ -107,14 +163,7 @@ void computeTile(const CachedAttention &call, const Shape &shape, int64_t tileRo
                   smaller(call.headsOfKey() - part * headsOfTile, headsOfTile),
                   firstToken,
                   smaller(call.tokens - firstToken, tokensOfTile)};
-  copyQueries(shape, call.queryScale(), [&](float (&x)[chunkElements], int64_t row, int64_t first) {
-#pragma unroll
-    for (int i = 0; i < chunkElements; ++i)
-      x[i] = tile.has(row) && first + i < call.keys.features
-                 ? call.query.at(tile.tokenOf(row), tile.headOf(row), first + i)
-                 : 0;
-  });
-  clear(shape, sums);
+  begin(shape, call.queryScale(), QueryRows{tile, call.keys.features}, sums);
   for (int64_t first = firstToken, count; first < firstToken + tile.tokens; first += count) {
     count = countRun(tile, first);
     addRun(tile, shape, first, count, /*isNew=*/false, sums);
@@ -122,10 +171,11 @@ void computeTile(const CachedAttention &call, const Shape &shape, int64_t tileRo
       addRun(tile, shape, first, count, /*isNew=*/true, sums);
   }
   storeSums(
-      shape, sums, [&](int64_t row) { return call.hasSinks && tile.has(row) ? call.sinkOf(tile.headOf(row)) : lowest; },
-      [&](int64_t row, int64_t feature, float x) {
+      shape, call.queryScale(), CachedScore{call}, sums,
+      [&](int64_t row) { return call.hasSinks && tile.has(row) ? call.sinkOf(tile.headOf(row)) : lowest; },
+      [&]<int count>(int64_t row, int64_t feature, const float(&x)[count]) {
         if (tile.has(row))
-          call.storeResult(tile.tokenOf(row), tile.headOf(row), feature, x);
+          call.storeResults(tile.tokenOf(row), tile.headOf(row), feature, x);
       });
 }
 
@@ -142,13 +192,14 @@ ITX_MICROKERNEL void itx_cached_attention_tiles(ITX_CACHED_ATTENTION_ARGUMENTS, 
   computeTile(call, shape, tileRows, headsOfTile, sums);
 }
 
-/// Computes a tile of 64 rows by matrix instructions on elements of `kind`.
+/// Computes a tile of 64 rows, times `rowBlocks`, by matrix instructions on elements of `kind`.
 ITX_MICROKERNEL void itx_cached_attention_matrix_tiles(ITX_CACHED_ATTENTION_ARGUMENTS, int64_t headsOfTile,
-                                                       int64_t tileKeys, int64_t kind, int64_t parts, Shared shared) {
+                                                       int64_t rowBlocks, int64_t tileKeys, int64_t kind, int64_t parts,
+                                                       Shared shared) {
   if (!computesTiles(tokens, sequenceCount))
     return;
   CachedAttention call = ITX_CACHED_ATTENTION;
-  MatrixShape shape{tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
+  MatrixShape shape{rowBlocks, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
   MatrixSums sums;
-  computeTile(call, shape, matrixRows, headsOfTile, sums);
+  computeTile(call, shape, shape.rows(), headsOfTile, sums);
 }

@@ -42,6 +42,14 @@ inline int gridSize() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 inline void blockBarrier() { __syncthreads(); }
 inline void warpBarrier() { __nvvm_bar_warp_sync(-1); }
 
+constexpr bool copiesAsynchronously = true;
+/// Begins to copy 16 bytes to shared memory, `bytes` of them from global memory, the others zeros.
+inline void beginCopy(ITX_SHARED void *to, ITX_GLOBAL const void *from, int bytes) {
+  __nvvm_cp_async_cg_shared_global_16(to, from, bytes);
+}
+/// Waits until all that this thread began to copy is there.
+inline void endCopies() { __nvvm_cp_async_wait_all(); }
+
 /// 2^x: at most 2 units of the last place off (PTX ISA, "ex2"). Subnormal results are zero.
 inline float exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 
@@ -70,6 +78,10 @@ inline void warpBarrier() {
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
+
+constexpr bool copiesAsynchronously = false;
+inline void beginCopy(ITX_SHARED void *, ITX_GLOBAL const void *, int) {}
+inline void endCopies() {}
 
 /// 2^x: at most 1 unit of the last place off (AMD's ISA documents, V_EXP_F32). Subnormal results are zero.
 inline float exp2(float x) { return __builtin_amdgcn_exp2f(x); }

@@ -45,13 +45,14 @@ constexpr int64_t packedValues = 32, packedBytes = 16;
 
 constexpr bool isQuantized(int64_t kind) { return kind == ElementKind::UI8 || kind == ElementKind::UI4; }
 
-inline uint16_t bf16OfFloat(float value) {
-  uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  if (value != value)
-    return uint16_t(bits >> 16 | 0x40);
-  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
+inline uint16_t bf16OfFloat(float value) { return __builtin_bit_cast(uint16_t, __bf16(value)); }
 inline uint16_t f16OfFloat(float value) { return __builtin_bit_cast(uint16_t, _Float16(value)); }
+/// Rounds two floats to f16 or bf16, the first into the lower half.
+inline uint32_t roundPair(float low, float high, int64_t kind) {
+  if (kind == ElementKind::F16)
+    return __builtin_bit_cast(uint32_t, Vector<_Float16, 2>{_Float16(low), _Float16(high)});
+  return __builtin_bit_cast(uint32_t, Vector<__bf16, 2>{__bf16(low), __bf16(high)});
+}
 
 /// Rounds to E4M3, ties to even, saturated.
 inline uint8_t e4m3OfFloat(float value) {
@@ -93,6 +94,32 @@ inline void storeFloat(Global base, int64_t index, int64_t kind, float value) {
   default:
     return storeAs(base, index, value);
   }
+}
+
+/// Stores neighbouring elements, of which `inside` are in the row. `isAligned`: the first is at a multiple of their size.
+template <int count>
+inline void storeRun(Global base, int64_t index, int64_t kind, const float (&x)[count], int64_t inside,
+                     bool isAligned) {
+  if constexpr (count > 1) {
+    if (isAligned && inside >= count) {
+      Vector<float, count> floats;
+      Vector<uint16_t, count> halves;
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        floats[i] = x[i];
+        halves[i] = kind == ElementKind::F16 ? f16OfFloat(x[i]) : bf16OfFloat(x[i]);
+      }
+      if (kind == ElementKind::F32)
+        *(ITX_GLOBAL Vector<float, count> *)(base + index * 4) = floats;
+      else
+        *(ITX_GLOBAL Vector<uint16_t, count> *)(base + index * 2) = halves;
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    if (i < inside)
+      storeFloat(base, index + i, kind, x[i]);
 }
 
 /// Rounds to what a tail of keys holds.

@@ -25,16 +25,19 @@ extern "C" Vector<uint32_t, 4> itx_ldmatrix_transposed(Shared16 row);
 
 /// The right matrix of a product of powers and values lies in shared memory as [key, feature].
 constexpr bool transposesValues = false;
-/// Elements of a sum in a lane, and rows that they are in. Lanes [0, lanesOfRow) have one row.
-constexpr int sumElements = 8, laneRows = 2, lanesOfRow = 4;
+/// Columns of a left matrix: what one product sums over.
+constexpr int matrixDepth = 16;
+/// Summands of queries that a warp has registers for.
+constexpr int partsInRegisters = 2;
+/// Elements of a sum in a lane, how many of them are neighbours in a row, and the rows that they are in. Lanes whose
+/// numbers differ in the bits [rowLanesBegin, rowLanesEnd) have elements of the same rows.
+constexpr int sumElements = 8, runElements = 2, laneRows = 2, rowLanesBegin = 1, rowLanesEnd = 4;
 
 struct LeftMatrix {
   Vector<uint32_t, 4> words;
 };
 using RightMatrix = LeftMatrix;
-struct SumMatrix {
-  float element[sumElements];
-};
+using SumMatrix = Vector<float, sumElements>;
 
 inline int slotOf(int element) { return element % 4 / 2; }
 inline int rowOf(int element) { return laneIndex() / 4 + slotOf(element) * 8; }
@@ -60,54 +63,50 @@ inline void multiplyAdd(SumMatrix &sum, const LeftMatrix &left, const RightMatri
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     Vector<uint32_t, 2> b = {right.words[2 * half], right.words[2 * half + 1]};
-    Vector<float, 4> c = {sum.element[4 * half], sum.element[4 * half + 1], sum.element[4 * half + 2],
-                          sum.element[4 * half + 3]};
+    Vector<float, 4> c = {sum[4 * half], sum[4 * half + 1], sum[4 * half + 2], sum[4 * half + 3]};
     c = kind == ElementKind::F16 ? itx_mma_f16(left.words, b, c) : itx_mma_bf16(left.words, b, c);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      sum.element[4 * half + i] = c[i];
+      sum[4 * half + i] = c[i];
   }
 }
 
-/// Returns sums, rounded, as the left matrix of another product: they lie in the same lanes.
-inline LeftMatrix leftOfSum(const uint16_t (&rounded)[sumElements]) {
-  LeftMatrix result;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    result.words[i] = rounded[2 * i] | uint32_t(rounded[2 * i + 1]) << 16;
-  return result;
+/// Returns sums, rounded in pairs, as the left matrix of another product: they lie in the same lanes.
+inline LeftMatrix leftOfSums(const uint32_t (&rounded)[sumElements / 2]) {
+  return {{rounded[0], rounded[1], rounded[2], rounded[3]}};
 }
+/// Returns the place among the rows of a right matrix of the row `row` of what leftOfSums() has as columns.
+inline int64_t depthOfSum(int64_t row) { return row; }
 
 #else
 
+// Sums are computed transposed: a lane has elements of one row, at the columns that a lane of a left matrix has.
 constexpr bool transposesValues = true;
 
 #if defined(__GFX9__)
-constexpr int sumElements = 4, laneRows = 4, laneElements = 4;
+constexpr int sumElements = 4, runElements = 4, laneElements = 8, matrixDepth = 32, partsInRegisters = 2;
 #elif defined(__GFX11__)
-constexpr int sumElements = 8, laneRows = 8, laneElements = 16;
+constexpr int sumElements = 8, runElements = 1, laneElements = 16, matrixDepth = 16, partsInRegisters = 1;
 #else
-constexpr int sumElements = 8, laneRows = 8, laneElements = 8;
+constexpr int sumElements = 8, runElements = 8, laneElements = 8, matrixDepth = 16, partsInRegisters = 1;
 #endif
-constexpr int lanesOfRow = 16;
+constexpr int laneRows = 1, rowLanesBegin = 16, rowLanesEnd = warpSize;
 
 struct LeftMatrix {
   Vector<uint16_t, laneElements> elements;
 };
 using RightMatrix = LeftMatrix;
-struct SumMatrix {
-  float element[sumElements];
-};
+using SumMatrix = Vector<float, sumElements>;
 
-inline int slotOf(int element) { return element; }
-inline int rowOf(int element) {
+inline int slotOf(int) { return 0; }
+inline int rowOf(int) { return laneIndex() % 16; }
+inline int columnOf(int element) {
 #if defined(__GFX11__)
   return 2 * element + laneIndex() / 16;
 #else
-  return laneIndex() / 16 * laneRows + element;
+  return laneIndex() / 16 * sumElements + element;
 #endif
 }
-inline int columnOf(int) { return laneIndex() % 16; }
 
 inline LeftMatrix loadLeft(Shared16 from, int64_t stride) {
   int lane = laneIndex();
@@ -115,44 +114,79 @@ inline LeftMatrix loadLeft(Shared16 from, int64_t stride) {
   Shared16 at = from + lane % 16 * stride + (laneElements == 16 ? 0 : lane / 16 * laneElements);
   LeftMatrix result;
   // Rows begin at multiples of 16 bytes.
-  constexpr int piece = laneElements < 8 ? laneElements : 8;
 #pragma unroll
-  for (int part = 0; part < laneElements / piece; ++part) {
-    Vector<uint16_t, piece> elements = ((ITX_SHARED const Vector<uint16_t, piece> *)at)[part];
+  for (int part = 0; part < laneElements / 8; ++part) {
+    Vector<uint16_t, 8> elements = ((ITX_SHARED const Vector<uint16_t, 8> *)at)[part];
 #pragma unroll
-    for (int i = 0; i < piece; ++i)
-      result.elements[part * piece + i] = elements[i];
+    for (int i = 0; i < 8; ++i)
+      result.elements[part * 8 + i] = elements[i];
   }
   return result;
 }
 inline RightMatrix loadRight(Shared16 from, int64_t stride) { return loadLeft(from, stride); }
 
 inline void multiplyAdd(SumMatrix &sum, const LeftMatrix &left, const RightMatrix &right, int64_t kind) {
-  Vector<float, sumElements> c;
-#pragma unroll
-  for (int i = 0; i < sumElements; ++i)
-    c[i] = sum.element[i];
-  auto a = __builtin_bit_cast(Vector<_Float16, laneElements>, left.elements);
-  auto b = __builtin_bit_cast(Vector<_Float16, laneElements>, right.elements);
-#if defined(__GFX9__)
-  auto x = __builtin_bit_cast(Vector<short, laneElements>, left.elements);
-  auto y = __builtin_bit_cast(Vector<short, laneElements>, right.elements);
-  c = kind == ElementKind::F16 ? __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0)
-                               : __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(x, y, c, 0, 0, 0);
+  SumMatrix c = sum;
+  auto a = __builtin_bit_cast(Vector<_Float16, laneElements>, right.elements);
+  auto b = __builtin_bit_cast(Vector<_Float16, laneElements>, left.elements);
+#if defined(__gfx950__)
+  auto x = __builtin_bit_cast(Vector<__bf16, laneElements>, right.elements);
+  auto y = __builtin_bit_cast(Vector<__bf16, laneElements>, left.elements);
+  c = kind == ElementKind::F16 ? __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, c, 0, 0, 0)
+                               : __builtin_amdgcn_mfma_f32_16x16x32_bf16(x, y, c, 0, 0, 0);
+#elif defined(__GFX9__)
+  // The order in which columns are summed up is free as long as both sides have it: each instruction takes half of what
+  // a lane reads at once.
+  auto x = __builtin_bit_cast(Vector<short, laneElements>, right.elements);
+  auto y = __builtin_bit_cast(Vector<short, laneElements>, left.elements);
+  if (kind == ElementKind::F16) {
+    c = __builtin_amdgcn_mfma_f32_16x16x16f16(a.lo, b.lo, c, 0, 0, 0);
+    c = __builtin_amdgcn_mfma_f32_16x16x16f16(a.hi, b.hi, c, 0, 0, 0);
+  } else {
+    c = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(x.lo, y.lo, c, 0, 0, 0);
+    c = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(x.hi, y.hi, c, 0, 0, 0);
+  }
 #elif defined(__GFX11__)
-  auto x = __builtin_bit_cast(Vector<short, laneElements>, left.elements);
-  auto y = __builtin_bit_cast(Vector<short, laneElements>, right.elements);
+  auto x = __builtin_bit_cast(Vector<short, laneElements>, right.elements);
+  auto y = __builtin_bit_cast(Vector<short, laneElements>, left.elements);
   c = kind == ElementKind::F16 ? __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c)
                                : __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(x, y, c);
 #else
-  auto x = __builtin_bit_cast(Vector<short, laneElements>, left.elements);
-  auto y = __builtin_bit_cast(Vector<short, laneElements>, right.elements);
+  auto x = __builtin_bit_cast(Vector<short, laneElements>, right.elements);
+  auto y = __builtin_bit_cast(Vector<short, laneElements>, left.elements);
   c = kind == ElementKind::F16 ? __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, c)
                                : __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(x, y, c);
 #endif
+  sum = c;
+}
+
+inline LeftMatrix leftOfSums(const uint32_t (&rounded)[matrixDepth / 16 * sumElements / 2]) {
+  Vector<uint32_t, laneElements / 2> words;
+#if defined(__GFX11__)
+  // A lane has every second column, that of the other half of the warp the others.
+  bool isUpper = laneIndex() >= 16;
 #pragma unroll
-  for (int i = 0; i < sumElements; ++i)
-    sum.element[i] = c[i];
+  for (int i = 0; i < sumElements / 2; ++i) {
+    uint32_t mine = rounded[i];
+    uint32_t others = __builtin_bit_cast(uint32_t, exchange<16>(__builtin_bit_cast(float, mine)));
+    uint32_t even = isUpper ? others : mine, odd = isUpper ? mine : others;
+    words[2 * i] = (even & 0xffff) | odd << 16;
+    words[2 * i + 1] = even >> 16 | (odd & 0xffff0000);
+  }
+#else
+#pragma unroll
+  for (int i = 0; i < laneElements / 2; ++i)
+    words[i] = rounded[i];
+#endif
+  return {__builtin_bit_cast(Vector<uint16_t, laneElements>, words)};
+}
+inline int64_t depthOfSum(int64_t row) {
+#if defined(__GFX9__)
+  // Two sums are a left matrix: a lane has four columns of each side by side.
+  return row / 32 * 32 + row % 16 / 4 * 8 + row % 32 / 16 * 4 + row % 4;
+#else
+  return row;
+#endif
 }
 
 #endif

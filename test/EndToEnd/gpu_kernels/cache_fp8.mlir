@@ -1,0 +1,22 @@
+// A cache of FP8 with a soft cap.
+func.func @main(%q: tensor<?x8x128xf32> {nn.name = "q", nn.sizes = ["tokens", "", ""]},
+    %k: tensor<?x2x128xf32> {nn.name = "k", nn.sizes = ["tokens", "", ""]},
+    %v: tensor<?x2x128xf32> {nn.name = "v", nn.sizes = ["tokens", "", ""]},
+    %p: tensor<?xi64> {nn.name = "p", nn.sizes = ["tokens"]},
+    %s: tensor<?xi64> {nn.name = "s", nn.sizes = ["tokens"]},
+    %t: tensor<?x?xi64> {nn.name = "t", nn.sizes = ["sequences", "entries"]},
+    %z: tensor<8xf32> {nn.name = "z"},
+    %keys: tensor<?x2x32x128xi8> {nn.name = "keys", nn.sizes = ["pages", "", "", ""], nn.state},
+    %values: tensor<?x2x32x128xi8> {nn.name = "values", nn.sizes = ["pages", "", "", ""], nn.state})
+    -> (tensor<?x8x128xf32>, tensor<?x2x32x128xi8> {nn.state = 7 : i64},
+    tensor<?x2x32x128xi8> {nn.state = 8 : i64}) {
+  %keys1 = nn.cache_append(%keys) <keys, f8E4M3FN, page = 32>, %k, %p, %s, %t
+      : (tensor<?x2x32x128xi8>, tensor<?x2x128xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>)
+    -> (tensor<?x2x32x128xi8>)
+  %values1 = nn.cache_append(%values) <values, f8E4M3FN, page = 32>, %v, %p, %s, %t
+      : (tensor<?x2x32x128xi8>, tensor<?x2x128xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>)
+    -> (tensor<?x2x32x128xi8>)
+  %o = nn.cached_attention %q, (%keys1) <keys, f8E4M3FN, page = 32>, (%values1) <values, f8E4M3FN, page = 32>, %p, %s, %t   {scale = 0.15 : f32, soft_cap = 20.0 : f32}
+      : (tensor<?x8x128xf32>, tensor<?x2x32x128xi8>, tensor<?x2x32x128xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x8x128xf32>
+  return %o, %keys1, %values1 : tensor<?x8x128xf32>, tensor<?x2x32x128xi8>, tensor<?x2x32x128xi8>
+}
