@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import kernels
@@ -74,8 +74,12 @@ class Tile:
     rows: int
     columns: int
     depth: int
-    warps: int  # of 32 threads
+    threads: int
     stages: int
+
+
+#: A tile, or one for each architecture.
+Tiles = Tile | dict[str, Tile]
 
 
 @dataclass
@@ -86,14 +90,17 @@ class Problem:
     program: str
     kernel: Callable[..., None]
     signature: dict[str, str]  # of the arguments that are no constants
-    tile: Tile
+    tiles: Tiles
     constants: Callable[[Tile], dict[str, object]]
     aligned: tuple[str, ...] = ()  # sizes that are multiples of 16
     flags: tuple[str, ...] = ()
 
+    def tile(self, architecture: str) -> Tile:
+        return self.tiles[architecture] if isinstance(self.tiles, dict) else self.tiles
+
     def is_rows(self) -> bool:
         """Return True for passes over rows, False for products of matrices."""
-        return self.tile.rows == 1
+        return self.tile("sm_80").rows == 1
 
 
 @dataclass
@@ -168,6 +175,17 @@ def tile_constants(tile: Tile) -> dict[str, object]:
 
 
 SIZES = {"rows": "i32", "columns": "i32", "depth": "i32"}
+# Our tiles: lib/Target/GPU/MatrixLinearKernel.cpp, LinearKernel.cpp, AttentionShapes.h, RowsKernel.cpp.
+MATRIX_TILES = {
+    "sm_80": Tile(128, 128, 32, 128, 4),
+    "sm_90a": Tile(128, 128, 32, 128, 6),
+    "gfx942": Tile(128, 128, 32, 256, 2),
+}
+ATTENTION_TILES = {
+    "sm_80": Tile(64, 64, 128, 128, 2),
+    "sm_90a": Tile(64, 64, 128, 128, 2),
+    "gfx942": Tile(128, 32, 128, 256, 1),
+}
 PROBLEMS = {
     problem.name: problem
     for problem in (
@@ -176,7 +194,7 @@ PROBLEMS = {
             linear_program("f32"),
             kernels.linear,
             {"x": "*fp32", "w": "*fp32", "y": "*fp32", **SIZES},
-            Tile(64, 64, 16, 8, 1),
+            Tile(64, 64, 16, 256, 1),
             lambda tile: tile_constants(tile) | {"precision": "ieee"},
             ("columns", "depth"),
         ),
@@ -185,7 +203,7 @@ PROBLEMS = {
             linear_program("f16"),
             kernels.linear,
             {"x": "*fp16", "w": "*fp16", "y": "*fp16", **SIZES},
-            Tile(128, 128, 32, 4, 3),
+            MATRIX_TILES,
             lambda tile: tile_constants(tile) | {"precision": "ieee"},
             ("columns", "depth"),
         ),
@@ -194,7 +212,7 @@ PROBLEMS = {
             quantized_program(),
             kernels.linear_w4a16,
             {"x": "*fp16", "w": "*u8", "scales": "*fp16", "y": "*fp16", **SIZES},
-            Tile(64, 128, 64, 4, 3),
+            MATRIX_TILES,
             lambda tile: tile_constants(tile) | {"group": 128},
             ("columns", "depth"),
             ("--quantize=int4", "--quantize-activations=16"),
@@ -204,7 +222,7 @@ PROBLEMS = {
             attention_program(),
             kernels.attention,
             {"q": "*fp16", "k": "*fp16", "v": "*fp16", "y": "*fp16", "tokens": "i32", "heads": "i32", "scale": "fp32"},
-            Tile(128, 64, 128, 8, 2),
+            ATTENTION_TILES,
             lambda tile: {"tile_queries": tile.rows, "tile_keys": tile.columns, "features": tile.depth},
             ("heads",),
         ),
@@ -213,7 +231,7 @@ PROBLEMS = {
             rows_program("nn.rms_norm %x, %g {epsilon = 1.0e-6 : f32}"),
             kernels.rms_norm,
             {"x": "*fp32", "g": "*fp32", "y": "*fp32", "n": "i32", "epsilon": "fp32"},
-            Tile(1, 1024, 1, 8, 1),
+            Tile(1, 1024, 1, 256, 1),
             lambda tile: {"tile": tile.columns},
             ("n",),
         ),
@@ -222,7 +240,7 @@ PROBLEMS = {
             rows_program("nn.softmax %x"),
             kernels.softmax,
             {"x": "*fp32", "y": "*fp32", "n": "i32"},
-            Tile(1, 1024, 1, 8, 1),
+            Tile(1, 1024, 1, 256, 1),
             lambda tile: {"tile": tile.columns},
             ("n",),
         ),
@@ -279,21 +297,22 @@ def ours(problem: Problem, architecture: str, build: Path, folder: Path) -> Side
     fact = facts[name]
     shared = int(fact["shared_bytes"]) if str(fact["shared_bytes"]).isdigit() else 0
     element = 2 if "f16" in problem.name or "A16" in problem.name else 4
-    step = (problem.tile.rows + problem.tile.columns) * problem.tile.depth * element
+    tile = problem.tile(architecture)
+    step = (tile.rows + tile.columns) * tile.depth * element
     stages = max(1, shared // step) if loops[name] and loops[name][0].kinds["shared"] else 1
     return Side(loops[name], fact["registers"], fact["spilled_bytes"], shared, fact["threads"], stages, len(facts))
 
 
 def theirs(problem: Problem, architecture: str, folder: Path) -> Side:
     """Compile a problem with Triton."""
-    machine, tile = MACHINES[architecture], problem.tile
+    machine, tile = MACHINES[architecture], problem.tile(architecture)
     constants = problem.constants(tile)
     names = problem.kernel.arg_names
     signature = {name: problem.signature.get(name, "constexpr") for name in names}
     pointers = [name for name, kind in problem.signature.items() if kind.startswith("*")]
     aligned = {(names.index(name),): [["tt.divisibility", 16]] for name in (*pointers, *problem.aligned)}
     source = ASTSource(problem.kernel, signature=signature, constexprs=constants, attrs=aligned)
-    options = {"num_warps": max(1, tile.warps * 32 // machine.warp), "num_stages": tile.stages}
+    options = {"num_warps": tile.threads // machine.warp, "num_stages": tile.stages}
     compiled = triton.compile(source, target=machine.triton, options=options)
     code = compiled.asm["cubin" if machine.vendor == "nvidia" else "hsaco"]
     (instructions,) = [one for name, one in listed(code, machine, folder).items() if name == compiled.metadata.name]
