@@ -30,6 +30,18 @@ std::optional<BlockPanels> PanelEmitter::panelsOf(Value weight) {
   return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getShape().back());
 }
 
+nn::QuantizeOp quantizedInput(Value input) {
+  auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
+  auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
+  if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
+    return nullptr;
+  nn::BlockFormatAttr format = quantize.getFormat();
+  bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+                 (format.getBlock() == kStep || format.getBlock() == BlockPanels::superBlock) &&
+                 !quantize.getZeroPoints() && format.getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
+  return isKnown ? quantize : nullptr;
+}
+
 //===-- Scales ------------------------------------------------------------------------------------------------===//
 
 Value PanelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {

@@ -42,6 +42,10 @@ protected:
 /// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.
 inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
 
+/// Returns the nn.quantize to 8 bits, by blocks of a step or of a super-block, that a matmul's input comes from; null
+/// if there is none.
+nn::QuantizeOp quantizedInput(mlir::Value input);
+
 } // namespace intarsia::kernel
 
 #endif

@@ -83,7 +83,7 @@ private:
 } // namespace
 
 ExpertsKernel::ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const TileConfig &config)
-    : ExpertsEmitter(kernel, root, config), inputQuantize(quantizedInput(root.getInput())) {
+    : ExpertsEmitter(kernel, root, config), inputQuantize(kernel::quantizedInput(root.getInput())) {
   auto gateUpType = cast<RankedTensorType>(root.getGateUp().getType());
   experts = gateUpType.getDimSize(0);
   inner = gateUpType.getDimSize(2);

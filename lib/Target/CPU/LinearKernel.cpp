@@ -81,7 +81,7 @@ LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileCon
 
 Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   auto linear = cast<nn::LinearOp>(root);
-  if (KernelEmitter::quantizedInput(linear.getInput()))
+  if (kernel::quantizedInput(linear.getInput()))
     return makeQuantizedLinearKernel(kernel, root, config);
   return std::make_unique<LinearKernel>(kernel, linear, config);
 }

@@ -38,7 +38,7 @@ constexpr int64_t kPanelsOfTile = 4;
 class QuantizedLinearKernel final : public LinearEmitter {
 public:
   QuantizedLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
-      : LinearEmitter(kernel, root, config), activations(quantizedInput(root.getInput())) {}
+      : LinearEmitter(kernel, root, config), activations(kernel::quantizedInput(root.getInput())) {}
 
 private:
   LogicalResult analyze() override;

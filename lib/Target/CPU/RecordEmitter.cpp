@@ -23,18 +23,6 @@ namespace intarsia::cpu {
 
 static constexpr int64_t kStep = BlockPanels::stepDepth;
 
-nn::QuantizeOp RecordEmitter::quantizedInput(Value input) {
-  auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
-  auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
-  if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
-    return nullptr;
-  nn::BlockFormatAttr format = quantize.getFormat();
-  bool known = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-               (format.getBlock() == kStep || format.getBlock() == kGroup * kStep) && !quantize.getZeroPoints() &&
-               format.getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
-  return known ? quantize : nullptr;
-}
-
 int64_t RecordEmitter::stepsOfScale(nn::QuantizeOp activations) { return activations.getFormat().getBlock() / kStep; }
 
 //===-- Activations -------------------------------------------------------------------------------------------===//

@@ -16,9 +16,6 @@ class RecordEmitter : public QuantizedWeightEmitter {
 public:
   using QuantizedWeightEmitter::QuantizedWeightEmitter;
 
-  /// Returns the nn.quantize to 8 bits that a matmul's input comes from, in this kernel; null if there is none.
-  static nn::QuantizeOp quantizedInput(mlir::Value input);
-
 protected:
   struct RecordScale {
     mlir::Value inverse, scale;

@@ -8,20 +8,27 @@
 #include "intarsia/Target/Target.h"
 #include "lib/Target/GPU/Codegen.h"
 #include "lib/Target/GPU/LinearResults.h"
+#include "lib/Target/GPU/QuantizedRows.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
 
 namespace intarsia::gpu {
 
-/// Returns true if every element of the kernel can be computed by itself but for the sums of its root: nothing is
-/// quantized, and no row is normalized.
-static bool isElementwiseAroundRoot(rt::KernelOp kernel) {
-  WalkResult walked = kernel.getBody().walk([](Operation *op) {
-    return isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp>(op) ? WalkResult::interrupt()
-                                                                         : WalkResult::advance();
-  });
-  return !walked.wasInterrupted();
+/// Returns true if every element of values can be computed by itself: nothing is quantized, and no row is normalized.
+/// An op's results count as computed.
+static bool isElementwise(ValueRange values, Operation *computed = nullptr) {
+  SmallVector<Value> worklist(values);
+  llvm::DenseSet<Operation *> seen;
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op || op == computed || !seen.insert(op).second)
+      continue;
+    if (isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp>(op))
+      return false;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  return true;
 }
 
 /// Returns true if all results have the rows of a linear's result, whose weight has a known shape.
@@ -54,6 +61,28 @@ static std::optional<int64_t> knownRows(nn::LinearOp linear) {
   return rows;
 }
 
+/// Emits a linear, by functions for the numbers of rows that it may have. `quantized` is null if the input is not.
+static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture,
+                                const MatrixInstruction *instruction, const QuantizedRows *quantized,
+                                mlir::gpu::GPUModuleOp module, StringRef name) {
+  if (quantized && failed(makeQuantizeRowsKernel(kernel, *quantized, architecture)->emit(module, name)))
+    return failure();
+  // Whether rows are few is known when the kernel is launched: there are functions for both.
+  std::optional<int64_t> rows = knownRows(linear);
+  bool areFew = rows && *rows <= mostOfFewRows;
+  bool hasFewRows = multipliesFewRows(kernel, linear) && (!rows || areFew);
+  if (hasFewRows && failed(makeFewRowsLinearKernel(kernel, linear, architecture, quantized)->emit(module, name)))
+    return failure();
+  if (hasFewRows && areFew)
+    return success();
+  if (quantized)
+    return makeIntegerLinearKernel(kernel, linear, architecture, *instruction, *quantized, hasFewRows)
+        ->emit(module, name);
+  if (instruction)
+    return makeMatrixLinearKernel(kernel, linear, architecture, *instruction, hasFewRows)->emit(module, name);
+  return makeLinearKernel(kernel, linear, architecture, hasFewRows)->emit(module, name);
+}
+
 LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
                          StringRef name) {
   Operation *root = nullptr;
@@ -74,21 +103,19 @@ LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, 
   if (auto append = dyn_cast_if_present<nn::CacheAppendOp>(root); append && hasCacheAppendKernel(kernel, append))
     return makeCacheAppendKernel(kernel, root, architecture)->emit(module, name);
   auto linear = dyn_cast_if_present<nn::LinearOp>(root);
-  if (!linear || !isElementwiseAroundRoot(kernel) || !hasRowsOfLinear(kernel, linear))
+  ValueRange results = kernel.getBody().front().getTerminator()->getOperands();
+  if (!linear || !isElementwise(results, linear) || !hasRowsOfLinear(kernel, linear))
     return emitGeneralKernel(kernel, architecture, module, name);
-  // Whether rows are few is known when the kernel is launched: there are functions for both.
-  std::optional<int64_t> rows = knownRows(linear);
-  bool areFew = rows && *rows <= mostOfFewRows;
-  bool hasFewRows = multipliesFewRows(kernel, linear) && (!rows || areFew);
-  if (hasFewRows && failed(makeFewRowsLinearKernel(kernel, root, architecture)->emit(module, name)))
-    return failure();
-  if (hasFewRows && areFew)
-    return success();
+  auto emit = [&](std::optional<MatrixElement> element, const QuantizedRows *quantized) {
+    const MatrixInstruction *instruction = element ? findMatrixInstruction(architecture, *element) : nullptr;
+    return emitLinear(kernel, linear, architecture, instruction, quantized, module, name);
+  };
+  if (std::optional<QuantizedRows> quantized = QuantizedRows::of(kernel, linear))
+    return emit(MatrixElement::I8, &*quantized);
+  if (!isElementwise(linear->getOperands()))
+    return emitGeneralKernel(kernel, architecture, module, name);
   Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
-  std::optional<MatrixElement> element = matrixElement(precision);
-  if (const MatrixInstruction *found = element ? findMatrixInstruction(architecture, *element) : nullptr)
-    return makeMatrixLinearKernel(kernel, root, architecture, *found, hasFewRows)->emit(module, name);
-  return makeLinearKernel(kernel, root, architecture, hasFewRows)->emit(module, name);
+  return emit(matrixElement(precision), nullptr);
 }
 
 FailureOr<mlir::gpu::GPUModuleOp> emitKernels(ArrayRef<target::NumberedKernel> kernels,

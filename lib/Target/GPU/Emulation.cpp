@@ -406,12 +406,16 @@ private:
     StringRef name = calledBy(call)->getName();
     SmallVector<Value *> arguments(call.args());
     if (const MatrixInstruction *instruction = findMatrixInstruction(name)) {
-      // NVIDIA's have four registers of A, two of B, four of C; AMD's a vector each.
+      // NVIDIA's have registers of A, half as many of B, four of C; AMD's a vector each. RDNA's of integers say before
+      // a factor whether it has signs.
       bool isMma = instruction->family == MatrixFamily::Mma;
+      if (arguments.front()->getType()->isIntegerTy(1))
+        arguments = {arguments[1], arguments[3], arguments[4]};
       ArrayRef<Value *> all = arguments;
-      AllocaInst *a = spill(isMma ? all.slice(0, 4) : all.slice(0, 1));
-      AllocaInst *b = spill(isMma ? all.slice(4, 2) : all.slice(1, 1));
-      AllocaInst *c = spill(isMma ? all.slice(6, 4) : all.slice(2, 1));
+      size_t ofB = isMma ? (all.size() - 4) / 3 : 1, ofA = isMma ? 2 * ofB : 1;
+      AllocaInst *a = spill(all.slice(0, ofA));
+      AllocaInst *b = spill(all.slice(ofA, ofB));
+      AllocaInst *c = spill(all.slice(ofA + ofB, isMma ? 4 : 1));
       AllocaInst *result = memoryFor(call.getType());
       callImport("mma", builder.getVoidTy(), {builder.getInt32(instruction->emulated), result, a, b, c});
       return builder.CreateLoad(call.getType(), result);

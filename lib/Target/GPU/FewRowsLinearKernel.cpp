@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/LinearResults.h"
+#include "lib/Target/GPU/QuantizedRows.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -25,12 +26,16 @@ constexpr int64_t laneFeatures = 4;
 /// Elements of a word of panels, and lines of a step in which the lower four bits of its words are.
 constexpr int64_t wordDepth = 4, lowLines = BlockPanels::words / 2;
 
-/// A linear of one row, or of a few: each weight is read once, by neighbouring lanes, and multiplied in f32 as it is.
-/// Lanes and warps add up parts of the depth.
+/// A linear of one row, or of a few: each weight is read once, by neighbouring lanes, and multiplied in f32 as it is;
+/// so is an input that is quantized before. Lanes and warps add up parts of the depth.
 class FewRowsLinearKernel final : public LinearResults<FunctionEmitter> {
 public:
-  FewRowsLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture)
-      : LinearResults(root, kernel, architecture) {}
+  FewRowsLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
+                      const QuantizedRows *input)
+      : LinearResults(root, kernel, architecture) {
+    if (input)
+      quantized = *input;
+  }
 
 private:
   LogicalResult run() override;
@@ -39,15 +44,14 @@ private:
   LogicalResult multiplyFloats(ArrayRef<Value> rows, Value partial);
   LogicalResult multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial);
   LogicalResult storeBlock(int64_t rows, Value partial, bool isSplit);
-  Element input(Value row, Value k, int64_t width) {
-    return evaluate(root.getInput(), indicesAt(root.getInput(), row, k), width);
-  }
+  Element input(Value row, Value k, int64_t width);
   /// Returns a value with that of the lane whose number differs in one bit added.
   Value exchange(Value value, int64_t distance);
   Value elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word, bool isUpper);
   /// Returns four elements of a feature as f32, but for a factor that is returned, too.
   std::pair<SmallVector<Value>, double> decodeWord(const BlockPanels &panels, Value word);
 
+  std::optional<QuantizedRows> quantized; ///< the input, if it is
   Value firstFeature;
 };
 } // namespace
@@ -61,8 +65,22 @@ bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear) {
   return depth % (layout ? BlockPanels::stepDepth : laneFeatures) == 0;
 }
 
-Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
-  return std::make_unique<FewRowsLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture);
+Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
+                                const QuantizedRows *input) {
+  return std::make_unique<FewRowsLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, input);
+}
+
+/// Returns neighbouring elements of a step of the input.
+Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
+  if (!quantized)
+    return evaluate(root.getInput(), indicesAt(root.getInput(), row, k), width);
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  Value at = add(mul(row, constant(quantized->paddedDepth())), k);
+  Value integers = loadAt(kernelScratch(getAffineConstantExpr(0, b.getContext())), at, i8, width);
+  Value step = add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
+  Value scale = loadAt(kernelScratch(quantized->scalesBegin()), step, f32, 1);
+  Value values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), integers);
+  return arith::MulFOp::create(b, loc, values, splat(scale, width)).getResult();
 }
 
 LogicalResult FewRowsLinearKernel::run() {

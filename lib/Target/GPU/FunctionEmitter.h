@@ -113,7 +113,13 @@ Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Archi
                          bool leavesFewRows);
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                const MatrixInstruction &instruction, bool leavesFewRows);
-Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+struct QuantizedRows;
+/// `input` says where the launch before has the input as integers.
+Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                                const MatrixInstruction &instruction, const QuantizedRows &input, bool leavesFewRows);
+/// `input` is null if the input is not quantized.
+Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                                const QuantizedRows *input);
 /// Returns true if makeFewRowsLinearKernel() can read the linear's weight.
 bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);

@@ -34,8 +34,17 @@ struct MatrixEmitter::Copy {
 };
 
 int64_t MatrixEmitter::elementBytes() const {
-  bool isWide = instruction.element == MatrixElement::TF32 || instruction.element == MatrixElement::F32;
-  return isWide ? 4 : 2;
+  switch (instruction.element) {
+  case MatrixElement::TF32:
+  case MatrixElement::F32:
+    return 4;
+  case MatrixElement::F16:
+  case MatrixElement::BF16:
+    return 2;
+  case MatrixElement::I8:
+    return 1;
+  }
+  llvm_unreachable("no other elements");
 }
 
 Type MatrixEmitter::elementType() {
@@ -47,12 +56,14 @@ Type MatrixEmitter::elementType() {
   case MatrixElement::TF32:
   case MatrixElement::F32:
     return b.getF32Type();
+  case MatrixElement::I8:
+    return b.getI8Type();
   }
   llvm_unreachable("no other elements");
 }
 
 int64_t MatrixEmitter::sharedBytesOf(const MatrixTiles &tiles) const {
-  return tiles.stages * (tiles.rows + tiles.columns) * tiles.chunks * chunkBytes;
+  return tiles.stages * ((tiles.rows + tiles.columns) * tiles.chunks * chunkBytes + tiles.scaleBytes);
 }
 
 Value MatrixEmitter::callIntrinsic(StringRef name, Type result, ValueRange arguments) {
@@ -61,9 +72,9 @@ Value MatrixEmitter::callIntrinsic(StringRef name, Type result, ValueRange argum
   return result ? call.getResult(0) : Value();
 }
 
-/// Returns where a chunk of a row lies among those of the row: eight rows have it in different banks.
 Value MatrixEmitter::swizzled(Value row, Value chunk, int64_t chunks) {
-  // Rows of 128 bytes begin in the same bank; of two rows of 64 bytes the second begins in the middle bank.
+  // Eight rows have it in different banks. Rows of 128 bytes begin in the same bank; of two rows of 64 bytes the second
+  // begins in the middle bank.
   Value key = chunks >= 8 ? rem(row, constant(8)) : rem(div(row, constant(8 / chunks)), constant(chunks));
   return arith::XOrIOp::create(b, loc, chunk, key);
 }
@@ -126,6 +137,18 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
   SmallVector<Value> chunks;
   Value first = add(k, mul(copy.chunk, constant(width)));
   bool areTilesWhole = depth % (copy.chunks * width) == 0, areChunksWhole = depth % width == 0;
+  for (Value address : copy.addresses) {
+    auto load = [&]() -> Element {
+      Value from = offsetPointer(address, k, elementType());
+      return LLVM::LoadOp::create(b, loc, stored, from, chunkBytes).getResult();
+    };
+    auto none = [&]() -> Element {
+      return arith::ConstantOp::create(b, loc, stored, b.getZeroAttr(stored)).getResult();
+    };
+    chunks.push_back(*(areTilesWhole ? load() : choose(less(first, constant(depth)), stored, load, none)));
+  }
+  if (!chunks.empty())
+    return chunks;
   for (Value row : copy.rows) {
     Element elements;
     if (areTilesWhole) {
@@ -273,7 +296,11 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
   }
 }
 
-void MatrixEmitter::multiplyStage(const MatrixTiles &tiles, Value left, Value right, SmallVectorImpl<Value> &sums) {
+void MatrixEmitter::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) {
+  int64_t rowBytes = tiles.chunks * chunkBytes;
+  Value left = offsetPointer(stage, mul(rowOfFragment(tiles, 0), constant(rowBytes)), b.getI8Type());
+  Value inRight = add(mul(columnOfFragment(tiles, 0), constant(rowBytes)), constant(tiles.rows * rowBytes));
+  Value right = offsetPointer(stage, inRight, b.getI8Type());
   int64_t rows = tiles.warpRows / fragmentRows, columns = tiles.warpColumns / fragmentRows;
   for (int64_t step = 0; step != tiles.chunks / chunksOfStep(); ++step) {
     SmallVector<SmallVector<Value>> lefts, rights;
@@ -347,16 +374,23 @@ Value MatrixEmitter::rowOfFragment(const MatrixTiles &tiles, int64_t fragment) {
   return add(mul(div(warp, constant(columnsOfWarps)), constant(tiles.warpRows)), constant(fragment * fragmentRows));
 }
 
+Value MatrixEmitter::columnOfFragment(const MatrixTiles &tiles, int64_t fragment) {
+  int64_t columnsOfWarps = tiles.columns / tiles.warpColumns;
+  return add(mul(rem(warp, constant(columnsOfWarps)), constant(tiles.warpColumns)), constant(fragment * fragmentRows));
+}
+
 FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, const Factor &left, const Factor &right,
-                                                      Value firstRow, Value firstColumn, int64_t depth) {
+                                                      Value firstRow, Value firstColumn, int64_t depth,
+                                                      TileRange range) {
   int64_t tileDepth = tiles.chunks * chunkElements(), rowBytes = tiles.chunks * chunkBytes;
-  int64_t leftBytes = tiles.rows * rowBytes, stageBytes = leftBytes + tiles.columns * rowBytes;
+  int64_t leftBytes = tiles.rows * rowBytes, stageBytes = leftBytes + tiles.columns * rowBytes + tiles.scaleBytes;
   int64_t count = llvm::divideCeil(depth, tileDepth);
+  Value begin = range.begin ? range.begin : constant(0), end = range.end ? range.end : constant(count);
   shared = sharedMemory(getAffineConstantExpr(sharedBytesOf(tiles), b.getContext()));
   Copy copies[] = {
       beginCopy(tiles, left, tiles.rows, firstRow, shared),
       beginCopy(tiles, right, tiles.columns, firstColumn, offsetPointer(shared, constant(leftBytes), b.getI8Type()))};
-  bool isAsync = left.address || right.address, isLoaded = !left.address || !right.address;
+  bool isAsync = isCopied(left) || isCopied(right), isLoaded = !isCopied(left) || !isCopied(right);
   auto commit = [&] { callIntrinsic("llvm.nvvm.cp.async.commit.group", nullptr, {}); };
   auto wait = [&](int64_t groups) {
     Value number = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(groups)));
@@ -364,15 +398,15 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   };
   auto copyTiles = [&](Value k, Value stage) {
     for (const Copy &copy : copies)
-      if (copy.factor->address)
+      if (isCopied(*copy.factor))
         copyAsync(copy, k, stage, depth);
   };
   auto loadTiles = [&](Value k) -> FailureOr<SmallVector<SmallVector<Value>>> {
     SmallVector<SmallVector<Value>> loaded;
     for (const Copy &copy : copies) {
-      if (copy.factor->address)
+      if (isCopied(*copy.factor))
         continue;
-      FailureOr<SmallVector<Value>> chunks = loadTile(copy, k, depth);
+      FailureOr<SmallVector<Value>> chunks = copy.factor->load ? copy.factor->load(k) : loadTile(copy, k, depth);
       if (failed(chunks))
         return failure();
       loaded.push_back(std::move(*chunks));
@@ -381,8 +415,11 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   };
   auto storeTiles = [&](ArrayRef<SmallVector<Value>> loaded, Value stage) {
     for (const Copy &copy : copies)
-      if (!copy.factor->address) {
-        storeTile(copy, loaded.front(), stage);
+      if (!isCopied(*copy.factor)) {
+        if (copy.factor->store)
+          copy.factor->store(loaded.front(), offsetPointer(shared, stage, b.getI8Type()));
+        else
+          storeTile(copy, loaded.front(), stage);
         loaded = loaded.drop_front();
       }
   };
@@ -391,21 +428,21 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   // are multiplied by four warps are read until the next ones are.
   int64_t ahead = tiles.stages - (isWarpgroup() ? 2 : 1);
   for (int64_t tile = 0; isAsync && tile != ahead; ++tile) {
-    if (tile < count)
-      copyTiles(constant(tile * tileDepth), constant(tile * stageBytes));
+    Value number = add(begin, constant(tile));
+    auto copy = [&] { copyTiles(mul(number, constant(tileDepth)), constant(tile * stageBytes)); };
+    if (range.end)
+      ifThen(less(number, end), copy);
+    else if (tile < count)
+      copy();
     commit();
   }
   if (isLoaded) {
-    auto loaded = loadTiles(constant(0));
+    auto loaded = loadTiles(mul(begin, constant(tileDepth)));
     if (failed(loaded))
       return failure();
     storeTiles(*loaded, constant(0));
   }
 
-  int64_t columnsOfWarps = tiles.columns / tiles.warpColumns;
-  Value warpRow = div(warp, constant(columnsOfWarps)), warpColumn = rem(warp, constant(columnsOfWarps));
-  Value leftOfWarp = mul(warpRow, constant(tiles.warpRows * rowBytes));
-  Value rightOfWarp = add(mul(warpColumn, constant(tiles.warpColumns * rowBytes)), constant(leftBytes));
   int64_t fragments = (tiles.warpRows / fragmentRows) * (tiles.warpColumns / fragmentRows);
   SmallVector<Value> inits(fragments * valuesOfTile(), zeroSums());
   inits.append({constant(0), constant(ahead * stageBytes)});
@@ -415,7 +452,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, stage, constant((tiles.stages - 1) * stageBytes));
     return arith::SelectOp::create(b, loc, isLast, constant(0), add(stage, constant(stageBytes)));
   };
-  Next results = forLoop(constant(0), constant(count), constant(1), inits, [&](Value tile, ValueRange running) -> Next {
+  Next results = forLoop(begin, end, constant(1), inits, [&](Value tile, ValueRange running) -> Next {
     Value stage = running[running.size() - 2], free = running.back();
     if (isAsync)
       wait(ahead - 1);
@@ -424,13 +461,13 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
     emitBlockBarrier();
     if (isAsync) {
       Value later = add(tile, constant(ahead));
-      ifThen(less(later, constant(count)), [&] { copyTiles(mul(later, constant(tileDepth)), free); });
+      ifThen(less(later, end), [&] { copyTiles(mul(later, constant(tileDepth)), free); });
       commit();
     }
     // After the last tile there is none: it is loaded once more and not used.
     FailureOr<SmallVector<SmallVector<Value>>> loaded = SmallVector<SmallVector<Value>>();
     if (isLoaded)
-      loaded = loadTiles(mul(min(add(tile, constant(1)), constant(count - 1)), constant(tileDepth)));
+      loaded = loadTiles(mul(min(add(tile, constant(1)), sub(end, constant(1))), constant(tileDepth)));
     if (failed(loaded))
       return failure();
     SmallVector<Value> next(running.drop_back(2));
@@ -439,8 +476,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       beginWarpgroupStage(tiles, base, offsetPointer(base, constant(leftBytes), b.getI8Type()), next);
       callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(1));
     } else {
-      multiplyStage(tiles, offsetPointer(base, leftOfWarp, b.getI8Type()),
-                    offsetPointer(base, rightOfWarp, b.getI8Type()), next);
+      multiplyStage(tiles, base, next);
     }
     Value nextStage = advance(stage);
     storeTiles(*loaded, nextStage);
@@ -495,8 +531,8 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
   emitBlockBarrier();
   Type f32 = b.getF32Type();
   Value ofWarp = offsetPointer(shared, mul(warp, constant(slab * rowBytes)), b.getI8Type());
-  int64_t columnsOfWarps = tiles.columns / tiles.warpColumns, fragments = tiles.warpColumns / fragmentRows;
-  Value columnOfWarp = add(firstColumn, mul(rem(warp, constant(columnsOfWarps)), constant(tiles.warpColumns)));
+  int64_t fragments = tiles.warpColumns / fragmentRows;
+  Value columnOfWarp = add(firstColumn, columnOfFragment(tiles, 0));
   constexpr int64_t widest = 4;
   int64_t width = columns % widest == 0 ? widest : 1, vectorsOfRow = tiles.warpColumns / width;
   for (int64_t begin = 0; begin != tiles.warpRows; begin += slab) {

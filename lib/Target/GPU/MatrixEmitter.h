@@ -18,6 +18,7 @@ struct MatrixTiles {
   int64_t warpRows, warpColumns; ///< of a warp
   int64_t chunks;                ///< the tile's depth: chunks of 16 bytes that are in shared memory at a time
   int64_t stages;                ///< tiles in shared memory at a time
+  int64_t scaleBytes = 0;        ///< of a stage, behind its tiles: what elements are scaled by
 
   int64_t warps() const { return (rows / warpRows) * (columns / warpColumns); }
 };
@@ -39,12 +40,19 @@ protected:
     std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
     /// Where the elements lie in global memory, if it is as the instructions want them: a pointer to a row.
     std::function<mlir::Value(mlir::Value row)> address;
+    /// Instead of both: loads what this thread has of the tile at `k`, and stores it to the stage at a pointer.
+    std::function<llvm::SmallVector<mlir::Value>(mlir::Value k)> load;
+    std::function<void(llvm::ArrayRef<mlir::Value> loaded, mlir::Value stage)> store;
+  };
+  /// Tiles along the depth: all, or some of those where blocks share the sums.
+  struct TileRange {
+    mlir::Value begin, end; ///< null: from the first one, to the last one; else there is at least one
   };
 
   /// Emits the product of a tile of rows of `left` by one of `right`, over `depth` elements. Returns this warp's sums.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiply(const MatrixTiles &tiles, const Factor &left,
                                                            const Factor &right, mlir::Value firstRow,
-                                                           mlir::Value firstColumn, int64_t depth);
+                                                           mlir::Value firstColumn, int64_t depth, TileRange range);
   /// Returns `width` sums of a row from a column on.
   using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
   using StoreFn =
@@ -59,9 +67,23 @@ protected:
   /// Elements of a chunk of 16 bytes.
   int64_t chunkElements() const { return 16 / elementBytes(); }
   /// Chunks of a row that one step of a warp multiplies.
-  int64_t chunksOfStep() const { return instruction.family == MatrixFamily::Mfma ? 4 : 2; }
+  int64_t chunksOfStep() const {
+    return instruction.family == MatrixFamily::Mfma && instruction.element != MatrixElement::I8 ? 4 : 2;
+  }
   bool isWarpgroup() const { return instruction.family == MatrixFamily::Wgmma; }
   mlir::Type elementType();
+
+  /// Emits the multiplication of the tiles of the stage in shared memory at a pointer.
+  virtual void multiplyStage(const MatrixTiles &tiles, mlir::Value stage, llvm::SmallVectorImpl<mlir::Value> &sums);
+  /// Returns the row, and the column, of the block's tile at which a fragment of this warp begins.
+  mlir::Value rowOfFragment(const MatrixTiles &tiles, int64_t fragment);
+  mlir::Value columnOfFragment(const MatrixTiles &tiles, int64_t fragment);
+  llvm::SmallVector<mlir::Value> loadFragment(const MatrixTiles &tiles, mlir::Value tile, int64_t row, int64_t step,
+                                              bool isRight);
+  /// Returns where a chunk of a row lies among those of the row.
+  mlir::Value swizzled(mlir::Value row, mlir::Value chunk, int64_t chunks);
+  mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
+  int64_t valuesOfTile() const; ///< that hold a lane's part of 16 x 16 sums
 
   const MatrixInstruction &instruction;
 
@@ -69,31 +91,24 @@ private:
   /// A tile of a factor that is being copied to shared memory.
   struct Copy;
   int64_t elementBytes() const;
-  int64_t valuesOfTile() const; ///< that hold a lane's part of 16 x 16 sums
   mlir::Value zeroSums();
   Copy beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows, mlir::Value firstRow,
                  mlir::Value shared);
+  /// True if tiles of a factor are copied to shared memory by threads that do not wait for it.
+  bool isCopied(const Factor &factor) const { return factor.address && architecture.vendor == Vendor::Nvidia; }
   /// Copies without waiting, the tile at `k`.
   void copyAsync(const Copy &copy, mlir::Value k, mlir::Value stage, int64_t depth);
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadTile(const Copy &copy, mlir::Value k, int64_t depth);
   void storeTile(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
-  /// Emits the multiplication of the tiles in shared memory at `left` and `right`.
-  void multiplyStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
-                     llvm::SmallVectorImpl<mlir::Value> &sums);
-  /// The same by instructions of four warps, which are still computing when the function goes on.
+  /// Multiplies the tiles in shared memory at `left` and `right` by instructions of four warps, which are still
+  /// computing when the function goes on.
   void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
                            llvm::SmallVectorImpl<mlir::Value> &sums);
   mlir::Value matrixDescriptor(const MatrixTiles &tiles, mlir::Value pointer);
   void emitAssembly(llvm::StringRef text);
-  /// Returns the row of the block's tile at which a fragment of this warp begins.
-  mlir::Value rowOfFragment(const MatrixTiles &tiles, int64_t fragment);
-  llvm::SmallVector<mlir::Value> loadFragment(const MatrixTiles &tiles, mlir::Value tile, int64_t row, int64_t step,
-                                              bool isRight);
   void multiplyFragments(llvm::ArrayRef<mlir::Value> left, llvm::ArrayRef<mlir::Value> right,
                          llvm::MutableArrayRef<mlir::Value> sums);
   void storeFragment(llvm::ArrayRef<mlir::Value> sums, mlir::Value pointer, int64_t stride);
-  mlir::Value swizzled(mlir::Value row, mlir::Value chunk, int64_t chunks);
-  mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
 
   mlir::Value shared; ///< memory of the tiles
 };

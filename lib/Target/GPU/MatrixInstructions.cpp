@@ -17,7 +17,8 @@ using enum MatrixFamily;
 using enum MatrixElement;
 
 // Shapes: PTX ISA, "Warp-level matrix instructions"; AMD's CDNA 2, 3, 4 and RDNA 3, 4 instruction set architecture
-// manuals, "Matrix arithmetic instructions". Of the same family and element, those of newer architectures come first.
+// manuals, "Matrix arithmetic instructions". Of the same family and element, the deepest
+// comes first.
 static constexpr MatrixInstruction instructions[] = {
     // Assembly, not an intrinsic. It has as many columns as one likes.
     {Wgmma, F16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.f16.f16", /*emulated=*/0},
@@ -25,19 +26,27 @@ static constexpr MatrixInstruction instructions[] = {
     {Mma, F16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32", "", ITX_EMULATED_M16N8K16_F32_F16},
     {Mma, BF16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.bf16", "", ITX_EMULATED_M16N8K16_F32_BF16},
     {Mma, TF32, 16, 8, 8, "llvm.nvvm.mma.m16n8k8.row.col.tf32", "", ITX_EMULATED_M16N8K8_F32_TF32},
+    {Mma, I8, 16, 8, 32, "llvm.nvvm.mma.m16n8k32.row.col.s8", "", ITX_EMULATED_M16N8K32_I32_I8},
+    {Mma, I8, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.s8", "", ITX_EMULATED_M16N8K16_I32_I8},
     {Mfma, F16, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.f16", "", ITX_EMULATED_MFMA_16X16X32_F32_F16},
     {Mfma, BF16, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.bf16", "", ITX_EMULATED_MFMA_16X16X32_F32_BF16},
     {Mfma, F16, 16, 16, 16, "llvm.amdgcn.mfma.f32.16x16x16f16", "", ITX_EMULATED_MFMA_16X16X16_F32_F16},
     {Mfma, BF16, 16, 16, 16, "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", "", ITX_EMULATED_MFMA_16X16X16_F32_BF16},
     {Mfma, F32, 16, 16, 4, "llvm.amdgcn.mfma.f32.16x16x4f32", "", ITX_EMULATED_MFMA_16X16X4_F32_F32},
+    {Mfma, I8, 16, 16, 32, "llvm.amdgcn.mfma.i32.16x16x32.i8", "", ITX_EMULATED_MFMA_16X16X32_I32_I8},
+    {Mfma, I8, 16, 16, 16, "llvm.amdgcn.mfma.i32.16x16x16i8", "", ITX_EMULATED_MFMA_16X16X16_I32_I8},
     {WmmaRdna3, F16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16", ".v8f32.v16f16",
      ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16},
     {WmmaRdna3, BF16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", ".v8f32.v16i16",
      ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_BF16},
+    {WmmaRdna3, I8, 16, 16, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8", ".v8i32.v4i32",
+     ITX_EMULATED_WMMA_RDNA3_16X16X16_I32_I8},
     {WmmaRdna4, F16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16", ".v8f32.v8f16",
      ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_F16},
     {WmmaRdna4, BF16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", ".v8f32.v8i16",
      ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_BF16},
+    {WmmaRdna4, I8, 16, 16, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8", ".v8i32.v2i32",
+     ITX_EMULATED_WMMA_RDNA4_16X16X16_I32_I8},
 };
 
 ArrayRef<MatrixInstruction> matrixInstructions() { return instructions; }
@@ -47,14 +56,17 @@ static bool hasInstruction(const Architecture &architecture, const MatrixInstruc
   if (architecture.matrixFamily != instruction.family &&
       (architecture.matrixFamily != Wgmma || instruction.family != Mma))
     return false;
-  // The longer ones of 16 bits came with CDNA 4.
-  bool isLong = instruction.family == Mfma && instruction.k == 32;
-  return !isLong || architecture.name == "gfx950";
+  if (instruction.family != Mfma)
+    return true;
+  // CDNA 3 replaced the shorter one of 8 bits; the longer ones of 16 bits came with CDNA 4.
+  if (instruction.element == I8)
+    return (instruction.k == 16) == (architecture.name == "gfx90a");
+  return instruction.k != 32 || architecture.name == "gfx950";
 }
 
-const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element) {
+const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element, int64_t depth) {
   for (const MatrixInstruction &instruction : instructions)
-    if (instruction.element == element && hasInstruction(architecture, instruction))
+    if (instruction.element == element && instruction.k <= depth && hasInstruction(architecture, instruction))
       return &instruction;
   return nullptr;
 }
@@ -76,6 +88,8 @@ std::optional<MatrixElement> matrixElement(mlir::Type type) {
     return TF32;
   if (type.isF32())
     return F32;
+  if (type.isInteger(8))
+    return I8;
   return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <cstdint>
+#include <limits>
 
 namespace intarsia::gpu {
 
@@ -24,8 +25,8 @@ enum class MatrixFamily {
   WmmaRdna4
 };
 
-/// The element types that matrix instructions multiply. Sums are in f32.
-enum class MatrixElement { F16, BF16, TF32, F32 };
+/// The element types that matrix instructions multiply. Sums are in f32, those of I8 in i32.
+enum class MatrixElement { F16, BF16, TF32, F32, I8 };
 
 /// One matrix instruction, D = A * B + C, by a warp. Columns of B are rows of memory, as those of A are.
 struct MatrixInstruction {
@@ -39,8 +40,10 @@ struct MatrixInstruction {
 
 /// Returns all matrix instructions of all architectures.
 llvm::ArrayRef<MatrixInstruction> matrixInstructions();
-/// Returns the instruction that an architecture multiplies elements of a type with; null if it has none.
-const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element);
+/// Returns the instruction that an architecture multiplies elements of a type with, the deepest of at most `depth`;
+/// null if it has none.
+const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element,
+                                               int64_t depth = std::numeric_limits<int64_t>::max());
 /// Returns the instruction that LLVM names so; null if it is none.
 const MatrixInstruction *findMatrixInstruction(llvm::StringRef intrinsic);
 

@@ -4,8 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/GPU/LinearResults.h"
-#include "lib/Target/GPU/MatrixEmitter.h"
+#include "lib/Target/GPU/TiledLinear.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -14,20 +13,16 @@ using namespace mlir;
 namespace intarsia::gpu {
 
 namespace {
-/// A linear whose operands are rounded to what matrix instructions multiply, and the elementwise ops behind it.
-class MatrixLinearKernel final : public LinearResults<MatrixEmitter> {
+/// A linear whose operands are rounded to what matrix instructions multiply.
+class MatrixLinearKernel final : public TiledLinear {
 public:
-  MatrixLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
-                     const MatrixInstruction &instruction, bool leavesFewRows)
-      : LinearResults(root, kernel, architecture, instruction), leavesFewRows(leavesFewRows) {}
+  using TiledLinear::TiledLinear;
 
 private:
-  LogicalResult run() override;
-  /// Emits the function for those numbers of rows for which `isUsed` is 1.
-  LogicalResult emitTiles(const MatrixTiles &tiles, AffineExpr isUsed);
+  MatrixTiles tilesFor(bool areMany) const override;
+  FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
+                                             TileRange range) override;
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
-
-  bool leavesFewRows; ///< another function computes them
 };
 } // namespace
 
@@ -37,27 +32,15 @@ Emitter makeMatrixLinearKernel(rt::KernelOp kernel, Operation *root, const Archi
                                               leavesFewRows);
 }
 
-LogicalResult MatrixLinearKernel::run() {
+MatrixTiles MatrixLinearKernel::tilesFor(bool areMany) const {
   // Four warps each. Depth and stages: at least two blocks fit in the shared memory of a multiprocessor.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
-  MatrixTiles large = {128, 128, 64, 64, /*chunks=*/4, stages}, small = {64, 64, 32, 32, /*chunks=*/4, stages};
-  AffineExpr rows = rowsOfLinear();
-  if (isWarpgroup()) {
-    // Each warp has 16 rows of every 64, and all columns.
-    large = {128, 128, 32, 128, /*chunks=*/4, /*stages=*/6};
-    small = {64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
-  }
-  // Large tiles read less memory for each sum, but they must be enough for most multiprocessors to have one.
-  int64_t columnTiles = llvm::divideCeil(features(), large.columns);
-  int64_t rowTiles = llvm::divideCeil(architecture.multiprocessors / 2, columnTiles);
-  int64_t mostOfSmall = std::max(small.rows, (rowTiles - 1) * large.rows);
-  if (auto known = dyn_cast<AffineConstantExpr>(rows)) {
-    AffineExpr always = getAffineConstantExpr(1, b.getContext());
-    return emitTiles(known.getValue() <= mostOfSmall ? small : large, always);
-  }
-  AffineExpr isSmall = isAtMost(rows, mostOfSmall), one = getAffineConstantExpr(1, b.getContext());
-  AffineExpr isFew = leavesFewRows ? isAtMost(rows, mostOfFewRows) : getAffineConstantExpr(0, b.getContext());
-  return failed(emitTiles(small, isSmall - isFew)) ? failure() : emitTiles(large, one - isSmall);
+  if (!isWarpgroup())
+    return areMany ? MatrixTiles{128, 128, 64, 64, /*chunks=*/4, stages}
+                   : MatrixTiles{64, 64, 32, 32, /*chunks=*/4, stages};
+  // Each warp has 16 rows of every 64, and all columns.
+  return areMany ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
+                 : MatrixTiles{64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
 }
 
 MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
@@ -83,31 +66,13 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
   return factor;
 }
 
-LogicalResult MatrixLinearKernel::emitTiles(const MatrixTiles &tiles, AffineExpr isUsed) {
-  ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
-  AffineExpr rowTiles = productExpression(extents.drop_back()).ceilDiv(tiles.rows);
-  int64_t columnTiles = llvm::divideCeil(features(), tiles.columns);
-  beginLaunch(tiles.warps() * architecture.warpSize, rowTiles * columnTiles * isUsed);
-  Value rows = product(extents.drop_back());
-  Value firstRow = mul(div(block, constant(columnTiles)), constant(tiles.rows));
-  Value firstColumn = mul(rem(block, constant(columnTiles)), constant(tiles.columns));
+FailureOr<SmallVector<Value>> MatrixLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
+                                                               Value firstColumn, TileRange range) {
   auto ofInput = [&](Value row, Value k) { return indicesAt(root.getInput(), row, k); };
   auto ofWeight = [&](Value row, Value k) { return Indices{{row}, {k, true}}; };
-  LogicalResult emitted = alone([&]() -> LogicalResult {
-    Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);
-    Factor weight = factorOf(root.getWeight(), constant(features()), features() % tiles.columns != 0, ofWeight);
-    FailureOr<SmallVector<Value>> sums = multiply(tiles, input, weight, firstRow, firstColumn, depth());
-    if (failed(sums))
-      return failure();
-    return storeSums(tiles, *sums, firstRow, firstColumn, rows, features(),
-                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
-                       return storeResults(row, column, width, read);
-                     });
-  });
-  if (failed(emitted))
-    return failure();
-  endLaunch();
-  return success();
+  Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);
+  Factor weight = factorOf(root.getWeight(), constant(features()), features() % tiles.columns != 0, ofWeight);
+  return multiply(tiles, input, weight, firstRow, firstColumn, depth(), range);
 }
 
 } // namespace intarsia::gpu

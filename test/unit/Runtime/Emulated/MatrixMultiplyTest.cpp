@@ -107,6 +107,10 @@ Position ptxB32(int lane, int i) {
   return {i < 4 ? memberOf(lane) * 4 + (i & 3) : memberOf(lane) * 4 + (i & 3) + 16, groupOf(lane)};
 }
 
+// mma.m16n8k16, elements of 8 bits
+Position ptxA16I8(int lane, int i) { return {i < 4 ? groupOf(lane) : groupOf(lane) + 8, memberOf(lane) * 4 + (i & 3)}; }
+Position ptxB16I8(int lane, int i) { return {memberOf(lane) * 4 + i, groupOf(lane)}; }
+
 // ---- CDNA 3 ISA, dense matrix layouts: lanes 0-15 hold k 0-3, lanes 16-31 k 4-7, and so on ----------------------
 
 Placement cdnaA(int rows, int perLane) {
@@ -149,6 +153,7 @@ const std::vector<Instruction> &instructions() {
       {ITX_EMULATED_M16N8K16_F16_F16, "mma16_f16_f16", 32, 16, 8, 16, f16, f16, f16, 8, 4, 4, ptxA16, ptxB16, ptxC},
       {ITX_EMULATED_M16N8K8_F32_TF32, "mma8_tf32", 32, 16, 8, 8, tf32, tf32, f32, 4, 2, 4, ptxA8, ptxB8, ptxC},
       {ITX_EMULATED_M16N8K32_I32_I8, "mma32_i8", 32, 16, 8, 32, i8, i8, i32, 16, 8, 4, ptxA32, ptxB32, ptxC},
+      {ITX_EMULATED_M16N8K16_I32_I8, "mma16_i8", 32, 16, 8, 16, i8, i8, i32, 8, 4, 4, ptxA16I8, ptxB16I8, ptxC},
       {ITX_EMULATED_M16N8K32_F32_E4M3, "mma32_e4m3", 32, 16, 8, 32, e4m3, e4m3, f32, 16, 8, 4, ptxA32, ptxB32, ptxC},
       {ITX_EMULATED_M16N8K32_F32_E5M2, "mma32_e5m2", 32, 16, 8, 32, e5m2, e5m2, f32, 16, 8, 4, ptxA32, ptxB32, ptxC},
       {ITX_EMULATED_M16N8K32_F32_E4M3_E5M2, "mma32_e4m3_e5m2", 32, 16, 8, 32, e4m3, e5m2, f32, 16, 8, 4, ptxA32, ptxB32,
@@ -165,6 +170,8 @@ const std::vector<Instruction> &instructions() {
        cdnaB(32, 4), cdnaC32},
       {ITX_EMULATED_MFMA_16X16X32_I32_I8, "mfma16_i8", 64, 16, 16, 32, i8, i8, i32, 8, 8, 4, cdnaA(16, 8), cdnaB(16, 8),
        cdnaC16},
+      {ITX_EMULATED_MFMA_16X16X16_I32_I8, "mfma16x16_i8", 64, 16, 16, 16, i8, i8, i32, 4, 4, 4, cdnaA(16, 4),
+       cdnaB(16, 4), cdnaC16},
       {ITX_EMULATED_MFMA_16X16X4_F32_F32, "mfma16_f32", 64, 16, 16, 4, f32, f32, f32, 1, 1, 4, cdnaA(16, 1),
        cdnaB(16, 1), cdnaC16},
       {ITX_EMULATED_MFMA_32X32X16_I32_I8, "mfma32_i8", 64, 32, 32, 16, i8, i8, i32, 8, 8, 16, cdnaA(32, 8),
@@ -298,7 +305,7 @@ TEST_P(MatrixInstructions, ComputePlainProducts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, MatrixInstructions, ::testing::Range(size_t(0), size_t(32)),
+INSTANTIATE_TEST_SUITE_P(Kinds, MatrixInstructions, ::testing::Range(size_t(0), size_t(34)),
                          [](const auto &info) { return std::string(instructions()[info.param].name); });
 
 TEST(MatrixMultiply, IntegersWrap) {
@@ -331,7 +338,7 @@ TEST(MatrixMultiply, SpecialValuesPass) {
 }
 
 TEST(MatrixMultiply, EachKindIsTested) {
-  EXPECT_EQ(instructions().size(), 32u);
+  EXPECT_EQ(instructions().size(), 34u);
   std::set<int32_t> tested;
   for (const Instruction &instruction : instructions())
     tested.insert(instruction.kind);

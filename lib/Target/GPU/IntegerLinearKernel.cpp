@@ -1,0 +1,493 @@
+//===- IntegerLinearKernel.cpp - Linears of integers of 8 bits by matrix instructions of GPUs --------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Rows lie quantized in scratch (QuantizedRows.h), weights in panels (dialects/Rt/BlockPanels.h). Elements of weights
+// become integers of 8 bits with a sign on their way to shared memory; of E2M1 twice their values. Sums of products are
+// integers as long as all have the same scales, then they are added to sums in f32:
+//
+//   stage   rows of the input and of the weight, then f32 [step][row], scales of the input; [slot][column], scales of
+//           the weight; and where this has minima sums of steps of the input and minima, in the same order
+//   slot    k's with one scale of the weight: a step of 32, or half of one
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/QuantizedRows.h"
+#include "lib/Target/GPU/TiledLinear.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t stepDepth = BlockPanels::stepDepth, stepsOfTile = QuantizedRows::tileDepth / stepDepth;
+constexpr int64_t chunkBytes = 16, chunksOfTile = QuantizedRows::tileDepth / chunkBytes;
+/// Bytes of a word of panels, and of a scale in shared memory.
+constexpr int64_t wordBytes = 4, scaleBytes = 4;
+/// Words of a step that are the low bits of its lines.
+constexpr int64_t lowWords = BlockPanels::words / 2;
+constexpr int64_t fragmentRows = 16;
+/// The bits of 1.5 * 2^23. Units are its last bit: integers below 2^22 that are added to the bits are added to the
+/// number. A tile's sums are below 64 * 128 * 128.
+constexpr int64_t shiftBits = 0x4b400000;
+constexpr double shiftValue = 12582912.0;
+
+class IntegerLinearKernel final : public TiledLinear {
+public:
+  IntegerLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
+                      const MatrixInstruction &instruction, const QuantizedRows &input, bool leavesFewRows)
+      : TiledLinear(kernel, root, architecture, instruction, leavesFewRows), input(input),
+        panels(*panelsOf(root.getWeight())),
+        half(findMatrixInstruction(architecture, MatrixElement::I8, stepDepth / 2)) {
+    areHalves = panels.block == stepDepth / 2;
+    areTiles = panels.block % QuantizedRows::tileDepth == 0 && !panels.hasMinima &&
+               nn::QuantizeOp(input.quantize).getFormat().getBlock() % QuantizedRows::tileDepth == 0;
+  }
+
+private:
+  MatrixTiles tilesFor(bool areMany) const override;
+  FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
+                                             TileRange range) override;
+  AffineExpr scratchBegin() override { return input.bytes(); }
+
+  // From memory to a stage.
+  /// What a thread copies of each tile: a step of a row of the weight, or the scale of a step of a row of the input.
+  struct Unit {
+    Value row, step;   ///< in the tile
+    Value ofMatrix;    ///< row of the matrix
+    Value panel, head; ///< of the weight; the head's scale is null if there is none
+  };
+  SmallVector<Unit> unitsOf(int64_t rows, Value firstRow, Value end, const MatrixTiles &tiles);
+  Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn);
+  void loadWeight(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded);
+  void loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded);
+  void storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage);
+  /// Returns the words of a chunk as integers with signs.
+  Value decodeChunk(ArrayRef<Value> lines, int64_t chunk);
+  Value decodeWord(Value bytes);
+  int64_t linesOfStep() const { return panels.elementBits == 8 ? BlockPanels::words : panels.elementBits; }
+  int64_t slotsOfStep() const { return areHalves ? 2 : 1; }
+
+  // From a stage to sums.
+  void multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) override;
+  /// Returns the elements of a step that this lane has of a fragment, in values as instructions take them.
+  SmallVector<Value> loadIntegers(const MatrixTiles &tiles, Value tile, Value firstRow, int64_t step, bool isRight);
+  /// Adds the products of a step, or of one of its halves if `part` is not -1.
+  void multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value> right, int64_t part, SmallVectorImpl<Value> &sums);
+  Value callMatrix(const MatrixInstruction &of, ArrayRef<Value> left, ArrayRef<Value> right, ArrayRef<Value> sums);
+  /// Returns what the rows, or the columns, of this lane's sums of a fragment have in a list of floats.
+  SmallVector<Value> ofRows(Value floats, Value firstRow);
+  SmallVector<Value> ofColumns(Value floats, Value firstColumn);
+  /// Adds to the sums of a fragment products by rows and columns, times integers if there are some.
+  void addScaled(ArrayRef<Value> integers, ArrayRef<Value> rows, ArrayRef<Value> columns, MutableArrayRef<Value> sums);
+  bool isMma() const { return instruction.family == MatrixFamily::Mma; }
+  Value word(int64_t value) { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))); }
+  Value bytesOf(int64_t each) { return word(int64_t(uint32_t(each) * 0x01010101u)); }
+  Value at(Value pointer, int64_t bytes) { return offsetPointer(pointer, constant(bytes), b.getI8Type()); }
+
+  // Offsets in a stage.
+  static int64_t weightBegin(const MatrixTiles &tiles) { return tiles.rows * QuantizedRows::tileDepth; }
+  static int64_t inputScales(const MatrixTiles &tiles) {
+    return (tiles.rows + tiles.columns) * QuantizedRows::tileDepth;
+  }
+  static int64_t weightScales(const MatrixTiles &tiles) {
+    return inputScales(tiles) + scaleBytes * stepsOfTile * tiles.rows;
+  }
+  int64_t inputSums(const MatrixTiles &tiles) const {
+    return weightScales(tiles) + scaleBytes * stepsOfTile * slotsOfStep() * tiles.columns;
+  }
+  int64_t minima(const MatrixTiles &tiles) const { return inputSums(tiles) + scaleBytes * stepsOfTile * tiles.rows; }
+
+  QuantizedRows input;
+  BlockPanels panels;
+  const MatrixInstruction *half; ///< that multiplies half of a step; null if there is none
+  bool areHalves;                ///< halves of a step have scales of their own
+  bool areTiles;                 ///< whole tiles have one scale of each factor
+};
+} // namespace
+
+Emitter makeIntegerLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
+                                const MatrixInstruction &instruction, const QuantizedRows &input, bool leavesFewRows) {
+  return std::make_unique<IntegerLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, input,
+                                               leavesFewRows);
+}
+
+MatrixTiles IntegerLinearKernel::tilesFor(bool areMany) const {
+  // A lane has 64 sums of a large tile in f32 beside those in i32. Stages: at least two blocks of the small tile fit in
+  // the shared memory of a multiprocessor.
+  int64_t stages = architecture.vendor == Vendor::Amd ? 2 : 3;
+  MatrixTiles tiles = {64, 64, 32, 32, chunksOfTile, stages};
+  if (areMany)
+    tiles = {128, 128, 64, architecture.warpSize == 64 ? 64 : 32, chunksOfTile, stages};
+  tiles.scaleBytes = (panels.hasMinima ? minima(tiles) + scaleBytes * stepsOfTile * tiles.columns : inputSums(tiles)) -
+                     inputScales(tiles);
+  return tiles;
+}
+
+FailureOr<SmallVector<Value>> IntegerLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
+                                                                Value firstColumn, TileRange range) {
+  Factor left;
+  left.rows = rows;
+  left.isRagged = true;
+  Value values = kernelScratch(number(0));
+  left.address = [this, values](Value row) {
+    return offsetPointer(values, mul(row, constant(input.paddedDepth())), b.getI8Type());
+  };
+  return multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
+                  input.paddedDepth(), range);
+}
+
+//===-- From memory to a stage ----------------------------------------------------------------------------------===//
+
+SmallVector<IntegerLinearKernel::Unit> IntegerLinearKernel::unitsOf(int64_t rows, Value firstRow, Value end,
+                                                                    const MatrixTiles &tiles) {
+  int64_t threads = tiles.warps() * architecture.warpSize, all = rows * stepsOfTile;
+  SmallVector<Unit> units;
+  // Neighbouring threads have neighbouring rows: what they read of a line of panels are neighbouring words.
+  for (int64_t first = 0; first < all; first += threads) {
+    // Threads that have none do what the first ones do.
+    Value number = add(all < threads ? rem(thread, constant(all)) : thread, constant(first));
+    Unit unit;
+    unit.row = rem(number, constant(rows));
+    unit.step = div(number, constant(rows));
+    // Sums of rows behind the last one are not stored: any will do for them.
+    unit.ofMatrix = min(add(firstRow, unit.row), sub(end, constant(1)));
+    units.push_back(unit);
+  }
+  return units;
+}
+
+MatrixEmitter::Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow,
+                                                        Value firstColumn) {
+  SmallVector<Unit> weights = unitsOf(tiles.columns, firstColumn, constant(features()), tiles);
+  SmallVector<Unit> inputs = unitsOf(tiles.rows, firstRow, rows, tiles);
+  for (Unit &unit : weights) {
+    Value index = div(unit.ofMatrix, constant(BlockPanels::rows));
+    unit.panel =
+        offsetPointer(storage[root.getWeight()].pointer, mul(index, constant(panels.panelBytes())), b.getI8Type());
+    Type type = panels.block ? b.getF32Type() : nn::scaleType(panels.scale, b.getContext());
+    if (panels.headBytes)
+      unit.head = loadAt(unit.panel, rem(unit.ofMatrix, constant(BlockPanels::rows)), type, 1);
+  }
+  Factor factor;
+  factor.rows = constant(features());
+  factor.load = [this, weights, inputs](Value k) {
+    SmallVector<Value> loaded;
+    for (const Unit &unit : weights)
+      loadWeight(unit, k, loaded);
+    for (const Unit &unit : inputs)
+      loadInputScales(unit, k, loaded);
+    return loaded;
+  };
+  factor.store = [this, tiles, weights, inputs](ArrayRef<Value> loaded, Value stage) {
+    size_t ofWeight = size_t(linesOfStep() + slotsOfStep() + panels.hasMinima), ofInput = 1 + size_t(panels.hasMinima);
+    for (const Unit &unit : weights) {
+      storeWeight(tiles, unit, loaded.take_front(ofWeight), stage);
+      loaded = loaded.drop_front(ofWeight);
+    }
+    for (const Unit &unit : inputs) {
+      Value number = add(mul(unit.step, constant(tiles.rows)), unit.row);
+      storeAt(loaded[0], at(stage, inputScales(tiles)), number, b.getF32Type(), 1);
+      if (panels.hasMinima)
+        storeAt(loaded[1], at(stage, inputSums(tiles)), number, b.getF32Type(), 1);
+      loaded = loaded.drop_front(ofInput);
+    }
+  };
+  return factor;
+}
+
+/// Loads the lines of a step of a row, its scales, and its minimum.
+void IntegerLinearKernel::loadWeight(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) {
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  // The input has zeros behind the weight's last step.
+  Value step = min(add(div(k, constant(stepDepth)), unit.step), constant(panels.steps() - 1));
+  int64_t stepsOfUnit = panels.unitDepth / stepDepth;
+  Value begin = add(constant(panels.headBytes), mul(div(step, constant(stepsOfUnit)), constant(panels.unitBytes)));
+  Value unitBegin = offsetPointer(unit.panel, begin, i8), stepOfUnit = rem(step, constant(stepsOfUnit));
+  Value inPanel = rem(unit.ofMatrix, constant(BlockPanels::rows));
+  Value offset = add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes())));
+  offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
+  offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordBytes)));
+  Value lines = offsetPointer(unitBegin, offset, i8);
+  for (int64_t line = 0; line != linesOfStep(); ++line)
+    loaded.push_back(
+        LLVM::LoadOp::create(b, loc, b.getI32Type(), at(lines, line * wordBytes * BlockPanels::lineRows), wordBytes));
+  double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? 0.5 : 1.0);
+  for (int64_t slot = 0; slot != slotsOfStep(); ++slot) {
+    Value scale, minimum;
+    if (panels.block) {
+      Value inUnit = add(mul(stepOfUnit, constant(stepDepth)), constant(slot * stepDepth / 2));
+      std::tie(scale, minimum) =
+          scalesOfBlock(panels, unitBegin, div(inUnit, constant(panels.block)), inPanel, /*lanes=*/1);
+    }
+    auto scaleBy = [&](Value by) { scale = scale ? arith::MulFOp::create(b, loc, scale, by).getResult() : by; };
+    if (unit.head)
+      scaleBy(unit.head);
+    if (factor != 1.0)
+      scaleBy(floatConstant(factor, f32, 1));
+    loaded.push_back(scale);
+    if (panels.hasMinima)
+      loaded.push_back(unit.head ? arith::MulFOp::create(b, loc, minimum, unit.head).getResult() : minimum);
+  }
+}
+
+void IntegerLinearKernel::loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) {
+  Value step = add(div(k, constant(stepDepth)), unit.step);
+  Value number = add(mul(unit.ofMatrix, constant(input.steps())), step);
+  loaded.push_back(loadAt(kernelScratch(input.scalesBegin()), number, b.getF32Type(), 1));
+  if (panels.hasMinima)
+    loaded.push_back(loadAt(kernelScratch(input.sumsBegin()), number, b.getF32Type(), 1));
+}
+
+void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage) {
+  ArrayRef<Value> lines = loaded.take_front(size_t(linesOfStep()));
+  loaded = loaded.drop_front(lines.size());
+  for (int64_t chunk = 0; chunk != chunksOfStep(); ++chunk) {
+    Value ofRow = add(mul(unit.step, constant(chunksOfStep())), constant(chunk));
+    Value position = add(mul(unit.row, constant(tiles.chunks)), swizzled(unit.row, ofRow, tiles.chunks));
+    Value to = offsetPointer(at(stage, weightBegin(tiles)), mul(position, constant(chunkBytes)), b.getI8Type());
+    LLVM::StoreOp::create(b, loc, decodeChunk(lines, chunk), to, chunkBytes);
+  }
+  for (int64_t slot = 0; slot != slotsOfStep(); ++slot) {
+    Value number = add(mul(unit.step, constant(slotsOfStep())), constant(slot));
+    storeAt(loaded[size_t(slot)], at(stage, weightScales(tiles)), add(mul(number, constant(tiles.columns)), unit.row),
+            b.getF32Type(), 1);
+  }
+  if (panels.hasMinima)
+    storeAt(loaded.back(), at(stage, minima(tiles)), add(mul(unit.step, constant(tiles.columns)), unit.row),
+            b.getF32Type(), 1);
+}
+
+Value IntegerLinearKernel::decodeChunk(ArrayRef<Value> lines, int64_t chunk) {
+  int64_t highBits = panels.elementBits - 4;
+  auto bits = [&](Value bytes, int64_t first, int64_t count) -> Value {
+    Value shifted = first ? arith::ShRUIOp::create(b, loc, bytes, word(first)).getResult() : bytes;
+    return arith::AndIOp::create(b, loc, shifted, bytesOf((1 << count) - 1));
+  };
+  SmallVector<Value> words;
+  for (int64_t i = 0; i != lowWords; ++i) {
+    int64_t number = chunk * lowWords + i;
+    if (panels.elementBits == 8) {
+      words.push_back(decodeWord(lines[size_t(number)]));
+      continue;
+    }
+    Value elements = bits(lines[size_t(i)], 4 * chunk, 4);
+    if (highBits != 0) {
+      int64_t wordsOfLine = 8 / highBits;
+      Value high = bits(lines[size_t(lowWords + number / wordsOfLine)], number % wordsOfLine * highBits, highBits);
+      elements = arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, high, word(4)));
+    }
+    words.push_back(decodeWord(elements));
+  }
+  return vector::FromElementsOp::create(b, loc, VectorType::get({lowWords}, b.getI32Type()), words);
+}
+
+/// Decodes the four bytes of a word at once: what is added or subtracted stays inside of each.
+Value IntegerLinearKernel::decodeWord(Value bytes) {
+  auto both = [&](Value a, Value other) -> Value { return arith::AndIOp::create(b, loc, a, other); };
+  auto sum = [&](Value a, Value other) -> Value { return arith::AddIOp::create(b, loc, a, other); };
+  auto shifted = [&](Value a, int64_t by) -> Value { return arith::ShRUIOp::create(b, loc, a, word(by)); };
+  Value signs = bytesOf(0x80), offset;
+  if (panels.isE2M1) {
+    // Bits efm of a magnitude mean 0 … 3 and, with e, (2 + m) << (1 + f); twice the value: 0 1 2 3 4 6 8 12.
+    Value magnitude = both(bytes, bytesOf(7)), e = both(shifted(bytes, 2), bytesOf(1));
+    Value em = both(e, bytes), ef = both(e, shifted(bytes, 1)), efm = both(ef, bytes);
+    Value twice = sum(ef, efm);
+    Value value = sum(sum(magnitude, em), sum(twice, twice));
+    // 128 plus or minus the value: minus where the sign is set.
+    Value isNegative = both(shifted(bytes, 3), bytesOf(1));
+    Value mask = arith::MulIOp::create(b, loc, isNegative, word(0xff)), negated = both(value, mask);
+    offset = arith::SubIOp::create(b, loc, sum(signs, value), sum(negated, negated));
+  } else if (panels.elementBits == 8 && panels.integerOffset == 128) {
+    offset = bytes;
+  } else {
+    assert((panels.elementBits < 8 || panels.integerOffset == 0) && "integers fit in 8 bits with a sign");
+    offset = arith::SubIOp::create(b, loc, arith::OrIOp::create(b, loc, bytes, signs), bytesOf(panels.integerOffset));
+  }
+  return arith::XOrIOp::create(b, loc, offset, signs);
+}
+
+//===-- From a stage to sums ------------------------------------------------------------------------------------===//
+
+SmallVector<Value> IntegerLinearKernel::loadIntegers(const MatrixTiles &tiles, Value tile, Value firstRow, int64_t step,
+                                                     bool isRight) {
+  Value ofFragment = offsetPointer(tile, mul(firstRow, constant(QuantizedRows::tileDepth)), b.getI8Type());
+  if (isMma())
+    return loadFragment(tiles, ofFragment, 0, step, isRight);
+  Type i32 = b.getI32Type();
+  Value row = rem(lane, constant(fragmentRows)), group = div(lane, constant(fragmentRows));
+  auto load = [&](Type type, Value byte, int64_t bytes) -> Value {
+    Value inStep = div(byte, constant(chunkBytes));
+    Value chunk = swizzled(row, add(constant(step * chunksOfStep()), inStep), tiles.chunks);
+    Value position =
+        add(mul(add(mul(row, constant(tiles.chunks)), chunk), constant(chunkBytes)), rem(byte, constant(chunkBytes)));
+    return LLVM::LoadOp::create(b, loc, type, offsetPointer(ofFragment, position, b.getI8Type()), bytes);
+  };
+  auto halves = [&](int64_t words, Value byte) {
+    SmallVector<Value> values;
+    for (int64_t i = 0; i != 2; ++i)
+      values.push_back(load(vectorOf(i32, words), add(byte, constant(i * stepDepth / 2)), words * wordBytes));
+    return values;
+  };
+  switch (instruction.family) {
+  case MatrixFamily::WmmaRdna3:
+    // Both halves of the warp have all elements of a row.
+    return halves(4, constant(0));
+  case MatrixFamily::WmmaRdna4:
+    return halves(2, mul(group, constant(8)));
+  case MatrixFamily::Mfma:
+    if (half)
+      return halves(1, mul(group, constant(4)));
+    return {load(b.getI64Type(), mul(group, constant(8)), 8)};
+  case MatrixFamily::Mma:
+  case MatrixFamily::Wgmma:
+    break;
+  }
+  llvm_unreachable("no other families multiply integers");
+}
+
+Value IntegerLinearKernel::callMatrix(const MatrixInstruction &of, ArrayRef<Value> left, ArrayRef<Value> right,
+                                      ArrayRef<Value> sums) {
+  SmallVector<Value> arguments(left);
+  arguments.append(right.begin(), right.end());
+  arguments.append(sums.begin(), sums.end());
+  Type result = isMma() ? LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getI32Type()))
+                        : sums[0].getType();
+  Type i1 = b.getI1Type();
+  auto flag = [&](bool value) -> Value {
+    return arith::ConstantOp::create(b, loc, b.getIntegerAttr(i1, value ? 1 : 0));
+  };
+  if (of.family == MatrixFamily::Mfma)
+    arguments.append(3, word(0));
+  else if (!isMma()) // Both factors have signs, and sums wrap.
+    arguments = {flag(true), left[0], flag(true), right[0], sums[0], flag(false)};
+  return callIntrinsic((of.intrinsic + of.overload).str(), result, arguments);
+}
+
+void IntegerLinearKernel::multiplyIntegers(ArrayRef<Value> left, ArrayRef<Value> right, int64_t part,
+                                           SmallVectorImpl<Value> &sums) {
+  bool isWhole = part < 0;
+  if (isMma()) {
+    // The 16 rows of the right fragment are columns of two instructions.
+    for (int64_t columns = 0; columns != 2; ++columns) {
+      MutableArrayRef<Value> four = MutableArrayRef(sums).slice(size_t(4 * columns), 4);
+      size_t first = isWhole ? 0 : size_t(part);
+      Value product = callMatrix(isWhole ? instruction : *half, left.slice(2 * first, isWhole ? 4 : 2),
+                                 right.slice(2 * size_t(columns) + first, isWhole ? 2 : 1), four);
+      for (auto [i, sum] : llvm::enumerate(four))
+        sum = LLVM::ExtractValueOp::create(b, loc, product, int64_t(i));
+    }
+    return;
+  }
+  if (!isWhole && left.size() == 1) {
+    // Instructions of CDNA 3 take whole steps: lanes with the other half of one factor have zeros.
+    Value isPart =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, div(lane, constant(2 * fragmentRows)), constant(part));
+    Value masked = arith::SelectOp::create(b, loc, isPart, right[0], constant(0));
+    sums[0] = callMatrix(instruction, left[0], masked, sums[0]);
+    return;
+  }
+  for (auto [i, values] : llvm::enumerate(llvm::zip_equal(left, right)))
+    if (isWhole || int64_t(i) == part)
+      sums[0] = callMatrix(instruction, std::get<0>(values), std::get<1>(values), sums[0]);
+}
+
+SmallVector<Value> IntegerLinearKernel::ofRows(Value floats, Value firstRow) {
+  Type f32 = b.getF32Type();
+  auto load = [&](Value row, int64_t count) { return loadAt(floats, add(firstRow, row), f32, count); };
+  if (isMma()) {
+    Value row = div(lane, constant(4));
+    return {load(row, 1), load(add(row, constant(8)), 1)};
+  }
+  Value group = div(lane, constant(fragmentRows));
+  int64_t ofLane = fragmentRows * fragmentRows / architecture.warpSize;
+  if (instruction.family != MatrixFamily::WmmaRdna3)
+    return {load(mul(group, constant(ofLane)), ofLane)};
+  SmallVector<Value> each;
+  for (int64_t i = 0; i != ofLane; ++i)
+    each.push_back(load(add(group, constant(2 * i)), 1));
+  return {vector::FromElementsOp::create(b, loc, VectorType::get({ofLane}, f32), each)};
+}
+
+SmallVector<Value> IntegerLinearKernel::ofColumns(Value floats, Value firstColumn) {
+  Type f32 = b.getF32Type();
+  if (!isMma()) {
+    Value one = loadAt(floats, add(firstColumn, rem(lane, constant(fragmentRows))), f32, 1);
+    return {splat(one, fragmentRows * fragmentRows / architecture.warpSize)};
+  }
+  SmallVector<Value> columns;
+  for (int64_t i = 0; i != 4; ++i) {
+    Value column = add(mul(rem(lane, constant(4)), constant(2)), constant(i / 2 * 8 + i % 2));
+    columns.push_back(loadAt(floats, add(firstColumn, column), f32, 1));
+  }
+  return columns;
+}
+
+void IntegerLinearKernel::addScaled(ArrayRef<Value> integers, ArrayRef<Value> rows, ArrayRef<Value> columns,
+                                    MutableArrayRef<Value> sums) {
+  Type f32 = b.getF32Type();
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    Value row = rows[isMma() ? i % 4 / 2 : 0], column = columns[isMma() ? i / 4 * 2 + i % 2 : 0];
+    if (!integers.empty()) {
+      Value product;
+      if (isMma())
+        product = arith::SubFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, integers[i]),
+                                        floatConstant(shiftValue, f32, 1));
+      else
+        product = arith::SIToFPOp::create(b, loc, sum.getType(), integers[i]);
+      row = arith::MulFOp::create(b, loc, product, row);
+    }
+    sum = math::FmaOp::create(b, loc, row, column, sum);
+  }
+}
+
+void IntegerLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) {
+  int64_t rows = tiles.warpRows / fragmentRows, columns = tiles.warpColumns / fragmentRows;
+  int64_t steps = areTiles ? stepsOfTile : 1; // whose products are added as integers
+  // NVIDIA's conversions from integers are slow: sums begin with a float's bits. AMD's begin with zeros for nothing.
+  int64_t ofLane = fragmentRows * fragmentRows / architecture.warpSize;
+  Value zero = isMma() ? word(shiftBits) : splat(word(0), ofLane);
+  auto floats = [&](int64_t begin, int64_t number) { return at(stage, begin + scaleBytes * number); };
+  using Fragments = SmallVector<SmallVector<Value>>;
+  for (int64_t first = 0; first != stepsOfTile; first += steps) {
+    SmallVector<Fragments> lefts, rights;
+    auto load = [&](SmallVector<Fragments> &fragments, Value firstRow, int64_t begin, bool isRight) {
+      Fragments ofSteps;
+      for (int64_t step = first; step != first + steps; ++step)
+        ofSteps.push_back(loadIntegers(tiles, at(stage, begin), firstRow, step, isRight));
+      fragments.push_back(ofSteps);
+    };
+    Fragments rowScales;
+    for (int64_t i = 0; i != rows; ++i) {
+      load(lefts, rowOfFragment(tiles, i), 0, /*isRight=*/false);
+      rowScales.push_back(ofRows(floats(inputScales(tiles), first * tiles.rows), rowOfFragment(tiles, i)));
+    }
+    for (int64_t j = 0; j != columns; ++j)
+      load(rights, columnOfFragment(tiles, j), weightBegin(tiles), /*isRight=*/true);
+    auto sumsOf = [&](int64_t i, int64_t j) {
+      return MutableArrayRef(sums).slice(size_t((i * columns + j) * valuesOfTile()), size_t(valuesOfTile()));
+    };
+    for (int64_t slot = 0; slot != slotsOfStep(); ++slot)
+      for (int64_t j = 0; j != columns; ++j) {
+        int64_t number = (first * slotsOfStep() + slot) * tiles.columns;
+        SmallVector<Value> scales = ofColumns(floats(weightScales(tiles), number), columnOfFragment(tiles, j));
+        for (int64_t i = 0; i != rows; ++i) {
+          SmallVector<Value> integers(size_t(valuesOfTile()), zero);
+          for (size_t step = 0; step != size_t(steps); ++step)
+            multiplyIntegers(lefts[size_t(i)][step], rights[size_t(j)][step], areHalves ? slot : -1, integers);
+          addScaled(integers, rowScales[size_t(i)], scales, sumsOf(i, j));
+        }
+      }
+    for (int64_t j = 0; panels.hasMinima && j != columns; ++j)
+      for (int64_t i = 0; i != rows; ++i)
+        addScaled({}, ofRows(floats(inputSums(tiles), first * tiles.rows), rowOfFragment(tiles, i)),
+                  ofColumns(floats(minima(tiles), first * tiles.columns), columnOfFragment(tiles, j)), sumsOf(i, j));
+  }
+}
+
+} // namespace intarsia::gpu

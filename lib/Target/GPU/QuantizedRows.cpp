@@ -1,0 +1,199 @@
+//===- QuantizedRows.cpp - Rows are quantized to 8 bits before they are multiplied -------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/QuantizedRows.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t threadsOfBlock = 256;
+/// Features that a warp quantizes at a time: the longest block.
+constexpr int64_t span = BlockPanels::superBlock;
+
+class QuantizeRowsKernel final : public FunctionEmitter {
+public:
+  QuantizeRowsKernel(rt::KernelOp kernel, const QuantizedRows &quantized, const Architecture &architecture)
+      : FunctionEmitter(kernel, architecture), quantized(quantized), input(this->quantized.quantize.getInput()),
+        width(span / architecture.warpSize) {}
+
+private:
+  LogicalResult run() override;
+  bool hasRowStatistics();
+  /// Quantizes the span of a row that begins at a feature.
+  LogicalResult quantizeSpan(const RowScope &row, Value begin);
+  /// Returns this lane's elements from feature `k` on; those behind the last feature are zeros.
+  Element elementsAt(const RowScope &row, Value k);
+  /// Returns the sum, or the maximum, of integers of neighbouring lanes.
+  Value combine(Value value, int64_t lanes, bool maximum);
+  Value integers(int64_t value, int64_t count) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), count);
+  }
+
+  QuantizedRows quantized;
+  Value input;
+  int64_t width; ///< features of a lane
+};
+} // namespace
+
+std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp linear) {
+  nn::QuantizeOp quantize = kernel::quantizedInput(linear.getInput());
+  auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+  if (!quantize || !weight || weight.getOwner() != &kernel.getBody().front())
+    return std::nullopt;
+  auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout");
+  auto type = cast<RankedTensorType>(weight.getType());
+  if (!layout || !layout.getFormat() || !type.hasStaticShape())
+    return std::nullopt;
+  std::optional<BlockPanels> panels = BlockPanels::of(layout.getFormat(), type.getShape().back());
+  // Blocks are steps, or halves of one, or whole ones together.
+  bool areSteps = panels && (panels->block % stepDepth == 0 || (panels->block == stepDepth / 2 && !panels->hasMinima));
+  if (!areSteps)
+    return std::nullopt;
+  SymbolicSizes sizes(kernel);
+  AffineExpr rows = getAffineConstantExpr(1, kernel.getContext());
+  for (AffineExpr size : sizes.of(linear.getResult()).drop_back())
+    rows = rows * size;
+  return QuantizedRows{quantize, type.getShape().back(), panels->hasMinima, rows};
+}
+
+Emitter makeQuantizeRowsKernel(rt::KernelOp kernel, const QuantizedRows &rows, const Architecture &architecture) {
+  return std::make_unique<QuantizeRowsKernel>(kernel, rows, architecture);
+}
+
+/// Returns true if something of a row has to be known before its first element is.
+bool QuantizeRowsKernel::hasRowStatistics() {
+  SmallVector<Value> worklist = {input};
+  DenseSet<Operation *> seen;
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    auto reduction = dyn_cast<linalg::LinalgOp>(op);
+    if (isa<RowwiseOpInterface>(op) || (reduction && reduction.getNumReductionLoops() != 0))
+      return true;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
+}
+
+LogicalResult QuantizeRowsKernel::run() {
+  bool takesRows = hasRowStatistics();
+  int64_t spans = llvm::divideCeil(quantized.paddedDepth(), span), warps = threadsOfBlock / architecture.warpSize;
+  AffineExpr items = takesRows ? quantized.rows : quantized.rows * spans;
+  beginLaunch(threadsOfBlock, items.ceilDiv(warps));
+  setLaunchScratch(quantized.bytes());
+  Value item = add(mul(block, constant(warps)), warp);
+  ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(sizes.of(input)).drop_back();
+  LogicalResult emitted = ifThen(less(item, size(items)), [&] {
+    RowScope row = makeRow(takesRows ? item : div(item, constant(spans)), leading);
+    currentRow = &row;
+    auto savedBound = bound;
+    LogicalResult done = success();
+    if (!takesRows)
+      done = quantizeSpan(row, mul(rem(item, constant(spans)), constant(span)));
+    else if (succeeded(done = prepareRow(row, {input})))
+      done = forLoop(constant(0), constant(spans * span), constant(span),
+                     [&](Value begin) { return quantizeSpan(row, begin); });
+    bound = savedBound;
+    currentRow = nullptr;
+    return done;
+  });
+  endLaunch();
+  return emitted;
+}
+
+Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
+  Type f32 = b.getF32Type();
+  auto read = [&](Value at, int64_t count) -> Element {
+    Indices indices;
+    for (Value prefix : row.prefix)
+      indices.push_back({prefix});
+    indices.push_back({at, true});
+    return evaluate(input, indices, count);
+  };
+  auto readInside = [&](Value at, int64_t count) {
+    return choose(
+        less(at, constant(quantized.depth)), vectorOf(f32, count), [&] { return read(at, count); },
+        [&] { return Element(floatConstant(0.0, f32, count)); });
+  };
+  if (quantized.depth % span == 0)
+    return read(k, width);
+  if (quantized.depth % width == 0)
+    return readInside(k, width);
+  SmallVector<Value> each;
+  for (int64_t i = 0; i != width; ++i) {
+    Element one = readInside(add(k, constant(i)), 1);
+    if (failed(one))
+      return failure();
+    each.push_back(*one);
+  }
+  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f32), each).getResult();
+}
+
+Value QuantizeRowsKernel::combine(Value value, int64_t lanes, bool maximum) {
+  for (int64_t distance = 1; distance != lanes; distance *= 2) {
+    Value other = mlir::gpu::ShuffleOp::create(b, loc, value, int32_t(distance), int32_t(architecture.warpSize),
+                                               mlir::gpu::ShuffleMode::XOR)
+                      .getShuffleResult();
+    value = maximum ? arith::MaxSIOp::create(b, loc, value, other).getResult()
+                    : arith::AddIOp::create(b, loc, value, other).getResult();
+  }
+  return value;
+}
+
+LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin) {
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value k = add(begin, mul(lane, constant(width)));
+  Element elements = alone([&] { return elementsAt(row, k); });
+  if (failed(elements))
+    return failure();
+  // NaN is larger than infinity, which is larger than all others: the scale gets it.
+  auto ofLane = VectorType::get({width}, i32);
+  Value magnitudes =
+      arith::AndIOp::create(b, loc, vector::BitCastOp::create(b, loc, ofLane, *elements), integers(0x7fffffff, width));
+  Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, magnitudes);
+  largest = combine(largest, quantized.quantize.getFormat().getBlock() / width, /*maximum=*/true);
+  largest = arith::BitcastOp::create(b, loc, f32, largest);
+  // Below 1e-35 the quotient would overflow: such a block is zero.
+  Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, floatConstant(1e-35, f32, 1));
+  Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
+  Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, largest));
+  Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, largest, highest));
+  // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
+  constexpr int64_t rounderBits = 0x4b400000;
+  Value rounded = math::FmaOp::create(b, loc, *elements, splat(inverse, width), floatConstant(12582912.0, f32, width));
+  Value values =
+      arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, ofLane, rounded), integers(rounderBits, width));
+  constexpr int64_t stepDepth = QuantizedRows::stepDepth;
+  Value sum;
+  if (quantized.hasSums) {
+    sum = combine(vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, values), stepDepth / width,
+                  /*maximum=*/false);
+    sum = arith::MulFOp::create(b, loc, scale, arith::SIToFPOp::create(b, loc, f32, sum));
+  }
+  Value number = row.flat;
+  ifThen(less(k, constant(quantized.paddedDepth())), [&] {
+    Value to = add(mul(number, constant(quantized.paddedDepth())), k);
+    storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, width), values),
+            kernelScratch(getAffineConstantExpr(0, b.getContext())), to, i8, width);
+    Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rem(k, constant(stepDepth)), constant(0));
+    ifThen(isFirst, [&] {
+      Value step = add(mul(number, constant(quantized.steps())), div(k, constant(stepDepth)));
+      storeAt(scale, kernelScratch(quantized.scalesBegin()), step, f32, 1);
+      if (sum)
+        storeAt(sum, kernelScratch(quantized.sumsBegin()), step, f32, 1);
+    });
+  });
+  return success();
+}
+
+} // namespace intarsia::gpu
