@@ -42,6 +42,13 @@ public:
     return matmul({{shape.rows, shape.batch}}, shape.columns, shape.depth, shape, shape.outputBytes);
   }
 
+  double tiled(const GpuKernelShape &shape, const GpuTiling &tiling) const {
+    double tiles = shape.batch * std::ceil(shape.rows / tiling.rows) * std::ceil(shape.columns / tiling.columns);
+    double rows = shape.batch * shape.rows;
+    double memoryUs = matmulBytesUs(rows, shape.batch, shape.columns, shape.depth, shape, shape.outputBytes);
+    return tilesUs(tiling, tiles, shape.depth, shape, memoryUs) + splitUs(rows * shape.columns, tiling.parts);
+  }
+
   /// Tokens spread over the experts as evenly as whole numbers can.
   double experts(const GpuKernelShape &shape) const {
     double sent = std::max(1.0, shape.rows * shape.perToken), each = std::floor(sent / shape.experts);
@@ -105,6 +112,13 @@ private:
     return (hit / figures.cache + warm + cold - hit) / (bytesPerUs() * figures.memory);
   }
 
+  double matmulBytesUs(double rows, double matrices, double columns, double depth, const GpuKernelShape &shape,
+                       double outputBytes) const {
+    double weights = matrices * columns * depth * shape.weightBytes;
+    double activations = rows * (depth * shape.inputBytes + columns * outputBytes);
+    return bytesUs(activations + weights * shape.warmWeights, weights * (1 - shape.warmWeights));
+  }
+
   /// Sum of what `parts` computed of each element.
   double splitUs(double elements, double parts) const {
     return parts > 1 ? figures.splitUs + bytesOfPartial * elements * parts / (bytesPerUs() * figures.cache) : 0;
@@ -117,29 +131,32 @@ private:
       rows += group.rows * group.count;
       matrices += group.count;
     }
-    double weights = matrices * columns * depth * shape.weightBytes;
-    double activations = rows * (depth * shape.inputBytes + columns * outputBytes);
-    double memoryUs = bytesUs(activations + weights * shape.warmWeights, weights * (1 - shape.warmWeights));
+    double memoryUs = matmulBytesUs(rows, matrices, columns, depth, shape, outputBytes);
     double best = std::numeric_limits<double>::infinity();
     for (auto [tileRows, tileColumns] : matmulTiles) {
-      double rate = flopsPerUs() / (1 + figures.edge * (1 / tileRows + 1 / tileColumns));
       double tiles = 0;
       for (const RowGroup &group : groups)
         tiles += group.count * std::ceil(group.rows / tileRows);
       tiles *= std::ceil(columns / tileColumns);
-      for (double parts : matmulSplits) {
-        double computeUs = 2 * tileRows * tileColumns * (depth / parts + figures.prologue) / rate;
-        double loadUs =
-            (tileRows * shape.inputBytes + tileColumns * shape.weightBytes) * (depth / parts) / loadedPerUs();
-        double waves = std::max(1.0, rounded(tiles * parts / rates.multiprocessors));
-        double us = blend(waves * (std::max(computeUs, loadUs) + figures.tileUs), memoryUs);
-        best = std::min(best, us + splitUs(rows * columns, parts));
-      }
+      for (double parts : matmulSplits)
+        best = std::min(best, tilesUs({tileRows, tileColumns, parts}, tiles, depth, shape, memoryUs) +
+                                  splitUs(rows * columns, parts));
     }
     // Elements narrower than 16 bits are made of such in a pass of its own.
     if (shape.inputBytes < bytesOfHidden)
       best += figures.input * bytesUs(rows * depth * (bytesOfHidden + shape.inputBytes));
     return best;
+  }
+
+  /// Time of tiles of a depth beside that of the bytes from memory, without the sum over parts.
+  double tilesUs(const GpuTiling &tiling, double tiles, double depth, const GpuKernelShape &shape,
+                 double memoryUs) const {
+    double rate = flopsPerUs() / (1 + figures.edge * (1 / tiling.rows + 1 / tiling.columns));
+    double computeUs = 2 * tiling.rows * tiling.columns * (depth / tiling.parts + figures.prologue) / rate;
+    double loadUs =
+        (tiling.rows * shape.inputBytes + tiling.columns * shape.weightBytes) * (depth / tiling.parts) / loadedPerUs();
+    double waves = std::max(1.0, rounded(tiles * tiling.parts / rates.multiprocessors));
+    return blend(waves * (std::max(computeUs, loadUs) + figures.tileUs), memoryUs);
   }
 
   /// Compute of heads of this size, relative to 128; other sizes are padded to the next.
@@ -198,6 +215,11 @@ double intarsia::gpuKernelUs(const GpuKernelShape &shape, const GpuRates &rates,
     return figures.launchUs + kernel.experts(shape);
   }
   llvm_unreachable("a kind of kernel");
+}
+
+double intarsia::gpuTiledUs(const GpuKernelShape &shape, const GpuTiling &tiling, const GpuRates &rates,
+                            const GpuKernelFigures &figures) {
+  return figures.launchUs + Kernel(rates, figures).tiled(shape, tiling);
 }
 
 double intarsia::gpuRooflineUs(const GpuKernelShape &shape, const GpuRates &rates) {

@@ -53,7 +53,7 @@ def check(tools, folder, architecture, rows, depth, features, stored, precision,
         expected = a @ w.T.astype(np.float64) + bias
         if activation == "nn.relu":
             expected = np.maximum(expected, 0)
-        bound = 2.0**-23 * (depth + 8) * float((np.abs(a) @ np.abs(w).T).max())
+        bound = 2.0**-23 * (depth + 8) * float((np.abs(a) @ np.abs(w).T).max(initial=0))
         close(module.main(x), expected, bound)
 
 
@@ -73,6 +73,22 @@ def test_random_shapes(tools, tmp_path, architecture: str) -> None:
         stored = ("f16", "f32", "bf16")[number % 3]
         precision = "bf16" if stored == "bf16" else "f16"
         check(tools, tmp_path / str(number), architecture, rows, depth, features, stored, precision)
+
+
+# The depth of products of these sizes is split into parts of blocks of their own, of which the last one is shorter, and
+# into half as many where rows fill two tiles (test/Target/GPU/split-linear.mlir).
+SPLIT_FEATURES, SPLIT_DEPTH = 70, 2072
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx942", "gfx1100"])
+def test_split_depth(tools, tmp_path, architecture: str) -> None:
+    check(tools, tmp_path, architecture, (6, 64, 65, 0, 130), SPLIT_DEPTH, SPLIT_FEATURES, "f16", "f16", "nn.relu")
+
+
+@pytest.mark.parametrize("schedule", ["greedy", "greedy-reversed"])
+def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, schedule: str) -> None:
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    check(tools, tmp_path, "sm_80", (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
 
 
 def test_tf32(tools, tmp_path) -> None:
@@ -97,7 +113,15 @@ def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: st
 @pytest.mark.parametrize("weights", ["int4", "int5", "int6", "int8", "nvfp4", "mxfp4", "int4-g128", "int4-channel"])
 def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> None:
     """Weights stay quantized, inputs are rounded to f16: the CPU with inputs as they are is the oracle."""
-    depth, features = 256, 72
+    check_quantized(tools, tmp_path, architecture, weights, 256, 72, (1, 4, 5, 70))
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
+def test_split_quantized_weights(tools, tmp_path, architecture: str) -> None:
+    check_quantized(tools, tmp_path, architecture, "int4", SPLIT_DEPTH, SPLIT_FEATURES, (6, 65))
+
+
+def check_quantized(tools, tmp_path, architecture: str, weights: str, depth: int, features: int, counts) -> None:
     weight, bias = normal(features, depth), normal(features)
     flags = (f"--quantize={weights}", "--quantize-activations=16")
     text = program(depth, features, "f32", "")
@@ -105,7 +129,7 @@ def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> 
         build(tools, tmp_path / target, text, {"w": weight, "b": bias}, target, *flags)
         for target in ("cpu", f"emulated:{architecture}")
     ]
-    for rows in (1, 4, 5, 70):
+    for rows in counts:
         x = normal(rows, depth).astype(np.float16).astype(np.float32)
         magnitude = float((np.abs(x) @ np.abs(weight).T).max())
         # Tiles round weights to f16, by half a unit in the last place of 11 bits each; a few rows have them in f32.

@@ -79,6 +79,15 @@ struct GpuKernelFigures {
 /// Returns microseconds of one call.
 double gpuKernelUs(const GpuKernelShape &shape, const GpuRates &rates, const GpuKernelFigures &figures);
 
+/// How blocks compute a matmul: by tiles of one size, whose depth is split into parts of different blocks.
+struct GpuTiling {
+  double rows, columns, parts;
+};
+
+/// Returns microseconds of one call of a linear by such tiles; gpuKernelUs() takes the fastest of a list.
+double gpuTiledUs(const GpuKernelShape &shape, const GpuTiling &tiling, const GpuRates &rates,
+                  const GpuKernelFigures &figures);
+
 /// Returns the bound that needs no fit: the longer of flops at the peak and bytes at the memory's bandwidth.
 double gpuRooflineUs(const GpuKernelShape &shape, const GpuRates &rates);
 
@@ -120,6 +129,10 @@ public:
   /// Returns microseconds of a kernel whose matrix instructions compute in an element type of the catalogue. f16 counts
   /// as bf16, and int8 as fp8; a type that the device has no peak of is computed in bf16.
   double microseconds(const GpuKernelShape &shape, llvm::StringRef elementType) const;
+  /// Returns into how many parts, a power of two up to `most`, the depth of a linear's tiles is best split. The sum
+  /// over the parts, in f32 whatever the elements are, takes as long as it was measured with bf16.
+  int64_t bestParts(const GpuKernelShape &shape, llvm::StringRef elementType, double tileRows, double tileColumns,
+                    int64_t most) const;
   /// Returns microseconds of a pass over memory, without a launch.
   double streamUs(double bytes) const;
   /// Returns microseconds of a kernel that computes almost nothing.

@@ -54,6 +54,7 @@ private:
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
                                              TileRange range) override;
   AffineExpr scratchBegin() override { return input.bytes(); }
+  int64_t multipliedDepth() override { return input.paddedDepth(); }
 
   // From memory to a stage.
   /// What a thread copies of each tile: a step of a row of the weight, or the scale of a step of a row of the input.

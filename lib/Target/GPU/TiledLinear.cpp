@@ -6,9 +6,20 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/TiledLinear.h"
 
+#include "intarsia/Cost/GpuKernels.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 
 namespace intarsia::gpu {
+
+/// The least depth of a part: shorter ones mostly fill and drain the pipeline of tiles, whose time is that of a depth
+/// of 90 to 190 in kernels that were measured (`prologue` of catalogue/efficiency/gpu-kernels.yaml).
+static constexpr int64_t leastDepthOfPart = 256;
+/// The most parts that such kernels were measured with (lib/Cost/GpuKernels.cpp).
+static constexpr int64_t mostParts = 16;
+/// Threads of a block that adds up parts, and elements that one takes: 16 bytes.
+static constexpr int64_t threadsOfSum = 256, widestVector = 4;
 
 LogicalResult TiledLinear::run() {
   MatrixTiles large = tilesFor(/*areMany=*/true), small = tilesFor(/*areMany=*/false);
@@ -17,30 +28,118 @@ LogicalResult TiledLinear::run() {
   int64_t columnTiles = llvm::divideCeil(features(), large.columns);
   int64_t rowTiles = llvm::divideCeil(architecture.multiprocessors / 2, columnTiles);
   int64_t mostOfSmall = std::max(small.rows, (rowTiles - 1) * large.rows);
-  if (auto known = dyn_cast<AffineConstantExpr>(rows))
-    return emitTiles(known.getValue() <= mostOfSmall ? small : large, number(1));
+  if (auto known = dyn_cast<AffineConstantExpr>(rows)) {
+    bool areFew = known.getValue() <= mostOfSmall;
+    return emitTiles(areFew ? small : large, number(1), areFew);
+  }
   AffineExpr isSmall = isAtMost(rows, mostOfSmall);
   AffineExpr isFew = leavesFewRows ? isAtMost(rows, mostOfFewRows) : number(0);
-  return failed(emitTiles(small, isSmall - isFew)) ? failure() : emitTiles(large, number(1) - isSmall);
+  return failed(emitTiles(small, isSmall - isFew, /*areFew=*/true))
+             ? failure()
+             : emitTiles(large, number(1) - isSmall, /*areFew=*/false);
 }
 
-LogicalResult TiledLinear::emitTiles(const MatrixTiles &tiles, AffineExpr isUsed) {
-  ArrayRef<AffineExpr> extents = sizes.of(root.getResult());
-  AffineExpr rowTiles = productExpression(extents.drop_back()).ceilDiv(tiles.rows);
+/// Returns into how many parts the depth of products of one row of tiles is best split.
+int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
+  // The catalogue is part of the program, and has a device for each architecture.
+  const CatalogueDevice *device = llvm::cantFail(findDevice(architecture.device));
+  GpuCosts costs = llvm::cantFail(GpuCosts::create(*device));
+  GpuKernelShape shape;
+  shape.rows = double(tiles.rows);
+  shape.columns = double(features());
+  shape.depth = double(depth());
+  shape.inputBytes = 16.0 / double(chunkElements());
+  shape.weightBytes = double(getElementTypeOrSelf(root.getWeight()).getIntOrFloatBitWidth()) / 8;
+  if (std::optional<BlockPanels> panels = panelsOf(root.getWeight()))
+    shape.weightBytes = double(panels->panelBytes()) / double(BlockPanels::rows * depth());
+  shape.outputBytes = 4;
+  StringRef type = instruction.element == MatrixElement::I8                                                  ? "int8"
+                   : instruction.element == MatrixElement::F16 || instruction.element == MatrixElement::BF16 ? "bf16"
+                                                                                                             : "f32";
+  return costs.bestParts(shape, type, double(tiles.rows), double(tiles.columns),
+                         std::clamp<int64_t>(depth() / leastDepthOfPart, 1, mostParts));
+}
+
+std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles) {
+  int64_t best = bestParts(tiles);
+  if (best == 1)
+    return std::nullopt;
+  // As many blocks in all where there are more rows of tiles. Divisors are at least 1.
+  AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows);
+  AffineExpr share = number(best).floorDiv(rowTiles + isAtMost(rowTiles, 0)), wanted = share + isAtMost(share, 0);
+  AffineExpr depthTiles = number(llvm::divideCeil(multipliedDepth(), tiles.chunks * chunkElements()));
+  Split split;
+  split.tilesOfPart = depthTiles.ceilDiv(wanted);
+  split.parts = depthTiles.ceilDiv(split.tilesOfPart);
+  split.isUsed = number(1) - isAtMost(split.parts, 1);
+  if (split.isUsed == number(0))
+    return std::nullopt;
+  return split;
+}
+
+Value TiledLinear::elementOfPart(Value part, Value row, Value column) {
+  Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
+  return add(mul(add(mul(part, rows), row), constant(features())), column);
+}
+
+LogicalResult TiledLinear::emitTiles(const MatrixTiles &tiles, AffineExpr isUsed, bool areFew) {
+  std::optional<Split> split = areFew ? splitOf(tiles) : std::nullopt;
+  AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows), parts = split ? split->parts : number(1);
   int64_t columnTiles = llvm::divideCeil(features(), tiles.columns);
-  beginLaunch(tiles.warps() * architecture.warpSize, rowTiles * columnTiles * isUsed);
-  Value rows = product(extents.drop_back());
-  Value firstRow = mul(div(block, constant(columnTiles)), constant(tiles.rows));
-  Value firstColumn = mul(rem(block, constant(columnTiles)), constant(tiles.columns));
+  beginLaunch(tiles.warps() * architecture.warpSize, rowTiles * columnTiles * parts * isUsed);
+  Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
+  Value part = split ? rem(block, size(parts)) : constant(0), tile = split ? div(block, size(parts)) : block;
+  Value firstRow = mul(div(tile, constant(columnTiles)), constant(tiles.rows));
+  Value firstColumn = mul(rem(tile, constant(columnTiles)), constant(tiles.columns));
+  TileRange range;
+  if (split) {
+    int64_t depthTiles = llvm::divideCeil(multipliedDepth(), tiles.chunks * chunkElements());
+    range.begin = mul(part, size(split->tilesOfPart));
+    range.end = min(add(range.begin, size(split->tilesOfPart)), constant(depthTiles));
+    split->isUsed = split->isUsed * isUsed;
+    setLaunchScratch(split->isUsed * parts * rowsOfLinear() * (features() * 4));
+  }
   LogicalResult emitted = alone([&]() -> LogicalResult {
-    FailureOr<SmallVector<Value>> sums = multiplyTile(tiles, rows, firstRow, firstColumn, {});
+    FailureOr<SmallVector<Value>> sums = multiplyTile(tiles, rows, firstRow, firstColumn, range);
     if (failed(sums))
       return failure();
     return storeSums(tiles, *sums, firstRow, firstColumn, rows, features(),
-                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
-                       return storeResults(row, column, width, read);
+                     [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
+                       auto store = [&] { return storeResults(row, column, width, read); };
+                       if (!split)
+                         return store();
+                       return ifThen(
+                           less(constant(1), size(parts)),
+                           [&]() -> LogicalResult {
+                             Value element = elementOfPart(part, row, column);
+                             storeAt(read(column, width), partials(), element, b.getF32Type(), width);
+                             return success();
+                           },
+                           store);
                      });
   });
+  if (failed(emitted))
+    return failure();
+  endLaunch();
+  return split ? emitSumOfParts(*split) : success();
+}
+
+LogicalResult TiledLinear::emitSumOfParts(const Split &split) {
+  int64_t width = features() % widestVector == 0 ? widestVector : 1;
+  AffineExpr vectors = rowsOfLinear() * (features() / width);
+  beginLaunch(threadsOfSum, vectors.ceilDiv(threadsOfSum) * split.isUsed);
+  Value number = add(mul(block, constant(threadsOfSum)), thread);
+  Value row = div(number, constant(features() / width)),
+        column = mul(rem(number, constant(features() / width)), constant(width));
+  auto sums = [&](Value at, int64_t count) -> Value {
+    // Parts are added in their order, so that results are always the same.
+    auto load = [&](Value part) { return loadAt(partials(), elementOfPart(part, row, at), b.getF32Type(), count); };
+    return forLoop(constant(1), size(split.parts), constant(1), load(constant(0)), [&](Value part, ValueRange sum) {
+      return SmallVector<Value>{arith::AddFOp::create(b, loc, sum[0], load(part))};
+    })[0];
+  };
+  LogicalResult emitted = alone(
+      [&] { return ifThen(less(number, size(vectors)), [&] { return storeResults(row, column, width, sums); }); });
   if (failed(emitted))
     return failure();
   endLaunch();

@@ -27,6 +27,8 @@ protected:
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiplyTile(const MatrixTiles &tiles, mlir::Value rows,
                                                                        mlir::Value firstRow, mlir::Value firstColumn,
                                                                        TileRange range) = 0;
+  /// Returns what is multiplied along the depth, with zeros behind its end.
+  virtual int64_t multipliedDepth() { return depth(); }
   /// Returns where scratch of the kernel begins that no launch before this one writes.
   virtual mlir::AffineExpr scratchBegin() { return number(0); }
 
@@ -34,8 +36,21 @@ protected:
 
 private:
   mlir::LogicalResult run() override;
-  /// Emits the function for those numbers of rows for which `isUsed` is 1.
-  mlir::LogicalResult emitTiles(const MatrixTiles &tiles, mlir::AffineExpr isUsed);
+  /// How blocks share the depth of a product of few tiles.
+  struct Split {
+    mlir::AffineExpr parts, tilesOfPart; ///< of the depth
+    mlir::AffineExpr isUsed;             ///< 1 if there are several parts, else 0
+  };
+  /// Emits the function for those numbers of rows for which `isUsed` is 1. Products of few tiles may be split.
+  mlir::LogicalResult emitTiles(const MatrixTiles &tiles, mlir::AffineExpr isUsed, bool areFew);
+  /// Returns how the product is split; nothing if it is not, whatever the number of rows is.
+  std::optional<Split> splitOf(const MatrixTiles &tiles);
+  int64_t bestParts(const MatrixTiles &tiles);
+  /// Emits the function that adds up the parts of sums.
+  mlir::LogicalResult emitSumOfParts(const Split &split);
+  /// Returns where parts of sums are in scratch, and the number of an element there.
+  mlir::Value partials() { return kernelScratch(scratchBegin()); }
+  mlir::Value elementOfPart(mlir::Value part, mlir::Value row, mlir::Value column);
 
   bool leavesFewRows; ///< another function computes them
 };
