@@ -81,6 +81,26 @@ TEST(GpuKernels, SplitsHelpFewTiles) {
   EXPECT_NEAR(gpuKernelUs(shape, rates, figures), 2 + bytes / 0.5e6 + 3 + 8.0 * 16 * 64 * 16 / 1e6, 1e-3);
 }
 
+TEST(GpuKernels, TilesOfOneSizeAreTimed) {
+  GpuKernelShape shape = linearOf(100, 150, 1 << 16); // two tiles of rows, three of columns
+  GpuKernelFigures figures = plainFigures();
+  EXPECT_NEAR(gpuTiledUs(shape, {64, 64, 1}, rates, figures), 2 + 2 * 64 * 64 * 65536.0 / 0.5e6, 1e-2);
+  figures.splitUs = 3;
+  // 96 blocks on 100 multiprocessors; in 32 parts they would be two waves.
+  double sum = 3 + 8.0 * 100 * 150 * 16 / 1e6;
+  EXPECT_NEAR(gpuTiledUs(shape, {64, 64, 16}, rates, figures), 2 + 2 * 64 * 64 * 4096.0 / 0.5e6 + sum, 1e-2);
+  EXPECT_GT(gpuTiledUs(shape, {64, 64, 32}, rates, figures), gpuTiledUs(shape, {64, 64, 16}, rates, figures));
+}
+
+TEST(GpuKernels, DepthIsSplitWhereTilesAreFew) {
+  const CatalogueDevice *device = llvm::cantFail(findDevice("nvidia/a100-sxm"));
+  GpuCosts costs = llvm::cantFail(GpuCosts::create(*device));
+  EXPECT_GT(costs.bestParts(linearOf(64, 64, 1 << 14), "bf16", 64, 64, 16), 4);
+  EXPECT_LE(costs.bestParts(linearOf(64, 64, 1 << 14), "bf16", 64, 64, 4), 4);
+  EXPECT_EQ(costs.bestParts(linearOf(64, 64, 128), "bf16", 64, 64, 16), 1);
+  EXPECT_EQ(costs.bestParts(linearOf(4096, 4096, 4096), "bf16", 64, 64, 16), 1);
+}
+
 TEST(GpuKernels, DecodingReadsTheCache) {
   GpuKernelShape shape;
   shape.kind = GpuKernelKind::Decode;
