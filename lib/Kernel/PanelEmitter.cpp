@@ -111,25 +111,22 @@ std::pair<Value, Value> PanelEmitter::scalesOfBlock(const BlockPanels &panels, V
 
 Value PanelEmitter::evaluateQuantized(Value tensor, Value row, Value k) { return dequantize(tensor, row, k, 1); }
 
-/// Returns the unsigned elements of a word, or one of them, as i32. `line` returns the bytes of a line as i32, `word`
-/// is the index of the word in its step.
-static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, Value word, int64_t width,
+/// Returns the four unsigned elements of a word, a byte each, as i32. `line` returns a line, `word` is the index of the
+/// word in its step.
+static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, Value word,
                         function_ref<Value(Value line)> line) {
-  Type i32 = b.getI32Type(), type = width == 1 ? i32 : VectorType::get({width}, i32);
   auto number = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
-  auto spread = [&](Value scalar) -> Value {
-    return width == 1 ? scalar : vector::BroadcastOp::create(b, loc, type, scalar).getResult();
-  };
-  auto integer = [&](int64_t value) { return spread(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value))); };
+  auto integer = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)); };
   auto divided = [&](Value value, int64_t by) -> Value { return arith::DivUIOp::create(b, loc, value, number(by)); };
   auto remainder = [&](Value value, int64_t by) -> Value { return arith::RemUIOp::create(b, loc, value, number(by)); };
   if (panels.elementBits == 8)
     return line(word);
   /// `count` bits of each byte, at an index of such bits.
   auto bits = [&](Value bytes, Value index, int64_t count) -> Value {
-    Value first = arith::TruncIOp::create(b, loc, i32, arith::MulIOp::create(b, loc, index, number(count)));
-    return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bytes, spread(first)),
-                                 integer((1 << count) - 1));
+    Value first =
+        arith::TruncIOp::create(b, loc, b.getI32Type(), arith::MulIOp::create(b, loc, index, number(count)));
+    return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bytes, first),
+                                 integer(((1 << count) - 1) * 0x01010101));
   };
   constexpr int64_t half = BlockPanels::words / 2;
   Value elements = bits(line(remainder(word, half)), divided(word, half), 4);
@@ -158,53 +155,89 @@ Value PanelEmitter::decodeE2M1(Value elements, int64_t width) {
 }
 
 Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) {
+  return decodeElements(*panelsOf(tensor), loadElements(tensor, row, k, width), width);
+}
+
+PanelEmitter::StoredElements PanelEmitter::loadElements(Value tensor, Value row, Value k, int64_t width) {
   BlockPanels panels = *panelsOf(tensor);
   Value weight = storage[tensor].pointer;
-  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  Type i8 = b.getI8Type();
   Value panel = offsetPointer(weight, mul(div(row, constant(kRows)), constant(panels.panelBytes())), i8);
-  Value inPanel = rem(row, constant(kRows)), inUnit = rem(k, constant(panels.unitDepth)),
-        inStep = rem(k, constant(kStep));
+  Value inPanel = rem(row, constant(kRows)), inUnit = rem(k, constant(panels.unitDepth));
   Value unit = offsetPointer(
       panel, add(constant(panels.headBytes), mul(div(k, constant(panels.unitDepth)), constant(panels.unitBytes))), i8);
   Value offset = add(constant(panels.unitScaleBytes), mul(div(inUnit, constant(kStep)), constant(panels.stepBytes())));
   offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
   offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordDepth)));
-  if (width == 1)
-    offset = add(offset, rem(inStep, constant(wordDepth)));
-  int64_t ofWord = std::min(width, wordDepth);
-  auto line = [&](Value index) -> Value {
-    Value at = offsetPointer(unit, add(offset, mul(index, constant(lineBytes))), i8);
-    Value bytes = LLVM::LoadOp::create(b, loc, vectorOf(i8, ofWord), at, ofWord);
-    return arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), ofWord), bytes);
-  };
-  // Values of a word share their scale: blocks are multiples of 16.
-  Value scale, minimum, ofRow;
-  if (panels.block)
-    std::tie(scale, minimum) = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
-  if (panels.headBytes)
-    ofRow = loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
-  SmallVector<Value> values;
+  StoredElements stored;
+  stored.inStep = rem(k, constant(kStep));
   for (int64_t first = 0; first < width; first += wordDepth) {
-    Value word = add(div(inStep, constant(wordDepth)), constant(first / wordDepth));
-    Value elements = unpackWord(b, loc, panels, word, ofWord, line), value;
+    Value word = add(div(stored.inStep, constant(wordDepth)), constant(first / wordDepth));
+    // The word itself is put together where it is needed.
+    unpackWord(b, loc, panels, word, [&](Value line) {
+      Value at = offsetPointer(unit, add(offset, mul(line, constant(lineBytes))), i8);
+      return stored.lines.emplace_back(LLVM::LoadOp::create(b, loc, b.getI32Type(), at, wordDepth));
+    });
+  }
+  // Elements of a word share their scale: blocks are multiples of 16.
+  if (panels.block)
+    std::tie(stored.scale, stored.minimum) =
+        scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
+  if (panels.headBytes)
+    stored.ofRow = loadAt(panel, inPanel, panels.block ? b.getF32Type() : nn::scaleType(panels.scale, b.getContext()), 1);
+  return stored;
+}
+
+/// Calls use() with the words of loaded elements, four in each.
+static void forWords(OpBuilder &b, Location loc, const BlockPanels &panels, Value inStep, ArrayRef<Value> lines,
+                     int64_t width, function_ref<void(Value word)> use) {
+  auto number = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
+  for (int64_t first = 0; first < width; first += wordDepth) {
+    Value word = arith::AddIOp::create(b, loc, arith::DivUIOp::create(b, loc, inStep, number(wordDepth)),
+                                       number(first / wordDepth));
+    use(unpackWord(b, loc, panels, word, [&](Value) {
+      Value line = lines.front();
+      lines = lines.drop_front();
+      return line;
+    }));
+  }
+}
+
+Value PanelEmitter::decodeElements(const BlockPanels &panels, const StoredElements &stored, int64_t width) {
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  int64_t ofWord = std::min(width, wordDepth);
+  SmallVector<Value> values;
+  forWords(b, loc, panels, stored.inStep, stored.lines, width, [&](Value word) {
+    Value elements;
+    if (width == 1) {
+      Value shift = mul(rem(stored.inStep, constant(wordDepth)), constant(8));
+      elements = arith::ShRUIOp::create(b, loc, word, arith::TruncIOp::create(b, loc, i32, shift));
+      elements = arith::AndIOp::create(b, loc, elements, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0xff)));
+    } else {
+      elements = LLVM::BitcastOp::create(b, loc, VectorType::get({wordDepth}, b.getI8Type()), word);
+    }
     double factor = scaleFactor(panels);
+    Value value;
     if (panels.isE2M1) {
+      if (width != 1)
+        elements = arith::ExtUIOp::create(b, loc, vectorOf(i32, ofWord), elements);
       value = decodeE2M1(elements, ofWord);
       factor *= factorOfE2M1;
     } else {
-      Value offset = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(panels.integerOffset)));
-      elements = arith::SubIOp::create(b, loc, elements, splat(offset, ofWord));
-      value = arith::SIToFPOp::create(b, loc, vectorOf(f32, ofWord), elements);
+      value = arith::UIToFPOp::create(b, loc, vectorOf(f32, ofWord), elements);
+      if (panels.integerOffset != 0)
+        value = arith::SubFOp::create(b, loc, value, floatConstant(panels.integerOffset, f32, ofWord));
     }
     auto scaleBy = [&](Value by) { value = arith::MulFOp::create(b, loc, value, splat(by, ofWord)); };
-    if (scale)
-      scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
-    if (minimum)
-      value = arith::AddFOp::create(b, loc, value, splat(minimum, ofWord));
-    if (ofRow)
-      scaleBy(ofRow);
+    if (stored.scale)
+      scaleBy(factor == 1.0 ? stored.scale
+                            : arith::MulFOp::create(b, loc, stored.scale, floatConstant(factor, f32, 1)).getResult());
+    if (stored.minimum)
+      value = arith::AddFOp::create(b, loc, value, splat(stored.minimum, ofWord));
+    if (stored.ofRow)
+      scaleBy(stored.ofRow);
     values.push_back(value);
-  }
+  });
   if (values.size() == 1)
     return values.front();
   SmallVector<Value> elements;
@@ -212,6 +245,34 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
     for (int64_t i = 0; i != wordDepth; ++i)
       elements.push_back(vector::ExtractOp::create(b, loc, value, i));
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f32), elements);
+}
+
+bool PanelEmitter::decodesInHalves(const BlockPanels &panels) {
+  // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
+  return !panels.isE2M1 && !panels.hasMinima && !panels.scaleBits && !panels.headBytes && panels.block &&
+         panels.scale == nn::BlockScale::F16;
+}
+
+Value PanelEmitter::decodeHalves(const BlockPanels &panels, const StoredElements &stored, int64_t width) {
+  // A byte below this one is an f16: 1024 more than the byte.
+  constexpr int64_t upperByte = 0x64, base = 1024;
+  Type i8 = b.getI8Type(), bytes = VectorType::get({wordDepth}, i8), f16 = b.getF16Type();
+  Type pair = VectorType::get({2}, f16);
+  Value upper = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(upperByte)), wordDepth);
+  Value offset = floatConstant(double(base + panels.integerOffset), f16, 2);
+  Value scale = splat(arith::TruncFOp::create(b, loc, f16, stored.scale), 2);
+  SmallVector<Value> elements;
+  forWords(b, loc, panels, stored.inStep, stored.lines, width, [&](Value word) {
+    Value lower = LLVM::BitcastOp::create(b, loc, bytes, word);
+    for (int32_t first : {0, 2}) {
+      Value both = LLVM::ShuffleVectorOp::create(b, loc, lower, upper, {first, 4, first + 1, 4});
+      Value value = arith::SubFOp::create(b, loc, LLVM::BitcastOp::create(b, loc, pair, both), offset);
+      value = arith::MulFOp::create(b, loc, value, scale);
+      for (int64_t i : {0, 1})
+        elements.push_back(vector::ExtractOp::create(b, loc, value, i));
+    }
+  });
+  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f16), elements);
 }
 
 } // namespace intarsia::kernel

@@ -27,6 +27,20 @@ protected:
   /// 16, from a multiple of it on.
   mlir::Value dequantize(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
 
+  /// What is loaded for dequantize().
+  struct StoredElements {
+    llvm::SmallVector<mlir::Value> lines; ///< i32, each with four elements or bits of them
+    mlir::Value inStep;                   ///< index of the first element in its step
+    mlir::Value scale, minimum, ofRow;    ///< f32, null where the format has none
+  };
+  StoredElements loadElements(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
+  /// Returns its values, in f32.
+  mlir::Value decodeElements(const BlockPanels &panels, const StoredElements &stored, int64_t width);
+  /// Returns its values in f16, rounded once, by instructions that compute two of them: `width` is a multiple of 4, and
+  /// decodesInHalves() is true of the format.
+  mlir::Value decodeHalves(const BlockPanels &panels, const StoredElements &stored, int64_t width);
+  static bool decodesInHalves(const BlockPanels &panels);
+
   /// Returns elements of E2M1, the low four bits of i32, as f32 that are factorOfE2M1 times too small.
   mlir::Value decodeE2M1(mlir::Value elements, int64_t width);
   static constexpr double factorOfE2M1 = 1 << 14;

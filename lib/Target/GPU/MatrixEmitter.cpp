@@ -131,7 +131,27 @@ void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, int64_t de
     copyChunks();
 }
 
-FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k, int64_t depth) {
+FailureOr<MatrixEmitter::StoreTile> MatrixEmitter::loadTile(const Copy &copy, Value k, int64_t depth) {
+  if (copy.factor->load)
+    return StoreTile([&, loaded = copy.factor->load(k)](Value stage) {
+      copy.factor->store(loaded, offsetPointer(shared, stage, b.getI8Type()));
+    });
+  if (copy.factor->chunk && depth % (copy.chunks * chunkElements()) == 0) {
+    Value first = add(k, mul(copy.chunk, constant(chunkElements())));
+    SmallVector<std::function<Value()>> loaded;
+    for (Value row : copy.rows)
+      loaded.push_back(copy.factor->chunk(row, first));
+    return StoreTile([&, loaded](Value stage) {
+      storeChunks(copy, llvm::map_to_vector(loaded, [](const auto &make) { return make(); }), stage);
+    });
+  }
+  FailureOr<SmallVector<Value>> chunks = loadChunks(copy, k, depth);
+  if (failed(chunks))
+    return failure();
+  return StoreTile([&, chunks = std::move(*chunks)](Value stage) { storeChunks(copy, chunks, stage); });
+}
+
+FailureOr<SmallVector<Value>> MatrixEmitter::loadChunks(const Copy &copy, Value k, int64_t depth) {
   int64_t width = chunkElements();
   Type f32 = b.getF32Type(), wide = vectorOf(f32, width), stored = vectorOf(elementType(), width);
   SmallVector<Value> chunks;
@@ -180,15 +200,15 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
   return chunks;
 }
 
-void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
-  auto storeChunks = [&] {
+void MatrixEmitter::storeChunks(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
+  auto storeAll = [&] {
     for (auto [chunk, target] : llvm::zip_equal(chunks, copy.targets))
       LLVM::StoreOp::create(b, loc, chunk, offsetPointer(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
   };
   if (copy.isActive)
-    ifThen(copy.isActive, storeChunks);
+    ifThen(copy.isActive, storeAll);
   else
-    storeChunks();
+    storeAll();
 }
 
 //===-- Multiplication ------------------------------------------------------------------------------------------===//
@@ -401,27 +421,21 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       if (isCopied(*copy.factor))
         copyAsync(copy, k, stage, depth);
   };
-  auto loadTiles = [&](Value k) -> FailureOr<SmallVector<SmallVector<Value>>> {
-    SmallVector<SmallVector<Value>> loaded;
+  auto loadTiles = [&](Value k) -> FailureOr<SmallVector<StoreTile>> {
+    SmallVector<StoreTile> loaded;
     for (const Copy &copy : copies) {
       if (isCopied(*copy.factor))
         continue;
-      FailureOr<SmallVector<Value>> chunks = copy.factor->load ? copy.factor->load(k) : loadTile(copy, k, depth);
-      if (failed(chunks))
+      FailureOr<StoreTile> tile = loadTile(copy, k, depth);
+      if (failed(tile))
         return failure();
-      loaded.push_back(std::move(*chunks));
+      loaded.push_back(std::move(*tile));
     }
     return loaded;
   };
-  auto storeTiles = [&](ArrayRef<SmallVector<Value>> loaded, Value stage) {
-    for (const Copy &copy : copies)
-      if (!isCopied(*copy.factor)) {
-        if (copy.factor->store)
-          copy.factor->store(loaded.front(), offsetPointer(shared, stage, b.getI8Type()));
-        else
-          storeTile(copy, loaded.front(), stage);
-        loaded = loaded.drop_front();
-      }
+  auto storeTiles = [&](ArrayRef<StoreTile> loaded, Value stage) {
+    for (const StoreTile &store : loaded)
+      store(stage);
   };
 
   // The first tiles. Tiles that are copied have more time to arrive than those that pass through registers. Those that
@@ -465,7 +479,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       commit();
     }
     // After the last tile there is none: it is loaded once more and not used.
-    FailureOr<SmallVector<SmallVector<Value>>> loaded = SmallVector<SmallVector<Value>>();
+    FailureOr<SmallVector<StoreTile>> loaded = SmallVector<StoreTile>();
     if (isLoaded)
       loaded = loadTiles(mul(min(add(tile, constant(1)), sub(end, constant(1))), constant(tileDepth)));
     if (failed(loaded))

@@ -38,6 +38,8 @@ protected:
     bool isRagged = false; ///< the last tile may have fewer rows
     /// Returns `width` neighbouring elements along the depth, f32.
     std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
+    /// If set, loads a chunk of such elements, and returns what makes of it what instructions want.
+    std::function<std::function<mlir::Value()>(mlir::Value row, mlir::Value k)> chunk;
     /// Where the elements lie in global memory, if it is as the instructions want them: a pointer to a row.
     std::function<mlir::Value(mlir::Value row)> address;
     /// Instead of both: loads what this thread has of the tile at `k`, and stores it to the stage at a pointer.
@@ -98,8 +100,11 @@ private:
   bool isCopied(const Factor &factor) const { return factor.address && architecture.vendor == Vendor::Nvidia; }
   /// Copies without waiting, the tile at `k`.
   void copyAsync(const Copy &copy, mlir::Value k, mlir::Value stage, int64_t depth);
-  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadTile(const Copy &copy, mlir::Value k, int64_t depth);
-  void storeTile(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
+  /// Loads this thread's part of a tile. Returns what stores it to a stage in shared memory.
+  using StoreTile = std::function<void(mlir::Value stage)>;
+  mlir::FailureOr<StoreTile> loadTile(const Copy &copy, mlir::Value k, int64_t depth);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadChunks(const Copy &copy, mlir::Value k, int64_t depth);
+  void storeChunks(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
   /// Multiplies the tiles in shared memory at `left` and `right` by instructions of four warps, which are still
   /// computing when the function goes on.
   void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,

@@ -51,6 +51,17 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
   factor.elements = [this, matrix, at](Value row, Value k, int64_t width) {
     return evaluate(matrix, at(row, k), width);
   };
+  if (std::optional<BlockPanels> panels = panelsOf(matrix))
+    factor.chunk = [this, matrix, panels = *panels](Value row, Value k) -> std::function<Value()> {
+      return [this, panels, stored = loadElements(matrix, row, k, chunkElements())] {
+        if (elementType().isF16() && decodesInHalves(panels))
+          return decodeHalves(panels, stored, chunkElements());
+        Value elements = decodeElements(panels, stored, chunkElements());
+        return elements.getType() == vectorOf(elementType(), chunkElements())
+                   ? elements
+                   : arith::TruncFOp::create(b, loc, vectorOf(elementType(), chunkElements()), elements).getResult();
+      };
+    };
   if (architecture.vendor != Vendor::Nvidia)
     return factor;
   // What is widened only for its type is read as it is stored.
