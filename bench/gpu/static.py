@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import kernels
@@ -108,6 +108,7 @@ class Side:
     """What one compiler made of a problem."""
 
     loops: list[Loop]
+    once: Loop  # instructions outside of loops
     registers: int
     spilled: int
     shared: int
@@ -270,6 +271,12 @@ def weight(loops: list[Loop]) -> tuple[int, int, int]:
     )
 
 
+def outside(loops: list[Loop], instructions: list[Instruction], machine: Machine) -> Loop:
+    """Return the instructions that are in none of the loops."""
+    inside = {one.address for loop in loops for one in loop.instructions}
+    return Loop([one for one in instructions if one.address not in inside], machine.vendor)
+
+
 def ours(problem: Problem, architecture: str, build: Path, folder: Path) -> Side:
     """Compile a problem with our compiler; of several functions take the one with the heaviest main loop."""
     machine = MACHINES[architecture]
@@ -293,14 +300,18 @@ def ours(problem: Problem, architecture: str, build: Path, folder: Path) -> Side
     loops = {
         name: main_loops(instructions, machine.vendor) for name, instructions in functions.items() if name in facts
     }
-    name = max(loops, key=lambda one: weight(loops[one]))
+    # Rows have one function, whose passes may be unrolled.
+    name = max(loops, key=lambda one: weight(loops[one] or [Loop(functions[one], machine.vendor)]))
     fact = facts[name]
     shared = int(fact["shared_bytes"]) if str(fact["shared_bytes"]).isdigit() else 0
     element = 2 if "f16" in problem.name or "A16" in problem.name else 4
     tile = problem.tile(architecture)
     step = (tile.rows + tile.columns) * tile.depth * element
     stages = max(1, shared // step) if loops[name] and loops[name][0].kinds["shared"] else 1
-    return Side(loops[name], fact["registers"], fact["spilled_bytes"], shared, fact["threads"], stages, len(facts))
+    once = outside(loops[name], functions[name], machine)
+    return Side(
+        loops[name], once, fact["registers"], fact["spilled_bytes"], shared, fact["threads"], stages, len(facts)
+    )
 
 
 def theirs(problem: Problem, architecture: str, folder: Path) -> Side:
@@ -325,9 +336,9 @@ def theirs(problem: Problem, architecture: str, folder: Path) -> Side:
         registers = int(re.search(r"\.vgpr_count:\s+(\d+)", text)[1])
         stack = 4 * int(re.search(r"\.vgpr_spill_count:\s+(\d+)", text)[1])
     threads = options["num_warps"] * machine.warp
-    return Side(
-        main_loops(instructions, machine.vendor), registers, stack, compiled.metadata.shared, threads, tile.stages
-    )
+    loops = main_loops(instructions, machine.vendor)
+    once = outside(loops, instructions, machine)
+    return Side(loops, once, registers, stack, compiled.metadata.shared, threads, tile.stages)
 
 
 def multiply_adds(one: Instruction, warp: int) -> int:
@@ -371,9 +382,8 @@ def occupancy(side: Side, machine: Machine) -> int:
 
 
 def measure(side: Side, machine: Machine, is_rows: bool) -> Measures:
-    counts = {
-        kind: sum(loop.kinds[kind] for loop in side.loops) for kind in ("matrix", "fma", "shared", "global", "other")
-    }
+    parts = [*side.loops, side.once] if is_rows else side.loops
+    counts = {kind: sum(loop.kinds[kind] for loop in parts) for kind in ("matrix", "fma", "shared", "global", "other")}
     total = sum(len(loop.instructions) for loop in side.loops)
     everything = [one for loop in side.loops for one in loop.instructions]
     pipe = "matrix" if counts["matrix"] else "fma"
@@ -394,6 +404,7 @@ def measure(side: Side, machine: Machine, is_rows: bool) -> Measures:
         cycles = None  # a loop over single products
     else:
         cycles = sum(slots_of(loop, machine) / (loop.row_bytes() / 4) for loop in side.loops) * 32 / machine.warp
+        cycles += slots_of(side.once, machine) * 32 / N
     per_matrix = (total - counts[pipe]) / counts[pipe] if is_tile else None
     return Measures(counts, per_matrix, cycles, occupancy(side, machine), side)
 
@@ -458,21 +469,23 @@ def report(architectures: list[str], problems: list[str], build: Path) -> str:
 INTRODUCTION = f"""# Machine code of GPU kernels beside Triton's
 
 Nothing was run for this page: both compilers made machine code for the same problem, and the main loop was read from it
-(`bench/gpu/static.py`; a loop is found by the branch at its end). Triton's kernel has the tile and the threads of ours;
-where ours has no tile of that kind yet, Triton's are usual ones, and a remark says that the threads differ. Rows are as many
-as the call says; features are {N}, which ours knows and of which Triton knows that they are a multiple of 16.
+(`bench/gpu/static.py`; a loop is found by the branch at its end). Triton's kernel has the tile and the threads of ours.
+Rows are as many as the call says; features are {N}, which ours knows and of which Triton knows that they are a multiple of
+16.
 
 - *matrix*, *multiply-add*, *shared*, *global*, *other*: instructions of one turn of the main loop, by the memory or the
-  unit that they use. Of kernels that pass over rows, those of all passes.
+  unit that they use. Of kernels that pass over rows, those of the whole function.
 - *others per matrix or multiply-add*: all instructions that are none, over matrix instructions, or over fused
   multiply-adds where there are none of those.
 - *warps*: those that fit on a multiprocessor at once, by registers and shared memory.
 - *cycles*: a lower bound of the cycles of one scheduler, by issue slots and by the rate of the unit that multiplies. Of
-  matrix multiplications for 2048 multiply-adds of a warp, of rows for all passes over 32 elements of one.
+  matrix multiplications for 2048 multiply-adds of a warp, of rows for 32 elements: all passes, and what comes before,
+  between and after them.
 
-Where ours has no kernel with matrix instructions for a problem, its loop is that of the references of the ops, one launch
-for each loop nest, and multiplies by single multiply-adds of threads that share nothing; it has no tile, and no figure for
-cycles. Weights of 4 bits are stored as f32 for GPUs so far.
+Instructions of the two sides may multiply matrices of different sizes: on gfx942 ours are 16x16x16, half of the
+multiply-adds of Triton's 32x32x8. *cycles* does not depend on it. Attention on sm_90a is multiplied by a warp's
+instructions (HMMA) on our side, by those of four warps (HGMMA) on Triton's; the peak that *cycles* takes for both is that
+of the latter.
 
 """
 

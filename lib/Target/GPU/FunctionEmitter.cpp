@@ -166,19 +166,24 @@ Value FunctionEmitter::combineLanes(Value value, bool maximum) {
 /// Elements that a lane loads at a time: 16 bytes of f32.
 static constexpr int64_t widestVector = 4;
 
-/// Returns how many neighbouring elements lanes take at a time of so many.
-static int64_t widthFor(Value count) {
+/// True if a count is known, so that a loop over it has as many turns for all lanes.
+static bool isMultipleOf(Value count, int64_t divisor) {
   APInt known;
-  return matchPattern(count, m_ConstantInt(&known)) && known.urem(widestVector) == 0 ? widestVector : 1;
+  return matchPattern(count, m_ConstantInt(&known)) && known.urem(divisor) == 0;
 }
+
+/// Returns how many neighbouring elements lanes take at a time of so many.
+static int64_t widthFor(Value count) { return isMultipleOf(count, widestVector) ? widestVector : 1; }
 
 LogicalResult FunctionEmitter::emitVectorLoop(Value count, function_ref<LogicalResult(Value, int64_t)> body) {
   int64_t width = widthFor(count);
   if (!lanesShareRow)
     return forLoop(constant(0), count, constant(width), [&](Value i) { return body(i, width); });
+  Value ofLane = mul(lane, constant(width)), step = constant(architecture.warpSize * width);
   LogicalResult emitted = alone([&] {
-    return forLoop(mul(lane, constant(width)), count, constant(architecture.warpSize * width),
-                   [&](Value i) { return body(i, width); });
+    if (isMultipleOf(count, architecture.warpSize * width))
+      return forLoop(constant(0), count, step, [&](Value i) { return body(add(i, ofLane), width); });
+    return forLoop(ofLane, count, step, [&](Value i) { return body(i, width); });
   });
   // What a lane wrote may be read by another one.
   emitWarpBarrier();
@@ -200,7 +205,11 @@ FailureOr<Value> FunctionEmitter::emitReduction(Value count, bool maximum, Type 
   };
   Next sum = alone([&] {
     Value first = together ? mul(lane, constant(width)) : constant(0);
-    return forLoop(first, count, constant(together ? architecture.warpSize * width : width), neutral, accumulate);
+    int64_t step = together ? architecture.warpSize * width : width;
+    if (isMultipleOf(count, step))
+      return forLoop(constant(0), count, constant(step), neutral,
+                     [&](Value i, ValueRange running) { return accumulate(add(i, first), running); });
+    return forLoop(first, count, constant(step), neutral, accumulate);
   });
   if (failed(sum))
     return failure();
