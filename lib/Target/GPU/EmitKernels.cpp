@@ -9,6 +9,7 @@
 #include "lib/Target/GPU/Codegen.h"
 #include "lib/Target/GPU/LinearResults.h"
 #include "lib/Target/GPU/QuantizedRows.h"
+#include "lib/Target/GPU/TiledLinear.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -75,11 +76,20 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
     return failure();
   if (hasFewRows && areFew)
     return success();
+  RowRange tiled;
+  tiled.above = hasFewRows ? mostOfFewRows : 0;
   if (quantized)
-    return makeIntegerLinearKernel(kernel, linear, architecture, *instruction, *quantized, hasFewRows)
-        ->emit(module, name);
+    return makeIntegerLinearKernel(kernel, linear, architecture, *instruction, *quantized, tiled)->emit(module, name);
+  if (instruction && instruction->family == MatrixFamily::Wgmma) {
+    // Four warps together multiply 64 rows at least.
+    const MatrixInstruction *ofWarp = findWarpInstruction(architecture, instruction->element);
+    if (failed(makeMatrixLinearKernel(kernel, linear, architecture, *ofWarp, {tiled.above, leastTileRows})
+                   ->emit(module, name)))
+      return failure();
+    tiled.above = leastTileRows;
+  }
   if (instruction)
-    return makeMatrixLinearKernel(kernel, linear, architecture, *instruction, hasFewRows)->emit(module, name);
+    return makeMatrixLinearKernel(kernel, linear, architecture, *instruction, tiled)->emit(module, name);
   return makeLinearKernel(kernel, linear, architecture, hasFewRows)->emit(module, name);
 }
 

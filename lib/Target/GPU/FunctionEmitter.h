@@ -111,12 +111,13 @@ using Emitter = std::unique_ptr<FunctionEmitter>;
 Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
 Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                          bool leavesFewRows);
+struct RowRange;
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                               const MatrixInstruction &instruction, bool leavesFewRows);
+                               const MatrixInstruction &instruction, RowRange rows);
 struct QuantizedRows;
 /// `input` says where the launch before has the input as integers.
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                                const MatrixInstruction &instruction, const QuantizedRows &input, bool leavesFewRows);
+                                const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);
 /// `input` is null if the input is not quantized.
 Emitter makeFewRowsLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                 const QuantizedRows *input);

@@ -40,9 +40,8 @@ constexpr double shiftValue = 12582912.0;
 class IntegerLinearKernel final : public TiledLinear {
 public:
   IntegerLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
-                      const MatrixInstruction &instruction, const QuantizedRows &input, bool leavesFewRows)
-      : TiledLinear(kernel, root, architecture, instruction, leavesFewRows), input(input),
-        panels(*panelsOf(root.getWeight())),
+                      const MatrixInstruction &instruction, const QuantizedRows &input, RowRange range)
+      : TiledLinear(kernel, root, architecture, instruction, range), input(input), panels(*panelsOf(root.getWeight())),
         half(findMatrixInstruction(architecture, MatrixElement::I8, stepDepth / 2)) {
     areHalves = panels.block == stepDepth / 2;
     areTiles = panels.block % QuantizedRows::tileDepth == 0 && !panels.hasMinima &&
@@ -50,7 +49,7 @@ public:
   }
 
 private:
-  MatrixTiles tilesFor(bool areMany) const override;
+  MatrixTiles tilesFor(TileSize size) const override;
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
                                              TileRange range) override;
   AffineExpr scratchBegin() override { return input.bytes(); }
@@ -113,17 +112,19 @@ private:
 } // namespace
 
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
-                                const MatrixInstruction &instruction, const QuantizedRows &input, bool leavesFewRows) {
+                                const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows) {
   return std::make_unique<IntegerLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, input,
-                                               leavesFewRows);
+                                               rows);
 }
 
-MatrixTiles IntegerLinearKernel::tilesFor(bool areMany) const {
+MatrixTiles IntegerLinearKernel::tilesFor(TileSize size) const {
   // A lane has 64 sums of a large tile in f32 beside those in i32. Stages: at least two blocks of the small tile fit in
   // the shared memory of a multiprocessor.
   int64_t stages = architecture.vendor == Vendor::Amd ? 2 : 3;
   MatrixTiles tiles = {64, 64, 32, 32, chunksOfTile, stages};
-  if (areMany)
+  if (size == TileSize::Least)
+    tiles = {fragmentRows, 64, fragmentRows, 16, chunksOfTile, stages};
+  else if (size == TileSize::Large)
     tiles = {128, 128, 64, architecture.warpSize == 64 ? 64 : 32, chunksOfTile, stages};
   tiles.scaleBytes = (panels.hasMinima ? minima(tiles) + scaleBytes * stepsOfTile * tiles.columns : inputSums(tiles)) -
                      inputScales(tiles);

@@ -9,11 +9,17 @@
 
 #include "lib/Target/GPU/FunctionEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include <limits>
 
 namespace intarsia::gpu {
 
 /// The most rows that a linear multiplies without matrix instructions and tiles.
 inline constexpr int64_t mostOfFewRows = 4;
+
+/// Numbers of rows that an emitter makes functions for: more than `above`, at most `most`.
+struct RowRange {
+  int64_t above = 0, most = std::numeric_limits<int64_t>::max();
+};
 
 /// Returns an expression that is 1 if there are at most so many rows, else 0.
 inline mlir::AffineExpr isAtMost(mlir::AffineExpr rows, int64_t most) {

@@ -71,6 +71,13 @@ const MatrixInstruction *findMatrixInstruction(const Architecture &architecture,
   return nullptr;
 }
 
+const MatrixInstruction *findWarpInstruction(const Architecture &architecture, MatrixElement element) {
+  for (const MatrixInstruction &instruction : instructions)
+    if (instruction.element == element && instruction.family != Wgmma && hasInstruction(architecture, instruction))
+      return &instruction;
+  return nullptr;
+}
+
 const MatrixInstruction *findMatrixInstruction(StringRef intrinsic) {
   for (const MatrixInstruction &instruction : instructions)
     if (intrinsic.starts_with(instruction.intrinsic) &&

@@ -44,6 +44,8 @@ llvm::ArrayRef<MatrixInstruction> matrixInstructions();
 /// null if it has none.
 const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, MatrixElement element,
                                                int64_t depth = std::numeric_limits<int64_t>::max());
+/// Returns the one that a warp computes alone.
+const MatrixInstruction *findWarpInstruction(const Architecture &architecture, MatrixElement element);
 /// Returns the instruction that LLVM names so; null if it is none.
 const MatrixInstruction *findMatrixInstruction(llvm::StringRef intrinsic);
 

@@ -19,7 +19,7 @@ public:
   using TiledLinear::TiledLinear;
 
 private:
-  MatrixTiles tilesFor(bool areMany) const override;
+  MatrixTiles tilesFor(TileSize size) const override;
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
                                              TileRange range) override;
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
@@ -27,20 +27,24 @@ private:
 } // namespace
 
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
-                               const MatrixInstruction &instruction, bool leavesFewRows) {
-  return std::make_unique<MatrixLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction,
-                                              leavesFewRows);
+                               const MatrixInstruction &instruction, RowRange rows) {
+  return std::make_unique<MatrixLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, rows);
 }
 
-MatrixTiles MatrixLinearKernel::tilesFor(bool areMany) const {
+MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
   // Four warps each. Depth and stages: at least two blocks fit in the shared memory of a multiprocessor.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
-  if (!isWarpgroup())
-    return areMany ? MatrixTiles{128, 128, 64, 64, /*chunks=*/4, stages}
-                   : MatrixTiles{64, 64, 32, 32, /*chunks=*/4, stages};
-  // Each warp has 16 rows of every 64, and all columns.
-  return areMany ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
-                 : MatrixTiles{64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
+  bool isLarge = size == TileSize::Large;
+  if (isWarpgroup()) {
+    // Each warp has 16 rows of every 64, and all columns.
+    assert(size != TileSize::Least && "warpgroups multiply 64 rows at least");
+    return isLarge ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
+                   : MatrixTiles{64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
+  }
+  if (size == TileSize::Least)
+    return {leastTileRows, 64, leastTileRows, 16, /*chunks=*/4, stages};
+  return isLarge ? MatrixTiles{128, 128, 64, 64, /*chunks=*/4, stages}
+                 : MatrixTiles{64, 64, 32, 32, /*chunks=*/4, stages};
 }
 
 MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,

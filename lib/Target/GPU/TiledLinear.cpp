@@ -22,21 +22,14 @@ static constexpr int64_t mostParts = 16;
 static constexpr int64_t threadsOfSum = 256, widestVector = 4;
 
 LogicalResult TiledLinear::run() {
-  MatrixTiles large = tilesFor(/*areMany=*/true), small = tilesFor(/*areMany=*/false);
-  AffineExpr rows = rowsOfLinear();
   // Large tiles read less memory for each sum, but they must be enough for most multiprocessors to have one.
+  MatrixTiles large = tilesFor(TileSize::Large), small = tilesFor(TileSize::Small);
   int64_t columnTiles = llvm::divideCeil(features(), large.columns);
   int64_t rowTiles = llvm::divideCeil(architecture.multiprocessors / 2, columnTiles);
   int64_t mostOfSmall = std::max(small.rows, (rowTiles - 1) * large.rows);
-  if (auto known = dyn_cast<AffineConstantExpr>(rows)) {
-    bool areFew = known.getValue() <= mostOfSmall;
-    return emitTiles(areFew ? small : large, number(1), areFew);
-  }
-  AffineExpr isSmall = isAtMost(rows, mostOfSmall);
-  AffineExpr isFew = leavesFewRows ? isAtMost(rows, mostOfFewRows) : number(0);
-  return failed(emitTiles(small, isSmall - isFew, /*areFew=*/true))
-             ? failure()
-             : emitTiles(large, number(1) - isSmall, /*areFew=*/false);
+  return success(succeeded(emitTiles(TileSize::Least, {0, leastTileRows})) &&
+                 succeeded(emitTiles(TileSize::Small, {leastTileRows, mostOfSmall})) &&
+                 succeeded(emitTiles(TileSize::Large, {mostOfSmall})));
 }
 
 /// Returns into how many parts the depth of products of one row of tiles is best split.
@@ -82,8 +75,17 @@ Value TiledLinear::elementOfPart(Value part, Value row, Value column) {
   return add(mul(add(mul(part, rows), row), constant(features())), column);
 }
 
-LogicalResult TiledLinear::emitTiles(const MatrixTiles &tiles, AffineExpr isUsed, bool areFew) {
-  std::optional<Split> split = areFew ? splitOf(tiles) : std::nullopt;
+LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
+  int64_t above = std::max(rowRange.above, rowsOfSize.above), most = std::min(rowRange.most, rowsOfSize.most);
+  if (above >= most)
+    return success();
+  AffineExpr isUsed = most == RowRange().most ? number(1) : isAtMost(rowsOfLinear(), most);
+  if (above != 0)
+    isUsed = isUsed - isAtMost(rowsOfLinear(), above);
+  if (isUsed == number(0))
+    return success();
+  MatrixTiles tiles = tilesFor(tileSize);
+  std::optional<Split> split = tileSize == TileSize::Large ? std::nullopt : splitOf(tiles);
   AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows), parts = split ? split->parts : number(1);
   int64_t columnTiles = llvm::divideCeil(features(), tiles.columns);
   beginLaunch(tiles.warps() * architecture.warpSize, rowTiles * columnTiles * parts * isUsed);

@@ -12,17 +12,21 @@
 
 namespace intarsia::gpu {
 
+/// Rows of the least tiles: what one instruction multiplies, but for those of four warps.
+inline constexpr int64_t leastTileRows = 16;
+
 /// A linear by matrix instructions, and the elementwise ops behind it: a block computes a tile. What is multiplied is
 /// what derived classes say.
 class TiledLinear : public LinearResults<MatrixEmitter> {
 public:
   TiledLinear(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
-              const MatrixInstruction &instruction, bool leavesFewRows)
-      : LinearResults(root, kernel, architecture, instruction), leavesFewRows(leavesFewRows) {}
+              const MatrixInstruction &instruction, RowRange rowRange)
+      : LinearResults(root, kernel, architecture, instruction), rowRange(rowRange) {}
 
 protected:
-  /// Returns the tiles of products of many rows, or of others.
-  virtual MatrixTiles tilesFor(bool areMany) const = 0;
+  /// Sizes of tiles: of leastTileRows, of a few times as many, and such as read little memory for each sum.
+  enum class TileSize { Least, Small, Large };
+  virtual MatrixTiles tilesFor(TileSize size) const = 0;
   /// Emits the product of this block.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiplyTile(const MatrixTiles &tiles, mlir::Value rows,
                                                                        mlir::Value firstRow, mlir::Value firstColumn,
@@ -41,8 +45,9 @@ private:
     mlir::AffineExpr parts, tilesOfPart; ///< of the depth
     mlir::AffineExpr isUsed;             ///< 1 if there are several parts, else 0
   };
-  /// Emits the function for those numbers of rows for which `isUsed` is 1. Products of few tiles may be split.
-  mlir::LogicalResult emitTiles(const MatrixTiles &tiles, mlir::AffineExpr isUsed, bool areFew);
+  /// Emits the functions for some of the numbers of rows that the emitter is for. The depth of products of few tiles
+  /// may be split.
+  mlir::LogicalResult emitTiles(TileSize tileSize, RowRange rowsOfSize);
   /// Returns how the product is split; nothing if it is not, whatever the number of rows is.
   std::optional<Split> splitOf(const MatrixTiles &tiles);
   int64_t bestParts(const MatrixTiles &tiles);
@@ -52,7 +57,7 @@ private:
   mlir::Value partials() { return kernelScratch(scratchBegin()); }
   mlir::Value elementOfPart(mlir::Value part, mlir::Value row, mlir::Value column);
 
-  bool leavesFewRows; ///< another function computes them
+  RowRange rowRange;
 };
 
 } // namespace intarsia::gpu

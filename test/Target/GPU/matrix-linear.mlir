@@ -3,8 +3,8 @@
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=gfx942 | FileCheck %s --check-prefix=GFX942
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=gfx1100 | FileCheck %s --check-prefix=GFX1100
 
-// Functions for one row, for up to four, for small tiles and for large ones, each with an empty grid for other numbers of
-// rows. Each lane of the first two reads 16 bytes of a weight's row at a time.
+// Functions for one row, for up to four, for tiles of 16 rows, for small tiles and for large ones, each with an empty grid
+// for other numbers of rows. Each lane of the first two reads 16 bytes of a weight's row at a time.
 
 // SM80: gpu.func @itx_k0_0
 // SM80-SAME: itx.grid = "((2 floordiv (rows + 1)) ceildiv 2) * 8"
@@ -15,12 +15,14 @@
 // SM80-SAME: itx.grid = "((5 floordiv (rows + 1)) ceildiv 5 + ((2 floordiv (rows + 1)) ceildiv 2) * -1) * 8"
 // SM80-NOT: llvm.nvvm.mma
 // SM80: gpu.func @itx_k0_2
-// SM80-SAME: itx.grid = "(rows ceildiv 64) * ((3329 floordiv (rows + 1)) ceildiv 3329 + ((5 floordiv (rows + 1)) ceildiv 5) * -1) * 4"
+// SM80-SAME: itx.grid = "(rows ceildiv 16) * ((17 floordiv (rows + 1)) ceildiv 17 + ((5 floordiv (rows + 1)) ceildiv 5) * -1) * 4"
+// SM80: gpu.func @itx_k0_3
+// SM80-SAME: itx.grid = "(rows ceildiv 64) * ((3329 floordiv (rows + 1)) ceildiv 3329 + ((17 floordiv (rows + 1)) ceildiv 17) * -1) * 4"
 // SM80-SAME: known_block_size = array<i32: 128, 1, 1>
 
 // Four tiles in shared memory: one is multiplied while the others are copied. Sums go through shared memory to where they
 // are stored, in vectors.
-// SM80: gpu.func @itx_k0_3
+// SM80: gpu.func @itx_k0_4
 // SM80-SAME: itx.grid = "(rows ceildiv 128) * (((3329 floordiv (rows + 1)) ceildiv 3329) * -1 + 1) * 2"
 // SM80-SAME: itx.shared = "65536"
 // SM80-COUNT-24: llvm.nvvm.cp.async.cg.shared.global.16
@@ -39,7 +41,7 @@
 // SM80: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 
 // AMD's tiles pass through registers: the next one is loaded before this one is multiplied, and stored behind it.
-// GFX942: gpu.func @itx_k0_3
+// GFX942: gpu.func @itx_k0_4
 // GFX942-SAME: itx.shared = "32768"
 // GFX942: scf.for
 // GFX942-NEXT: gpu.barrier
@@ -48,9 +50,13 @@
 // GFX942-COUNT-32: llvm.amdgcn.mfma.f32.16x16x16f16
 // GFX942-COUNT-4: llvm.store %{{.*}} : vector<8xf16>, !llvm.ptr<3>
 
-// Four warps of Hopper read both factors from shared memory. What threads have written there comes before; the tile before
+// Four warps of Hopper, where there are more than 16 rows, read both factors from shared memory. What threads have written there comes before; the tile before
 // is multiplied while the next one is prepared.
+// SM90: gpu.func @itx_k0_2
+// SM90: llvm.nvvm.mma.m16n8k16.row.col.f32.f32
 // SM90: gpu.func @itx_k0_3
+// SM90-NOT: llvm.nvvm.mma
+// SM90: gpu.func @itx_k0_4
 // SM90-SAME: itx.shared = "98304"
 // SM90: scf.for
 // SM90: llvm.nvvm.cp.async.wait.group
