@@ -46,8 +46,10 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
     result `[tokens, hidden]`. Computed in f32 at least, whatever weights and biases are stored as. A token with an
     index outside of the experts gets NaN. The result of a token does not depend on the tokens beside it: contributions
     are summed in the order of the experts' indices. With `intermediate_format` a row `h_e(x)` is quantized to that
-    format, as by nn.quantize, before `down` multiplies it. Rejected: sizes of the weights that are not static, a limit
-    that is not positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor.
+    format, as by nn.quantize, before `down` multiplies it. With a `precision` a device may round weights and the rows
+    that they multiply to that type, as those of nn.linear. Rejected: sizes of the weights that are not static, a limit
+    that is not positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor, a
+    `precision` that nn.linear does not have.
 
     ```mlir
     %y = nn.experts %x, %indices, %weights, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>,
@@ -58,7 +60,7 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
                        Nn_FloatTensor:$gate_up, Nn_FloatTensor:$down, Optional<Nn_FloatTensor>:$gate_up_bias,
                        Optional<Nn_FloatTensor>:$down_bias, Nn_GatedActivationAttr:$activation,
                        DefaultValuedAttr<F32Attr, "1.702f">:$alpha, DefaultValuedAttr<F32Attr, "7.0f">:$limit,
-                       OptionalAttr<Nn_BlockFormatAttr>:$intermediate_format);
+                       OptionalAttr<Nn_BlockFormatAttr>:$intermediate_format, OptionalAttr<TypeAttr>:$precision);
   let results = (outs RankedTensorOf<[F32]>:$result);
   let assemblyFormat = [{
     $input `,` $indices `,` $weights `,` $gate_up `,` $down (`gate_up_bias` $gate_up_bias^)? (`down_bias` $down_bias^)?

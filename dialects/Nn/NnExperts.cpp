@@ -98,7 +98,7 @@ LogicalResult ExpertsOp::verify() {
       format && (format.getAxis() != 1 || format.hasTensorScale()))
     return emitOpError() << "intermediate_format is " << format
                          << ", must be along axis 1 and have no scale for the whole tensor";
-  return success();
+  return verifyPrecision(*this, getPrecision());
 }
 
 LogicalResult ExpertsOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,

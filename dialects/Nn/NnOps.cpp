@@ -75,10 +75,8 @@ LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 //===-- Contractions ------------------------------------------------------------------------------------------===//
 
 LogicalResult LinearOp::verify() {
-  if (std::optional<Type> precision = getPrecision())
-    if (!isa<Float16Type, BFloat16Type, FloatTF32Type>(*precision))
-      return emitOpError() << "has the precision " << *precision << ": f16, bf16 and tf32 are possible";
-  if (failed(verifyLeastRank(*this, "input", getInput(), 1)) || failed(verifyRank(*this, "weight", getWeight(), 2)) ||
+  if (failed(verifyPrecision(*this, getPrecision())) || failed(verifyLeastRank(*this, "input", getInput(), 1)) ||
+      failed(verifyRank(*this, "weight", getWeight(), 2)) ||
       failed(verifyStoredElement(*this, "weight", getWeight(), "input", getInput())) ||
       failed(verifyCount(*this, "weight", lastSize(getWeight()), "input features", "input", lastSize(getInput()))))
     return failure();

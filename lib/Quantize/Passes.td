@@ -78,9 +78,9 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
 def QuantizeMatmulPrecision : Pass<"quantize-matmul-precision", "::mlir::func::FuncOp"> {
   let summary = "Says what linears may be multiplied in";
   let description = [{
-    Devices with matrix instructions multiply floats of 16 bits many times faster than f32. Every `nn.linear` without a
-    `precision` gets one: the given one, or with `stored` that of its weight, if this has 16 bits or is quantized (then
-    `f16`). Linears of weights in f32, and those whose inputs are quantized, stay without.
+    Devices with matrix instructions multiply floats of 16 bits many times faster than f32. Every `nn.linear` and
+    `nn.experts` without a `precision` gets one: the given one, or with `stored` that of its weights, if these have 16
+    bits or are quantized (then `f16`). Those of weights in f32, and those whose inputs are quantized, stay without.
   }];
   let options = [
     Option<"precision", "precision", "std::string", "\"stored\"", "f32, tf32, bf16, f16, or stored">

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Prepacking.h"
 #include "intarsia/Quantize/Quantize.h"
+#include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -27,14 +28,22 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
       return signalPassFailure();
     }
     getOperation().walk([&](nn::LinearOp linear) {
-      Type type = linear.getPrecision() ? Type() : precisionOf(linear);
+      Type type = linear.getPrecision() ? Type() : precisionOf(linear.getInput(), linear.getWeight());
       if (type)
         linear.setPrecision(type);
     });
+    getOperation().walk([&](nn::ExpertsOp experts) {
+      // Rows between the two matrices are quantized, or multiplied in the same type as the input.
+      if (experts.getPrecision() || experts.getIntermediateFormat())
+        return;
+      Type type = precisionOf(experts.getInput(), experts.getGateUp());
+      if (type && type == precisionOf(experts.getInput(), experts.getDown()))
+        experts.setPrecision(type);
+    });
   }
 
-  /// Returns the type that a linear may be multiplied in; null if operands are multiplied as they are.
-  Type precisionOf(nn::LinearOp linear) {
+  /// Returns the type that rows and a weight may be multiplied in; null if they are multiplied as they are.
+  Type precisionOf(Value input, Value weight) {
     MLIRContext *context = &getContext();
     if (precision != "stored")
       return llvm::StringSwitch<Type>(precision)
@@ -43,11 +52,14 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
           .Case("f16", Float16Type::get(context))
           .Default(Type());
     // Inputs that are quantized are multiplied as integers.
-    if (linear.getInput().getDefiningOp<nn::DequantizeOp>())
+    if (input.getDefiningOp<nn::DequantizeOp>())
       return nullptr;
-    if (linear.getWeight().getDefiningOp<nn::DequantizeOp>())
+    // Matrices of experts may be put together from those of each.
+    while (movesRows(weight.getDefiningOp()))
+      weight = weight.getDefiningOp()->getOperand(0);
+    if (weight.getDefiningOp<nn::DequantizeOp>())
       return Float16Type::get(context);
-    Type element = getElementTypeOrSelf(linear.getWeight());
+    Type element = getElementTypeOrSelf(weight);
     return element.getIntOrFloatBitWidth() == 16 ? element : Type();
   }
 };

@@ -12,9 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from expert_formulas import experts, route
+from expert_programs import make, program, routing, special_logits
 from programs import build, normal
-
-DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -22,67 +21,15 @@ DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
     ("count", "top_k", "target"), [(8, 2, "cpu"), (37, 5, "cpu"), (128, 8, "cpu:x86-64-v3"), (3, 3, "cpu:x86-64")]
 )
 def test_route(tools, scratch, count, top_k, target, normalize):
-    types = f"tensor<?x{count}xf32>) -> (tensor<?x{top_k}xi32>, tensor<?x{top_k}xf32>)"
-    text = f"""
-      func.func @main(%l: tensor<?x{count}xf32> {{nn.name = "l", nn.sizes = ["tokens", ""]}})
-          -> (tensor<?x{top_k}xi32> {{nn.name = "i"}}, tensor<?x{top_k}xf32> {{nn.name = "w"}}) {{
-        %i, %w = nn.route %l {{{"normalize, " if normalize else ""}top_k = {top_k} : i64}} : ({types}
-        return %i, %w : tensor<?x{top_k}xi32>, tensor<?x{top_k}xf32>
-      }}"""
+    text = routing(count, top_k, normalize)
     module = build(tools, scratch / f"route-{count}-{normalize}", text, target=target)
-    logits = 4 * normal(101, count)
-    logits[1] = np.round(logits[1])  # ties
-    logits[2] = 1
-    logits[3, 1], logits[4] = np.nan, -np.inf
-    logits[5, : count - 1] = -np.inf
-    logits[6, :2] = 0.0, -0.0
-    logits[7, 2] = -np.nan
+    logits = special_logits(count)
     for tokens in (101, 1):
         indices, weights = module.main(l=logits[-tokens:])
         wanted = route(logits[-tokens:], top_k, normalize)
         np.testing.assert_array_equal(indices, wanted[0])
         # Differences of logits are up to 40, rounded to 2^-20 of one; so are their exponentials, relatively.
         np.testing.assert_allclose(weights, wanted[1], rtol=4e-6, atol=1e-30)
-
-
-def program(hidden, inner, count, top_k, kind, biases, stored, constant, limits=""):
-    """The text of a module; the weights are those of an archive, or inputs."""
-    names = ["gu", "d"] + (["gb", "db"] if biases else [])
-    shapes = {
-        "gu": f"{count}x2x{inner}x{hidden}",
-        "d": f"{count}x{hidden}x{inner}",
-        "gb": f"{count}x2x{inner}",
-        "db": f"{count}x{hidden}",
-    }
-    types = [f"tensor<{shapes[name]}x{stored}>" for name in names]
-    tokens = '{nn.name = "%s", nn.sizes = ["tokens", ""]}'
-    arguments = [f"%x: tensor<?x{hidden}xf32> {tokens % 'x'}", f"%i: tensor<?x{top_k}xi32> {tokens % 'i'}"]
-    arguments.append(f"%w: tensor<?x{top_k}xf32> {tokens % 'w'}")
-    weights = ""
-    for name, kind_of in zip(names, types, strict=True):
-        if constant:
-            weights += f'%{name} = nn.weight @weights["{name}"] : {kind_of}\n'
-        else:
-            arguments.append(f'%{name}: {kind_of} {{nn.name = "{name}"}}')
-    inputs = [f"tensor<?x{hidden}xf32>", f"tensor<?x{top_k}xi32>", f"tensor<?x{top_k}xf32>", *types]
-    return f"""
-      func.func @main({", ".join(arguments)}) -> tensor<?x{hidden}xf32> {{
-        {weights}
-        %r = nn.experts %x, %i, %w, %gu, %d {"gate_up_bias %gb down_bias %db " if biases else ""}
-            {{activation = #nn.gated_activation<{kind}>{limits}}} : ({", ".join(inputs)}) -> tensor<?x{hidden}xf32>
-        return %r : tensor<?x{hidden}xf32>
-      }}"""
-
-
-def make(hidden, inner, count, biases, stored):
-    dtype = DTYPES[stored]
-    weights = {
-        "gu": (normal(count, 2, inner, hidden) / hidden**0.5).astype(dtype),
-        "d": (normal(count, hidden, inner) / inner**0.5).astype(dtype),
-    }
-    if biases:
-        weights |= {"gb": normal(count, 2, inner).astype(dtype), "db": normal(count, hidden).astype(dtype)}
-    return weights
 
 
 @pytest.mark.parametrize(

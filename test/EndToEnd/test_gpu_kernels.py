@@ -49,6 +49,7 @@ NEEDED = {
     "cache_f16": BY_MATRICES,
     "rms_norm": ("global loads of 16 bytes",),
     "softmax": ("global loads of 16 bytes",),
+    "experts": BY_MATRICES,
 }
 #: How an instruction reads in PTX and in the vendor's listing for AMD's GPUs.
 INSTRUCTIONS = {

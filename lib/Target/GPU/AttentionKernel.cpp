@@ -93,7 +93,7 @@ LogicalResult AttentionKernel::run() {
     push(shared);
     call("itx_attention");
   }
-  endSharedLaunch();
+  endLaunch();
   return success();
 }
 

@@ -110,7 +110,7 @@ LogicalResult CacheAppendKernel::run() {
   push(size(extents[0]));
   push(warps);
   call(microkernel());
-  endSharedLaunch();
+  endLaunch();
   return success();
 }
 

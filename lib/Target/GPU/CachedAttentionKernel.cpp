@@ -108,7 +108,7 @@ LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts
   push(parts);
   push(shared);
   call("itx_cached_attention_matrix_tiles");
-  endSharedLaunch();
+  endLaunch();
   return success();
 }
 
@@ -196,7 +196,7 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   push(shared);
   pushScratch(partials);
   call("itx_cached_attention_decode");
-  endSharedLaunch();
+  endLaunch();
 
   beginLaunch(threadsOfDecode, grid);
   if (failed(pushCall()))
@@ -206,7 +206,7 @@ LogicalResult CachedAttentionKernel::emitDecode(AffineExpr partials) {
   push(blocks);
   pushScratch(partials);
   call("itx_cached_attention_combine");
-  endSharedLaunch();
+  endLaunch();
   return success();
 }
 
@@ -222,7 +222,7 @@ LogicalResult CachedAttentionKernel::emitTiles() {
   push(shape.tileKeys());
   push(shared);
   call("itx_cached_attention_tiles");
-  endSharedLaunch();
+  endLaunch();
   return success();
 }
 

@@ -113,6 +113,7 @@ GpuKernel describe(target::NumberedKernel numbered, mlir::gpu::GPUModuleOp modul
   result.buffers = kernel.getNumArguments() + kernel.getResultTypes().size();
   result.sizes = kernel.getSizes().size();
   std::string prefix = "itx_k" + std::to_string(numbered.index) + "_";
+  DenseSet<mlir::Attribute> scratches;
   for (auto function : module.getOps<mlir::gpu::GPUFuncOp>()) {
     if (!function.getName().starts_with(prefix))
       continue;
@@ -123,8 +124,10 @@ GpuKernel describe(target::NumberedKernel numbered, mlir::gpu::GPUModuleOp modul
     ArrayRef<int32_t> block = *function.getKnownBlockSize();
     launch.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
     launch.shared = readExpression(kernel, function, sharedAttribute);
-    if (function->hasAttr(scratchAttribute)) {
-      // Launches use the same scratch, one after the other: the sum is at least what each of them needs.
+    mlir::Attribute scratch = function->getAttr(scratchAttribute);
+    if (scratch && scratches.insert(scratch).second) {
+      // Launches use the same scratch, one after the other: the sum is at least what each of them needs. What several
+      // need counts once.
       SizeExpression more = readExpression(kernel, function, scratchAttribute);
       llvm::append_range(result.scratch, more);
       result.scratch.push_back({SizeStep::Kind::Add});

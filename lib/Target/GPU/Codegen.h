@@ -18,6 +18,9 @@ namespace intarsia::gpu {
 mlir::FailureOr<mlir::gpu::GPUModuleOp> emitKernels(llvm::ArrayRef<target::NumberedKernel> kernels,
                                                     const Architecture &architecture, mlir::ModuleOp into);
 
+/// Remarks on each kernel that has no emitter of its own, with the architectures on which that is so.
+void remarkOnLoops(llvm::ArrayRef<target::NumberedKernel> kernels, llvm::ArrayRef<const Architecture *> architectures);
+
 /// Adds the passes from emitted functions to the LLVM dialect with the vendor's intrinsics.
 void buildGpuLowering(mlir::OpPassManager &manager, const Architecture &architecture);
 

@@ -8,17 +8,21 @@
 #include "intarsia/Target/Target.h"
 #include "lib/Target/GPU/Codegen.h"
 #include "lib/Target/GPU/LinearResults.h"
+#include "lib/Target/GPU/MatrixInstructions.h"
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <map>
 
 using namespace mlir;
 
 namespace intarsia::gpu {
 
-/// Returns true if every element of values can be computed by itself: nothing is quantized, and no row is normalized.
-/// An op's results count as computed.
-static bool isElementwise(ValueRange values, Operation *computed = nullptr) {
+/// Returns an op of those that values are computed by whose elements depend on others: it quantizes, or normalizes rows.
+/// An op's results count as computed. Returns null if there is none.
+static Operation *findRowwise(ValueRange values, Operation *computed = nullptr) {
   SmallVector<Value> worklist(values);
   llvm::DenseSet<Operation *> seen;
   while (!worklist.empty()) {
@@ -26,10 +30,10 @@ static bool isElementwise(ValueRange values, Operation *computed = nullptr) {
     if (!op || op == computed || !seen.insert(op).second)
       continue;
     if (isa<RowwiseOpInterface, nn::QuantizeOp, nn::DequantizeOp>(op))
-      return false;
+      return op;
     llvm::append_range(worklist, op->getOperands());
   }
-  return true;
+  return nullptr;
 }
 
 /// Returns true if all results have the rows of a linear's result, whose weight has a known shape.
@@ -62,70 +66,132 @@ static std::optional<int64_t> knownRows(nn::LinearOp linear) {
   return rows;
 }
 
-/// Emits a linear, by functions for the numbers of rows that it may have. `quantized` is null if the input is not.
+/// Returns the first op of a kernel for which a condition holds; null if there is none.
+static Operation *findOp(rt::KernelOp kernel, function_ref<bool(Operation *)> isMeant) {
+  Operation *found = nullptr;
+  kernel.getBody().walk([&](Operation *op) {
+    found = isMeant(op) ? op : nullptr;
+    return found ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found;
+}
+
+/// Returns the op that a kernel is emitted around; null if that are its rows.
+static Operation *rootOf(rt::KernelOp kernel) {
+  return findOp(kernel, [](Operation *op) {
+    auto root = dyn_cast<KernelRootOpInterface>(op);
+    return root && root.getKernelRoot() != KernelRoot::Rows;
+  });
+}
+
+/// Returns why no emitter takes a linear; empty if one does. Each of its elements has to be computed by itself but for
+/// the sums, unless its input is quantized in the kernel.
+static std::string whyLoops(rt::KernelOp kernel, nn::LinearOp linear) {
+  Operation *rowwise = findRowwise(kernel.getBody().front().getTerminator()->getOperands(), linear);
+  if (!rowwise && !QuantizedRows::of(kernel, linear))
+    rowwise = findRowwise(linear->getOperands());
+  if (rowwise)
+    return ("'" + rowwise->getName().getStringRef() + "' is in the same kernel, whose blocks see parts of rows").str();
+  if (!hasRowsOfLinear(kernel, linear))
+    return "a result of its kernel has other rows than it";
+  return "";
+}
+
+/// Returns why a kernel runs as the loops of its ops' references; empty if there is an emitter for it.
+static std::string whyLoops(rt::KernelOp kernel, const Architecture &architecture) {
+  Operation *root = rootOf(kernel);
+  auto unless = [](bool isTaken, StringRef why) { return isTaken ? std::string() : why.str(); };
+  if (!root)
+    return unless(!findOp(kernel, [](Operation *op) { return isa<nn::QuantizeOp, nn::DequantizeOp>(op); }),
+                  "rows are quantized in it, for which there is no other kernel");
+  constexpr StringLiteral operands =
+      "it has heads or operands that its kernels are not made for, or another op stands behind it";
+  return llvm::TypeSwitch<Operation *, std::string>(root)
+      .Case([&](nn::LinearOp op) { return whyLoops(kernel, op); })
+      .Case([&](nn::AttentionOp op) { return unless(hasAttentionKernel(kernel, op, architecture), operands); })
+      .Case([&](nn::CachedAttentionOp op) {
+        return unless(hasCachedAttentionKernel(kernel, op, architecture), operands);
+      })
+      .Case([&](nn::CacheAppendOp op) { return unless(hasCacheAppendKernel(kernel, op), operands); })
+      .Case([&](nn::RouteOp op) {
+        return unless(hasRouteKernel(kernel, op), "another op than elementwise ones is in the same kernel");
+      })
+      .Case([&](nn::ExpertsOp op) {
+        return op.getIntermediateFormat()
+                   ? "rows between its matrices are quantized, and kernels of experts multiply floats"
+                   : unless(hasExpertsKernel(kernel, op), "another op than elementwise ones is in the same kernel");
+      })
+      .Case([&](nn::MatmulOp op) {
+        return unless(hasMatmulKernel(kernel, op), "an op that is not elementwise, or f64, is in the same kernel");
+      })
+      .Default([&](Operation *) { return "there is no kernel for it"; });
+}
+
+/// Emits the functions of a linear, for the numbers of rows that it may have.
 static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture,
-                                const MatrixInstruction *instruction, const QuantizedRows *quantized,
                                 mlir::gpu::GPUModuleOp module, StringRef name) {
-  if (quantized && failed(makeQuantizeRowsKernel(kernel, *quantized, architecture)->emit(module, name)))
+  std::optional<QuantizedRows> quantized = QuantizedRows::of(kernel, linear);
+  const QuantizedRows *input = quantized ? &*quantized : nullptr;
+  if (input && failed(makeQuantizeRowsKernel(kernel, *input, architecture)->emit(module, name)))
     return failure();
   // Whether rows are few is known when the kernel is launched: there are functions for both.
   std::optional<int64_t> rows = knownRows(linear);
   bool areFew = rows && *rows <= mostOfFewRows;
   bool hasFewRows = multipliesFewRows(kernel, linear) && (!rows || areFew);
-  if (hasFewRows && failed(makeFewRowsLinearKernel(kernel, linear, architecture, quantized)->emit(module, name)))
+  if (hasFewRows && failed(makeFewRowsLinearKernel(kernel, linear, architecture, input)->emit(module, name)))
     return failure();
   if (hasFewRows && areFew)
     return success();
   RowRange tiled;
   tiled.above = hasFewRows ? mostOfFewRows : 0;
-  if (quantized)
-    return makeIntegerLinearKernel(kernel, linear, architecture, *instruction, *quantized, tiled)->emit(module, name);
-  if (instruction && instruction->family == MatrixFamily::Wgmma) {
+  if (input) {
+    const MatrixInstruction *integers = findMatrixInstruction(architecture, MatrixElement::I8);
+    return makeIntegerLinearKernel(kernel, linear, architecture, *integers, *input, tiled)->emit(module, name);
+  }
+  Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
+  const MatrixInstruction &instruction = matrixInstruction(architecture, precision);
+  if (instruction.family == MatrixFamily::Wgmma) {
     // Four warps together multiply 64 rows at least.
-    const MatrixInstruction *ofWarp = findWarpInstruction(architecture, instruction->element);
+    const MatrixInstruction *ofWarp = findWarpInstruction(architecture, instruction.element);
     if (failed(makeMatrixLinearKernel(kernel, linear, architecture, *ofWarp, {tiled.above, leastTileRows})
                    ->emit(module, name)))
       return failure();
     tiled.above = leastTileRows;
   }
-  if (instruction)
-    return makeMatrixLinearKernel(kernel, linear, architecture, *instruction, tiled)->emit(module, name);
-  return makeLinearKernel(kernel, linear, architecture, hasFewRows)->emit(module, name);
+  return makeMatrixLinearKernel(kernel, linear, architecture, instruction, tiled)->emit(module, name);
 }
 
 LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
                          StringRef name) {
-  Operation *root = nullptr;
-  bool quantizes = false;
-  kernel.getBody().walk([&](Operation *op) {
-    quantizes |= isa<nn::QuantizeOp, nn::DequantizeOp>(op);
-    if (auto found = dyn_cast<KernelRootOpInterface>(op); found && found.getKernelRoot() != KernelRoot::Rows)
-      root = op;
-  });
-  if (!root && !quantizes)
+  if (!whyLoops(kernel, architecture).empty())
+    return emitGeneralKernel(kernel, architecture, module, name);
+  Operation *root = rootOf(kernel);
+  if (!root)
     return makeRowsKernel(kernel, architecture)->emit(module, name);
-  if (auto attention = dyn_cast_if_present<nn::AttentionOp>(root);
-      attention && hasAttentionKernel(kernel, attention, architecture))
-    return makeAttentionKernel(kernel, root, architecture)->emit(module, name);
-  if (auto attention = dyn_cast_if_present<nn::CachedAttentionOp>(root);
-      attention && hasCachedAttentionKernel(kernel, attention, architecture))
-    return makeCachedAttentionKernel(kernel, root, architecture)->emit(module, name);
-  if (auto append = dyn_cast_if_present<nn::CacheAppendOp>(root); append && hasCacheAppendKernel(kernel, append))
-    return makeCacheAppendKernel(kernel, root, architecture)->emit(module, name);
-  auto linear = dyn_cast_if_present<nn::LinearOp>(root);
-  ValueRange results = kernel.getBody().front().getTerminator()->getOperands();
-  if (!linear || !isElementwise(results, linear) || !hasRowsOfLinear(kernel, linear))
-    return emitGeneralKernel(kernel, architecture, module, name);
-  auto emit = [&](std::optional<MatrixElement> element, const QuantizedRows *quantized) {
-    const MatrixInstruction *instruction = element ? findMatrixInstruction(architecture, *element) : nullptr;
-    return emitLinear(kernel, linear, architecture, instruction, quantized, module, name);
-  };
-  if (std::optional<QuantizedRows> quantized = QuantizedRows::of(kernel, linear))
-    return emit(MatrixElement::I8, &*quantized);
-  if (!isElementwise(linear->getOperands()))
-    return emitGeneralKernel(kernel, architecture, module, name);
-  Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
-  return emit(matrixElement(precision), nullptr);
+  if (auto linear = dyn_cast<nn::LinearOp>(root))
+    return emitLinear(kernel, linear, architecture, module, name);
+  using Make = Emitter (*)(rt::KernelOp, Operation *, const Architecture &);
+  Make make = llvm::TypeSwitch<Operation *, Make>(root)
+                  .Case([](nn::MatmulOp) { return makeMatmulKernel; })
+                  .Case([](nn::AttentionOp) { return makeAttentionKernel; })
+                  .Case([](nn::CachedAttentionOp) { return makeCachedAttentionKernel; })
+                  .Case([](nn::CacheAppendOp) { return makeCacheAppendKernel; })
+                  .Case([](nn::RouteOp) { return makeRouteKernel; })
+                  .Case([](nn::ExpertsOp) { return makeExpertsKernel; });
+  return make(kernel, root, architecture)->emit(module, name);
+}
+
+void remarkOnLoops(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Architecture *> architectures) {
+  for (auto [index, kernel] : kernels) {
+    std::map<std::string, std::vector<StringRef>> reasons;
+    for (const Architecture *architecture : architectures)
+      if (std::string why = whyLoops(kernel, *architecture); !why.empty())
+        reasons[why].push_back(architecture->name);
+    Operation *named = rootOf(kernel) ? rootOf(kernel) : kernel.getOperation();
+    for (const auto &[why, names] : reasons)
+      named->emitRemark() << "kernel '" << kernel.getSymName() << "' is slow on " << llvm::join(names, ", ")
+                          << ": it runs as plain loops, an element a thread, because " << why;
+  }
 }
 
 FailureOr<mlir::gpu::GPUModuleOp> emitKernels(ArrayRef<target::NumberedKernel> kernels,
@@ -161,6 +227,7 @@ struct TargetGpuEmitKernels : impl::TargetGpuEmitKernelsBase<TargetGpuEmitKernel
       return signalPassFailure();
     }
     std::vector<NumberedKernel> kernels = numberKernels(getOperation());
+    gpu::remarkOnLoops(kernels, found);
     if (failed(gpu::emitKernels(kernels, *found, getOperation())))
       return signalPassFailure();
     for (auto [index, kernel] : kernels)

@@ -56,7 +56,8 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   b.setInsertionPointToEnd(&function.getBody().front());
   auto end = mlir::gpu::ReturnOp::create(b, loc);
   beginFunction(end);
-  sharedBytes = scratchBytes = getAffineConstantExpr(0, b.getContext());
+  sharedBytes = getAffineConstantExpr(0, b.getContext());
+  scratchBytes = reserved;
   lanesShareRow = true;
   warpsOfBlock = threadsOfBlock / architecture.warpSize;
   for (unsigned index = 0; index != buffers; ++index)
@@ -118,6 +119,12 @@ Value FunctionEmitter::scratch(AffineExpr bytes) {
   b.setInsertionPoint(prologueEnd);
   Value warpOfGrid = add(mul(block, constant(warpsOfBlock)), warp);
   return offsetPointer(function.getArguments().back(), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
+}
+
+AffineExpr FunctionEmitter::reserve(AffineExpr bytes) {
+  AffineExpr offset = reserved;
+  reserved = reserved + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
+  return offset;
 }
 
 Value FunctionEmitter::kernelScratch(AffineExpr offset) {

@@ -80,6 +80,8 @@ protected:
   mlir::Value combineLanes(mlir::Value value, bool maximum);
   /// Returns where scratch of the launch begins, and the part from `offset` on.
   mlir::Value kernelScratch(mlir::AffineExpr offset);
+  /// Reserves scratch that the kernel's functions share, those that begin from now on; returns where it begins.
+  mlir::AffineExpr reserve(mlir::AffineExpr bytes);
   /// Says how much scratch the function uses, for functions that divide it up themselves.
   void setLaunchScratch(mlir::AffineExpr bytes) { scratchBytes = bytes; }
   /// Calls a function that the module does not have: a microkernel.
@@ -98,8 +100,9 @@ private:
   mlir::gpu::GPUModuleOp module;
   std::string name;
   unsigned launches = 0;
-  mlir::AffineExpr blocks;                    ///< of the function's grid
-  mlir::AffineExpr sharedBytes, scratchBytes; ///< of the function so far
+  mlir::AffineExpr blocks;                                                    ///< of the function's grid
+  mlir::AffineExpr sharedBytes, scratchBytes;                                 ///< of the function so far
+  mlir::AffineExpr reserved = mlir::getAffineConstantExpr(0, b.getContext()); ///< bytes of scratch
 };
 
 /// Emits the functions of a kernel into a module of one architecture.
@@ -109,8 +112,6 @@ mlir::LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architec
 using Emitter = std::unique_ptr<FunctionEmitter>;
 // The kinds of kernels, each in a file <Root>Kernel.cpp.
 Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
-Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                         bool leavesFewRows);
 struct RowRange;
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                const MatrixInstruction &instruction, RowRange rows);
@@ -126,10 +127,16 @@ bool multipliesFewRows(rt::KernelOp kernel, nn::LinearOp linear);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 // True if these emitters can compile a kernel; the others are left to emitGeneralKernel().
 bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture);
 bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture);
 bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root);
+bool hasMatmulKernel(rt::KernelOp kernel, nn::MatmulOp root);
+bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root);
+bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root);
 
 /// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
 /// launch's scratch.

@@ -141,7 +141,7 @@ FailureOr<SmallVector<Value>> IntegerLinearKernel::multiplyTile(const MatrixTile
     return offsetPointer(values, mul(row, constant(input.paddedDepth())), b.getI8Type());
   };
   return multiply(tiles, left, weightFactor(tiles, rows, firstRow, firstColumn), firstRow, firstColumn,
-                  input.paddedDepth(), range);
+                  constant(input.paddedDepth()), range);
 }
 
 //===-- From memory to a stage ----------------------------------------------------------------------------------===//

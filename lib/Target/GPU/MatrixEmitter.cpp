@@ -8,6 +8,7 @@
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -20,6 +21,11 @@ constexpr int64_t chunkBytes = 16;
 constexpr int64_t fragmentRows = 16;
 /// Floats between the rows of sums in shared memory more than they have: rows begin in different banks.
 constexpr int64_t sumsPadding = 4;
+
+bool isMultipleOf(Value size, int64_t divisor) {
+  std::optional<int64_t> known = getConstantIntValue(size);
+  return known && *known % divisor == 0;
+}
 } // namespace
 
 struct MatrixEmitter::Copy {
@@ -62,6 +68,13 @@ Type MatrixEmitter::elementType() {
   llvm_unreachable("no other elements");
 }
 
+std::function<Value(Value row)> MatrixEmitter::addressOfRows(Value pointer, int64_t depth) {
+  // Copies that do not pass through registers are those of cp.async, a chunk each.
+  if (architecture.vendor != Vendor::Nvidia || depth % chunkElements() != 0)
+    return nullptr;
+  return [this, pointer, depth](Value row) { return offsetPointer(pointer, mul(row, constant(depth)), elementType()); };
+}
+
 int64_t MatrixEmitter::sharedBytesOf(const MatrixTiles &tiles) const {
   return tiles.stages * ((tiles.rows + tiles.columns) * tiles.chunks * chunkBytes + tiles.scaleBytes);
 }
@@ -98,6 +111,8 @@ MatrixEmitter::Copy MatrixEmitter::beginCopy(const MatrixTiles &tiles, const Fac
     // Sums of rows behind the last one are not stored: any will do for them.
     if (factor.isRagged)
       ofMatrix = min(ofMatrix, sub(factor.rows, constant(1)));
+    if (factor.pick)
+      ofMatrix = factor.pick(ofMatrix);
     copy.rows.push_back(ofMatrix);
     if (factor.address)
       copy.addresses.push_back(
@@ -106,17 +121,17 @@ MatrixEmitter::Copy MatrixEmitter::beginCopy(const MatrixTiles &tiles, const Fac
   return copy;
 }
 
-void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, int64_t depth) {
+void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, Value depth) {
   // Chunks behind the end of a row are zeros.
   auto copyChunks = [&] {
     for (auto [address, target] : llvm::zip_equal(copy.addresses, copy.targets)) {
       Value to = offsetPointer(copy.shared, add(stage, target), b.getI8Type());
       Value from = offsetPointer(address, k, elementType());
-      if (depth % (copy.chunks * chunkElements()) == 0) {
+      if (isMultipleOf(depth, copy.chunks * chunkElements())) {
         callIntrinsic("llvm.nvvm.cp.async.cg.shared.global.16", nullptr, {to, from});
         continue;
       }
-      Value isInside = less(add(k, mul(copy.chunk, constant(chunkElements()))), constant(depth));
+      Value isInside = less(add(k, mul(copy.chunk, constant(chunkElements()))), depth);
       Type i32 = b.getI32Type();
       auto number = [&](int64_t value) -> Value {
         return arith::ConstantOp::create(b, loc, b.getIntegerAttr(i32, value));
@@ -131,12 +146,12 @@ void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, int64_t de
     copyChunks();
 }
 
-FailureOr<MatrixEmitter::StoreTile> MatrixEmitter::loadTile(const Copy &copy, Value k, int64_t depth) {
+FailureOr<MatrixEmitter::StoreTile> MatrixEmitter::loadTile(const Copy &copy, Value k, Value depth) {
   if (copy.factor->load)
     return StoreTile([&, loaded = copy.factor->load(k)](Value stage) {
       copy.factor->store(loaded, offsetPointer(shared, stage, b.getI8Type()));
     });
-  if (copy.factor->chunk && depth % (copy.chunks * chunkElements()) == 0) {
+  if (copy.factor->chunk && isMultipleOf(depth, copy.chunks * chunkElements())) {
     Value first = add(k, mul(copy.chunk, constant(chunkElements())));
     SmallVector<std::function<Value()>> loaded;
     for (Value row : copy.rows)
@@ -151,12 +166,37 @@ FailureOr<MatrixEmitter::StoreTile> MatrixEmitter::loadTile(const Copy &copy, Va
   return StoreTile([&, chunks = std::move(*chunks)](Value stage) { storeChunks(copy, chunks, stage); });
 }
 
-FailureOr<SmallVector<Value>> MatrixEmitter::loadChunks(const Copy &copy, Value k, int64_t depth) {
+Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, Value depth) {
   int64_t width = chunkElements();
-  Type f32 = b.getF32Type(), wide = vectorOf(f32, width), stored = vectorOf(elementType(), width);
+  Type f32 = b.getF32Type(), wide = vectorOf(f32, width);
+  auto oneByOne = [&]() -> Element {
+    SmallVector<Value> each;
+    for (int64_t i = 0; i != width; ++i) {
+      Value at = add(first, constant(i));
+      Element one = choose(
+          less(at, depth), f32, [&] { return factor.elements(row, at, 1); },
+          [&] { return Element(floatConstant(0.0, f32, 1)); });
+      if (failed(one))
+        return failure();
+      each.push_back(*one);
+    }
+    return vector::FromElementsOp::create(b, loc, cast<VectorType>(wide), each).getResult();
+  };
+  auto whole = [&] { return factor.elements(row, first, width); };
+  std::optional<int64_t> known = getConstantIntValue(depth);
+  if (!known)
+    return choose(less(add(first, constant(width - 1)), depth), wide, whole, oneByOne);
+  if (*known % width != 0)
+    return oneByOne();
+  return choose(less(first, depth), wide, whole, [&] { return Element(floatConstant(0.0, f32, width)); });
+}
+
+FailureOr<SmallVector<Value>> MatrixEmitter::loadChunks(const Copy &copy, Value k, Value depth) {
+  int64_t width = chunkElements();
+  Type stored = vectorOf(elementType(), width);
   SmallVector<Value> chunks;
   Value first = add(k, mul(copy.chunk, constant(width)));
-  bool areTilesWhole = depth % (copy.chunks * width) == 0, areChunksWhole = depth % width == 0;
+  bool areTilesWhole = isMultipleOf(depth, copy.chunks * width);
   for (Value address : copy.addresses) {
     auto load = [&]() -> Element {
       Value from = offsetPointer(address, k, elementType());
@@ -165,31 +205,13 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadChunks(const Copy &copy, Value 
     auto none = [&]() -> Element {
       return arith::ConstantOp::create(b, loc, stored, b.getZeroAttr(stored)).getResult();
     };
-    chunks.push_back(*(areTilesWhole ? load() : choose(less(first, constant(depth)), stored, load, none)));
+    chunks.push_back(*(areTilesWhole ? load() : choose(less(first, depth), stored, load, none)));
   }
   if (!chunks.empty())
     return chunks;
   for (Value row : copy.rows) {
-    Element elements;
-    if (areTilesWhole) {
-      elements = copy.factor->elements(row, first, width);
-    } else if (areChunksWhole) {
-      elements = choose(
-          less(first, constant(depth)), wide, [&] { return copy.factor->elements(row, first, width); },
-          [&] { return Element(floatConstant(0.0, f32, width)); });
-    } else {
-      SmallVector<Value> each;
-      for (int64_t i = 0; i != width; ++i) {
-        Value at = add(first, constant(i));
-        Element one = choose(
-            less(at, constant(depth)), f32, [&] { return copy.factor->elements(row, at, 1); },
-            [&] { return Element(floatConstant(0.0, f32, 1)); });
-        if (failed(one))
-          return failure();
-        each.push_back(*one);
-      }
-      elements = vector::FromElementsOp::create(b, loc, cast<VectorType>(wide), each).getResult();
-    }
+    Element elements =
+        areTilesWhole ? copy.factor->elements(row, first, width) : loadChunk(*copy.factor, row, first, depth);
     if (failed(elements))
       return failure();
     Value chunk = *elements;
@@ -213,8 +235,10 @@ void MatrixEmitter::storeChunks(const Copy &copy, ArrayRef<Value> chunks, Value 
 
 //===-- Multiplication ------------------------------------------------------------------------------------------===//
 
-/// NVIDIA's sums are registers of their own, AMD's a vector.
-static bool hasScalarSums(MatrixFamily family) { return family == MatrixFamily::Mma || family == MatrixFamily::Wgmma; }
+/// NVIDIA's sums are registers of their own, as are those without instructions; AMD's are a vector.
+static bool hasScalarSums(MatrixFamily family) {
+  return family == MatrixFamily::Mma || family == MatrixFamily::Wgmma || family == MatrixFamily::MultiplyAdds;
+}
 
 int64_t MatrixEmitter::valuesOfTile() const { return hasScalarSums(instruction.family) ? 8 : 1; }
 
@@ -223,8 +247,25 @@ Value MatrixEmitter::zeroSums() {
   return floatConstant(0.0, b.getF32Type(), hasScalarSums(instruction.family) ? 1 : ofLane);
 }
 
+SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value tile, int64_t row, int64_t step,
+                                                 bool isRight) {
+  // Sums lie as those of Mma: storeFragment() says where.
+  Value first = isRight ? mul(rem(lane, constant(4)), constant(2)) : div(lane, constant(4));
+  SmallVector<Value> rows;
+  for (int64_t offset : isRight ? ArrayRef<int64_t>{0, 1, 8, 9} : ArrayRef<int64_t>{0, 8}) {
+    Value ofFragment = add(first, constant(offset));
+    Value position = add(mul(ofFragment, constant(tiles.chunks)), swizzled(ofFragment, constant(step), tiles.chunks));
+    Value address = offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
+    address = offsetPointer(address, constant(row * tiles.chunks * chunkBytes), b.getI8Type());
+    rows.push_back(LLVM::LoadOp::create(b, loc, vectorOf(elementType(), chunkElements()), address, chunkBytes));
+  }
+  return rows;
+}
+
 SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value tile, int64_t row, int64_t step,
                                                bool isRight) {
+  if (instruction.family == MatrixFamily::MultiplyAdds)
+    return loadRowsOfLane(tiles, tile, row, step, isRight);
   Value laneRow = rem(lane, constant(fragmentRows)), laneChunk = div(lane, constant(fragmentRows));
   if (instruction.family == MatrixFamily::Mma && isRight) {
     // Both chunks of eight rows come one after the other: they are the registers of one instruction.
@@ -269,6 +310,7 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
     return {LLVM::ShuffleVectorOp::create(b, loc, low, high, all)};
   }
   case MatrixFamily::Wgmma:
+  case MatrixFamily::MultiplyAdds:
     break;
   case MatrixFamily::Mfma:
   case MatrixFamily::WmmaRdna4:
@@ -280,6 +322,14 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
 }
 
 void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> right, MutableArrayRef<Value> sums) {
+  if (instruction.family == MatrixFamily::MultiplyAdds) {
+    for (int64_t k = 0; k != chunkElements(); ++k)
+      for (auto [i, sum] : llvm::enumerate(sums)) {
+        Value a = vector::ExtractOp::create(b, loc, left[i % 4 / 2], k);
+        sum = math::FmaOp::create(b, loc, a, vector::ExtractOp::create(b, loc, right[i / 4 * 2 + i % 2], k), sum);
+      }
+    return;
+  }
   std::string name = (instruction.intrinsic + instruction.overload).str();
   if (instruction.family == MatrixFamily::Mma) {
     // The 16 rows of the right fragment are columns of two instructions.
@@ -400,12 +450,12 @@ Value MatrixEmitter::columnOfFragment(const MatrixTiles &tiles, int64_t fragment
 }
 
 FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, const Factor &left, const Factor &right,
-                                                      Value firstRow, Value firstColumn, int64_t depth,
+                                                      Value firstRow, Value firstColumn, Value depth,
                                                       TileRange range) {
   int64_t tileDepth = tiles.chunks * chunkElements(), rowBytes = tiles.chunks * chunkBytes;
   int64_t leftBytes = tiles.rows * rowBytes, stageBytes = leftBytes + tiles.columns * rowBytes + tiles.scaleBytes;
-  int64_t count = llvm::divideCeil(depth, tileDepth);
-  Value begin = range.begin ? range.begin : constant(0), end = range.end ? range.end : constant(count);
+  Value begin = range.begin ? range.begin : constant(0);
+  Value end = range.end ? range.end : ceilDiv(depth, constant(tileDepth));
   shared = sharedMemory(getAffineConstantExpr(sharedBytesOf(tiles), b.getContext()));
   Copy copies[] = {
       beginCopy(tiles, left, tiles.rows, firstRow, shared),
@@ -443,11 +493,12 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   int64_t ahead = tiles.stages - (isWarpgroup() ? 2 : 1);
   for (int64_t tile = 0; isAsync && tile != ahead; ++tile) {
     Value number = add(begin, constant(tile));
-    auto copy = [&] { copyTiles(mul(number, constant(tileDepth)), constant(tile * stageBytes)); };
-    if (range.end)
-      ifThen(less(number, end), copy);
-    else if (tile < count)
-      copy();
+    auto copyTile = [&] { copyTiles(mul(number, constant(tileDepth)), constant(tile * stageBytes)); };
+    std::optional<int64_t> last = range.end ? std::nullopt : getConstantIntValue(end);
+    if (!last)
+      ifThen(less(number, end), copyTile);
+    else if (tile < *last)
+      copyTile();
     commit();
   }
   if (isLoaded) {
@@ -535,7 +586,7 @@ void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t s
 }
 
 LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value> sums, Value firstRow,
-                                       Value firstColumn, Value rows, int64_t columns, StoreFn store) {
+                                       Value firstColumn, Value rows, Value columns, StoreFn store) {
   // As many rows at a time as the memory of the tiles, which are not needed any more, has space for.
   int64_t stride = tiles.warpColumns + sumsPadding, rowBytes = stride * 4;
   int64_t slab = isWarpgroup() ? fragmentRows : tiles.warpRows;
@@ -547,8 +598,8 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
   Value ofWarp = offsetPointer(shared, mul(warp, constant(slab * rowBytes)), b.getI8Type());
   int64_t fragments = tiles.warpColumns / fragmentRows;
   Value columnOfWarp = add(firstColumn, columnOfFragment(tiles, 0));
-  constexpr int64_t widest = 4;
-  int64_t width = columns % widest == 0 ? widest : 1, vectorsOfRow = tiles.warpColumns / width;
+  int64_t width = isMultipleOf(columns, 4) ? 4 : isMultipleOf(columns, 2) ? 2 : 1;
+  int64_t vectorsOfRow = tiles.warpColumns / width;
   for (int64_t begin = 0; begin != tiles.warpRows; begin += slab) {
     if (begin != 0)
       emitWarpBarrier();
@@ -565,7 +616,7 @@ LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value>
           Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
           Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
                 column = add(columnOfWarp, columnOfSlab);
-          Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, constant(columns)));
+          Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
           return ifThen(isInside, [&] {
             Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
             SumsFn read = [&](Value at, int64_t count) -> Value {

@@ -36,6 +36,8 @@ protected:
   struct Factor {
     mlir::Value rows;      ///< i64
     bool isRagged = false; ///< the last tile may have fewer rows
+    /// Returns the number by which elements() and address() know a row, if that is not its own.
+    std::function<mlir::Value(mlir::Value row)> pick;
     /// Returns `width` neighbouring elements along the depth, f32.
     std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
     /// If set, loads a chunk of such elements, and returns what makes of it what instructions want.
@@ -54,7 +56,7 @@ protected:
   /// Emits the product of a tile of rows of `left` by one of `right`, over `depth` elements. Returns this warp's sums.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiply(const MatrixTiles &tiles, const Factor &left,
                                                            const Factor &right, mlir::Value firstRow,
-                                                           mlir::Value firstColumn, int64_t depth, TileRange range);
+                                                           mlir::Value firstColumn, mlir::Value depth, TileRange range = {});
   /// Returns `width` sums of a row from a column on.
   using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
   using StoreFn =
@@ -62,7 +64,7 @@ protected:
   /// Calls store() for all elements of the block's tile whose row and column are below `rows` and `columns`, in vectors
   /// of `width` along the columns. It is emitted in loops: sums go through shared memory.
   mlir::LogicalResult storeSums(const MatrixTiles &tiles, llvm::ArrayRef<mlir::Value> sums, mlir::Value firstRow,
-                                mlir::Value firstColumn, mlir::Value rows, int64_t columns, StoreFn store);
+                                mlir::Value firstColumn, mlir::Value rows, mlir::Value columns, StoreFn store);
 
   /// Returns bytes of shared memory that a block takes.
   int64_t sharedBytesOf(const MatrixTiles &tiles) const;
@@ -70,10 +72,15 @@ protected:
   int64_t chunkElements() const { return 16 / elementBytes(); }
   /// Chunks of a row that one step of a warp multiplies.
   int64_t chunksOfStep() const {
-    return instruction.family == MatrixFamily::Mfma && instruction.element != MatrixElement::I8 ? 4 : 2;
+    // Of a chunk, of two, or of four.
+    bool isShort = instruction.family == MatrixFamily::MultiplyAdds;
+    bool isLong = instruction.family == MatrixFamily::Mfma && instruction.element != MatrixElement::I8;
+    return isLong ? 4 : isShort ? 1 : 2;
   }
   bool isWarpgroup() const { return instruction.family == MatrixFamily::Wgmma; }
   mlir::Type elementType();
+  /// Returns where rows of `depth` elements of elementType() begin at `pointer`, if they can be copied as they lie.
+  std::function<mlir::Value(mlir::Value row)> addressOfRows(mlir::Value pointer, int64_t depth);
 
   /// Emits the multiplication of the tiles of the stage in shared memory at a pointer.
   virtual void multiplyStage(const MatrixTiles &tiles, mlir::Value stage, llvm::SmallVectorImpl<mlir::Value> &sums);
@@ -99,11 +106,13 @@ private:
   /// True if tiles of a factor are copied to shared memory by threads that do not wait for it.
   bool isCopied(const Factor &factor) const { return factor.address && architecture.vendor == Vendor::Nvidia; }
   /// Copies without waiting, the tile at `k`.
-  void copyAsync(const Copy &copy, mlir::Value k, mlir::Value stage, int64_t depth);
+  void copyAsync(const Copy &copy, mlir::Value k, mlir::Value stage, mlir::Value depth);
   /// Loads this thread's part of a tile. Returns what stores it to a stage in shared memory.
   using StoreTile = std::function<void(mlir::Value stage)>;
-  mlir::FailureOr<StoreTile> loadTile(const Copy &copy, mlir::Value k, int64_t depth);
-  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadChunks(const Copy &copy, mlir::Value k, int64_t depth);
+  mlir::FailureOr<StoreTile> loadTile(const Copy &copy, mlir::Value k, mlir::Value depth);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadChunks(const Copy &copy, mlir::Value k, mlir::Value depth);
+  /// Returns a chunk of a row, of which elements from `depth` on are zeros.
+  Element loadChunk(const Factor &factor, mlir::Value row, mlir::Value first, mlir::Value depth);
   void storeChunks(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
   /// Multiplies the tiles in shared memory at `left` and `right` by instructions of four warps, which are still
   /// computing when the function goes on.
@@ -111,6 +120,9 @@ private:
                            llvm::SmallVectorImpl<mlir::Value> &sums);
   mlir::Value matrixDescriptor(const MatrixTiles &tiles, mlir::Value pointer);
   void emitAssembly(llvm::StringRef text);
+  /// Returns those rows of a fragment that a lane multiplies for its sums.
+  llvm::SmallVector<mlir::Value> loadRowsOfLane(const MatrixTiles &tiles, mlir::Value tile, int64_t row, int64_t step,
+                                                bool isRight);
   void multiplyFragments(llvm::ArrayRef<mlir::Value> left, llvm::ArrayRef<mlir::Value> right,
                          llvm::MutableArrayRef<mlir::Value> sums);
   void storeFragment(llvm::ArrayRef<mlir::Value> sums, mlir::Value pointer, int64_t stride);

@@ -17,8 +17,8 @@ using enum MatrixFamily;
 using enum MatrixElement;
 
 // Shapes: PTX ISA, "Warp-level matrix instructions"; AMD's CDNA 2, 3, 4 and RDNA 3, 4 instruction set architecture
-// manuals, "Matrix arithmetic instructions". Of the same family and element, the deepest
-// comes first.
+// manuals, "Matrix arithmetic instructions". Of the same family and element, the deepest comes first. Where no instruction
+// multiplies f32, lanes do.
 static constexpr MatrixInstruction instructions[] = {
     // Assembly, not an intrinsic. It has as many columns as one likes.
     {Wgmma, F16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.f16.f16", /*emulated=*/0},
@@ -47,12 +47,15 @@ static constexpr MatrixInstruction instructions[] = {
      ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_BF16},
     {WmmaRdna4, I8, 16, 16, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8", ".v8i32.v2i32",
      ITX_EMULATED_WMMA_RDNA4_16X16X16_I32_I8},
+    {MultiplyAdds, F32, 16, 16, 4, "", "", /*emulated=*/0},
 };
 
 ArrayRef<MatrixInstruction> matrixInstructions() { return instructions; }
 
 /// Returns true if an architecture has an instruction.
 static bool hasInstruction(const Architecture &architecture, const MatrixInstruction &instruction) {
+  if (instruction.family == MultiplyAdds)
+    return architecture.warpSize == 32;
   if (architecture.matrixFamily != instruction.family &&
       (architecture.matrixFamily != Wgmma || instruction.family != Mma))
     return false;
@@ -86,7 +89,8 @@ const MatrixInstruction *findMatrixInstruction(StringRef intrinsic) {
   return nullptr;
 }
 
-std::optional<MatrixElement> matrixElement(mlir::Type type) {
+/// Returns the element that a type is; nothing if matrix instructions do not multiply it.
+static std::optional<MatrixElement> matrixElement(mlir::Type type) {
   if (type.isF16())
     return F16;
   if (type.isBF16())
@@ -98,6 +102,12 @@ std::optional<MatrixElement> matrixElement(mlir::Type type) {
   if (type.isInteger(8))
     return I8;
   return std::nullopt;
+}
+
+const MatrixInstruction &matrixInstruction(const Architecture &architecture, mlir::Type precision) {
+  std::optional<MatrixElement> element = matrixElement(precision);
+  const MatrixInstruction *found = element ? findMatrixInstruction(architecture, *element) : nullptr;
+  return found ? *found : *findMatrixInstruction(architecture, F32);
 }
 
 } // namespace intarsia::gpu

@@ -22,7 +22,8 @@ enum class MatrixFamily {
   Wgmma, ///< Hopper's `wgmma.mma_async`: four warps read both factors from shared memory, 16 rows of A each; else Mma
   Mfma,  ///< CDNA's, warps of 64
   WmmaRdna3, ///< lanes 16 to 31 hold the same A and B as lanes 0 to 15
-  WmmaRdna4
+  WmmaRdna4,
+  MultiplyAdds ///< no instruction: lanes multiply and add their parts of the sums, on warps of 32
 };
 
 /// The element types that matrix instructions multiply. Sums are in f32, those of I8 in i32.
@@ -49,8 +50,8 @@ const MatrixInstruction *findWarpInstruction(const Architecture &architecture, M
 /// Returns the instruction that LLVM names so; null if it is none.
 const MatrixInstruction *findMatrixInstruction(llvm::StringRef intrinsic);
 
-/// Returns the element that a type is; nothing if matrix instructions do not multiply it.
-std::optional<MatrixElement> matrixElement(mlir::Type type);
+/// Returns what an architecture multiplies floats with that may be rounded to a type; f32, if it has nothing narrower.
+const MatrixInstruction &matrixInstruction(const Architecture &architecture, mlir::Type precision);
 
 } // namespace intarsia::gpu
 

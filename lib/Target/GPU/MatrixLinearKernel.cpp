@@ -41,6 +41,9 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
     return isLarge ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
                    : MatrixTiles{64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
   }
+  // Of 32 sums a lane, which leaves registers for two blocks.
+  if (isLarge && instruction.family == MatrixFamily::MultiplyAdds)
+    return {128, 64, 32, 32, /*chunks=*/4, stages};
   if (size == TileSize::Least)
     return {leastTileRows, 64, leastTileRows, 16, /*chunks=*/4, stages};
   return isLarge ? MatrixTiles{128, 128, 64, 64, /*chunks=*/4, stages}
@@ -66,18 +69,13 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
                    : arith::TruncFOp::create(b, loc, vectorOf(elementType(), chunkElements()), elements).getResult();
       };
     };
-  if (architecture.vendor != Vendor::Nvidia)
-    return factor;
   // What is widened only for its type is read as it is stored.
   Value stored = matrix;
   if (auto extend = stored.getDefiningOp<arith::ExtFOp>())
     stored = extend.getIn();
   std::optional<Storage> found = view(stored);
-  if (!found || !found->dense || found->elementType != elementType() || depth() % chunkElements() != 0)
-    return factor;
-  factor.address = [this, pointer = found->pointer](Value row) {
-    return offsetPointer(pointer, mul(row, constant(depth())), elementType());
-  };
+  if (found && found->dense && found->elementType == elementType())
+    factor.address = addressOfRows(found->pointer, depth());
   return factor;
 }
 
@@ -87,7 +85,7 @@ FailureOr<SmallVector<Value>> MatrixLinearKernel::multiplyTile(const MatrixTiles
   auto ofWeight = [&](Value row, Value k) { return Indices{{row}, {k, true}}; };
   Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);
   Factor weight = factorOf(root.getWeight(), constant(features()), features() % tiles.columns != 0, ofWeight);
-  return multiply(tiles, input, weight, firstRow, firstColumn, depth(), range);
+  return multiply(tiles, input, weight, firstRow, firstColumn, constant(depth()), range);
 }
 
 } // namespace intarsia::gpu

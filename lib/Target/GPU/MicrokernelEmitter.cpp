@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/MicrokernelEmitter.h"
 
-#include "intarsia/module_abi.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -78,12 +77,6 @@ int64_t MicrokernelEmitter::kindOf(Type element) {
   return ElementKind::F32;
 }
 
-AffineExpr MicrokernelEmitter::reserve(AffineExpr bytes) {
-  AffineExpr offset = reserved;
-  reserved = reserved + bytes.ceilDiv(ITX_BUFFER_ALIGNMENT) * ITX_BUFFER_ALIGNMENT;
-  return offset;
-}
-
 LogicalResult MicrokernelEmitter::prepare(Value tensor) {
   if (isView(tensor) || prepared.contains(tensor))
     return success();
@@ -113,13 +106,8 @@ LogicalResult MicrokernelEmitter::prepare(Value tensor) {
       return success();
     });
   });
-  endSharedLaunch();
-  return emitted;
-}
-
-void MicrokernelEmitter::endSharedLaunch() {
-  setLaunchScratch(reserved);
   endLaunch();
+  return emitted;
 }
 
 void MicrokernelEmitter::pushNull() {

@@ -27,12 +27,8 @@ public:
   static bool yieldsOnly(rt::KernelOp kernel, mlir::Operation *root);
 
 protected:
-  /// Reserves scratch of the kernel, which all of its launches share; returns where it begins.
-  mlir::AffineExpr reserve(mlir::AffineExpr bytes);
   /// Emits a launch that computes a tensor into scratch, unless it is a view of an argument.
   mlir::LogicalResult prepare(mlir::Value tensor);
-  /// Ends the function, whose scratch is what all launches share.
-  void endSharedLaunch();
 
   // Arguments of the call, in their order.
   void push(mlir::Value value) { arguments.push_back(value); }
@@ -58,7 +54,6 @@ private:
 
   llvm::SmallVector<mlir::Value> arguments;
   llvm::DenseMap<mlir::Value, mlir::AffineExpr> prepared; ///< where computed tensors begin in scratch
-  mlir::AffineExpr reserved = mlir::getAffineConstantExpr(0, b.getContext());
 };
 
 } // namespace intarsia::gpu

@@ -105,7 +105,7 @@ LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
     FailureOr<SmallVector<Value>> sums = multiplyTile(tiles, rows, firstRow, firstColumn, range);
     if (failed(sums))
       return failure();
-    return storeSums(tiles, *sums, firstRow, firstColumn, rows, features(),
+    return storeSums(tiles, *sums, firstRow, firstColumn, rows, constant(features()),
                      [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
                        auto store = [&] { return storeResults(row, column, width, read); };
                        if (!split)

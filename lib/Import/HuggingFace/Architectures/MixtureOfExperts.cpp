@@ -167,7 +167,7 @@ Value MixtureOfExperts::build(GraphBuilder &graph, Value input) const {
                                route.getWeights(), weights.gateUp, weights.down, weights.gateUpBias, weights.downBias,
                                nn::GatedActivationAttr::get(builder.getContext(), activation),
                                builder.getF32FloatAttr(alpha), builder.getF32FloatAttr(limit),
-                               /*intermediate_format=*/nn::BlockFormatAttr());
+                               /*intermediate_format=*/nn::BlockFormatAttr(), /*precision=*/TypeAttr());
 }
 
 } // namespace intarsia::importer

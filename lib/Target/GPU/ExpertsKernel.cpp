@@ -1,0 +1,473 @@
+//===- ExpertsKernel.cpp - Layers of experts by matrix instructions ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Kernel/VectorMath.h"
+#include "lib/Target/GPU/LinearResults.h"
+#include "lib/Target/GPU/MatrixEmitter.h"
+#include "lib/Target/GPU/MicrokernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+namespace {
+constexpr int64_t threadsOfBlock = 256;
+/// Rows of an expert, on average, up to which tiles have the fewest rows.
+constexpr int64_t fewRowsOfExpert = 16;
+/// What the table says of a tile: its expert, its first row, and the row behind the expert's last one.
+constexpr int64_t entriesOfTile = 3;
+
+/// A pair is a token and one of its experts, token * top_k + k. Rows are pairs sorted by expert; tiles are some rows of
+/// one expert. The first two functions count pairs, sort them and list the tiles, the next two multiply the rows of
+/// each tile by the two matrices of its expert, the last one adds up the rows of each token. How many tiles there are
+/// is not known when a function is launched: its blocks suffice for any, and those without a tile end at once. So few
+/// tokens read no other matrices than those of their experts.
+class ExpertsKernel final : public MatrixEmitter {
+public:
+  ExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root, const Architecture &architecture,
+                const MatrixInstruction &instruction)
+      : MatrixEmitter(kernel, architecture, instruction), root(root) {
+    auto gateUp = cast<RankedTensorType>(root.getGateUp().getType());
+    experts = gateUp.getDimSize(0);
+    inner = gateUp.getDimSize(2);
+    hidden = gateUp.getDimSize(3);
+  }
+
+private:
+  /// The tile that a block computes.
+  struct Tile {
+    Value expert, firstRow, endRow, firstColumn;
+  };
+
+  LogicalResult run() override;
+  void chooseTiles();
+  void reserveScratch();
+  LogicalResult emitCount();
+  LogicalResult emitSort();
+  void listTiles(Value expert, Value firstRow, Value count);
+  LogicalResult placePairs(Value expert, Value firstRow);
+  LogicalResult emitProduct(const MatrixTiles &tiles, AffineExpr isUsed, Value weight, int64_t columns,
+                            function_ref<LogicalResult(const Tile &tile)> body);
+  LogicalResult emitGateUp(const MatrixTiles &tiles, AffineExpr isUsed);
+  LogicalResult storeActivations(const Tile &tile, Value row, Value column, int64_t width, const SumsFn &read);
+  Value activate(Value gate, Value up, int64_t width);
+  LogicalResult emitDown(const MatrixTiles &tiles, AffineExpr isUsed);
+  LogicalResult storeRow(const Tile &tile, Value row, Value column, int64_t width, const SumsFn &read);
+  LogicalResult emitCombine();
+
+  /// Returns the rows of a weight as a factor; `rowOf` says which row of all matrices a row of the product is.
+  Factor factorOf(Value weight, int64_t columns, int64_t depth, bool isRagged, function_ref<Value(Value row)> rowOf);
+  /// Rows of memory that one matrix of a weight takes.
+  int64_t storedRows(Value weight, int64_t rows) {
+    return panelsOf(weight) ? llvm::alignTo(rows, BlockPanels::rows) : rows;
+  }
+  Element expertOf(Value token, Value k) { return integerAt(root.getIndices(), {Index{token}, Index{k}}); }
+  Value isEqual(Value a, Value b) { return arith::CmpIOp::create(this->b, loc, arith::CmpIPredicate::eq, a, b); }
+  Value loadInteger(AffineExpr table, Value index) { return loadAt(kernelScratch(table), index, b.getI64Type(), 1); }
+  void storeInteger(Value value, AffineExpr table, Value index) {
+    storeAt(value, kernelScratch(table), index, b.getI64Type(), 1);
+  }
+  Value shuffled(Value integer, int64_t distance);
+  Value sumOfLanes(Value integer);
+
+  nn::ExpertsOp root;
+  int64_t experts, inner, hidden;
+  Value topK;
+  MatrixTiles few, many;
+  AffineExpr pairs, isFew, mostTiles;
+  // Where tables of integers begin in scratch: pairs of each expert, the number of tiles, the tiles, the pair of each
+  // row, and the row of its results. Those lie by token, in the order of its experts.
+  AffineExpr counts, tileCount, tileTable, pairOfRow, placeOfRow;
+  AffineExpr activations; ///< [row, inner], of the type that is multiplied
+  AffineExpr results;     ///< [token, top_k, hidden] f32
+};
+} // namespace
+
+Emitter makeExpertsKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
+  auto op = cast<nn::ExpertsOp>(root);
+  Type precision = op.getPrecision().value_or(Float32Type::get(kernel.getContext()));
+  return std::make_unique<ExpertsKernel>(kernel, op, architecture, matrixInstruction(architecture, precision));
+}
+
+bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root) {
+  auto isReadable = [](Value tensor) { return MicrokernelEmitter::isReadable(tensor); };
+  Block *body = &kernel.getBody().front();
+  auto isArgument = [&](Value weight) {
+    auto argument = dyn_cast<BlockArgument>(weight);
+    return argument && argument.getOwner() == body;
+  };
+  return !root.getIntermediateFormat() && isArgument(root.getGateUp()) && isArgument(root.getDown()) &&
+         isReadable(root.getInput()) && isReadable(root.getIndices()) && isReadable(root.getWeights()) &&
+         MicrokernelEmitter::yieldsOnly(kernel, root);
+}
+
+LogicalResult ExpertsKernel::run() {
+  chooseTiles();
+  reserveScratch();
+  AffineExpr isMany = getAffineConstantExpr(1, b.getContext()) - isFew;
+  return success(succeeded(emitCount()) && succeeded(emitSort()) && succeeded(emitGateUp(few, isFew)) &&
+                 succeeded(emitGateUp(many, isMany)) && succeeded(emitDown(few, isFew)) &&
+                 succeeded(emitDown(many, isMany)) && succeeded(emitCombine()));
+}
+
+void ExpertsKernel::chooseTiles() {
+  // As for linears, of four warps. Tiles of few rows have the rows of a fragment.
+  int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
+  few = {16, 64, 16, 16, /*chunks=*/4, stages};
+  many = {64, 128, 32, 64, /*chunks=*/4, stages};
+  // Lanes that multiply and add hold more of the factors, as do RDNA's, which keep some elements twice: with larger
+  // tiles they spill registers.
+  bool isRdna = architecture.vendor == Vendor::Amd && architecture.warpSize == 32;
+  if (instruction.family == MatrixFamily::MultiplyAdds || isRdna)
+    many = {64, 64, 32, 32, /*chunks=*/4, stages};
+  if (isWarpgroup()) {
+    few = {64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
+    many = {64, 128, 16, 128, /*chunks=*/4, /*stages=*/6};
+  }
+  pairs = productExpression(sizes.of(root.getIndices()));
+  isFew = isAtMost(pairs, fewRowsOfExpert * experts);
+}
+
+void ExpertsKernel::reserveScratch() {
+  auto number = [&](int64_t value) { return getAffineConstantExpr(value, b.getContext()); };
+  // Each expert has at most one tile that is not full, and each pair at most one tile.
+  AffineExpr full = isFew * pairs.floorDiv(few.rows) + (number(1) - isFew) * pairs.floorDiv(many.rows);
+  AffineExpr areFewer = isAtMost(pairs, experts);
+  mostTiles = areFewer * pairs + (number(1) - areFewer) * (full + experts);
+  counts = reserve(number(experts * 8));
+  tileCount = reserve(number(8));
+  tileTable = reserve(mostTiles * (entriesOfTile * 8));
+  pairOfRow = reserve(pairs * 8);
+  placeOfRow = reserve(pairs * 8);
+  activations = reserve(pairs * (inner * elementType().getIntOrFloatBitWidth() / 8));
+  results = reserve(pairs * (hidden * 4));
+}
+
+//===-- Rows by expert ------------------------------------------------------------------------------------------===//
+
+Value ExpertsKernel::shuffled(Value integer, int64_t distance) {
+  Value narrow = arith::TruncIOp::create(b, loc, b.getI32Type(), integer);
+  Value other = mlir::gpu::ShuffleOp::create(b, loc, narrow, int32_t(distance), int32_t(architecture.warpSize),
+                                             mlir::gpu::ShuffleMode::XOR)
+                    .getShuffleResult();
+  return arith::ExtSIOp::create(b, loc, b.getI64Type(), other);
+}
+
+Value ExpertsKernel::sumOfLanes(Value integer) {
+  for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2)
+    integer = add(integer, shuffled(integer, distance));
+  return integer;
+}
+
+/// Emits a function in which a warp counts the pairs of an expert.
+LogicalResult ExpertsKernel::emitCount() {
+  AffineExpr warps = getAffineConstantExpr(experts, b.getContext());
+  beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
+  topK = size(sizes.of(root.getIndices())[1]);
+  Value expert = add(mul(block, constant(warpsOfBlock)), warp);
+  LogicalResult emitted = ifThen(less(expert, constant(experts)), [&] {
+    return alone([&]() -> LogicalResult {
+      using Next = FailureOr<SmallVector<Value>>;
+      Next count = forLoop(lane, size(pairs), constant(architecture.warpSize), constant(0),
+                           [&](Value pair, ValueRange running) -> Next {
+                             Element its = expertOf(div(pair, topK), rem(pair, topK));
+                             if (failed(its))
+                               return failure();
+                             Value one = arith::ExtUIOp::create(b, loc, b.getI64Type(), isEqual(*its, expert));
+                             return SmallVector<Value>{add(running[0], one)};
+                           });
+      if (failed(count))
+        return failure();
+      Value sum = sumOfLanes((*count)[0]);
+      ifThen(isEqual(lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
+      return success();
+    });
+  });
+  endLaunch();
+  return emitted;
+}
+
+/// Emits a function in which a warp lists the tiles of an expert and its rows.
+LogicalResult ExpertsKernel::emitSort() {
+  AffineExpr warps = getAffineConstantExpr(experts, b.getContext());
+  beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
+  topK = size(sizes.of(root.getIndices())[1]);
+  Value expert = add(mul(block, constant(warpsOfBlock)), warp);
+  LogicalResult emitted = ifThen(less(expert, constant(experts)), [&] {
+    return alone([&]() -> LogicalResult {
+      auto before =
+          forLoop(lane, expert, constant(architecture.warpSize), {constant(0)}, [&](Value other, ValueRange running) {
+            return SmallVector<Value>{add(running[0], loadInteger(counts, other))};
+          });
+      Value firstRow = sumOfLanes(before[0]);
+      listTiles(expert, firstRow, loadInteger(counts, expert));
+      return placePairs(expert, firstRow);
+    });
+  });
+  endLaunch();
+  return emitted;
+}
+
+void ExpertsKernel::listTiles(Value expert, Value firstRow, Value count) {
+  AffineExpr one = getAffineConstantExpr(1, b.getContext());
+  Value rows = size(isFew * few.rows + (one - isFew) * many.rows);
+  auto before =
+      forLoop(lane, expert, constant(architecture.warpSize), {constant(0)}, [&](Value other, ValueRange running) {
+        return SmallVector<Value>{add(running[0], ceilDiv(loadInteger(counts, other), rows))};
+      });
+  Value firstTile = sumOfLanes(before[0]), tiles = ceilDiv(count, rows);
+  forLoop(lane, tiles, constant(architecture.warpSize), [&](Value tile) {
+    Value entry = mul(add(firstTile, tile), constant(entriesOfTile));
+    storeInteger(expert, tileTable, entry);
+    storeInteger(add(firstRow, mul(tile, rows)), tileTable, add(entry, constant(1)));
+    storeInteger(add(firstRow, count), tileTable, add(entry, constant(2)));
+  });
+  Value isLast = isEqual(expert, constant(experts - 1));
+  ifThen(arith::AndIOp::create(b, loc, isLast, isEqual(lane, constant(0))),
+         [&] { storeInteger(add(firstTile, tiles), tileCount, constant(0)); });
+}
+
+/// Each lane looks for pairs of the expert in a part of all pairs, first to count them, then to write them down.
+LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
+  using Next = FailureOr<SmallVector<Value>>;
+  Value ofLane = ceilDiv(size(pairs), constant(architecture.warpSize)), begin = mul(lane, ofLane);
+  Value end = min(add(begin, ofLane), size(pairs));
+  auto forPairs = [&](Value init, function_ref<LogicalResult(Value pair, Value token, Value k, Value next)> body) {
+    return forLoop(begin, end, constant(1), init, [&](Value pair, ValueRange running) -> Next {
+      Value token = div(pair, topK), k = rem(pair, topK);
+      Element its = expertOf(token, k);
+      if (failed(its))
+        return failure();
+      Value isMine = isEqual(*its, expert);
+      if (body && failed(ifThen(isMine, [&] { return body(pair, token, k, running[0]); })))
+        return failure();
+      return SmallVector<Value>{add(running[0], arith::ExtUIOp::create(b, loc, b.getI64Type(), isMine))};
+    });
+  };
+  Next counted = forPairs(constant(0), nullptr);
+  if (failed(counted))
+    return failure();
+  // Lanes whose bit of the distance is set come after those that they exchange sums with.
+  Value all = (*counted)[0], before = constant(0);
+  for (int64_t distance = 1; distance != architecture.warpSize; distance *= 2) {
+    Value other = shuffled(all, distance);
+    Value isLater = isEqual(rem(div(lane, constant(distance)), constant(2)), constant(1));
+    before = add(before, arith::SelectOp::create(b, loc, isLater, other, constant(0)));
+    all = add(all, other);
+  }
+  return forPairs(add(firstRow, before), [&](Value pair, Value token, Value k, Value row) -> LogicalResult {
+    Next place = forLoop(constant(0), topK, constant(1), mul(token, topK), [&](Value j, ValueRange running) -> Next {
+      Element other = expertOf(token, j);
+      if (failed(other))
+        return failure();
+      Value isBefore = arith::OrIOp::create(b, loc, less(*other, expert),
+                                            arith::AndIOp::create(b, loc, isEqual(*other, expert), less(j, k)));
+      return SmallVector<Value>{add(running[0], arith::ExtUIOp::create(b, loc, b.getI64Type(), isBefore))};
+    });
+    if (failed(place))
+      return failure();
+    storeInteger(pair, pairOfRow, row);
+    storeInteger((*place)[0], placeOfRow, row);
+    return success();
+  });
+}
+
+//===-- Products ------------------------------------------------------------------------------------------------===//
+
+MatrixEmitter::Factor ExpertsKernel::factorOf(Value weight, int64_t columns, int64_t depth, bool isRagged,
+                                              function_ref<Value(Value row)> rowOf) {
+  Factor factor;
+  factor.rows = constant(columns);
+  factor.isRagged = isRagged;
+  factor.pick = rowOf;
+  if (panelsOf(weight)) {
+    factor.elements = [this, weight](Value row, Value k, int64_t width) -> Element {
+      return dequantize(weight, row, k, width);
+    };
+    return factor;
+  }
+  Storage stored = *view(weight);
+  factor.elements = [this, stored, depth](Value row, Value k, int64_t width) -> Element {
+    return loadAt(stored.pointer, add(mul(row, constant(depth)), k), stored.elementType, width);
+  };
+  if (stored.elementType == elementType())
+    factor.address = addressOfRows(stored.pointer, depth);
+  return factor;
+}
+
+/// Emits a function whose blocks compute `body` for a tile of rows and some columns each.
+LogicalResult ExpertsKernel::emitProduct(const MatrixTiles &tiles, AffineExpr isUsed, Value weight, int64_t columns,
+                                         function_ref<LogicalResult(const Tile &tile)> body) {
+  int64_t columnTiles = llvm::divideCeil(columns, tiles.columns);
+  beginLaunch(tiles.warps() * architecture.warpSize, mostTiles * columnTiles * isUsed);
+  topK = size(sizes.of(root.getIndices())[1]);
+  Value number = div(block, constant(columnTiles));
+  LogicalResult emitted = ifThen(less(number, loadInteger(tileCount, constant(0))), [&] {
+    Value entry = mul(number, constant(entriesOfTile));
+    Tile tile{loadInteger(tileTable, entry), loadInteger(tileTable, add(entry, constant(1))),
+              loadInteger(tileTable, add(entry, constant(2))),
+              mul(rem(block, constant(columnTiles)), constant(tiles.columns))};
+    return alone([&] { return body(tile); });
+  });
+  endLaunch();
+  return emitted;
+}
+
+LogicalResult ExpertsKernel::emitGateUp(const MatrixTiles &tiles, AffineExpr isUsed) {
+  // Columns are those of the gate and of up in turn: a thread stores both of a feature.
+  int64_t columns = 2 * inner, rowsOfMatrix = storedRows(root.getGateUp(), inner);
+  return emitProduct(tiles, isUsed, root.getGateUp(), columns, [&](const Tile &tile) -> LogicalResult {
+    Factor input;
+    input.rows = tile.endRow;
+    input.isRagged = true;
+    input.pick = [&](Value row) { return div(loadInteger(pairOfRow, row), topK); };
+    input.elements = [&](Value token, Value k, int64_t width) {
+      return evaluate(root.getInput(), {Index{token}, Index{k, true}}, width);
+    };
+    std::optional<Storage> stored = view(root.getInput());
+    if (stored && stored->dense && stored->elementType == elementType())
+      input.address = addressOfRows(stored->pointer, hidden);
+    auto rowOfWeight = [&](Value column) {
+      Value matrix = add(mul(tile.expert, constant(2)), rem(column, constant(2)));
+      return add(mul(matrix, constant(rowsOfMatrix)), div(column, constant(2)));
+    };
+    Factor weight = factorOf(root.getGateUp(), columns, hidden, columns % tiles.columns != 0, rowOfWeight);
+    FailureOr<SmallVector<Value>> sums =
+        multiply(tiles, input, weight, tile.firstRow, tile.firstColumn, constant(hidden));
+    if (failed(sums))
+      return failure();
+    return storeSums(tiles, *sums, tile.firstRow, tile.firstColumn, tile.endRow, constant(columns),
+                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
+                       return storeActivations(tile, row, column, width, read);
+                     });
+  });
+}
+
+/// Stores what follows from sums of the gate and of up, which are in turn.
+LogicalResult ExpertsKernel::storeActivations(const Tile &tile, Value row, Value column, int64_t width,
+                                              const SumsFn &read) {
+  int64_t features = width / 2;
+  Value both = read(column, width), feature = div(column, constant(2)), parts[2];
+  for (int64_t part : {0, 1}) {
+    SmallVector<Value> each;
+    for (int64_t i = 0; i != features; ++i)
+      each.push_back(vector::ExtractOp::create(b, loc, both, 2 * i + part));
+    parts[part] = each.front();
+    if (features > 1)
+      parts[part] = vector::FromElementsOp::create(b, loc, VectorType::get({features}, b.getF32Type()), each);
+    if (!root.getGateUpBias())
+      continue;
+    Element bias = evaluate(root.getGateUpBias(),
+                            {Index{tile.expert}, Index{constant(part)}, Index{feature, features > 1}}, features);
+    if (failed(bias))
+      return failure();
+    parts[part] = arith::AddFOp::create(b, loc, parts[part], *bias);
+  }
+  storeAt(activate(parts[0], parts[1], features), kernelScratch(activations), add(mul(row, constant(inner)), feature),
+          elementType(), features);
+  return success();
+}
+
+Value ExpertsKernel::activate(Value gate, Value up, int64_t width) {
+  if (root.getActivation() == nn::GatedActivation::Silu)
+    return arith::MulFOp::create(b, loc, kernel::emitSilu(b, loc, gate), up);
+  auto floats = [&](double value) { return floatConstant(value, b.getF32Type(), width); };
+  double limit = root.getLimit().convertToDouble();
+  gate = arith::MinimumFOp::create(b, loc, gate, floats(limit));
+  up = arith::MinimumFOp::create(b, loc, up, floats(limit));
+  up = arith::MaximumFOp::create(b, loc, up, floats(-limit));
+  Value scaled = arith::MulFOp::create(b, loc, gate, floats(root.getAlpha().convertToDouble()));
+  gate = arith::MulFOp::create(b, loc, gate, kernel::emitSigmoid(b, loc, scaled));
+  return arith::MulFOp::create(b, loc, arith::AddFOp::create(b, loc, up, floats(1.0)), gate);
+}
+
+LogicalResult ExpertsKernel::emitDown(const MatrixTiles &tiles, AffineExpr isUsed) {
+  int64_t rowsOfMatrix = storedRows(root.getDown(), hidden);
+  return emitProduct(tiles, isUsed, root.getDown(), hidden, [&](const Tile &tile) -> LogicalResult {
+    Value pointer = kernelScratch(activations);
+    Factor input;
+    input.rows = tile.endRow;
+    input.isRagged = true;
+    input.elements = [&](Value row, Value k, int64_t width) -> Element {
+      return loadAt(pointer, add(mul(row, constant(inner)), k), elementType(), width);
+    };
+    input.address = addressOfRows(pointer, inner);
+    auto rowOfWeight = [&](Value column) { return add(mul(tile.expert, constant(rowsOfMatrix)), column); };
+    Factor weight = factorOf(root.getDown(), hidden, inner, hidden % tiles.columns != 0, rowOfWeight);
+    FailureOr<SmallVector<Value>> sums =
+        multiply(tiles, input, weight, tile.firstRow, tile.firstColumn, constant(inner));
+    if (failed(sums))
+      return failure();
+    return storeSums(tiles, *sums, tile.firstRow, tile.firstColumn, tile.endRow, constant(hidden),
+                     [&](Value row, Value column, int64_t width, const SumsFn &read) {
+                       return storeRow(tile, row, column, width, read);
+                     });
+  });
+}
+
+/// Stores a part of a pair's summand of its token.
+LogicalResult ExpertsKernel::storeRow(const Tile &tile, Value row, Value column, int64_t width, const SumsFn &read) {
+  Value sum = read(column, width), pair = loadInteger(pairOfRow, row);
+  if (root.getDownBias()) {
+    Element bias = evaluate(root.getDownBias(), {Index{tile.expert}, Index{column, true}}, width);
+    if (failed(bias))
+      return failure();
+    sum = arith::AddFOp::create(b, loc, sum, *bias);
+  }
+  Element weight = evaluate(root.getWeights(), {Index{div(pair, topK)}, Index{rem(pair, topK)}}, 1);
+  if (failed(weight))
+    return failure();
+  sum = arith::MulFOp::create(b, loc, sum, splat(*weight, width));
+  storeAt(sum, kernelScratch(results), add(mul(loadInteger(placeOfRow, row), constant(hidden)), column), b.getF32Type(),
+          width);
+  return success();
+}
+
+/// Emits a function in which a warp adds up the rows of a token.
+LogicalResult ExpertsKernel::emitCombine() {
+  using Next = FailureOr<SmallVector<Value>>;
+  Type f32 = b.getF32Type();
+  ArrayRef<AffineExpr> leading = ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back();
+  AffineExpr tokens = productExpression(leading);
+  beginLaunch(threadsOfBlock, tokens.ceilDiv(threadsOfBlock / architecture.warpSize));
+  topK = size(sizes.of(root.getIndices())[1]);
+  Value token = add(mul(block, constant(warpsOfBlock)), warp);
+  LogicalResult emitted = ifThen(less(token, size(tokens)), [&]() -> LogicalResult {
+    // An index outside of the experts makes all sums NaN.
+    Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
+    Next begin =
+        forLoop(constant(0), topK, constant(1), floatConstant(0.0, f32, 1), [&](Value k, ValueRange running) -> Next {
+          Element expert = expertOf(token, k);
+          if (failed(expert))
+            return failure();
+          Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *expert, constant(experts));
+          return SmallVector<Value>{arith::SelectOp::create(b, loc, isInside, running[0], nan)};
+        });
+    if (failed(begin))
+      return failure();
+    Value first = mul(token, topK);
+    bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
+      auto sum = forLoop(constant(0), topK, constant(1), splat((*begin)[0], width),
+                         [&](Value k, ValueRange running) -> SmallVector<Value> {
+                           Value from = add(mul(add(first, k), constant(hidden)), at.back().base);
+                           Value summand = loadAt(kernelScratch(results), from, f32, width);
+                           return {arith::AddFOp::create(b, loc, running[0], summand)};
+                         });
+      return sum[0];
+    };
+    RowScope row = makeRow(token, ArrayRef<AffineExpr>(sizes.of(yielded(0))).drop_back());
+    LogicalResult stored = emitRow(row, {0u});
+    bound.erase(root.getResult());
+    return stored;
+  });
+  endLaunch();
+  return emitted;
+}
+
+} // namespace intarsia::gpu

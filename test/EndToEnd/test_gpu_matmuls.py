@@ -1,0 +1,60 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""nn.matmul on emulated GPUs, against NumPy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from programs import RNG, build, close, normal
+
+pytestmark = pytest.mark.cpu_only
+
+TYPES = {"f16": np.float16, "f32": np.float32}
+
+
+def program(element: str, left: bool, right: bool, after: str, depth: int | None) -> str:
+    """A batch of products of any sizes, or of one depth."""
+    shapes = [["b", "k", "m"] if left else ["b", "m", "k"], ["b", "n", "k"] if right else ["b", "k", "n"]]
+    flags = ", ".join(["transpose_lhs"] * left + ["transpose_rhs"] * right)
+    named = [["" if size == "k" and depth else size for size in shape] for shape in shapes]
+    names = ['["' + '", "'.join(shape) + '"]' for shape in named]
+    tensor = f"tensor<?x?x?x{element}>"
+    operands = ["x".join("?" if size != "k" or depth is None else str(depth) for size in shape) for shape in shapes]
+    operands = [f"tensor<{operand}x{element}>" for operand in operands]
+    return f"""
+    func.func @main(%x: {operands[0]} {{nn.name = "x", nn.sizes = {names[0]}}}, %y: {operands[1]} {{nn.name = "y", nn.sizes = {names[1]}}})
+        -> ({tensor} {{nn.name = "z"}}) {{
+      %p = nn.matmul %x, %y {{{flags}}} : ({", ".join(operands)}) -> {tensor}
+      %z = {after} %p : {tensor}
+      return %z : {tensor}
+    }}"""
+
+
+def check(tools, folder, architecture, element, left, right, sizes, depth=None) -> None:
+    module = build(tools, folder, program(element, left, right, "nn.relu", depth), target=f"emulated:{architecture}")
+    for b, m, k, n in sizes:
+        x, y = normal(b, m, k).astype(TYPES[element]), normal(b, k, n).astype(TYPES[element])
+        wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
+        expected = np.maximum(wide_x @ wide_y, 0)
+        given = [a.transpose(0, 2, 1) if flag else a for a, flag in ((x, left), (y, right))]
+        # Sums in f32; results of f16 are rounded once more.
+        magnitude = float((np.abs(wide_x) @ np.abs(wide_y)).max(initial=0))
+        tolerance = (2.0**-23 * (k + 8) + (2.0**-11 if element == "f16" else 0)) * magnitude
+        close(module.main(*(np.ascontiguousarray(a) for a in given)), expected, tolerance)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100"])
+def test_random_shapes(tools, tmp_path, architecture: str, element: str) -> None:
+    for number, (left, right) in enumerate([(False, True), (False, False), (True, True)]):
+        sizes = [tuple(int(size) for size in RNG.integers(1, [4, 90, 90, 90])) for _ in range(2)]
+        check(tools, tmp_path / str(number), architecture, element, left, right, [*sizes, (2, 64, 64, 64)])
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
+def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    check(tools, tmp_path, architecture, "f16", False, True, [(2, 70, 72, 40)], depth=72)
+
