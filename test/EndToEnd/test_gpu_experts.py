@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import intarsia
 import numpy as np
 import pytest
 from expert_formulas import experts, route
 from expert_programs import DTYPES, make, program, routing, special_logits
 from programs import RNG, build, close, normal
+from test_decoders import HERE, Server
 
 pytestmark = pytest.mark.cpu_only
 
@@ -66,13 +68,13 @@ def test_experts(tools, tmp_path, architecture: str, stored: str) -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
 def test_random_shapes(tools, tmp_path, architecture: str) -> None:
     """Depths that are no multiple of a chunk, odd numbers of features."""
-    for number in range(4):
+    for number in range(3):
         hidden, inner = (int(size) for size in RNG.integers(1, 100, 2))
         count = int(RNG.integers(2, 12))
         top_k, tokens = int(RNG.integers(1, count + 1)), [int(rows) for rows in RNG.integers(1, 60, 2)]
-        stored, kind = ("f16", "f32", "bf16", "f32")[number], ("silu", "clamped_swiglu")[number % 2]
+        stored, kind = ("f16", "f32", "bf16")[number], ("silu", "clamped_swiglu")[number % 2]
         folder = tmp_path / str(number)
-        check(tools, folder, architecture, tokens, hidden, inner, count, top_k, kind, number >= 2, stored)
+        check(tools, folder, architecture, tokens, hidden, inner, count, top_k, kind, number == 1, stored)
 
 
 @pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
@@ -86,8 +88,17 @@ def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: st
     np.testing.assert_array_equal(module.main(l=logits)[0], route(logits, 4, False)[0])
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
-@pytest.mark.parametrize("weights", ["int4", "int5", "int8", "nvfp4", "mxfp4"])
+@pytest.mark.parametrize(
+    ("architecture", "weights"),
+    [
+        ("sm_80", "int4"),
+        ("sm_80", "int5"),
+        ("sm_80", "mxfp4"),
+        ("gfx942", "nvfp4"),
+        ("gfx942", "int4"),
+        ("gfx1100", "int8"),
+    ],
+)
 def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> None:
     """Weights stay quantized, inputs are as they are: the CPU is the oracle."""
     hidden, inner, count, top_k = 96, 72, 4, 2
@@ -95,8 +106,7 @@ def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> 
     text = program(hidden, inner, count, top_k, "silu", False, "f32", True)
     flags = (f"--quantize={weights}", "--quantize-activations=16", "--matmul-precision=f32")
     modules = [
-        build(tools, tmp_path / target, text, stored, target, *flags)
-        for target in ("cpu", f"emulated:{architecture}")
+        build(tools, tmp_path / target, text, stored, target, *flags) for target in ("cpu", f"emulated:{architecture}")
     ]
     for tokens in (1, 70):
         x, mixed, indices = normal(tokens, hidden), normal(tokens, top_k), choose(tokens, count, top_k)
@@ -123,3 +133,28 @@ def test_rows_do_not_depend_on_others(tools, tmp_path) -> None:
     whole = module.main(x=x, i=indices, w=mixed)
     parts = [module.main(x=x[t : t + 10], i=indices[t : t + 10], w=mixed[t : t + 10]) for t in range(0, 40, 10)]
     np.testing.assert_array_equal(whole.view(np.int32), np.concatenate(parts).view(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture", "flags"),
+    [
+        ("qwen3-moe-bf16", "sm_80", ("--matmul-precision=f32",)),
+        ("gpt-oss-mxfp4", "gfx1100", ("--matmul-precision=f32",)),
+        ("gpt-oss-mxfp4", "gfx942", ()),
+    ],
+)
+def test_models(tools, tmp_path, model: str, architecture: str, flags: tuple[str, ...]) -> None:
+    """A prompt and a token behind it, against transformers; no kernel runs as plain loops."""
+    folder = HERE / "decoders" / model
+    with np.load(folder / "golden.npz") as golden:
+        ids, logits = golden["input_ids"][0], golden["logits"][0]
+    result = tools.compile(folder, "-o", tmp_path / "m.itx", "--kv=f32", f"--target=emulated:{architecture}", *flags)
+    assert "is slow on" not in result.stderr
+    server = Server(intarsia.load(tmp_path / "m.itx"), 1, 64)
+    actual = np.concatenate([server.run([(0, part)])[0] for part in (ids[:-1], ids[-1:])])
+    error = np.abs(actual - logits)
+    if flags:
+        assert error.max() <= 2e-5
+    else:
+        # As on the CPU, tokens whose router is undecided go through another expert when products are rounded.
+        assert 2e-5 < np.quantile(error, 0.7) < 0.01 * np.abs(logits).max()

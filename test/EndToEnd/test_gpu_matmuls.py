@@ -57,4 +57,3 @@ def test_random_shapes(tools, tmp_path, architecture: str, element: str) -> None
 def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     check(tools, tmp_path, architecture, "f16", False, True, [(2, 70, 72, 40)], depth=72)
-
