@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 from programs import RNG, build, close, normal
+from safetensors.numpy import save_file
 
 pytestmark = pytest.mark.cpu_only
 
@@ -135,3 +138,19 @@ def check_quantized(tools, tmp_path, architecture: str, weights: str, depth: int
         # Tiles round weights to f16, by half a unit in the last place of 11 bits each; a few rows have them in f32.
         tolerance = 2.0**-24 * (depth + 8) if rows <= 4 else 2.0**-11
         close(modules[1].main(x), modules[0].main(x), tolerance * magnitude)
+
+
+def test_slow_kernels_are_named(tools, tmp_path) -> None:
+    """One remark on a kernel without an emitter: the model's op, the architectures, why, and what to try."""
+    depth, features = 64, 32
+    save_file({"w": normal(features, depth), "b": normal(features)}, tmp_path / "w.safetensors")
+    result = f"-> tensor<?x{features}xf32>\n"
+    text = program(depth, features, "f32", "").replace(result, result.rstrip() + ' loc("dense")\n', 1)
+    (tmp_path / "m.mlir").write_text('nn.archive @weights {file = "w.safetensors"}\n' + text)
+    for bits, count in ((8, 1), (16, 0)):
+        flags = ("--target=emulated:sm_80,emulated:gfx942", "--quantize=int4", f"--quantize-activations={bits}")
+        printed = tools.compile(tmp_path / "m.mlir", "-o", tmp_path / "m.itx", *flags).stderr
+        slow = [line for line in printed.splitlines() if "is slow on" in line]
+        assert len(slow) == count
+        assert all(re.match(r"remark: dense: kernel '\w+' is slow on sm_80, gfx942: .* loops", line) for line in slow)
+        assert all("--quantize-activations=16" in line for line in slow)

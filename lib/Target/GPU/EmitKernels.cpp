@@ -118,7 +118,8 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
       })
       .Case([&](nn::ExpertsOp op) {
         return op.getIntermediateFormat()
-                   ? "rows between its matrices are quantized, and kernels of experts multiply floats"
+                   ? "rows between its matrices are quantized, and kernels of experts multiply floats "
+                     "(--quantize-activations=16 leaves them as they are)"
                    : unless(hasExpertsKernel(kernel, op), "another op than elementwise ones is in the same kernel");
       })
       .Case([&](nn::MatmulOp op) {

@@ -208,6 +208,14 @@ func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32
 
 // -----
 
+func.func @experts(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %g: tensor<8x2x128x64xf32>, %d: tensor<8x64x128xf32>) {
+  // expected-error@+1 {{'nn.experts' op has the precision 'f64': f16, bf16 and tf32 are possible}}
+  %y = nn.experts %x, %i, %w, %g, %d {activation = #nn.gated_activation<silu>, precision = f64} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x2x128x64xf32>, tensor<8x64x128xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
 nn.archive @w {file = "w.safetensors"}
 func.func @weight() {
   // expected-error@+1 {{'nn.weight' op archive @v is not defined}}
