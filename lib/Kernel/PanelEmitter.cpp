@@ -44,64 +44,86 @@ nn::QuantizeOp quantizedInput(Value input) {
 
 //===-- Scales ------------------------------------------------------------------------------------------------===//
 
-Value PanelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
-  Type i8 = b.getI8Type();
+Value PanelEmitter::loadStoredScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
+  bool isPattern = panels.scale == nn::BlockScale::E8M0 || panels.scale == nn::BlockScale::E4M3;
+  Type stored = isPattern ? b.getI8Type() : nn::scaleType(panels.scale, b.getContext());
+  Value address = offsetPointer(pointer, first, stored);
+  return LLVM::LoadOp::create(b, loc, vectorOf(stored, lanes), address, vectorAlignment(address, stored, lanes));
+}
+
+Value PanelEmitter::decodeScale(const BlockPanels &panels, Value stored, int64_t lanes) {
   auto constantOf = [&](Type type, int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value)), lanes);
   };
   switch (panels.scale) {
   case nn::BlockScale::E8M0: {
     // The pattern of the power of two: the exponent, but for the smallest, which is half of the least normal number.
-    Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), lanes), loadAt(pointer, first, i8, lanes));
+    Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI32Type(), lanes), stored);
     bits = arith::ShLIOp::create(b, loc, bits, constantOf(b.getI32Type(), 23));
     bits = arith::MaxSIOp::create(b, loc, bits, constantOf(b.getI32Type(), 0x00400000));
     return arith::BitcastOp::create(b, loc, vectorOf(b.getF32Type(), lanes), bits);
   }
   case nn::BlockScale::E4M3: {
     // Positive; exponent and mantissa lie in f16's as they are, whose bias is 8 more.
-    Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI16Type(), lanes), loadAt(pointer, first, i8, lanes));
+    Value bits = arith::ExtUIOp::create(b, loc, vectorOf(b.getI16Type(), lanes), stored);
     bits = arith::ShLIOp::create(b, loc, bits, constantOf(b.getI16Type(), 7));
     Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), lanes), bits);
     return widen(half, b.getF32Type(), lanes);
   }
   default:
-    return loadAt(pointer, first, nn::scaleType(panels.scale, b.getContext()), lanes);
+    return getElementTypeOrSelf(stored.getType()).isF32() ? stored : widen(stored, b.getF32Type(), lanes);
   }
 }
 
-std::pair<Value, Value> PanelEmitter::scalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
-                                                    int64_t lanes) {
-  Type i8 = b.getI8Type(), i32 = b.getI32Type();
+Value PanelEmitter::loadScales(const BlockPanels &panels, Value pointer, Value first, int64_t lanes) {
+  return decodeScale(panels, loadStoredScales(panels, pointer, first, lanes), lanes);
+}
+
+SmallVector<Value> PanelEmitter::loadScalesOfBlock(const BlockPanels &panels, Value unit, Value block, Value first,
+                                                   int64_t lanes) {
+  Type i8 = b.getI8Type();
   Value bytesOfBlock = constant(kRows * panels.scaleBytes);
   auto at = [&](Value byte) { return offsetPointer(unit, byte, i8); };
+  auto stored = [&](Value pointer) { return loadStoredScales(panels, pointer, first, lanes); };
   if (!panels.scaleBits) {
-    Value offset = mul(block, bytesOfBlock), minimum;
+    Value offset = mul(block, bytesOfBlock);
+    SmallVector<Value> both = {stored(at(offset))};
     if (panels.hasMinima)
-      minimum = loadScales(panels, at(add(offset, constant(panels.unitScaleBytes / 2))), first, lanes);
-    return {loadScales(panels, at(offset), first, lanes), minimum};
+      both.push_back(stored(at(add(offset, constant(panels.unitScaleBytes / 2)))));
+    return both;
   }
-  Value wholeScale = loadScales(panels, unit, first, lanes);
+  auto bytes = [&](Value row) {
+    return loadAt(at(add(constant(panels.integersBegin()), mul(row, constant(kRows)))), first, i8, lanes);
+  };
+  if (panels.scaleBits == 8)
+    return {stored(unit), bytes(block)};
+  SmallVector<Value> all = {stored(unit), stored(at(bytesOfBlock)), bytes(block)};
+  all.push_back(bytes(add(constant(BlockPanels::superBlock / panels.block), div(block, constant(2)))));
+  all.push_back(arith::TruncIOp::create(b, loc, b.getI32Type(), mul(rem(block, constant(2)), constant(4))));
+  return all;
+}
+
+std::pair<Value, Value> PanelEmitter::decodeScales(const BlockPanels &panels, ArrayRef<Value> stored, int64_t lanes) {
+  Value wholeScale = decodeScale(panels, stored[0], lanes);
+  if (!panels.scaleBits)
+    return {wholeScale, panels.hasMinima ? decodeScale(panels, stored[1], lanes) : Value()};
+  Type i32 = vectorOf(b.getI32Type(), lanes);
   auto integers = [&](int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
   };
   auto times = [&](Value whole, Value integer) -> Value {
     return arith::MulFOp::create(b, loc, whole, arith::SIToFPOp::create(b, loc, whole.getType(), integer));
   };
-  auto bytes = [&](Value row) {
-    return loadAt(at(add(constant(panels.integersBegin()), mul(row, constant(kRows)))), first, i8, lanes);
-  };
   if (panels.scaleBits == 8)
-    return {times(wholeScale, arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes(block))), Value()};
-  Value low = arith::ExtUIOp::create(b, loc, vectorOf(i32, lanes), bytes(block));
-  Value high = bytes(add(constant(BlockPanels::superBlock / panels.block), div(block, constant(2))));
-  high = arith::ExtUIOp::create(b, loc, vectorOf(i32, lanes), high);
-  Value shift = arith::TruncIOp::create(b, loc, i32, mul(rem(block, constant(2)), constant(4)));
-  high = arith::ShRUIOp::create(b, loc, high, splat(shift, lanes));
+    return {times(wholeScale, arith::ExtSIOp::create(b, loc, i32, stored[1])), Value()};
+  Value low = arith::ExtUIOp::create(b, loc, i32, stored[2]);
+  Value high = arith::ExtUIOp::create(b, loc, i32, stored[3]);
+  high = arith::ShRUIOp::create(b, loc, high, splat(stored[4], lanes));
   auto combined = [&](Value fourBits, int64_t upperFrom) -> Value {
     Value upper = arith::AndIOp::create(b, loc, high, integers(3 << upperFrom));
     return arith::OrIOp::create(b, loc, fourBits, arith::ShLIOp::create(b, loc, upper, integers(4 - upperFrom)));
   };
-  Value wholeMinimum = loadScales(panels, at(bytesOfBlock), first, lanes);
+  Value wholeMinimum = decodeScale(panels, stored[1], lanes);
   Value scale = combined(arith::AndIOp::create(b, loc, low, integers(15)), 0);
   Value minimum = combined(arith::ShRUIOp::create(b, loc, low, integers(4)), 2);
   return {times(wholeScale, scale), arith::NegFOp::create(b, loc, times(wholeMinimum, minimum))};
@@ -155,89 +177,59 @@ Value PanelEmitter::decodeE2M1(Value elements, int64_t width) {
 }
 
 Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) {
-  return decodeElements(*panelsOf(tensor), loadElements(tensor, row, k, width), width);
-}
-
-PanelEmitter::StoredElements PanelEmitter::loadElements(Value tensor, Value row, Value k, int64_t width) {
   BlockPanels panels = *panelsOf(tensor);
   Value weight = storage[tensor].pointer;
-  Type i8 = b.getI8Type();
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value panel = offsetPointer(weight, mul(div(row, constant(kRows)), constant(panels.panelBytes())), i8);
-  Value inPanel = rem(row, constant(kRows)), inUnit = rem(k, constant(panels.unitDepth));
+  Value inPanel = rem(row, constant(kRows)), inUnit = rem(k, constant(panels.unitDepth)),
+        inStep = rem(k, constant(kStep));
   Value unit = offsetPointer(
       panel, add(constant(panels.headBytes), mul(div(k, constant(panels.unitDepth)), constant(panels.unitBytes))), i8);
   Value offset = add(constant(panels.unitScaleBytes), mul(div(inUnit, constant(kStep)), constant(panels.stepBytes())));
   offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
   offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordDepth)));
-  StoredElements stored;
-  stored.inStep = rem(k, constant(kStep));
-  for (int64_t first = 0; first < width; first += wordDepth) {
-    Value word = add(div(stored.inStep, constant(wordDepth)), constant(first / wordDepth));
-    // The word itself is put together where it is needed.
-    unpackWord(b, loc, panels, word, [&](Value line) {
-      Value at = offsetPointer(unit, add(offset, mul(line, constant(lineBytes))), i8);
-      return stored.lines.emplace_back(LLVM::LoadOp::create(b, loc, b.getI32Type(), at, wordDepth));
-    });
-  }
-  // Elements of a word share their scale: blocks are multiples of 16.
+  auto line = [&](Value index) -> Value {
+    Value at = offsetPointer(unit, add(offset, mul(index, constant(lineBytes))), i8);
+    return LLVM::LoadOp::create(b, loc, i32, at, wordDepth);
+  };
+  // Values of a word share their scale: blocks are multiples of 16.
+  Value scale, minimum, ofRow;
   if (panels.block)
-    std::tie(stored.scale, stored.minimum) =
-        scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
+    std::tie(scale, minimum) = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
   if (panels.headBytes)
-    stored.ofRow = loadAt(panel, inPanel, panels.block ? b.getF32Type() : nn::scaleType(panels.scale, b.getContext()), 1);
-  return stored;
-}
-
-/// Calls use() with the words of loaded elements, four in each.
-static void forWords(OpBuilder &b, Location loc, const BlockPanels &panels, Value inStep, ArrayRef<Value> lines,
-                     int64_t width, function_ref<void(Value word)> use) {
-  auto number = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)); };
-  for (int64_t first = 0; first < width; first += wordDepth) {
-    Value word = arith::AddIOp::create(b, loc, arith::DivUIOp::create(b, loc, inStep, number(wordDepth)),
-                                       number(first / wordDepth));
-    use(unpackWord(b, loc, panels, word, [&](Value) {
-      Value line = lines.front();
-      lines = lines.drop_front();
-      return line;
-    }));
-  }
-}
-
-Value PanelEmitter::decodeElements(const BlockPanels &panels, const StoredElements &stored, int64_t width) {
-  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+    ofRow = loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
   int64_t ofWord = std::min(width, wordDepth);
   SmallVector<Value> values;
-  forWords(b, loc, panels, stored.inStep, stored.lines, width, [&](Value word) {
-    Value elements;
+  for (int64_t first = 0; first < width; first += wordDepth) {
+    Value elements =
+        unpackWord(b, loc, panels, add(div(inStep, constant(wordDepth)), constant(first / wordDepth)), line);
     if (width == 1) {
-      Value shift = mul(rem(stored.inStep, constant(wordDepth)), constant(8));
-      elements = arith::ShRUIOp::create(b, loc, word, arith::TruncIOp::create(b, loc, i32, shift));
-      elements = arith::AndIOp::create(b, loc, elements, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0xff)));
+      Value shift = arith::TruncIOp::create(b, loc, i32, mul(rem(inStep, constant(wordDepth)), constant(8)));
+      elements = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, elements, shift),
+                                       arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0xff)));
     } else {
-      elements = LLVM::BitcastOp::create(b, loc, VectorType::get({wordDepth}, b.getI8Type()), word);
+      Value bytes = LLVM::BitcastOp::create(b, loc, VectorType::get({wordDepth}, i8), elements);
+      elements = arith::ExtUIOp::create(b, loc, vectorOf(i32, ofWord), bytes);
     }
     double factor = scaleFactor(panels);
     Value value;
     if (panels.isE2M1) {
-      if (width != 1)
-        elements = arith::ExtUIOp::create(b, loc, vectorOf(i32, ofWord), elements);
       value = decodeE2M1(elements, ofWord);
       factor *= factorOfE2M1;
     } else {
-      value = arith::UIToFPOp::create(b, loc, vectorOf(f32, ofWord), elements);
-      if (panels.integerOffset != 0)
-        value = arith::SubFOp::create(b, loc, value, floatConstant(panels.integerOffset, f32, ofWord));
+      Value offset = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(panels.integerOffset)));
+      elements = arith::SubIOp::create(b, loc, elements, splat(offset, ofWord));
+      value = arith::SIToFPOp::create(b, loc, vectorOf(f32, ofWord), elements);
     }
     auto scaleBy = [&](Value by) { value = arith::MulFOp::create(b, loc, value, splat(by, ofWord)); };
-    if (stored.scale)
-      scaleBy(factor == 1.0 ? stored.scale
-                            : arith::MulFOp::create(b, loc, stored.scale, floatConstant(factor, f32, 1)).getResult());
-    if (stored.minimum)
-      value = arith::AddFOp::create(b, loc, value, splat(stored.minimum, ofWord));
-    if (stored.ofRow)
-      scaleBy(stored.ofRow);
+    if (scale)
+      scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
+    if (minimum)
+      value = arith::AddFOp::create(b, loc, value, splat(minimum, ofWord));
+    if (ofRow)
+      scaleBy(ofRow);
     values.push_back(value);
-  });
+  }
   if (values.size() == 1)
     return values.front();
   SmallVector<Value> elements;
@@ -245,34 +237,6 @@ Value PanelEmitter::decodeElements(const BlockPanels &panels, const StoredElemen
     for (int64_t i = 0; i != wordDepth; ++i)
       elements.push_back(vector::ExtractOp::create(b, loc, value, i));
   return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f32), elements);
-}
-
-bool PanelEmitter::decodesInHalves(const BlockPanels &panels) {
-  // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
-  return !panels.isE2M1 && !panels.hasMinima && !panels.scaleBits && !panels.headBytes && panels.block &&
-         panels.scale == nn::BlockScale::F16;
-}
-
-Value PanelEmitter::decodeHalves(const BlockPanels &panels, const StoredElements &stored, int64_t width) {
-  // A byte below this one is an f16: 1024 more than the byte.
-  constexpr int64_t upperByte = 0x64, base = 1024;
-  Type i8 = b.getI8Type(), bytes = VectorType::get({wordDepth}, i8), f16 = b.getF16Type();
-  Type pair = VectorType::get({2}, f16);
-  Value upper = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(upperByte)), wordDepth);
-  Value offset = floatConstant(double(base + panels.integerOffset), f16, 2);
-  Value scale = splat(arith::TruncFOp::create(b, loc, f16, stored.scale), 2);
-  SmallVector<Value> elements;
-  forWords(b, loc, panels, stored.inStep, stored.lines, width, [&](Value word) {
-    Value lower = LLVM::BitcastOp::create(b, loc, bytes, word);
-    for (int32_t first : {0, 2}) {
-      Value both = LLVM::ShuffleVectorOp::create(b, loc, lower, upper, {first, 4, first + 1, 4});
-      Value value = arith::SubFOp::create(b, loc, LLVM::BitcastOp::create(b, loc, pair, both), offset);
-      value = arith::MulFOp::create(b, loc, value, scale);
-      for (int64_t i : {0, 1})
-        elements.push_back(vector::ExtractOp::create(b, loc, value, i));
-    }
-  });
-  return vector::FromElementsOp::create(b, loc, VectorType::get({width}, f16), elements);
 }
 
 } // namespace intarsia::kernel

@@ -27,20 +27,6 @@ protected:
   /// 16, from a multiple of it on.
   mlir::Value dequantize(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
 
-  /// What is loaded for dequantize().
-  struct StoredElements {
-    llvm::SmallVector<mlir::Value> lines; ///< i32, each with four elements or bits of them
-    mlir::Value inStep;                   ///< index of the first element in its step
-    mlir::Value scale, minimum, ofRow;    ///< f32, null where the format has none
-  };
-  StoredElements loadElements(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
-  /// Returns its values, in f32.
-  mlir::Value decodeElements(const BlockPanels &panels, const StoredElements &stored, int64_t width);
-  /// Returns its values in f16, rounded once, by instructions that compute two of them: `width` is a multiple of 4, and
-  /// decodesInHalves() is true of the format.
-  mlir::Value decodeHalves(const BlockPanels &panels, const StoredElements &stored, int64_t width);
-  static bool decodesInHalves(const BlockPanels &panels);
-
   /// Returns elements of E2M1, the low four bits of i32, as f32 that are factorOfE2M1 times too small.
   mlir::Value decodeE2M1(mlir::Value elements, int64_t width);
   static constexpr double factorOfE2M1 = 1 << 14;
@@ -50,7 +36,18 @@ protected:
   /// Returns the scales of `lanes` neighbouring rows of a block, from row `first` on, in the unit at `unit`, and, where
   /// the format has them, the minima that are added. `block` counts from the unit's first.
   std::pair<mlir::Value, mlir::Value> scalesOfBlock(const BlockPanels &panels, mlir::Value unit, mlir::Value block,
-                                                    mlir::Value first, int64_t lanes);
+                                                    mlir::Value first, int64_t lanes) {
+    return decodeScales(panels, loadScalesOfBlock(panels, unit, block, first, lanes), lanes);
+  }
+  /// The same in two parts, for kernels that load them long before they need them: what is stored, and what it means.
+  llvm::SmallVector<mlir::Value> loadScalesOfBlock(const BlockPanels &panels, mlir::Value unit, mlir::Value block,
+                                                   mlir::Value first, int64_t lanes);
+  std::pair<mlir::Value, mlir::Value> decodeScales(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> stored,
+                                                   int64_t lanes);
+
+private:
+  mlir::Value loadStoredScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
+  mlir::Value decodeScale(const BlockPanels &panels, mlir::Value stored, int64_t lanes);
 };
 
 /// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.

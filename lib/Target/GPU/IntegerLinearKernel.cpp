@@ -15,7 +15,6 @@
 #include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 
-#include "dialects/Nn/BlockFormats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -29,8 +28,6 @@ constexpr int64_t stepDepth = BlockPanels::stepDepth, stepsOfTile = QuantizedRow
 constexpr int64_t chunkBytes = 16, chunksOfTile = QuantizedRows::tileDepth / chunkBytes;
 /// Bytes of a word of panels, and of a scale in shared memory.
 constexpr int64_t wordBytes = 4, scaleBytes = 4;
-/// Words of a step that are the low bits of its lines.
-constexpr int64_t lowWords = BlockPanels::words / 2;
 constexpr int64_t fragmentRows = 16;
 /// The bits of 1.5 * 2^23. Units are its last bit: integers below 2^22 that are added to the bits are added to the
 /// number. A tile's sums are below 64 * 128 * 128.
@@ -56,22 +53,11 @@ private:
   int64_t multipliedDepth() override { return input.paddedDepth(); }
 
   // From memory to a stage.
-  /// What a thread copies of each tile: a step of a row of the weight, or the scale of a step of a row of the input.
-  struct Unit {
-    Value row, step;   ///< in the tile
-    Value ofMatrix;    ///< row of the matrix
-    Value panel, head; ///< of the weight; the head's scale is null if there is none
-  };
-  SmallVector<Unit> unitsOf(int64_t rows, Value firstRow, Value end, const MatrixTiles &tiles);
   Factor weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn);
-  void loadWeight(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded);
   void loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded);
   void storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage);
-  /// Returns the words of a chunk as integers with signs.
-  Value decodeChunk(ArrayRef<Value> lines, int64_t chunk);
+  /// Returns the elements of a word as integers with signs.
   Value decodeWord(Value bytes);
-  int64_t linesOfStep() const { return panels.elementBits == 8 ? BlockPanels::words : panels.elementBits; }
-  int64_t slotsOfStep() const { return areHalves ? 2 : 1; }
 
   // From a stage to sums.
   void multiplyStage(const MatrixTiles &tiles, Value stage, SmallVectorImpl<Value> &sums) override;
@@ -86,8 +72,6 @@ private:
   /// Adds to the sums of a fragment products by rows and columns, times integers if there are some.
   void addScaled(ArrayRef<Value> integers, ArrayRef<Value> rows, ArrayRef<Value> columns, MutableArrayRef<Value> sums);
   bool isMma() const { return instruction.family == MatrixFamily::Mma; }
-  Value word(int64_t value) { return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))); }
-  Value bytesOf(int64_t each) { return word(int64_t(uint32_t(each) * 0x01010101u)); }
   Value at(Value pointer, int64_t bytes) { return offsetPointer(pointer, constant(bytes), b.getI8Type()); }
 
   // Offsets in a stage.
@@ -99,7 +83,7 @@ private:
     return inputScales(tiles) + scaleBytes * stepsOfTile * tiles.rows;
   }
   int64_t inputSums(const MatrixTiles &tiles) const {
-    return weightScales(tiles) + scaleBytes * stepsOfTile * slotsOfStep() * tiles.columns;
+    return weightScales(tiles) + scaleBytes * stepsOfTile * blocksOfUnit(panels) * tiles.columns;
   }
   int64_t minima(const MatrixTiles &tiles) const { return inputSums(tiles) + scaleBytes * stepsOfTile * tiles.rows; }
 
@@ -126,6 +110,7 @@ MatrixTiles IntegerLinearKernel::tilesFor(TileSize size) const {
     tiles = {fragmentRows, 64, fragmentRows, 16, chunksOfTile, stages};
   else if (size == TileSize::Large)
     tiles = {128, 128, 64, architecture.warpSize == 64 ? 64 : 32, chunksOfTile, stages};
+  tiles.loadsAhead = size == TileSize::Large ? 1 : loadsOfFewRows;
   tiles.scaleBytes = (panels.hasMinima ? minima(tiles) + scaleBytes * stepsOfTile * tiles.columns : inputSums(tiles)) -
                      inputScales(tiles);
   return tiles;
@@ -146,48 +131,23 @@ FailureOr<SmallVector<Value>> IntegerLinearKernel::multiplyTile(const MatrixTile
 
 //===-- From memory to a stage ----------------------------------------------------------------------------------===//
 
-SmallVector<IntegerLinearKernel::Unit> IntegerLinearKernel::unitsOf(int64_t rows, Value firstRow, Value end,
-                                                                    const MatrixTiles &tiles) {
-  int64_t threads = tiles.warps() * architecture.warpSize, all = rows * stepsOfTile;
-  SmallVector<Unit> units;
-  // Neighbouring threads have neighbouring rows: what they read of a line of panels are neighbouring words.
-  for (int64_t first = 0; first < all; first += threads) {
-    // Threads that have none do what the first ones do.
-    Value number = add(all < threads ? rem(thread, constant(all)) : thread, constant(first));
-    Unit unit;
-    unit.row = rem(number, constant(rows));
-    unit.step = div(number, constant(rows));
-    // Sums of rows behind the last one are not stored: any will do for them.
-    unit.ofMatrix = min(add(firstRow, unit.row), sub(end, constant(1)));
-    units.push_back(unit);
-  }
-  return units;
-}
-
 MatrixEmitter::Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles, Value rows, Value firstRow,
                                                         Value firstColumn) {
-  SmallVector<Unit> weights = unitsOf(tiles.columns, firstColumn, constant(features()), tiles);
-  SmallVector<Unit> inputs = unitsOf(tiles.rows, firstRow, rows, tiles);
-  for (Unit &unit : weights) {
-    Value index = div(unit.ofMatrix, constant(BlockPanels::rows));
-    unit.panel =
-        offsetPointer(storage[root.getWeight()].pointer, mul(index, constant(panels.panelBytes())), b.getI8Type());
-    Type type = panels.block ? b.getF32Type() : nn::scaleType(panels.scale, b.getContext());
-    if (panels.headBytes)
-      unit.head = loadAt(unit.panel, rem(unit.ofMatrix, constant(BlockPanels::rows)), type, 1);
-  }
+  SmallVector<Unit> weights = unitsOfWeight(tiles, panels, firstColumn);
+  SmallVector<Unit> inputs = unitsOf(tiles, tiles.rows, firstRow, rows);
   Factor factor;
   factor.rows = constant(features());
   factor.load = [this, weights, inputs](Value k) {
     SmallVector<Value> loaded;
     for (const Unit &unit : weights)
-      loadWeight(unit, k, loaded);
+      loadUnit(panels, unit, k, loaded);
     for (const Unit &unit : inputs)
       loadInputScales(unit, k, loaded);
     return loaded;
   };
   factor.store = [this, tiles, weights, inputs](ArrayRef<Value> loaded, Value stage) {
-    size_t ofWeight = size_t(linesOfStep() + slotsOfStep() + panels.hasMinima), ofInput = 1 + size_t(panels.hasMinima);
+    size_t ofInput = 1 + size_t(panels.hasMinima);
+    size_t ofWeight = (loaded.size() - inputs.size() * ofInput) / weights.size();
     for (const Unit &unit : weights) {
       storeWeight(tiles, unit, loaded.take_front(ofWeight), stage);
       loaded = loaded.drop_front(ofWeight);
@@ -203,41 +163,6 @@ MatrixEmitter::Factor IntegerLinearKernel::weightFactor(const MatrixTiles &tiles
   return factor;
 }
 
-/// Loads the lines of a step of a row, its scales, and its minimum.
-void IntegerLinearKernel::loadWeight(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) {
-  Type i8 = b.getI8Type(), f32 = b.getF32Type();
-  // The input has zeros behind the weight's last step.
-  Value step = min(add(div(k, constant(stepDepth)), unit.step), constant(panels.steps() - 1));
-  int64_t stepsOfUnit = panels.unitDepth / stepDepth;
-  Value begin = add(constant(panels.headBytes), mul(div(step, constant(stepsOfUnit)), constant(panels.unitBytes)));
-  Value unitBegin = offsetPointer(unit.panel, begin, i8), stepOfUnit = rem(step, constant(stepsOfUnit));
-  Value inPanel = rem(unit.ofMatrix, constant(BlockPanels::rows));
-  Value offset = add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes())));
-  offset = add(offset, mul(div(inPanel, constant(BlockPanels::lineRows)), constant(panels.stepBytes() / 2)));
-  offset = add(offset, mul(rem(inPanel, constant(BlockPanels::lineRows)), constant(wordBytes)));
-  Value lines = offsetPointer(unitBegin, offset, i8);
-  for (int64_t line = 0; line != linesOfStep(); ++line)
-    loaded.push_back(
-        LLVM::LoadOp::create(b, loc, b.getI32Type(), at(lines, line * wordBytes * BlockPanels::lineRows), wordBytes));
-  double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? 0.5 : 1.0);
-  for (int64_t slot = 0; slot != slotsOfStep(); ++slot) {
-    Value scale, minimum;
-    if (panels.block) {
-      Value inUnit = add(mul(stepOfUnit, constant(stepDepth)), constant(slot * stepDepth / 2));
-      std::tie(scale, minimum) =
-          scalesOfBlock(panels, unitBegin, div(inUnit, constant(panels.block)), inPanel, /*lanes=*/1);
-    }
-    auto scaleBy = [&](Value by) { scale = scale ? arith::MulFOp::create(b, loc, scale, by).getResult() : by; };
-    if (unit.head)
-      scaleBy(unit.head);
-    if (factor != 1.0)
-      scaleBy(floatConstant(factor, f32, 1));
-    loaded.push_back(scale);
-    if (panels.hasMinima)
-      loaded.push_back(unit.head ? arith::MulFOp::create(b, loc, minimum, unit.head).getResult() : minimum);
-  }
-}
-
 void IntegerLinearKernel::loadInputScales(const Unit &unit, Value k, SmallVectorImpl<Value> &loaded) {
   Value step = add(div(k, constant(stepDepth)), unit.step);
   Value number = add(mul(unit.ofMatrix, constant(input.steps())), step);
@@ -247,46 +172,25 @@ void IntegerLinearKernel::loadInputScales(const Unit &unit, Value k, SmallVector
 }
 
 void IntegerLinearKernel::storeWeight(const MatrixTiles &tiles, const Unit &unit, ArrayRef<Value> loaded, Value stage) {
-  ArrayRef<Value> lines = loaded.take_front(size_t(linesOfStep()));
-  loaded = loaded.drop_front(lines.size());
+  constexpr int64_t wordsOfChunk = chunkBytes / wordBytes;
   for (int64_t chunk = 0; chunk != chunksOfStep(); ++chunk) {
+    SmallVector<Value> words;
+    for (int64_t i = 0; i != wordsOfChunk; ++i)
+      words.push_back(decodeWord(unpackWord(panels, loaded, chunk * wordsOfChunk + i)));
+    Value bytes = vector::FromElementsOp::create(b, loc, VectorType::get({wordsOfChunk}, b.getI32Type()), words);
     Value ofRow = add(mul(unit.step, constant(chunksOfStep())), constant(chunk));
-    Value position = add(mul(unit.row, constant(tiles.chunks)), swizzled(unit.row, ofRow, tiles.chunks));
-    Value to = offsetPointer(at(stage, weightBegin(tiles)), mul(position, constant(chunkBytes)), b.getI8Type());
-    LLVM::StoreOp::create(b, loc, decodeChunk(lines, chunk), to, chunkBytes);
+    LLVM::StoreOp::create(b, loc, bytes, chunkPointer(tiles, at(stage, weightBegin(tiles)), unit.row, ofRow),
+                          chunkBytes);
   }
-  for (int64_t slot = 0; slot != slotsOfStep(); ++slot) {
-    Value number = add(mul(unit.step, constant(slotsOfStep())), constant(slot));
-    storeAt(loaded[size_t(slot)], at(stage, weightScales(tiles)), add(mul(number, constant(tiles.columns)), unit.row),
-            b.getF32Type(), 1);
+  double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? 0.5 : 1.0);
+  for (int64_t block = 0; block != blocksOfUnit(panels); ++block) {
+    auto [scale, minimum] = scalesOfUnit(panels, unit, loaded, block, factor);
+    Value slot = add(mul(unit.step, constant(blocksOfUnit(panels))), constant(block));
+    Value number = add(mul(slot, constant(tiles.columns)), unit.row);
+    storeAt(scale, at(stage, weightScales(tiles)), number, b.getF32Type(), 1);
+    if (minimum)
+      storeAt(minimum, at(stage, minima(tiles)), number, b.getF32Type(), 1);
   }
-  if (panels.hasMinima)
-    storeAt(loaded.back(), at(stage, minima(tiles)), add(mul(unit.step, constant(tiles.columns)), unit.row),
-            b.getF32Type(), 1);
-}
-
-Value IntegerLinearKernel::decodeChunk(ArrayRef<Value> lines, int64_t chunk) {
-  int64_t highBits = panels.elementBits - 4;
-  auto bits = [&](Value bytes, int64_t first, int64_t count) -> Value {
-    Value shifted = first ? arith::ShRUIOp::create(b, loc, bytes, word(first)).getResult() : bytes;
-    return arith::AndIOp::create(b, loc, shifted, bytesOf((1 << count) - 1));
-  };
-  SmallVector<Value> words;
-  for (int64_t i = 0; i != lowWords; ++i) {
-    int64_t number = chunk * lowWords + i;
-    if (panels.elementBits == 8) {
-      words.push_back(decodeWord(lines[size_t(number)]));
-      continue;
-    }
-    Value elements = bits(lines[size_t(i)], 4 * chunk, 4);
-    if (highBits != 0) {
-      int64_t wordsOfLine = 8 / highBits;
-      Value high = bits(lines[size_t(lowWords + number / wordsOfLine)], number % wordsOfLine * highBits, highBits);
-      elements = arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, high, word(4)));
-    }
-    words.push_back(decodeWord(elements));
-  }
-  return vector::FromElementsOp::create(b, loc, VectorType::get({lowWords}, b.getI32Type()), words);
 }
 
 /// Decodes the four bytes of a word at once: what is added or subtracted stays inside of each.
@@ -474,9 +378,9 @@ void IntegerLinearKernel::multiplyStage(const MatrixTiles &tiles, Value stage, S
     auto sumsOf = [&](int64_t i, int64_t j) {
       return MutableArrayRef(sums).slice(size_t((i * columns + j) * valuesOfTile()), size_t(valuesOfTile()));
     };
-    for (int64_t slot = 0; slot != slotsOfStep(); ++slot)
+    for (int64_t slot = 0; slot != blocksOfUnit(panels); ++slot)
       for (int64_t j = 0; j != columns; ++j) {
-        int64_t number = (first * slotsOfStep() + slot) * tiles.columns;
+        int64_t number = (first * blocksOfUnit(panels) + slot) * tiles.columns;
         SmallVector<Value> scales = ofColumns(floats(weightScales(tiles), number), columnOfFragment(tiles, j));
         for (int64_t i = 0; i != rows; ++i) {
           SmallVector<Value> integers(size_t(valuesOfTile()), zero);

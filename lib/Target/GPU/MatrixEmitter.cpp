@@ -146,26 +146,6 @@ void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, Value dept
     copyChunks();
 }
 
-FailureOr<MatrixEmitter::StoreTile> MatrixEmitter::loadTile(const Copy &copy, Value k, Value depth) {
-  if (copy.factor->load)
-    return StoreTile([&, loaded = copy.factor->load(k)](Value stage) {
-      copy.factor->store(loaded, offsetPointer(shared, stage, b.getI8Type()));
-    });
-  if (copy.factor->chunk && isMultipleOf(depth, copy.chunks * chunkElements())) {
-    Value first = add(k, mul(copy.chunk, constant(chunkElements())));
-    SmallVector<std::function<Value()>> loaded;
-    for (Value row : copy.rows)
-      loaded.push_back(copy.factor->chunk(row, first));
-    return StoreTile([&, loaded](Value stage) {
-      storeChunks(copy, llvm::map_to_vector(loaded, [](const auto &make) { return make(); }), stage);
-    });
-  }
-  FailureOr<SmallVector<Value>> chunks = loadChunks(copy, k, depth);
-  if (failed(chunks))
-    return failure();
-  return StoreTile([&, chunks = std::move(*chunks)](Value stage) { storeChunks(copy, chunks, stage); });
-}
-
 Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, Value depth) {
   int64_t width = chunkElements();
   Type f32 = b.getF32Type(), wide = vectorOf(f32, width);
@@ -191,7 +171,7 @@ Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, V
   return choose(less(first, depth), wide, whole, [&] { return Element(floatConstant(0.0, f32, width)); });
 }
 
-FailureOr<SmallVector<Value>> MatrixEmitter::loadChunks(const Copy &copy, Value k, Value depth) {
+FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k, Value depth) {
   int64_t width = chunkElements();
   Type stored = vectorOf(elementType(), width);
   SmallVector<Value> chunks;
@@ -217,12 +197,15 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadChunks(const Copy &copy, Value 
     Value chunk = *elements;
     if (stored != chunk.getType())
       chunk = arith::TruncFOp::create(b, loc, stored, chunk);
+    // Code generators of hosts, for the emulator, call functions even for carrying bf16 around a loop.
+    if (elementType().isBF16())
+      chunk = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), chunk);
     chunks.push_back(chunk);
   }
   return chunks;
 }
 
-void MatrixEmitter::storeChunks(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
+void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value stage) {
   auto storeAll = [&] {
     for (auto [chunk, target] : llvm::zip_equal(chunks, copy.targets))
       LLVM::StoreOp::create(b, loc, chunk, offsetPointer(copy.shared, add(stage, target), b.getI8Type()), chunkBytes);
@@ -471,21 +454,27 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       if (isCopied(*copy.factor))
         copyAsync(copy, k, stage, depth);
   };
-  auto loadTiles = [&](Value k) -> FailureOr<SmallVector<StoreTile>> {
-    SmallVector<StoreTile> loaded;
+  auto loadTiles = [&](Value k) -> FailureOr<SmallVector<SmallVector<Value>>> {
+    SmallVector<SmallVector<Value>> loaded;
     for (const Copy &copy : copies) {
       if (isCopied(*copy.factor))
         continue;
-      FailureOr<StoreTile> tile = loadTile(copy, k, depth);
-      if (failed(tile))
+      FailureOr<SmallVector<Value>> chunks = copy.factor->load ? copy.factor->load(k) : loadTile(copy, k, depth);
+      if (failed(chunks))
         return failure();
-      loaded.push_back(std::move(*tile));
+      loaded.push_back(std::move(*chunks));
     }
     return loaded;
   };
-  auto storeTiles = [&](ArrayRef<StoreTile> loaded, Value stage) {
-    for (const StoreTile &store : loaded)
-      store(stage);
+  auto storeTiles = [&](ArrayRef<SmallVector<Value>> loaded, Value stage) {
+    for (const Copy &copy : copies)
+      if (!isCopied(*copy.factor)) {
+        if (copy.factor->store)
+          copy.factor->store(loaded.front(), offsetPointer(shared, stage, b.getI8Type()));
+        else
+          storeTile(copy, loaded.front(), stage);
+        loaded = loaded.drop_front();
+      }
   };
 
   // The first tiles. Tiles that are copied have more time to arrive than those that pass through registers. Those that
@@ -501,15 +490,39 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       copyTile();
     commit();
   }
+  // Behind the last tile there is none: it is loaded once more and not used.
+  auto loadTilesAt = [&](Value tile) { return loadTiles(mul(min(tile, sub(end, constant(1))), constant(tileDepth))); };
+  SmallVector<Value> waiting; // tiles that are loaded, the next one first
+  SmallVector<size_t> valuesOfFactors;
   if (isLoaded) {
     auto loaded = loadTiles(mul(begin, constant(tileDepth)));
     if (failed(loaded))
       return failure();
     storeTiles(*loaded, constant(0));
+    for (const SmallVector<Value> &ofFactor : *loaded)
+      valuesOfFactors.push_back(ofFactor.size());
+    for (int64_t ahead = 1; ahead != tiles.loadsAhead; ++ahead) {
+      loaded = loadTilesAt(add(begin, constant(ahead)));
+      if (failed(loaded))
+        return failure();
+      for (const SmallVector<Value> &ofFactor : *loaded)
+        waiting.append(ofFactor);
+    }
   }
+  /// Takes the next tile from those that wait.
+  auto takeTile = [&](SmallVector<Value> &values) {
+    SmallVector<SmallVector<Value>> tile;
+    for (size_t count : valuesOfFactors) {
+      tile.emplace_back(ArrayRef(values).take_front(count));
+      values.erase(values.begin(), values.begin() + count);
+    }
+    return tile;
+  };
 
   int64_t fragments = (tiles.warpRows / fragmentRows) * (tiles.warpColumns / fragmentRows);
-  SmallVector<Value> inits(fragments * valuesOfTile(), zeroSums());
+  int64_t sumCount = fragments * valuesOfTile();
+  SmallVector<Value> inits(sumCount, zeroSums());
+  inits.append(waiting);
   inits.append({constant(0), constant(ahead * stageBytes)});
   using Next = FailureOr<SmallVector<Value>>;
   auto advance = [&](Value stage) -> Value {
@@ -529,13 +542,14 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       ifThen(less(later, end), [&] { copyTiles(mul(later, constant(tileDepth)), free); });
       commit();
     }
-    // After the last tile there is none: it is loaded once more and not used.
-    FailureOr<SmallVector<StoreTile>> loaded = SmallVector<StoreTile>();
-    if (isLoaded)
-      loaded = loadTiles(mul(min(add(tile, constant(1)), sub(end, constant(1))), constant(tileDepth)));
-    if (failed(loaded))
-      return failure();
-    SmallVector<Value> next(running.drop_back(2));
+    SmallVector<Value> next(running.take_front(sumCount)), loaded(running.drop_front(sumCount).drop_back(2));
+    if (isLoaded) {
+      auto newest = loadTilesAt(add(tile, constant(tiles.loadsAhead)));
+      if (failed(newest))
+        return failure();
+      for (const SmallVector<Value> &ofFactor : *newest)
+        loaded.append(ofFactor);
+    }
     Value base = offsetPointer(shared, stage, b.getI8Type());
     if (isWarpgroup()) {
       beginWarpgroupStage(tiles, base, offsetPointer(base, constant(leftBytes), b.getI8Type()), next);
@@ -544,7 +558,8 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       multiplyStage(tiles, base, next);
     }
     Value nextStage = advance(stage);
-    storeTiles(*loaded, nextStage);
+    storeTiles(takeTile(loaded), nextStage);
+    next.append(loaded);
     next.append({nextStage, advance(free)});
     return next;
   });
@@ -557,7 +572,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
     wait(0);
   if (isWarpgroup())
     callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(0));
-  return SmallVector<Value>(ArrayRef(*results).drop_back(2));
+  return SmallVector<Value>(ArrayRef(*results).take_front(sumCount));
 }
 
 //===-- Sums ----------------------------------------------------------------------------------------------------===//

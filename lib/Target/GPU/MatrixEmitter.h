@@ -19,6 +19,8 @@ struct MatrixTiles {
   int64_t chunks;                ///< the tile's depth: chunks of 16 bytes that are in shared memory at a time
   int64_t stages;                ///< tiles in shared memory at a time
   int64_t scaleBytes = 0;        ///< of a stage, behind its tiles: what elements are scaled by
+  int64_t loadsAhead = 1; ///< tiles that are loaded before they are stored to shared memory, of those that are not
+                          ///< copied: as many reads of memory overlap
 
   int64_t warps() const { return (rows / warpRows) * (columns / warpColumns); }
 };
@@ -40,8 +42,6 @@ protected:
     std::function<mlir::Value(mlir::Value row)> pick;
     /// Returns `width` neighbouring elements along the depth, f32.
     std::function<Element(mlir::Value row, mlir::Value k, int64_t width)> elements;
-    /// If set, loads a chunk of such elements, and returns what makes of it what instructions want.
-    std::function<std::function<mlir::Value()>(mlir::Value row, mlir::Value k)> chunk;
     /// Where the elements lie in global memory, if it is as the instructions want them: a pointer to a row.
     std::function<mlir::Value(mlir::Value row)> address;
     /// Instead of both: loads what this thread has of the tile at `k`, and stores it to the stage at a pointer.
@@ -107,13 +107,10 @@ private:
   bool isCopied(const Factor &factor) const { return factor.address && architecture.vendor == Vendor::Nvidia; }
   /// Copies without waiting, the tile at `k`.
   void copyAsync(const Copy &copy, mlir::Value k, mlir::Value stage, mlir::Value depth);
-  /// Loads this thread's part of a tile. Returns what stores it to a stage in shared memory.
-  using StoreTile = std::function<void(mlir::Value stage)>;
-  mlir::FailureOr<StoreTile> loadTile(const Copy &copy, mlir::Value k, mlir::Value depth);
-  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadChunks(const Copy &copy, mlir::Value k, mlir::Value depth);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> loadTile(const Copy &copy, mlir::Value k, mlir::Value depth);
   /// Returns a chunk of a row, of which elements from `depth` on are zeros.
   Element loadChunk(const Factor &factor, mlir::Value row, mlir::Value first, mlir::Value depth);
-  void storeChunks(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
+  void storeTile(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
   /// Multiplies the tiles in shared memory at `left` and `right` by instructions of four warps, which are still
   /// computing when the function goes on.
   void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,

@@ -7,12 +7,16 @@
 #include "lib/Target/GPU/TiledLinear.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace intarsia::gpu {
 
 namespace {
+/// Elements of a word of panels.
+constexpr int64_t wordDepth = 4;
+
 /// A linear whose operands are rounded to what matrix instructions multiply.
 class MatrixLinearKernel final : public TiledLinear {
 public:
@@ -22,6 +26,17 @@ private:
   MatrixTiles tilesFor(TileSize size) const override;
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
                                              TileRange range) override;
+  /// Returns a weight in panels as a factor.
+  Factor panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels, Value firstColumn);
+  void storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit, ArrayRef<Value> loaded,
+                 Value tile);
+  /// True if elements are decoded two at a time by instructions for f16, with the same result.
+  bool decodesInHalves(const BlockPanels &panels);
+  /// Returns the values of words as elements of the tile.
+  Value decodeHalves(const BlockPanels &panels, ArrayRef<Value> words, Value scale);
+  Value decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum);
+  /// Returns the elements of a word as f32; of E2M1 they are factorOfE2M1 times too small.
+  Value decodeWord(const BlockPanels &panels, Value bytes);
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
 };
 } // namespace
@@ -41,13 +56,15 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
     return isLarge ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
                    : MatrixTiles{64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
   }
-  // Of 32 sums a lane, which leaves registers for two blocks.
   if (isLarge && instruction.family == MatrixFamily::MultiplyAdds)
-    return {128, 64, 32, 32, /*chunks=*/4, stages};
+    return {128, 64, 32, 32, /*chunks=*/4, stages}; // of 32 sums a lane, which leaves registers for two blocks
+  if (isLarge)
+    return {128, 128, 64, 64, /*chunks=*/4, stages};
+  MatrixTiles tiles = {64, 64, 32, 32, /*chunks=*/4, stages};
   if (size == TileSize::Least)
-    return {leastTileRows, 64, leastTileRows, 16, /*chunks=*/4, stages};
-  return isLarge ? MatrixTiles{128, 128, 64, 64, /*chunks=*/4, stages}
-                 : MatrixTiles{64, 64, 32, 32, /*chunks=*/4, stages};
+    tiles = {leastTileRows, 64, leastTileRows, 16, /*chunks=*/4, stages};
+  tiles.loadsAhead = loadsOfFewRows;
+  return tiles;
 }
 
 MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, bool isRagged,
@@ -58,17 +75,6 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
   factor.elements = [this, matrix, at](Value row, Value k, int64_t width) {
     return evaluate(matrix, at(row, k), width);
   };
-  if (std::optional<BlockPanels> panels = panelsOf(matrix))
-    factor.chunk = [this, matrix, panels = *panels](Value row, Value k) -> std::function<Value()> {
-      return [this, panels, stored = loadElements(matrix, row, k, chunkElements())] {
-        if (elementType().isF16() && decodesInHalves(panels))
-          return decodeHalves(panels, stored, chunkElements());
-        Value elements = decodeElements(panels, stored, chunkElements());
-        return elements.getType() == vectorOf(elementType(), chunkElements())
-                   ? elements
-                   : arith::TruncFOp::create(b, loc, vectorOf(elementType(), chunkElements()), elements).getResult();
-      };
-    };
   // What is widened only for its type is read as it is stored.
   Value stored = matrix;
   if (auto extend = stored.getDefiningOp<arith::ExtFOp>())
@@ -79,12 +85,115 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
   return factor;
 }
 
+MatrixEmitter::Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels,
+                                                       Value firstColumn) {
+  SmallVector<Unit> units = unitsOfWeight(tiles, panels, firstColumn);
+  Factor factor;
+  factor.rows = constant(features());
+  factor.load = [this, panels, units](Value k) {
+    SmallVector<Value> loaded;
+    for (const Unit &unit : units)
+      loadUnit(panels, unit, k, loaded);
+    return loaded;
+  };
+  factor.store = [this, tiles, panels, units](ArrayRef<Value> loaded, Value stage) {
+    // Tiles of the weight follow those of the input, whose rows have as many bytes.
+    Value tile = offsetPointer(stage, constant(tiles.rows * tiles.chunks * 16), b.getI8Type());
+    size_t ofUnit = loaded.size() / units.size();
+    for (const Unit &unit : units) {
+      storeUnit(tiles, panels, unit, loaded.take_front(ofUnit), tile);
+      loaded = loaded.drop_front(ofUnit);
+    }
+  };
+  return factor;
+}
+
+Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
+  Type f32 = b.getF32Type();
+  SmallVector<Value> elements;
+  for (int64_t i = 0; i != wordDepth; ++i) {
+    Value shifted = i ? arith::ShRUIOp::create(b, loc, bytes, word(8 * i)).getResult() : bytes;
+    elements.push_back(arith::AndIOp::create(b, loc, shifted, word(0xff)));
+  }
+  Value four = vector::FromElementsOp::create(b, loc, VectorType::get({wordDepth}, b.getI32Type()), elements);
+  if (panels.isE2M1)
+    return decodeE2M1(four, wordDepth);
+  // The bits of 2^23 + element: exact, and cheaper than a conversion, which few units of a multiprocessor do.
+  Value bits = arith::OrIOp::create(b, loc, four, splat(word(0x4b000000), wordDepth));
+  Value shifted = arith::BitcastOp::create(b, loc, vectorOf(f32, wordDepth), bits);
+  return arith::SubFOp::create(b, loc, shifted,
+                               floatConstant(double(1 << 23) + double(panels.integerOffset), f32, wordDepth));
+}
+
+bool MatrixLinearKernel::decodesInHalves(const BlockPanels &panels) {
+  // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
+  return elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 && !panels.isE2M1 &&
+         !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
+}
+
+Value MatrixLinearKernel::decodeHalves(const BlockPanels &panels, ArrayRef<Value> words, Value scale) {
+  // A byte below this one is an f16: 1024 more than the byte.
+  constexpr int64_t upperByte = 0x64, base = 1024;
+  Type f16 = b.getF16Type(), pair = VectorType::get({2}, f16), bytes = VectorType::get({wordDepth}, b.getI8Type());
+  Value upper = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(upperByte)), wordDepth);
+  Value offset = floatConstant(double(base + panels.integerOffset), f16, 2);
+  Value factor = splat(arith::TruncFOp::create(b, loc, f16, scale), 2);
+  SmallVector<Value> elements;
+  for (Value word : words)
+    for (int32_t first : {0, 2}) {
+      Value lower = LLVM::BitcastOp::create(b, loc, bytes, word);
+      Value both = LLVM::ShuffleVectorOp::create(b, loc, lower, upper, {first, 4, first + 1, 4});
+      Value value = arith::SubFOp::create(b, loc, LLVM::BitcastOp::create(b, loc, pair, both), offset);
+      value = arith::MulFOp::create(b, loc, value, factor);
+      for (int64_t i : {0, 1})
+        elements.push_back(vector::ExtractOp::create(b, loc, value, i));
+    }
+  return vector::FromElementsOp::create(b, loc, VectorType::get({int64_t(elements.size())}, f16), elements);
+}
+
+Value MatrixLinearKernel::decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum) {
+  SmallVector<Value> elements;
+  for (Value word : words) {
+    Value values = arith::MulFOp::create(b, loc, decodeWord(panels, word), splat(scale, wordDepth));
+    if (minimum)
+      values = arith::AddFOp::create(b, loc, values, splat(minimum, wordDepth));
+    for (int64_t i = 0; i != wordDepth; ++i)
+      elements.push_back(vector::ExtractOp::create(b, loc, values, i));
+  }
+  Value wide = vector::FromElementsOp::create(b, loc, VectorType::get({chunkElements()}, b.getF32Type()), elements);
+  return arith::TruncFOp::create(b, loc, vectorOf(elementType(), chunkElements()), wide);
+}
+
+void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit,
+                                   ArrayRef<Value> loaded, Value tile) {
+  double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? factorOfE2M1 : 1.0);
+  SmallVector<std::pair<Value, Value>> scales;
+  for (int64_t block = 0; block != blocksOfUnit(panels); ++block)
+    scales.push_back(scalesOfUnit(panels, unit, loaded, block, factor));
+  int64_t wordsOfChunk = chunkElements() / wordDepth, chunksOfUnit = BlockPanels::words / wordsOfChunk;
+  for (int64_t chunk = 0; chunk != chunksOfUnit; ++chunk) {
+    auto [scale, minimum] = scales[size_t(chunk * blocksOfUnit(panels) / chunksOfUnit)];
+    SmallVector<Value> words;
+    for (int64_t i = 0; i != wordsOfChunk; ++i)
+      words.push_back(unpackWord(panels, loaded, chunk * wordsOfChunk + i));
+    Value narrow =
+        decodesInHalves(panels) ? decodeHalves(panels, words, scale) : decodeFloats(panels, words, scale, minimum);
+    Value ofRow = add(mul(unit.step, constant(chunksOfUnit)), constant(chunk));
+    LLVM::StoreOp::create(b, loc, narrow, chunkPointer(tiles, tile, unit.row, ofRow), 16);
+  }
+}
+
 FailureOr<SmallVector<Value>> MatrixLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
                                                                Value firstColumn, TileRange range) {
   auto ofInput = [&](Value row, Value k) { return indicesAt(root.getInput(), row, k); };
   auto ofWeight = [&](Value row, Value k) { return Indices{{row}, {k, true}}; };
   Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);
-  Factor weight = factorOf(root.getWeight(), constant(features()), features() % tiles.columns != 0, ofWeight);
+  // A tile's depth is a step of panels, but for elements of 32 bits.
+  std::optional<BlockPanels> panels = panelsOf(root.getWeight());
+  bool areSteps = panels && tiles.chunks * chunkElements() % BlockPanels::stepDepth == 0;
+  Factor weight = areSteps
+                      ? panelsFactor(tiles, *panels, firstColumn)
+                      : factorOf(root.getWeight(), constant(features()), features() % tiles.columns != 0, ofWeight);
   return multiply(tiles, input, weight, firstRow, firstColumn, constant(depth()), range);
 }
 

@@ -15,6 +15,11 @@ namespace intarsia::gpu {
 /// Rows of the least tiles: what one instruction multiplies, but for those of four warps.
 inline constexpr int64_t leastTileRows = 16;
 
+/// Tiles of weights that are loaded ahead where rows are few, so that reading weights takes the time: a multiprocessor
+/// needs 10 to 40 KB on their way to use its share of the memory's bandwidth (latency times bandwidth: 0.6 us at 2 to 8
+/// TB/s of 100 to 150 multiprocessors), and a block's tile of 4 bits has 1 to 2 KB.
+inline constexpr int64_t loadsOfFewRows = 4;
+
 /// A linear by matrix instructions, and the elementwise ops behind it: a block computes a tile. What is multiplied is
 /// what derived classes say.
 class TiledLinear : public LinearResults<MatrixEmitter> {
@@ -35,6 +40,35 @@ protected:
   virtual int64_t multipliedDepth() { return depth(); }
   /// Returns where scratch of the kernel begins that no launch before this one writes.
   virtual mlir::AffineExpr scratchBegin() { return number(0); }
+
+  // Tiles of weights in panels (PanelTiles.cpp).
+  /// What a thread copies of each tile: a step of 32 elements of a row.
+  struct Unit {
+    mlir::Value row, step;   ///< in the tile
+    mlir::Value ofMatrix;    ///< row of the matrix
+    mlir::Value panel, head; ///< of the weight; the scale in the head is null if there is none
+  };
+  /// Returns the units of a thread of a tile of rows, of which those below `end` are computed.
+  llvm::SmallVector<Unit> unitsOf(const MatrixTiles &tiles, int64_t rows, mlir::Value firstRow, mlir::Value end);
+  llvm::SmallVector<Unit> unitsOfWeight(const MatrixTiles &tiles, const BlockPanels &panels, mlir::Value firstColumn);
+  /// Appends what is stored of a unit of the tile at `k`: lines, then scales of its blocks.
+  void loadUnit(const BlockPanels &panels, const Unit &unit, mlir::Value k, llvm::SmallVectorImpl<mlir::Value> &loaded);
+  /// Returns the four elements of a word as they are stored: unsigned, in bytes.
+  mlir::Value unpackWord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> loaded, int64_t number);
+  /// Returns what the elements of a block of the unit are multiplied by, `factor` included, and what is added then, or
+  /// null.
+  std::pair<mlir::Value, mlir::Value> scalesOfUnit(const BlockPanels &panels, const Unit &unit,
+                                                   llvm::ArrayRef<mlir::Value> loaded, int64_t block, double factor);
+  /// Returns the blocks of a unit: two where they are shorter than a step.
+  static int64_t blocksOfUnit(const BlockPanels &panels) {
+    return panels.block && panels.block < BlockPanels::stepDepth ? BlockPanels::stepDepth / panels.block : 1;
+  }
+  /// Returns where a chunk of a row lies in a tile.
+  mlir::Value chunkPointer(const MatrixTiles &tiles, mlir::Value tile, mlir::Value row, mlir::Value chunk);
+
+  mlir::Value word(int64_t value); ///< i32
+  /// Returns i32 with the same value in each byte.
+  mlir::Value bytesOf(int64_t each) { return word(int64_t(uint32_t(each) * 0x01010101u)); }
 
   mlir::AffineExpr number(int64_t value) { return mlir::getAffineConstantExpr(value, b.getContext()); }
 

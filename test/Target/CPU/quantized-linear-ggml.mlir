@@ -45,8 +45,9 @@ rt.kernel @q4_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    %[[TO:.*]] = llvm.getelementptr %{{.*}}[%c512_i64]
 // CHECK-NEXT:    llvm.store %[[HIGH]], %[[TO]]
 // CHECK:         llvm.getelementptr %{{.*}}[%c64_i64]
+// CHECK:         llvm.load %{{.*}} -> vector<16xf16>
 // CHECK:         %[[MINIMUM:.*]] = llvm.load %{{.*}} -> vector<16xf16>
-// CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[MINIMUM]]
+// CHECK:         %[[WIDE:.*]] = arith.extf %[[MINIMUM]]
 // CHECK:         %[[OFFSET:.*]] = arith.addi %{{.*}}, %c32_i64
 // CHECK-NEXT:    %[[TO:.*]] = llvm.getelementptr %{{.*}}[%[[OFFSET]]]
 // CHECK-NEXT:    llvm.store %[[WIDE]], %[[TO]]
@@ -103,10 +104,10 @@ rt.kernel @q8_0(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK-NEXT:    %[[TO:.*]] = llvm.getelementptr %{{.*}}[%c512_i64]
 // CHECK-NEXT:    llvm.store %[[HIGH]], %[[TO]]
 // CHECK:         %[[WHOLE:.*]] = llvm.load %{{.*}} -> vector<16xf16>
-// CHECK-NEXT:    %[[SCALE:.*]] = arith.extf %[[WHOLE]]
 // CHECK:         arith.addi %c128_i64, %{{.*}}
-// CHECK:         %[[LOW:.*]] = arith.extui %{{.*}} : vector<16xi8> to vector<16xi32>
 // CHECK:         arith.addi %c8_i64, %{{.*}}
+// CHECK:         %[[SCALE:.*]] = arith.extf %[[WHOLE]]
+// CHECK:         %[[LOW:.*]] = arith.extui %{{.*}} : vector<16xi8> to vector<16xi32>
 // CHECK:         %[[HIGH:.*]] = arith.shrui %{{.*}}, %{{.*}} : vector<16xi32>
 // CHECK:         %[[OF_BLOCK:.*]] = arith.sitofp
 // CHECK-NEXT:    arith.mulf %[[SCALE]], %[[OF_BLOCK]]
@@ -172,7 +173,7 @@ rt.kernel @q5_k(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256
 // CHECK:         llvm.store %[[ELEMENT]]
 // CHECK:         arith.muli %{{.*}}, %c2_i64
 // CHECK:         %[[WHOLE:.*]] = llvm.load %{{.*}} -> vector<16xf16>
-// CHECK-NEXT:    %[[SCALE:.*]] = arith.extf %[[WHOLE]]
+// CHECK:         %[[SCALE:.*]] = arith.extf %[[WHOLE]]
 // CHECK:         %[[INTEGER:.*]] = arith.extsi %{{.*}} : vector<16xi8> to vector<16xi32>
 // CHECK-NEXT:    %[[OF_BLOCK:.*]] = arith.sitofp %[[INTEGER]]
 // CHECK-NEXT:    arith.mulf %[[SCALE]], %[[OF_BLOCK]]
