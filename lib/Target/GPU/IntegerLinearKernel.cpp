@@ -110,7 +110,8 @@ MatrixTiles IntegerLinearKernel::tilesFor(TileSize size) const {
     tiles = {fragmentRows, 64, fragmentRows, 16, chunksOfTile, stages};
   else if (size == TileSize::Large)
     tiles = {128, 128, 64, architecture.warpSize == 64 ? 64 : 32, chunksOfTile, stages};
-  tiles.loadsAhead = size == TileSize::Large ? 1 : loadsOfFewRows;
+  // A tile has twice the elements of one of floats.
+  tiles.loadsAhead = size == TileSize::Large ? 1 : loadsOfFewRows / 2;
   tiles.scaleBytes = (panels.hasMinima ? minima(tiles) + scaleBytes * stepsOfTile * tiles.columns : inputSums(tiles)) -
                      inputScales(tiles);
   return tiles;
