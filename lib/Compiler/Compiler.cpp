@@ -137,6 +137,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--kv=" + llvm::join(options.quantize.caches, ","));
   for (const std::string &placement : options.partition.placements)
     result.flags.push_back("--place=" + placement);
+  if (!options.partition.gpuMemory.empty())
+    result.flags.push_back("--gpu-memory=" + options.partition.gpuMemory);
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -280,6 +282,15 @@ llvm::Error Compilation::checkFlags() const {
   if (!partitions && !options.partition.placements.empty())
     return createStringError("--place is about the partition phase, which does not run with " +
                              (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+  if (!options.partition.gpuMemory.empty()) {
+    if (!partitions)
+      return createStringError("--gpu-memory is about the partition phase, which does not run with " +
+                               (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+    if (!options.partition.placements.empty())
+      return createStringError("--gpu-memory decides where layers run, and so does --place: give one of them");
+    if (llvm::Expected<uint64_t> bytes = parseMemorySize(options.partition.gpuMemory); !bytes)
+      return bytes.takeError();
+  }
   if (firstPhase > Phase::Target && !options.targets.empty())
     return createStringError("--target is about the target phase, which does not run with --start-from=" + first +
                              ": the kernels are compiled already");

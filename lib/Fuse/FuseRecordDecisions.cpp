@@ -73,6 +73,20 @@ void writeDecision(llvm::json::OStream &json, StringRef function, DictionaryAttr
   });
 }
 
+/// What one device of a model that is split by memory runs.
+void writeSplit(llvm::json::OStream &json, DictionaryAttr row) {
+  json.object([&] {
+    for (NamedAttribute field : row) {
+      if (auto text = dyn_cast<StringAttr>(field.getValue()))
+        json.attribute(field.getName(), text.getValue());
+      else if (auto number = dyn_cast<IntegerAttr>(field.getValue()))
+        json.attribute(field.getName(), number.getInt());
+      else if (auto number = dyn_cast<FloatAttr>(field.getValue()))
+        writeNumber(json, field.getName(), number.getValueAsDouble(), 2);
+    }
+  });
+}
+
 struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecisions> {
   using FuseRecordDecisionsBase::FuseRecordDecisionsBase;
 
@@ -131,6 +145,11 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
             });
       });
       json.attribute("figures", device.machine);
+      if (auto split = getOperation()->getAttrOfType<ArrayAttr>("rt.split"))
+        json.attributeArray("split", [&] {
+          for (auto row : split.getAsRange<DictionaryAttr>())
+            writeSplit(json, row);
+        });
       json.attributeArray("decisions", [&] {
         for (auto function : getOperation().getOps<func::FuncOp>())
           if (auto decisions = function->getAttrOfType<ArrayAttr>("nn.decisions"))

@@ -25,6 +25,24 @@ def PartitionPlace : Pass<"partition-place", "::mlir::ModuleOp"> {
   let dependentDialects = ["::intarsia::rt::RtDialect"];
 }
 
+def PartitionFit : Pass<"partition-fit", "::mlir::ModuleOp"> {
+  let summary = "Puts as many layers on a GPU as its memory holds";
+  let description = [{
+    Ops are grouped by the layers that their names say. If all layers fit on the first GPU of the module (weights,
+    caches of one sequence of full length, values that live at once at the expected sizes), they run there. Otherwise
+    those of one range of layers do, and the ones in front of it and behind it run on the first device in the host's
+    memory: of all ranges that fit the one for which the cost model predicts the shortest time, copies included. A
+    remark shows the split as a table, `rt.split` on the module records it.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-fit=memory=8GB
+    ```
+    It is an error if no layer fits, and if the module has no GPU or no other device.
+  }];
+  let options = [Option<"memory", "memory", "std::string", /*default=*/"", "The most memory of the GPU: 8GB">];
+  let dependentDialects = ["::intarsia::rt::RtDialect"];
+}
+
 def PartitionAlternatives : Pass<"partition-alternatives", "::mlir::ModuleOp"> {
   let summary = "Each device that nothing is placed on gets the functions too";
   let description = [{

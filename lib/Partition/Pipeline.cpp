@@ -23,6 +23,11 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
     given.placements.assign(options.placements.begin(), options.placements.end());
     pipeline.addPass(partition::createPartitionPlace(given));
   }
+  if (!options.gpuMemory.empty()) {
+    partition::PartitionFitOptions given;
+    given.memory = options.gpuMemory;
+    pipeline.addPass(partition::createPartitionFit(given));
+  }
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
 }
@@ -30,14 +35,15 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   ListOption<std::string> placements{*this, "places", llvm::cl::desc("Which ops run where: GLOB=@device")};
+  Option<std::string> gpuMemory{*this, "gpu-memory", llvm::cl::desc("The most memory of the GPU: 8GB")};
 };
 } // namespace
 
 void intarsia::registerPartitionPasses() {
   partition::registerPartitionPasses();
-  PassPipelineRegistration<PipelineOptions>("intarsia-partition", "The partition phase: ops get their devices",
-                                            [](OpPassManager &pipeline, const PipelineOptions &given) {
-                                              buildPartitionPipeline(
-                                                  pipeline, {{given.placements.begin(), given.placements.end()}});
-                                            });
+  PassPipelineRegistration<PipelineOptions>(
+      "intarsia-partition", "The partition phase: ops get their devices",
+      [](OpPassManager &pipeline, const PipelineOptions &given) {
+        buildPartitionPipeline(pipeline, {{given.placements.begin(), given.placements.end()}, given.gpuMemory});
+      });
 }

@@ -83,6 +83,10 @@ struct Flags {
       cl::desc("Run the ops whose name in the model matches a glob on a device of --target: "
                "'encoder.layer.[0-2]*=@reference'; may be repeated, the last that matches holds (default: the first "
                "device)")};
+  cl::opt<std::string> gpuMemory{
+      "gpu-memory", cl::value_desc("size"), cl::cat(category),
+      cl::desc("The most memory of the GPU among the targets, 8GB or 7.5GiB: layers that do not fit run on the CPU, "
+               "those for which the prediction is fastest")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
@@ -155,6 +159,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.dumpDirectory = flags.dumpAfterEach;
   options.explainFile = flags.explain;
   options.partition.placements.assign(flags.placements.begin(), flags.placements.end());
+  options.partition.gpuMemory = flags.gpuMemory;
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())
     options.import.context = flags.context;

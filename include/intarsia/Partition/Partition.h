@@ -15,8 +15,16 @@ namespace intarsia {
 
 struct PartitionOptions {
   std::vector<std::string>
-      placements; ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
+      placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
+  std::string gpuMemory; ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
 };
+
+/// On a module whose layers were split by memory: an array with a dictionary for each device (`device`, `layers`,
+/// `which`, `weight_bytes`, `cache_bytes`, `expected_us`; of the GPU also `scratch_bytes`, `limit_bytes`).
+inline constexpr llvm::StringLiteral splitAttr = "rt.split";
+
+/// Returns the bytes of a size of memory: "8GB", "7.5GiB".
+llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
 
 /// Adds the phase: ops get the devices that they run on.
 void buildPartitionPipeline(mlir::OpPassManager &pipeline, const PartitionOptions &options);
