@@ -104,6 +104,18 @@ struct PoolProperties {
   unsigned char reserved[54] = {};
 };
 
+/// CUDA_KERNEL_NODE_PARAMS_v2
+struct KernelNode {
+  Handle function = nullptr;
+  unsigned blocks[3] = {};
+  unsigned threads[3] = {};
+  unsigned sharedBytes = 0;
+  void **arguments = nullptr;
+  void **extra = nullptr;
+  Handle kernel = nullptr;
+  Handle context = nullptr;
+};
+
 /// The functions of a driver that was found.
 struct Api {
 #define INTARSIA_CUDA_FUNCTION(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;

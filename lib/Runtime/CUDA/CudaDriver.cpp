@@ -257,6 +257,17 @@ GpuResult CudaDriver::copyOnDevice(void *destination, const void *source, uint64
   return INTARSIA_CALL(copyOnDevice, addressOf(destination), addressOf(source), bytes, stream);
 }
 
+GpuResult CudaDriver::copyToPeer(void *destination, int destinationDevice, const void *source, int sourceDevice,
+                                 uint64_t bytes, void *stream) {
+  Handle to = nullptr, from = nullptr;
+  {
+    std::lock_guard lock(mutex_); // other threads may be opening devices
+    to = contexts_[size_t(destinationDevice)];
+    from = contexts_[size_t(sourceDevice)];
+  }
+  return INTARSIA_CALL(copyToPeer, addressOf(destination), to, addressOf(source), from, bytes, stream);
+}
+
 GpuResult CudaDriver::fill(void *destination, uint8_t value, uint64_t bytes, void *stream) {
   return INTARSIA_CALL(fill, addressOf(destination), value, bytes, stream);
 }
@@ -283,6 +294,52 @@ GpuResult CudaDriver::findFunction(void *module, const char *name, void *&functi
 
 GpuResult CudaDriver::allowShared(void *function, uint32_t bytes) {
   return INTARSIA_CALL(setFunctionAttribute, function, functionMaxDynamicSharedBytes, int(bytes));
+}
+
+// ---- Graphs ---------------------------------------------------------------------------------------------------
+
+/// Returns a launch as graphs take it.
+static KernelNode nodeOf(void *function, const GpuGrid &grid, void **arguments) {
+  KernelNode node;
+  node.function = function;
+  for (size_t i = 0; i < 3; ++i) {
+    node.blocks[i] = grid.blocks[i];
+    node.threads[i] = grid.threads[i];
+  }
+  node.sharedBytes = grid.sharedBytes;
+  node.arguments = arguments;
+  return node;
+}
+
+GpuResult CudaDriver::createGraph(void *&graph) {
+  if (!api_.createGraph || !api_.addGraphNode || !api_.instantiateGraph || !api_.setGraphNode || !api_.launchGraph ||
+      !api_.destroyInstance || !api_.destroyGraph)
+    return {GpuFailure::Unsupported, errorNotSupported, Symbols::createGraph};
+  return INTARSIA_CALL(createGraph, &graph, 0);
+}
+
+GpuResult CudaDriver::addGraphNode(void *graph, void *previous, void *function, const GpuGrid &grid, void **arguments,
+                                   void *&node) {
+  KernelNode launch = nodeOf(function, grid, arguments);
+  return INTARSIA_CALL(addGraphNode, &node, graph, &previous, previous ? 1 : 0, &launch);
+}
+
+GpuResult CudaDriver::instantiateGraph(void *graph, void *&instance) {
+  return INTARSIA_CALL(instantiateGraph, &instance, graph, 0);
+}
+
+GpuResult CudaDriver::setGraphNode(void *instance, void *node, void *function, const GpuGrid &grid, void **arguments) {
+  KernelNode launch = nodeOf(function, grid, arguments);
+  return INTARSIA_CALL(setGraphNode, instance, node, &launch);
+}
+
+GpuResult CudaDriver::launchGraph(void *instance, void *stream) { return INTARSIA_CALL(launchGraph, instance, stream); }
+
+void CudaDriver::destroyGraph(void *graph, void *instance) {
+  if (instance)
+    (void)api_.destroyInstance(instance);
+  if (graph)
+    (void)api_.destroyGraph(graph);
 }
 
 } // namespace intarsia::runtime::cuda

@@ -16,6 +16,12 @@ static MemoryKind kindOf(const MemoryAddress &address) {
 
 Status Copies::start(const MemoryAddress &to, const MemoryAddress &from, uint64_t bytes) {
   if (to.device && from.device && to.device != from.device) {
+    itx_event event = 0;
+    Status direct = from.device->copyTo(*to.device, to.address, from.address, bytes, event);
+    if (event != 0)
+      running_.push_back({from.device, event});
+    if (direct.code() != ITX_UNSUPPORTED)
+      return direct;
     staging_.push_back(std::make_unique<ScratchBuffer>());
     MemoryAddress onHost = {nullptr, staging_.back()->reserve(bytes)};
     if (!onHost.address)

@@ -115,6 +115,12 @@ public:
   virtual Status copy(uint32_t queue, void *destination, MemoryKind destinationKind, const void *source,
                       MemoryKind sourceKind, uint64_t bytes, const itx_event *after, uint32_t afterCount,
                       itx_event &event) = 0;
+  /// Starts a copy of this device's memory into that of another one, on whose memory no work may be running;
+  /// ITX_UNSUPPORTED if the two cannot copy without the host. The event is this device's.
+  virtual Status copyTo(Device &other, void *destination, const void *source, uint64_t bytes, itx_event &event) {
+    event = 0;
+    return error(ITX_UNSUPPORTED, "the device '%s' does not copy to '%s'", name(), other.name());
+  }
   /// Starts setting bytes of the device's memory to a value after the given events.
   virtual Status fill(uint32_t queue, void *destination, uint8_t value, uint64_t bytes, const itx_event *after,
                       uint32_t afterCount, itx_event &event) = 0;

@@ -155,24 +155,20 @@ Status GpuDevice::launchAll(GpuQueues::Submission &work, GpuExecutable &executab
     return Status::success();
   void *scratch = nullptr;
   ITX_RETURN_IF_ERROR(work.scratch(uint64_t(*scratchBytes), launch, scratch));
-  std::vector<void *> arguments; // the driver copies what they point to, and writes to none of them
+  std::vector<uint64_t> arguments;
   for (uint32_t i = 0; i < launch.bufferCount; ++i)
-    arguments.push_back(const_cast<void **>(&launch.buffers[i]));
+    arguments.push_back(reinterpret_cast<uintptr_t>(launch.buffers[i]));
   for (uint32_t i = 0; i < launch.sizeCount; ++i)
-    arguments.push_back(const_cast<int64_t *>(&launch.sizes[i]));
-  arguments.push_back(&scratch);
+    arguments.push_back(uint64_t(launch.sizes[i]));
+  arguments.push_back(reinterpret_cast<uintptr_t>(scratch));
   work.note(launch.name, launch.label, &executable);
   work.begin("kernel", launch.name, launch.label);
   for (const Start &start : starts) {
-    const GpuGrid &grid = start.grid;
-    if (GpuResult result = executable.allowShared(*start.bound, grid.sharedBytes); !result.ok())
-      return state_.fail(result,
-                         format("give %s %u bytes of shared memory", launchText(launch).c_str(), grid.sharedBytes));
-    if (GpuResult result = driver_.launch(start.bound->function, grid, work.stream(), arguments.data()); !result.ok())
-      return state_.fail(result,
-                         format("start %s, function '%s' with %u x %u x %u blocks of %u x %u x %u threads",
-                                launchText(launch).c_str(), start.bound->launch->function.c_str(), grid.blocks[0],
-                                grid.blocks[1], grid.blocks[2], grid.threads[0], grid.threads[1], grid.threads[2]));
+    if (GpuResult result = executable.allowShared(*start.bound, start.grid.sharedBytes); !result.ok())
+      return state_.fail(
+          result, format("give %s %u bytes of shared memory", launchText(launch).c_str(), start.grid.sharedBytes));
+    ITX_RETURN_IF_ERROR(work.launch({start.bound->function, start.grid, arguments, 0, launch.name, launch.label,
+                                     start.bound->launch->function.c_str()}));
   }
   return Status::success();
 }
@@ -237,10 +233,32 @@ Status GpuDevice::copy(uint32_t queue, void *destination, MemoryKind destination
   GpuQueues::Submission work(queues_, queue % queues);
   ITX_RETURN_IF_ERROR(work.status());
   ITX_RETURN_IF_ERROR(work.waitFor(after, afterCount));
+  ITX_RETURN_IF_ERROR(work.flush());
   work.begin("copy", "copy", std::to_string(bytes) + " bytes");
   bool begun = false;
   Status status = copyBetween(work, destination, destinationKind, source, sourceKind, bytes, begun);
   event = work.end(begun);
+  return status;
+}
+
+Status GpuDevice::copyTo(Device &other, void *destination, const void *source, uint64_t bytes, itx_event &event) {
+  auto *peer = dynamic_cast<GpuDevice *>(&other);
+  if (!peer || &peer->driver_ != &driver_)
+    return Device::copyTo(other, destination, source, bytes, event);
+  event = 0;
+  ITX_RETURN_IF_ERROR(start());
+  ITX_RETURN_IF_ERROR(peer->start());
+  ITX_RETURN_IF_ERROR(checkOwned("the source of a copy", source, bytes));
+  ITX_RETURN_IF_ERROR(peer->checkOwned("the destination of a copy", destination, bytes));
+  GpuQueues::Submission work(queues_, 0);
+  ITX_RETURN_IF_ERROR(work.status());
+  ITX_RETURN_IF_ERROR(work.flush());
+  work.begin("copy", "copy to " + peer->name_, std::to_string(bytes) + " bytes");
+  Status status;
+  if (bytes != 0)
+    status = state_.check(driver_.copyToPeer(destination, peer->number_, source, number_, bytes, work.stream()),
+                          "copy its memory to another device");
+  event = work.end(status.ok());
   return status;
 }
 
@@ -252,6 +270,7 @@ Status GpuDevice::fill(uint32_t queue, void *destination, uint8_t value, uint64_
   GpuQueues::Submission work(queues_, queue % queues);
   ITX_RETURN_IF_ERROR(work.status());
   ITX_RETURN_IF_ERROR(work.waitFor(after, afterCount));
+  ITX_RETURN_IF_ERROR(work.flush());
   work.begin("copy", "fill", std::to_string(bytes) + " bytes");
   Status status;
   if (bytes != 0)

@@ -41,6 +41,8 @@ public:
                   itx_event &event) override;
   Status copy(uint32_t queue, void *destination, MemoryKind destinationKind, const void *source, MemoryKind sourceKind,
               uint64_t bytes, const itx_event *after, uint32_t afterCount, itx_event &event) override;
+  /// Copies to another device of the same driver, directly where the machine can do that.
+  Status copyTo(Device &other, void *destination, const void *source, uint64_t bytes, itx_event &event) override;
   Status fill(uint32_t queue, void *destination, uint8_t value, uint64_t bytes, const itx_event *after,
               uint32_t afterCount, itx_event &event) override;
   Status wait(itx_event event) override;

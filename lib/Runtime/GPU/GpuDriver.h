@@ -129,8 +129,24 @@ public:
   /// Starts a copy to pinned memory of the host.
   virtual GpuResult copyToHost(void *destination, const void *source, uint64_t bytes, void *stream) = 0;
   virtual GpuResult copyOnDevice(void *destination, const void *source, uint64_t bytes, void *stream) = 0;
+  /// Starts a copy from the memory of one device to that of another, which have both been opened.
+  virtual GpuResult copyToPeer(void *destination, int destinationDevice, const void *source, int sourceDevice,
+                               uint64_t bytes, void *stream) = 0;
   virtual GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) = 0;
   virtual GpuResult launch(void *function, const GpuGrid &grid, void *stream, void **arguments) = 0;
+
+  // ---- Graphs of launches: Unsupported if the driver has none ---------------------------------------------------
+
+  virtual GpuResult createGraph(void *&graph) = 0;
+  /// Adds a launch behind another one, `previous`, which may be null. The arguments are copied.
+  virtual GpuResult addGraphNode(void *graph, void *previous, void *function, const GpuGrid &grid, void **arguments,
+                                 void *&node) = 0;
+  virtual GpuResult instantiateGraph(void *graph, void *&instance) = 0;
+  /// Gives a launch of an instance other arguments, from its next start on.
+  virtual GpuResult setGraphNode(void *instance, void *node, void *function, const GpuGrid &grid, void **arguments) = 0;
+  virtual GpuResult launchGraph(void *instance, void *stream) = 0;
+  /// Frees a graph and its instance, which may be null; what has been started goes on.
+  virtual void destroyGraph(void *graph, void *instance) = 0;
 
   // ---- Code ---------------------------------------------------------------------------------------------------
 

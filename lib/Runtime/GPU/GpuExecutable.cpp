@@ -30,6 +30,7 @@ GpuExecutable::~GpuExecutable() {
   if (!module_ || target_.state.isForked())
     return;
   target_.state.history().forget(this);
+  target_.state.noteUnload();
   EnteredGpu entered(target_.driver, target_.device);
   if (entered.result().ok())
     target_.driver.unloadModule(module_);

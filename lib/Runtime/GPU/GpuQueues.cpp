@@ -19,6 +19,7 @@ Status GpuQueues::start(int device, uint32_t queues) {
   std::vector<Queue> made(queues);
   for (Queue &queue : made) {
     queue.awaited.assign(queues, 0);
+    queue.graphs = std::make_unique<GpuGraphs>(driver_, state_);
     ITX_RETURN_IF_ERROR(state_.check(driver_.createStream(queue.stream), "make a stream"));
   }
   queues_ = std::move(made);
@@ -44,6 +45,8 @@ Status GpuQueues::markAfter(Queue &queue, uint64_t index, Marked &marked) {
     marked = *found;
     return Status::success();
   }
+  ITX_RETURN_IF_ERROR(queue.graphs->flush(queue.stream));
+  ITX_RETURN_IF_ERROR(queue.graphs->failureOf(index));
   marked.index = queue.issued;
   ITX_RETURN_IF_ERROR(state_.check(marks_.record(queue.stream, marked.mark), "mark the end of its work"));
   queue.marks.push_back(marked);
@@ -57,6 +60,7 @@ Status GpuQueues::wait(itx_event event) {
   {
     std::lock_guard lock(mutex_);
     ITX_RETURN_IF_ERROR(find(event, number, index));
+    ITX_RETURN_IF_ERROR(queues_[number].graphs->failureOf(index));
     if (index <= queues_[number].done)
       return Status::success();
   }
@@ -86,12 +90,14 @@ void GpuQueues::finish() {
   std::lock_guard lock(mutex_);
   for (Queue &queue : queues_) {
     Marked last;
+    (void)queue.graphs->flush(queue.stream);
     if (queue.done != queue.issued && marks_.record(queue.stream, last.mark).ok())
       (void)driver_.synchronizeEvent(last.mark.get());
     if (queue.scratch)
       (void)memory_.releaseAfter(queue.stream, queue.scratch);
     queue.scratch = nullptr;
     queue.marks.clear();
+    queue.graphs->clear();
   }
   (void)staging_.deliver();
   marks_.clear();
@@ -110,6 +116,7 @@ Status GpuQueues::Submission::waitFor(const itx_event *after, uint32_t count) {
     if (other == number_ || index <= queues_.queues_[other].done || index <= queue_.awaited[other])
       continue;
     Marked marked;
+    ITX_RETURN_IF_ERROR(flush());
     ITX_RETURN_IF_ERROR(queues_.markAfter(queues_.queues_[other], index, marked));
     ITX_RETURN_IF_ERROR(
         queues_.state_.check(queues_.driver_.streamWait(queue_.stream, marked.mark.get()), "let a queue wait"));
@@ -123,6 +130,7 @@ Status GpuQueues::Submission::scratch(uint64_t bytes, const Launch &launch, void
   if (bytes == 0)
     return Status::success();
   if (bytes > queue_.scratchBytes) {
+    ITX_RETURN_IF_ERROR(flush());
     // The old memory goes first, so that both need not fit; launches that use it are done before it is freed.
     if (queue_.scratch)
       ITX_RETURN_IF_ERROR(queues_.memory_.releaseAfter(queue_.stream, queue_.scratch));

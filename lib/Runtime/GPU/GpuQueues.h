@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_GPU_GPUQUEUES_H
 
 #include "intarsia/module_abi.h"
+#include "lib/Runtime/GPU/GpuGraphs.h"
 #include "lib/Runtime/GPU/GpuMemory.h"
 #include "lib/Runtime/GPU/GpuStaging.h"
 #include "lib/Runtime/GPU/GpuTimings.h"
@@ -49,6 +50,7 @@ private:
     std::vector<uint64_t> awaited; ///< for each queue the index up to which this one waits for it
     void *scratch = nullptr;       ///< memory that the queue's launches use one after another
     uint64_t scratchBytes = 0;
+    std::unique_ptr<GpuGraphs> graphs; ///< its launches
   };
 
   Status find(itx_event event, uint32_t &queue, uint64_t &index) const;
@@ -78,9 +80,19 @@ public:
   Status waitFor(const itx_event *after, uint32_t count);
   /// Begins the record of the work in a profile.
   void begin(const char *category, std::string name, std::string label) {
-    if (isProfiling())
-      queues_.timings_.begin(number_, queue_.stream, category, std::move(name), std::move(label));
+    if (!isProfiling())
+      return;
+    (void)flush(); // its failure is reported where its launches are waited for
+    queues_.timings_.begin(number_, queue_.stream, category, std::move(name), std::move(label));
   }
+  /// Starts a launch, at once or with those that follow. Each is seen by itself in a profile.
+  Status launch(GpuStart launch) {
+    launch.index = queue_.issued + 1;
+    ITX_RETURN_IF_ERROR(queue_.graphs->start(queue_.stream, std::move(launch)));
+    return isProfiling() ? queue_.graphs->flush(queue_.stream) : Status::success();
+  }
+  /// Starts the launches that were kept back, before something else is put on the stream.
+  Status flush() { return queue_.graphs->flush(queue_.stream); }
   /// Returns memory for the launches of one kernel, which may be what those before it used.
   Status scratch(uint64_t bytes, const Launch &launch, void *&address);
   /// Notes a launch that is about to be started, so that a fault can name it.

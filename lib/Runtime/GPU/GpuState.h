@@ -41,12 +41,16 @@ public:
   Status fail(const GpuResult &result, const std::string &what);
 
   GpuHistory &history() { return history_; }
+  /// Notes that code is unloaded, and returns how often that was.
+  void noteUnload() { ++unloads_; }
+  uint64_t unloads() const { return unloads_; }
 
 private:
   const GpuDriver &driver_;
   const std::string device_;
   const uint64_t process_;
   std::atomic<bool> isLost_{false};
+  std::atomic<uint64_t> unloads_{0};
   mutable std::mutex mutex_;
   std::string reason_;
   GpuHistory history_;

@@ -80,6 +80,16 @@ struct PropertiesLayout {
 };
 inline constexpr PropertiesLayout propertiesOf5 = {792, 396}, propertiesOf6 = {1472, 1160};
 
+/// hipKernelNodeParams
+struct KernelNode {
+  unsigned threads[3] = {};
+  void **extra = nullptr;
+  void *function = nullptr;
+  unsigned blocks[3] = {};
+  void **arguments = nullptr;
+  unsigned sharedBytes = 0;
+};
+
 /// The functions of a library that was found.
 struct Api {
 #define INTARSIA_HIP_FUNCTION(name, symbol, isRequired, arguments) Result(*name) arguments = nullptr;

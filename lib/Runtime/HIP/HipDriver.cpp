@@ -237,6 +237,11 @@ GpuResult HipDriver::copyOnDevice(void *destination, const void *source, uint64_
   return INTARSIA_CALL(copyOnDevice, destination, addressOf(source), bytes, stream);
 }
 
+GpuResult HipDriver::copyToPeer(void *destination, int destinationDevice, const void *source, int sourceDevice,
+                                uint64_t bytes, void *stream) {
+  return INTARSIA_CALL(copyToPeer, destination, destinationDevice, source, sourceDevice, bytes, stream);
+}
+
 GpuResult HipDriver::fill(void *destination, uint8_t value, uint64_t bytes, void *stream) {
   return INTARSIA_CALL(fill, destination, value, bytes, stream);
 }
@@ -259,5 +264,51 @@ GpuResult HipDriver::findFunction(void *module, const char *name, void *&functio
 
 /// Does nothing: each block may have all that the device has.
 GpuResult HipDriver::allowShared(void *, uint32_t) { return {}; }
+
+// ---- Graphs ---------------------------------------------------------------------------------------------------
+
+/// Returns a launch as graphs take it.
+static KernelNode nodeOf(void *function, const GpuGrid &grid, void **arguments) {
+  KernelNode node;
+  node.function = function;
+  for (size_t i = 0; i < 3; ++i) {
+    node.blocks[i] = grid.blocks[i];
+    node.threads[i] = grid.threads[i];
+  }
+  node.sharedBytes = grid.sharedBytes;
+  node.arguments = arguments;
+  return node;
+}
+
+GpuResult HipDriver::createGraph(void *&graph) {
+  if (!api_.createGraph || !api_.addGraphNode || !api_.instantiateGraph || !api_.setGraphNode || !api_.launchGraph ||
+      !api_.destroyInstance || !api_.destroyGraph)
+    return {GpuFailure::Unsupported, errorNotSupported, Symbols::createGraph};
+  return INTARSIA_CALL(createGraph, &graph, 0);
+}
+
+GpuResult HipDriver::addGraphNode(void *graph, void *previous, void *function, const GpuGrid &grid, void **arguments,
+                                  void *&node) {
+  KernelNode launch = nodeOf(function, grid, arguments);
+  return INTARSIA_CALL(addGraphNode, &node, graph, &previous, previous ? 1 : 0, &launch);
+}
+
+GpuResult HipDriver::instantiateGraph(void *graph, void *&instance) {
+  return INTARSIA_CALL(instantiateGraph, &instance, graph, 0);
+}
+
+GpuResult HipDriver::setGraphNode(void *instance, void *node, void *function, const GpuGrid &grid, void **arguments) {
+  KernelNode launch = nodeOf(function, grid, arguments);
+  return INTARSIA_CALL(setGraphNode, instance, node, &launch);
+}
+
+GpuResult HipDriver::launchGraph(void *instance, void *stream) { return INTARSIA_CALL(launchGraph, instance, stream); }
+
+void HipDriver::destroyGraph(void *graph, void *instance) {
+  if (instance)
+    (void)api_.destroyInstance(instance);
+  if (graph)
+    (void)api_.destroyGraph(graph);
+}
 
 } // namespace intarsia::runtime::hip

@@ -48,8 +48,17 @@ public:
   GpuResult copyToDevice(void *destination, const void *source, uint64_t bytes, void *stream) override;
   GpuResult copyToHost(void *destination, const void *source, uint64_t bytes, void *stream) override;
   GpuResult copyOnDevice(void *destination, const void *source, uint64_t bytes, void *stream) override;
+  GpuResult copyToPeer(void *destination, int destinationDevice, const void *source, int sourceDevice, uint64_t bytes,
+                       void *stream) override;
   GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) override;
   GpuResult launch(void *function, const GpuGrid &grid, void *stream, void **arguments) override;
+  GpuResult createGraph(void *&graph) override;
+  GpuResult addGraphNode(void *graph, void *previous, void *function, const GpuGrid &grid, void **arguments,
+                         void *&node) override;
+  GpuResult instantiateGraph(void *graph, void *&instance) override;
+  GpuResult setGraphNode(void *instance, void *node, void *function, const GpuGrid &grid, void **arguments) override;
+  GpuResult launchGraph(void *instance, void *stream) override;
+  void destroyGraph(void *graph, void *instance) override;
   GpuResult loadModule(const std::string &code, std::string &log, void *&module) override;
   void unloadModule(void *module) override;
   GpuResult findFunction(void *module, const char *name, void *&function) override;

@@ -84,8 +84,17 @@ static_assert(offsetof(PoolProperties, handleTypes) == offsetof(CUmemPoolProps, 
 static_assert(offsetof(PoolProperties, locationType) == offsetof(CUmemPoolProps, location.type));
 static_assert(offsetof(PoolProperties, location) == offsetof(CUmemPoolProps, location.id));
 static_assert(offsetof(PoolProperties, largestBytes) == offsetof(CUmemPoolProps, maxSize));
+static_assert(sizeof(KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+static_assert(offsetof(KernelNode, function) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, func));
+static_assert(offsetof(KernelNode, blocks) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX));
+static_assert(offsetof(KernelNode, threads) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX));
+static_assert(offsetof(KernelNode, sharedBytes) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes));
+static_assert(offsetof(KernelNode, arguments) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kernelParams));
+static_assert(offsetof(KernelNode, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, extra));
+static_assert(offsetof(KernelNode, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
+static_assert(offsetof(KernelNode, context) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx));
 
-TEST(CudaHeader, HasOurPrototypes) { EXPECT_GE(CUDA_VERSION, 11020) << "older headers have no pools"; }
+TEST(CudaHeader, HasOurPrototypes) { EXPECT_GE(CUDA_VERSION, 12000) << "older headers have no such graphs"; }
 
 #else
 

@@ -58,6 +58,19 @@ struct FakeDriver::Stream {
   }
 };
 
+/// A launch of a graph. Only one behind another is possible, as in a stream.
+struct FakeDriver::Node {
+  Function *function;
+  GpuGrid grid;
+  FakeArguments arguments;
+};
+
+/// A graph and its only instance, which must not be changed as a graph any more.
+struct FakeDriver::Graph {
+  std::deque<Node> nodes;
+  bool isInstance = false, isDestroyed = false;
+};
+
 FakeDriver::FakeDriver(const Settings &settings) : settings_(settings) {
   (void)HostedMemory::reserve(names, settings.memoryBytes, memory_);
 }
@@ -288,6 +301,7 @@ GpuResult FakeDriver::allocate(void *, uint64_t bytes, void *, void *&address) {
     return {GpuFailure::OutOfMemory, 2, "allocate"};
   std::lock_guard lock(mutex_);
   allocated_[address] = bytes;
+  owners_[address] = entered - 1;
   return {};
 }
 
@@ -387,6 +401,27 @@ GpuResult FakeDriver::copyOnDevice(void *destination, const void *source, uint64
   return {};
 }
 
+GpuResult FakeDriver::copyToPeer(void *destination, int destinationDevice, const void *source, int sourceDevice,
+                                 uint64_t bytes, void *stream) {
+  if (GpuResult result = begin("copyToPeer"); !result.ok())
+    return result;
+  auto isOwned = [&](const void *address, int device) {
+    std::lock_guard lock(mutex_);
+    auto found = owners_.find(const_cast<void *>(address));
+    return found != owners_.end() && found->second == device;
+  };
+  if (destinationDevice == sourceDevice || !isOwned(destination, destinationDevice) || !isOwned(source, sourceDevice))
+    return {GpuFailure::Other, 1, "copyToPeer"};
+  static_cast<Stream *>(stream)->put([=, this] {
+    void *to = resolve(uint64_t(destination), bytes), *from = resolve(uint64_t(source), bytes);
+    if (to && from && !isLost_)
+      std::memcpy(to, from, bytes);
+    else
+      isLost_ = true;
+  });
+  return {};
+}
+
 GpuResult FakeDriver::fill(void *destination, uint8_t value, uint64_t bytes, void *stream) {
   if (GpuResult result = begin("fill"); !result.ok())
     return result;
@@ -399,6 +434,14 @@ GpuResult FakeDriver::fill(void *destination, uint8_t value, uint64_t bytes, voi
   return {};
 }
 
+/// Reads the arguments of a launch.
+static FakeArguments readArguments(size_t count, void **arguments) {
+  FakeArguments values(count);
+  for (size_t i = 0; i < count; ++i)
+    std::memcpy(&values[i], arguments[i], sizeof(values[i]));
+  return values;
+}
+
 GpuResult FakeDriver::launch(void *function, const GpuGrid &grid, void *stream, void **arguments) {
   if (GpuResult result = begin("launch"); !result.ok())
     return result;
@@ -408,14 +451,77 @@ GpuResult FakeDriver::launch(void *function, const GpuGrid &grid, void *stream, 
       return {GpuFailure::Other, 1, "launch"};
   if (grid.sharedBytes > started.allowedShared)
     return {GpuFailure::Other, 1, "launch"};
-  FakeArguments values(started.arguments);
-  for (size_t i = 0; i < values.size(); ++i)
-    std::memcpy(&values[i], arguments[i], sizeof(values[i]));
+  FakeArguments values = readArguments(started.arguments, arguments);
   static_cast<Stream *>(stream)->put([this, &started, grid, values] {
     if (!isLost_ && !started.body(*this, grid, values))
       isLost_ = true;
   });
   return {};
+}
+
+// ---- Graphs ---------------------------------------------------------------------------------------------------
+
+GpuResult FakeDriver::createGraph(void *&graph) {
+  if (GpuResult result = begin("createGraph"); !result.ok())
+    return result;
+  if (!settings_.hasGraphs)
+    return {GpuFailure::Unsupported, 801, "createGraph"};
+  std::lock_guard lock(mutex_);
+  graphs_.push_back(std::make_unique<Graph>());
+  graph = graphs_.back().get();
+  return {};
+}
+
+GpuResult FakeDriver::addGraphNode(void *graph, void *previous, void *function, const GpuGrid &grid, void **arguments,
+                                   void *&node) {
+  if (GpuResult result = begin("addGraphNode"); !result.ok())
+    return result;
+  auto &added = *static_cast<Graph *>(graph);
+  if (added.isInstance || previous != (added.nodes.empty() ? nullptr : &added.nodes.back()))
+    return {GpuFailure::Other, 1, "addGraphNode"};
+  auto *started = static_cast<Function *>(function);
+  added.nodes.push_back({started, grid, readArguments(started->arguments, arguments)});
+  node = &added.nodes.back();
+  return {};
+}
+
+GpuResult FakeDriver::instantiateGraph(void *graph, void *&instance) {
+  if (GpuResult result = begin("instantiateGraph"); !result.ok())
+    return result;
+  static_cast<Graph *>(graph)->isInstance = true;
+  instance = graph;
+  return {};
+}
+
+GpuResult FakeDriver::setGraphNode(void *instance, void *node, void *function, const GpuGrid &, void **arguments) {
+  if (GpuResult result = begin("setGraphNode"); !result.ok())
+    return result;
+  auto &changed = *static_cast<Node *>(node);
+  if (static_cast<Graph *>(instance)->isDestroyed || changed.function != function)
+    return {GpuFailure::Other, 1, "setGraphNode"};
+  changed.arguments = readArguments(changed.function->arguments, arguments);
+  return {};
+}
+
+GpuResult FakeDriver::launchGraph(void *instance, void *stream) {
+  if (GpuResult result = begin("launchGraph"); !result.ok())
+    return result;
+  auto &graph = *static_cast<Graph *>(instance);
+  if (!graph.isInstance || graph.isDestroyed)
+    return {GpuFailure::Other, 1, "launchGraph"};
+  // With the arguments of now: they may be changed while it runs.
+  static_cast<Stream *>(stream)->put([this, nodes = graph.nodes] {
+    for (const Node &node : nodes)
+      if (!isLost_ && !node.function->body(*this, node.grid, node.arguments))
+        isLost_ = true;
+  });
+  return {};
+}
+
+void FakeDriver::destroyGraph(void *graph, void *) {
+  (void)begin("destroyGraph");
+  if (graph)
+    static_cast<Graph *>(graph)->isDestroyed = true;
 }
 
 // ---- Code -----------------------------------------------------------------------------------------------------

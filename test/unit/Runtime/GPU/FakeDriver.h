@@ -37,6 +37,7 @@ public:
     const char *kind = "fake";
     int devices = 1;
     bool hasPools = true;
+    bool hasGraphs = true;
     uint64_t memoryBytes = uint64_t(1) << 28;
     uint64_t delayMicroseconds = 0; ///< the largest
   };
@@ -85,8 +86,18 @@ public:
   runtime::GpuResult copyToDevice(void *destination, const void *source, uint64_t bytes, void *stream) override;
   runtime::GpuResult copyToHost(void *destination, const void *source, uint64_t bytes, void *stream) override;
   runtime::GpuResult copyOnDevice(void *destination, const void *source, uint64_t bytes, void *stream) override;
+  runtime::GpuResult copyToPeer(void *destination, int destinationDevice, const void *source, int sourceDevice,
+                                uint64_t bytes, void *stream) override;
   runtime::GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) override;
   runtime::GpuResult launch(void *function, const runtime::GpuGrid &grid, void *stream, void **arguments) override;
+  runtime::GpuResult createGraph(void *&graph) override;
+  runtime::GpuResult addGraphNode(void *graph, void *previous, void *function, const runtime::GpuGrid &grid,
+                                  void **arguments, void *&node) override;
+  runtime::GpuResult instantiateGraph(void *graph, void *&instance) override;
+  runtime::GpuResult setGraphNode(void *instance, void *node, void *function, const runtime::GpuGrid &grid,
+                                  void **arguments) override;
+  runtime::GpuResult launchGraph(void *instance, void *stream) override;
+  void destroyGraph(void *graph, void *instance) override;
   runtime::GpuResult loadModule(const std::string &code, std::string &log, void *&module) override;
   void unloadModule(void *module) override;
   runtime::GpuResult findFunction(void *module, const char *name, void *&function) override;
@@ -95,6 +106,8 @@ public:
 private:
   struct Stream;
   struct Event;
+  struct Node;
+  struct Graph;
   struct Function {
     size_t arguments;
     Body body;
@@ -116,6 +129,8 @@ private:
   std::map<const uint8_t *, std::unique_ptr<uint8_t[]>> pinned_;
   std::map<const uint8_t *, uint64_t> pinnedBytes_;
   std::map<void *, uint64_t> allocated_, kept_; ///< bytes in use, and bytes that pools keep
+  std::map<void *, int> owners_;                ///< the device of each allocation
+  std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Stream>> streams_;
 };

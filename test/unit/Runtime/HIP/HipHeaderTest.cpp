@@ -78,6 +78,13 @@ static_assert(offsetof(PoolProperties, allocationType) == offsetof(hipMemPoolPro
 static_assert(offsetof(PoolProperties, handleTypes) == offsetof(hipMemPoolProps, handleTypes));
 static_assert(offsetof(PoolProperties, locationType) == offsetof(hipMemPoolProps, location.type));
 static_assert(offsetof(PoolProperties, location) == offsetof(hipMemPoolProps, location.id));
+static_assert(sizeof(KernelNode) == sizeof(hipKernelNodeParams));
+static_assert(offsetof(KernelNode, threads) == offsetof(hipKernelNodeParams, blockDim));
+static_assert(offsetof(KernelNode, extra) == offsetof(hipKernelNodeParams, extra));
+static_assert(offsetof(KernelNode, function) == offsetof(hipKernelNodeParams, func));
+static_assert(offsetof(KernelNode, blocks) == offsetof(hipKernelNodeParams, gridDim));
+static_assert(offsetof(KernelNode, arguments) == offsetof(hipKernelNodeParams, kernelParams));
+static_assert(offsetof(KernelNode, sharedBytes) == offsetof(hipKernelNodeParams, sharedMemBytes));
 
 TEST(HipHeader, HasOurPrototypes) { EXPECT_GE(HIP_VERSION, 50200000) << "older headers have no pools"; }
 
