@@ -297,9 +297,13 @@ GpuResult FakeDriver::trimPool(void *) {
 GpuResult FakeDriver::allocate(void *, uint64_t bytes, void *, void *&address) {
   if (GpuResult result = begin("allocate"); !result.ok())
     return result;
-  if (!memory_->allocate(bytes, address).ok())
-    return {GpuFailure::OutOfMemory, 2, "allocate"};
   std::lock_guard lock(mutex_);
+  uint64_t used = settings_.otherProcessBytes + bytes;
+  for (const auto &memory : {allocated_, kept_})
+    for (auto [other, size] : memory)
+      used += size;
+  if (used > settings_.memoryBytes || !memory_->allocate(bytes, address).ok())
+    return {GpuFailure::OutOfMemory, 2, "allocate"};
   allocated_[address] = bytes;
   owners_[address] = entered - 1;
   return {};
@@ -330,7 +334,8 @@ GpuResult FakeDriver::memoryInfo(uint64_t &freeBytes, uint64_t &totalBytes) {
   if (GpuResult result = begin("memoryInfo"); !result.ok())
     return result;
   std::lock_guard lock(mutex_);
-  freeBytes = totalBytes = settings_.memoryBytes;
+  totalBytes = settings_.memoryBytes;
+  freeBytes = totalBytes - settings_.otherProcessBytes;
   for (const auto &memory : {allocated_, kept_})
     for (auto [address, bytes] : memory)
       freeBytes -= std::min(freeBytes, bytes);

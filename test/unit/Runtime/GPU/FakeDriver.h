@@ -39,6 +39,7 @@ public:
     bool hasPools = true;
     bool hasGraphs = true;
     uint64_t memoryBytes = uint64_t(1) << 28;
+    uint64_t otherProcessBytes = 0; ///< memory that other processes have taken
     uint64_t delayMicroseconds = 0; ///< the largest
   };
 

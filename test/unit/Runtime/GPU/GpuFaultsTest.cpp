@@ -38,6 +38,20 @@ TEST_F(GpuFaultsTest, SaysHowMuchMemoryThereIs) {
   }
 }
 
+TEST_F(GpuFaultsTest, TellsMemoryOfOtherProcessesFromItsOwn) {
+  make({.memoryBytes = 1 << 20, .otherProcessBytes = 600000});
+  void *first = nullptr, *second = nullptr;
+  ASSERT_TRUE(device->allocate(100000, first).ok());
+  Status status = device->allocate(400000, second);
+  EXPECT_EQ(status.code(), ITX_OUT_OF_MEMORY);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("no 400000 bytes left"), HasSubstr("348576 of its 1048576 are free"),
+                                      HasSubstr("100000 are in use by this process's tensors and weights"),
+                                      HasSubstr("also of other processes")));
+  ASSERT_TRUE(device->allocate(300000, second).ok()) << "what the other process leaves can be had";
+  device->release(first);
+  device->release(second);
+}
+
 TEST_F(GpuFaultsTest, LackOfMemoryAtEachCallIsAnError) {
   // Whatever call fails first, nothing is lost, and the same work succeeds afterwards.
   for (const char *call : {"open", "createStream", "createEvent", "createPool", "allocate", "allocateHost",
