@@ -102,7 +102,10 @@ def test_decoder_that_does_not_fit(tools, folder: Path) -> None:
         (("--target=cuda:sm_80", "--gpu-memory=8GB"), "needs a second device for the layers that do not fit on @cuda"),
         ((TARGETS, "--gpu-memory=many"), "--gpu-memory=many: is no size: write a positive number and a unit"),
         ((TARGETS, "--gpu-memory=-1GB"), "--gpu-memory=-1GB: is no size"),
-        ((TARGETS, "--gpu-memory=10B"), "--gpu-memory=10B: no layer with weights fits on @emulated; the smallest needs"),
+        (
+            (TARGETS, "--gpu-memory=10B"),
+            "--gpu-memory=10B: no layer with weights fits on @emulated; the smallest needs",
+        ),
         ((TARGETS, "--gpu-memory=8GB", "--place=*=@cpu"), "--gpu-memory decides where layers run, and so does --place"),
         ((TARGETS, "--gpu-memory=8GB", "--stop-after=import"), "--gpu-memory is about the partition phase, which does"),
     ],
