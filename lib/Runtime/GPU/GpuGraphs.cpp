@@ -44,6 +44,12 @@ Status GpuGraphs::launch(void *stream, const GpuStart &launch) {
 /// caller of start() is told of its own launch at once.
 Status GpuGraphs::launchKept(void *stream, bool isInStart) {
   expected_ = nullptr;
+  // The code of what was kept back may be unloaded when a device is lost: nobody can wait for it any more.
+  if (Status status = state_.status(); !status.ok()) {
+    batch_.clear();
+    started_ = 0;
+    return status;
+  }
   for (; started_ < batch_.size(); ++started_)
     if (Status status = launch(stream, batch_[started_]); !status.ok()) {
       if (!isInStart || started_ + 1 != batch_.size()) {
@@ -122,8 +128,11 @@ Status GpuGraphs::replay(void *stream) {
   GpuResult result = update(graph);
   if (result.ok())
     result = driver_.launchGraph(graph.instance, stream);
-  if (result.failure == GpuFailure::Lost)
+  if (result.failure == GpuFailure::Lost) {
+    batch_.clear();
+    started_ = 0;
     return state_.fail(result, "start a graph of launches");
+  }
   if (result.ok()) {
     batch_.clear(); // the next launch begins a batch
     started_ = 0;
