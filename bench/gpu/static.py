@@ -176,11 +176,16 @@ def tile_constants(tile: Tile) -> dict[str, object]:
 
 
 SIZES = {"rows": "i32", "columns": "i32", "depth": "i32"}
-# Our tiles: lib/Target/GPU/MatrixLinearKernel.cpp, LinearKernel.cpp, AttentionShapes.h, RowsKernel.cpp.
+# Our tiles: lib/Target/GPU/MatrixLinearKernel.cpp, AttentionShapes.h, RowsKernel.cpp.
 MATRIX_TILES = {
     "sm_80": Tile(128, 128, 32, 128, 4),
     "sm_90a": Tile(128, 128, 32, 128, 6),
     "gfx942": Tile(128, 128, 32, 256, 2),
+}
+MULTIPLY_ADD_TILES = {
+    "sm_80": Tile(128, 64, 16, 128, 4),
+    "sm_90a": Tile(128, 64, 16, 128, 4),
+    "gfx942": Tile(128, 128, 16, 256, 2),  # it has matrix instructions in f32
 }
 ATTENTION_TILES = {
     "sm_80": Tile(64, 64, 128, 128, 2),
@@ -195,7 +200,7 @@ PROBLEMS = {
             linear_program("f32"),
             kernels.linear,
             {"x": "*fp32", "w": "*fp32", "y": "*fp32", **SIZES},
-            Tile(64, 64, 16, 256, 1),
+            MULTIPLY_ADD_TILES,
             lambda tile: tile_constants(tile) | {"precision": "ieee"},
             ("columns", "depth"),
         ),

@@ -145,8 +145,7 @@ static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, V
     return line(word);
   /// `count` bits of each byte, at an index of such bits.
   auto bits = [&](Value bytes, Value index, int64_t count) -> Value {
-    Value first =
-        arith::TruncIOp::create(b, loc, b.getI32Type(), arith::MulIOp::create(b, loc, index, number(count)));
+    Value first = arith::TruncIOp::create(b, loc, b.getI32Type(), arith::MulIOp::create(b, loc, index, number(count)));
     return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bytes, first),
                                  integer(((1 << count) - 1) * 0x01010101));
   };

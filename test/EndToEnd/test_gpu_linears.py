@@ -10,7 +10,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from programs import RNG, build, close, normal
-from safetensors.numpy import save_file
 
 pytestmark = pytest.mark.cpu_only
 
@@ -141,16 +140,18 @@ def check_quantized(tools, tmp_path, architecture: str, weights: str, depth: int
 
 
 def test_slow_kernels_are_named(tools, tmp_path) -> None:
-    """One remark on a kernel without an emitter: the model's op, the architectures, why, and what to try."""
-    depth, features = 64, 32
-    save_file({"w": normal(features, depth), "b": normal(features)}, tmp_path / "w.safetensors")
-    result = f"-> tensor<?x{features}xf32>\n"
-    text = program(depth, features, "f32", "").replace(result, result.rstrip() + ' loc("dense")\n', 1)
-    (tmp_path / "m.mlir").write_text('nn.archive @weights {file = "w.safetensors"}\n' + text)
-    for bits, count in ((8, 1), (16, 0)):
-        flags = ("--target=emulated:sm_80,emulated:gfx942", "--quantize=int4", f"--quantize-activations={bits}")
+    """One remark on a kernel without an emitter: the model's op, the architectures, and why."""
+    for features, count in ((512, 0), (520, 1)):
+        heads = f"tensor<?x?x1x{features}xf32>"
+        inputs = ", ".join(
+            f'%{name}: {heads} {{nn.name = "{name}", nn.sizes = ["batch", "n", "", ""]}}' for name in "qkv"
+        )
+        (tmp_path / "m.mlir").write_text(f"""func.func @main({inputs}) -> ({heads} {{nn.name = "y"}}) {{
+          %y = nn.attention %q, %k, %v {{scale = 0.05 : f32}} : ({heads}, {heads}, {heads}) -> {heads} loc("wide")
+          return %y : {heads}
+        }}""")
+        flags = ("--target=emulated:sm_80,emulated:gfx942",)
         printed = tools.compile(tmp_path / "m.mlir", "-o", tmp_path / "m.itx", *flags).stderr
         slow = [line for line in printed.splitlines() if "is slow on" in line]
         assert len(slow) == count
-        assert all(re.match(r"remark: dense: kernel '\w+' is slow on sm_80, gfx942: .* loops", line) for line in slow)
-        assert all("--quantize-activations=16" in line for line in slow)
+        assert all(re.match(r"remark: wide: kernel '\w+' is slow on sm_80, gfx942: .* loops", line) for line in slow)

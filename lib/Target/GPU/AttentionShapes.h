@@ -45,9 +45,9 @@ struct AttentionShape {
     return 4 * (tileRows() * keyRow + tileKeys() * std::max(keyRow, valueRow) + tileRows() * (tileKeys() + padding));
   }
 
-  // Tiles by matrix instructions. `parts` are the summands of 16 bits that queries and powers have. Of rows a warp has as
-  // many as its registers hold queries and sums for; the more, the less is read of shared memory for each. Of keys as
-  // many as leave room for two blocks in shared memory of 64 KiB on AMD's GPUs, and for three on NVIDIA's.
+  // Tiles by matrix instructions. `parts` are the summands of 16 bits that queries and powers have. Of rows a warp has
+  // as many as its registers hold queries and sums for; the more, the less is read of shared memory for each. Of keys
+  // as many as leave room for two blocks in shared memory of 64 KiB on AMD's GPUs, and for three on NVIDIA's.
   bool fitsMatrices() const { return largest() <= 128; }
   int64_t rowBlocks(const Architecture &architecture, int64_t parts) const {
     return architecture.warpSize == 64 && parts == 1 ? 2 : 1;
@@ -61,11 +61,12 @@ struct AttentionShape {
   int64_t sharedBytesOfMatrices(const Architecture &architecture, int64_t parts) const {
     int64_t depth = llvm::alignTo(keyFeatures, architecture.warpSize == 64 ? 32 : 16);
     int64_t rows = matrixRows(architecture, parts), keys = matrixKeys(architecture, parts);
-    // RDNA's registers hold one summand of queries.
-    bool keepsQueries = architecture.vendor == Vendor::Amd && architecture.warpSize == 32 && parts > 1;
+    // Registers of 32 lanes hold one summand of queries.
+    bool keepsQueries = architecture.warpSize == 32 && parts > 1;
     int64_t queries = parts * rows * (depth + (keepsQueries ? padding16 : 0)) * 2 + (parts > 1 ? rows * 4 : 0);
     int64_t features = llvm::alignTo(valueFeatures, 16);
-    int64_t values = architecture.vendor == Vendor::Nvidia ? keys * (features + padding16) : features * (keys + padding16);
+    int64_t values =
+        architecture.vendor == Vendor::Nvidia ? keys * (features + padding16) : features * (keys + padding16);
     int64_t block = (keys * (depth + padding16) + values) * 2;
     return keepsQueries ? queries + block : std::max(queries, block);
   }

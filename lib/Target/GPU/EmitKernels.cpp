@@ -20,8 +20,8 @@ using namespace mlir;
 
 namespace intarsia::gpu {
 
-/// Returns an op of those that values are computed by whose elements depend on others: it quantizes, or normalizes rows.
-/// An op's results count as computed. Returns null if there is none.
+/// Returns an op of those that values are computed by whose elements depend on others: it quantizes, or normalizes
+/// rows. An op's results count as computed. Returns null if there is none.
 static Operation *findRowwise(ValueRange values, Operation *computed = nullptr) {
   SmallVector<Value> worklist(values);
   llvm::DenseSet<Operation *> seen;

@@ -319,6 +319,16 @@ private:
       return swapRows(call, 16);
     case Intrinsic::amdgcn_permlane32_swap:
       return swapRows(call, 32);
+    case Intrinsic::amdgcn_perm: {
+      // Bytes 0 to 3 are those of the second operand, the next those of the first (CDNA 3 ISA, "V_PERM_B32").
+      auto *bytes = FixedVectorType::get(builder.getInt8Ty(), 4);
+      auto asBytes = [&](unsigned operand) { return builder.CreateBitCast(call.getArgOperand(operand), bytes); };
+      uint64_t selector = cast<ConstantInt>(call.getArgOperand(2))->getZExtValue();
+      SmallVector<int> indices;
+      for (int byte = 0; byte != 4; ++byte)
+        indices.push_back(int(selector >> 8 * byte & 7));
+      return builder.CreateBitCast(builder.CreateShuffleVector(asBytes(1), asBytes(0), indices), builder.getInt32Ty());
+    }
     case Intrinsic::amdgcn_ds_bpermute:
       // Addresses count bytes: four for each lane.
       return exchange("shuffle_idx", call.getArgOperand(1), builder.CreateLShr(call.getArgOperand(0), 2));

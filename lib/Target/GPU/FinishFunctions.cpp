@@ -88,7 +88,8 @@ private:
   static void alignBuffers(LLVM::LLVMFuncOp function) {
     Builder builder(function.getContext());
     for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
-      if (auto pointer = dyn_cast<LLVM::LLVMPointerType>(type); pointer && pointer.getAddressSpace() == gpu::globalSpace)
+      if (auto pointer = dyn_cast<LLVM::LLVMPointerType>(type);
+          pointer && pointer.getAddressSpace() == gpu::globalSpace)
         function.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(),
                             builder.getI64IntegerAttr(ITX_BUFFER_ALIGNMENT));
   }

@@ -433,8 +433,7 @@ Value MatrixEmitter::columnOfFragment(const MatrixTiles &tiles, int64_t fragment
 }
 
 FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, const Factor &left, const Factor &right,
-                                                      Value firstRow, Value firstColumn, Value depth,
-                                                      TileRange range) {
+                                                      Value firstRow, Value firstColumn, Value depth, TileRange range) {
   int64_t tileDepth = tiles.chunks * chunkElements(), rowBytes = tiles.chunks * chunkBytes;
   int64_t leftBytes = tiles.rows * rowBytes, stageBytes = leftBytes + tiles.columns * rowBytes + tiles.scaleBytes;
   Value begin = range.begin ? range.begin : constant(0);

@@ -56,7 +56,8 @@ protected:
   /// Emits the product of a tile of rows of `left` by one of `right`, over `depth` elements. Returns this warp's sums.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiply(const MatrixTiles &tiles, const Factor &left,
                                                            const Factor &right, mlir::Value firstRow,
-                                                           mlir::Value firstColumn, mlir::Value depth, TileRange range = {});
+                                                           mlir::Value firstColumn, mlir::Value depth,
+                                                           TileRange range = {});
   /// Returns `width` sums of a row from a column on.
   using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
   using StoreFn =

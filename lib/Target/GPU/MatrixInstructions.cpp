@@ -17,8 +17,8 @@ using enum MatrixFamily;
 using enum MatrixElement;
 
 // Shapes: PTX ISA, "Warp-level matrix instructions"; AMD's CDNA 2, 3, 4 and RDNA 3, 4 instruction set architecture
-// manuals, "Matrix arithmetic instructions". Of the same family and element, the deepest comes first. Where no instruction
-// multiplies f32, lanes do.
+// manuals, "Matrix arithmetic instructions". Of the same family and element, the deepest comes first. Where no
+// instruction multiplies f32, lanes do.
 static constexpr MatrixInstruction instructions[] = {
     // Assembly, not an intrinsic. It has as many columns as one likes.
     {Wgmma, F16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.f16.f16", /*emulated=*/0},

@@ -34,6 +34,8 @@ private:
   bool decodesInHalves(const BlockPanels &panels);
   /// Returns the values of words as elements of the tile.
   Value decodeHalves(const BlockPanels &panels, ArrayRef<Value> words, Value scale);
+  /// Returns bytes `first` and `first + 1` of a word, each with one of `upper` above it.
+  Value interleave(Value lower, Value upper, int32_t first);
   Value decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum);
   /// Returns the elements of a word as f32; of E2M1 they are factorOfE2M1 times too small.
   Value decodeWord(const BlockPanels &panels, Value bytes);
@@ -131,20 +133,29 @@ bool MatrixLinearKernel::decodesInHalves(const BlockPanels &panels) {
          !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
 }
 
+Value MatrixLinearKernel::interleave(Value lower, Value upper, int32_t first) {
+  if (architecture.vendor == Vendor::Amd) {
+    // Bytes 0 to 3 are those of the second operand (CDNA 3 ISA, "V_PERM_B32"). LLVM finds this instruction for few
+    // shuffles.
+    Value selector = word(0x04000400 + first + ((first + 1) << 16));
+    return callIntrinsic("llvm.amdgcn.perm", b.getI32Type(), {upper, lower, selector});
+  }
+  Type bytes = VectorType::get({wordDepth}, b.getI8Type());
+  auto asBytes = [&](Value value) -> Value { return LLVM::BitcastOp::create(b, loc, bytes, value); };
+  return LLVM::ShuffleVectorOp::create(b, loc, asBytes(lower), asBytes(upper), {first, 4, first + 1, 4});
+}
+
 Value MatrixLinearKernel::decodeHalves(const BlockPanels &panels, ArrayRef<Value> words, Value scale) {
   // A byte below this one is an f16: 1024 more than the byte.
   constexpr int64_t upperByte = 0x64, base = 1024;
-  Type f16 = b.getF16Type(), pair = VectorType::get({2}, f16), bytes = VectorType::get({wordDepth}, b.getI8Type());
-  Value upper = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(upperByte)), wordDepth);
+  Type f16 = b.getF16Type(), pair = VectorType::get({2}, f16);
   Value offset = floatConstant(double(base + panels.integerOffset), f16, 2);
   Value factor = splat(arith::TruncFOp::create(b, loc, f16, scale), 2);
   SmallVector<Value> elements;
   for (Value word : words)
     for (int32_t first : {0, 2}) {
-      Value lower = LLVM::BitcastOp::create(b, loc, bytes, word);
-      Value both = LLVM::ShuffleVectorOp::create(b, loc, lower, upper, {first, 4, first + 1, 4});
-      Value value = arith::SubFOp::create(b, loc, LLVM::BitcastOp::create(b, loc, pair, both), offset);
-      value = arith::MulFOp::create(b, loc, value, factor);
+      Value value = LLVM::BitcastOp::create(b, loc, pair, interleave(word, bytesOf(upperByte), first));
+      value = arith::MulFOp::create(b, loc, arith::SubFOp::create(b, loc, value, offset), factor);
       for (int64_t i : {0, 1})
         elements.push_back(vector::ExtractOp::create(b, loc, value, i));
     }

@@ -16,7 +16,7 @@
 // CHECK: llvm.call @itx_cached_attention_combine
 // CHECK-NEXT: gpu.return
 // CHECK-LABEL: gpu.func @itx_k0_3
-// CHECK-SAME: itx.grid = "(tokens ceildiv 32) * 2", itx.scratch = "[[$SCRATCH]]", itx.shared = "33024"
+// CHECK-SAME: itx.grid = "(tokens ceildiv 32) * 2", itx.scratch = "[[$SCRATCH]]", itx.shared = "52480"
 // CHECK: llvm.call @itx_cached_attention_matrix_tiles({{.*}}, %c2_i64, %c1_i64, %c32_i64, %c1_i64, %c2_i64, %{{.*}})
 // CHECK-NEXT: gpu.return
 rt.kernel @cached(%q: tensor<?x4x128xf32> {nn.sizes = ["tokens", "", ""]},

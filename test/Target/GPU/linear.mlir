@@ -4,8 +4,8 @@
 // would give it. Chunks of four k's are zero outside of the matrices. What comes behind is computed where a sum is stored.
 
 // CHECK: llvm.mlir.global internal @itx_shared() {addr_space = 3 : i32, alignment = 1024 : i64}
-// CHECK-LABEL: gpu.func @itx_k0_0
-// CHECK-SAME: itx.grid = "(rows ceildiv 64) * {{.*}} * 2", itx.scratch = "0", itx.shared = "32768", known_block_size = array<i32: 128, 1, 1>
+// CHECK-LABEL: gpu.func @itx_k0_1
+// CHECK-SAME: itx.grid = "(rows ceildiv 64) * {{[^"]*}}", itx.scratch = "0", itx.shared = "32768", known_block_size = array<i32: 128, 1, 1>
 // CHECK: %[[SUMS:.*]]:34 = scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK: gpu.barrier
 // CHECK: scf.if %{{.*}} -> (f32) {

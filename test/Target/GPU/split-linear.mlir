@@ -15,7 +15,7 @@
 // SM80: llvm.nvvm.mma
 // SM80: %[[IS_SPLIT:.*]] = arith.cmpi slt, %c1_i64, %{{.*}}
 // SM80: scf.if %[[IS_SPLIT]]
-// SM80: llvm.store %{{.*}} : f32, !llvm.ptr<1>
+// SM80: llvm.store %{{.*}} : vector<2xf32>, !llvm.ptr<1>
 // SM80: else
 // SM80: math.
 // CHECK: gpu.func @itx_k0_3

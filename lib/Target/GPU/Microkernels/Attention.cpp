@@ -103,11 +103,11 @@ void computeTile(const Attention &call, const Shape &shape, int64_t tileRows, Su
           HeadRows{call.values, batch, 0, call.keyCount, keyHead, call.valueFeatures}, score);
   storeSums(
       shape, scale, score, sums, [](int64_t) { return lowest; },
-      [&]<int count>(int64_t row, int64_t feature, const float(&x)[count]) {
+      [&]<int count>(int64_t row, int64_t feature, const float (&x)[count]) {
         int64_t index = (batch * call.queryCount + firstQuery + row) * call.heads + head;
         if (firstQuery + row < call.queryCount)
-          storeRun(call.result, index * call.valueFeatures + feature, call.resultKind, x,
-                   call.valueFeatures - feature, call.valueFeatures % count == 0);
+          storeRun(call.result, index * call.valueFeatures + feature, call.resultKind, x, call.valueFeatures - feature,
+                   call.valueFeatures % count == 0);
       });
 }
 

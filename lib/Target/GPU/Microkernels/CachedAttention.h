@@ -85,8 +85,7 @@ struct CachedAttention {
     storeFloat(result, (token * queryHeads + head) * values.features + feature, resultKind, x);
   }
   /// Stores neighbouring features of a result; those behind the row's end are left out.
-  template <int count>
-  void storeResults(int64_t token, int64_t head, int64_t feature, const float (&x)[count]) const {
+  template <int count> void storeResults(int64_t token, int64_t head, int64_t feature, const float (&x)[count]) const {
     storeRun(result, (token * queryHeads + head) * values.features + feature, resultKind, x, values.features - feature,
              values.features % count == 0);
   }

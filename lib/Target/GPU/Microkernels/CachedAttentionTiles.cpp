@@ -173,7 +173,7 @@ void computeTile(const CachedAttention &call, const Shape &shape, int64_t tileRo
   storeSums(
       shape, call.queryScale(), CachedScore{call}, sums,
       [&](int64_t row) { return call.hasSinks && tile.has(row) ? call.sinkOf(tile.headOf(row)) : lowest; },
-      [&]<int count>(int64_t row, int64_t feature, const float(&x)[count]) {
+      [&]<int count>(int64_t row, int64_t feature, const float (&x)[count]) {
         if (tile.has(row))
           call.storeResults(tile.tokenOf(row), tile.headOf(row), feature, x);
       });

@@ -96,7 +96,8 @@ inline void storeFloat(Global base, int64_t index, int64_t kind, float value) {
   }
 }
 
-/// Stores neighbouring elements, of which `inside` are in the row. `isAligned`: the first is at a multiple of their size.
+/// Stores neighbouring elements, of which `inside` are in the row. `isAligned`: the first is at a multiple of their
+/// size.
 template <int count>
 inline void storeRun(Global base, int64_t index, int64_t kind, const float (&x)[count], int64_t inside,
                      bool isAligned) {

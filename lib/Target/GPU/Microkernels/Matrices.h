@@ -28,7 +28,7 @@ constexpr bool transposesValues = false;
 /// Columns of a left matrix: what one product sums over.
 constexpr int matrixDepth = 16;
 /// Summands of queries that a warp has registers for.
-constexpr int partsInRegisters = 2;
+constexpr int partsInRegisters = 1;
 /// Elements of a sum in a lane, how many of them are neighbours in a row, and the rows that they are in. Lanes whose
 /// numbers differ in the bits [rowLanesBegin, rowLanesEnd) have elements of the same rows.
 constexpr int sumElements = 8, runElements = 2, laneRows = 2, rowLanesBegin = 1, rowLanesEnd = 4;

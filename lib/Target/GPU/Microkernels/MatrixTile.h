@@ -3,11 +3,11 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block of four warps has 64 or 128 rows, a warp 16 or 32. Queries are in registers if these suffice. While scores of a block of keys
-// are computed its values are on their way to shared memory, and the next keys while values are added up. Keys and
-// values are of 16 bits. Queries of 32 bits are two summands of f16 each, and so are powers of scores then: products are
-// computed for both, so that results are those of f32 up to the order of sums. The larger summand has 11 bits, the
-// smaller the next ones down to 2^-24 of the row's largest query.
+// A block of four warps has 64 or 128 rows, a warp 16 or 32. Queries are in registers if these suffice. While scores of
+// a block of keys are computed its values are on their way to shared memory, and the next keys while values are added
+// up. Keys and values are of 16 bits. Queries of 32 bits are two summands of f16 each, and so are powers of scores
+// then: products are computed for both, so that results are those of f32 up to the order of sums. The larger summand
+// has 11 bits, the smaller the next ones down to 2^-24 of the row's largest query.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_GPU_MICROKERNELS_MATRIXTILE_H
 #define INTARSIA_LIB_TARGET_GPU_MICROKERNELS_MATRIXTILE_H
@@ -51,10 +51,10 @@ struct MatrixShape {
 
 struct MatrixSums {
   LeftMatrix query[maximalRowBlocks][maximalParts][maximalSteps];
-  float scale[maximalSlots];                 ///< of products
+  float scale[maximalSlots];                  ///< of products
   int begin[maximalSlots], end[maximalSlots]; ///< the keys that each row of the lane sees in this pass
-  float maximum[maximalSlots];               ///< of scores; of products where scores are those times the scale
-  float total[maximalSlots];                 ///< of the lane's keys
+  float maximum[maximalSlots];                ///< of scores; of products where scores are those times the scale
+  float total[maximalSlots];                  ///< of the lane's keys
   SumMatrix value[maximalRowBlocks][maximalValueBlocks];
 };
 
@@ -95,9 +95,7 @@ struct BlockCopy {
   int64_t chunksOfRow() const { return features / chunkElements; }
   int64_t count() const { return ceilDivide(rows * chunksOfRow(), threadsOfMatrixTile); }
   // The i-th chunk of a thread. If rows are transposed, two in turn are of neighbouring rows.
-  int64_t numberOf(int64_t i) const {
-    return threadIndex() + (transposes ? i / 2 : i) * threadsOfMatrixTile;
-  }
+  int64_t numberOf(int64_t i) const { return threadIndex() + (transposes ? i / 2 : i) * threadsOfMatrixTile; }
   int64_t rowOf(int64_t i) const {
     return transposes ? numberOf(i) % (rows / 2) * 2 + i % 2 : numberOf(i) / chunksOfRow();
   }
@@ -111,8 +109,8 @@ inline BlockCopy keyCopy(const MatrixShape &shape) {
   return {shape.keyBlock(), shape.keys, shape.depth(), shape.keyStride(), false, shape.kind};
 }
 inline BlockCopy valueCopy(const MatrixShape &shape) {
-  return {shape.valueBlock(), shape.keys, shape.valueBlocks() * edge, shape.valueStride(), transposesValues,
-          shape.kind};
+  return {shape.valueBlock(),  shape.keys,       shape.valueBlocks() * edge,
+          shape.valueStride(), transposesValues, shape.kind};
 }
 
 inline Chunk roundChunk(const float (&x)[chunkElements], int64_t kind) {
@@ -128,8 +126,7 @@ inline Chunk roundChunk(const float (&x)[chunkElements], int64_t kind) {
 ///   Global at(row, first)        where they are, if so
 ///   int64_t features
 ///   void load(x, row, first)     otherwise
-template <typename Source>
-inline Chunk loadChunk16(const Source &source, int64_t row, int64_t first, int64_t kind) {
+template <typename Source> inline Chunk loadChunk16(const Source &source, int64_t row, int64_t first, int64_t kind) {
   if (source.isStored(kind)) {
     // As one number: LLVM makes loads of single elements of a vector.
     auto bits = loadAs<unsigned __int128>(source.at(row, first), 0);
@@ -144,8 +141,8 @@ template <typename Source> inline bool isAsynchronous(const BlockCopy &copy, con
   return copiesAsynchronously && source.isStored(copy.kind);
 }
 
-/// Begins to copy the rows [begin, begin + copy.rows) of a source. In place of those from `end` on, which count nothing,
-/// it copies the last one; features behind a row's end are zero.
+/// Begins to copy the rows [begin, begin + copy.rows) of a source. In place of those from `end` on, which count
+/// nothing, it copies the last one; features behind a row's end are zero.
 template <typename Source>
 inline void beginCopy(const BlockCopy &copy, const Source &source, int begin, int end, Chunks &chunks) {
 #pragma unroll
@@ -288,8 +285,7 @@ inline void multiplyKeys(const MatrixShape &shape, const MatrixSums &sums, Score
     for (int rows = 0; rows < shape.rowBlocks; ++rows)
 #pragma unroll
       for (int part = 0; part < shape.parts; ++part)
-        query[rows][part] =
-            shape.keepsQueries() ? loadQueries(shape, rows, part, step) : sums.query[rows][part][step];
+        query[rows][part] = shape.keepsQueries() ? loadQueries(shape, rows, part, step) : sums.query[rows][part][step];
 #pragma unroll
     for (int block = 0; block < shape.keyBlocks(); ++block) {
       RightMatrix right =
