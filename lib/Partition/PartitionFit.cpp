@@ -1,5 +1,4 @@
-//===- PartitionFit.cpp - As many layers on a GPU as its memory holds
-//----------------------------------------------===//
+//===- PartitionFit.cpp - As many layers on a GPU as its memory holds -------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

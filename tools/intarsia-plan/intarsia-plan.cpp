@@ -1,5 +1,4 @@
-//===- intarsia-plan.cpp - Places agents on a fleet
-//-----------------------------------------------------------------===//
+//===- intarsia-plan.cpp - Places agents on a fleet -------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

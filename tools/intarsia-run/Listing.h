@@ -1,5 +1,4 @@
-//===- Listing.h - What intarsia-run prints
-//------------------------------------------------------------------------===//
+//===- Listing.h - What intarsia-run prints ---------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
