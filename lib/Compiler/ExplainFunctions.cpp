@@ -46,7 +46,7 @@ Error explainFunctions(mlir::ModuleOp module, const std::string &file) {
   auto any = writeTable(module, stream);
   if (!any)
     return any.takeError();
-  // What has gone into a pipe cannot be read again.
+  // Only a file can be read again: a pipe has passed its text on.
   if (!*any || !sys::fs::is_regular_file(file))
     return Error::success();
   auto decisions = MemoryBuffer::getFile(file);

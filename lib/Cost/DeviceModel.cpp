@@ -29,8 +29,9 @@ public:
   ModelReader(StringRef file, const YamlNode &root) : file(file), root(root) {}
 
   Expected<DeviceModel> read() {
-    if (Error error = checkKeys(root, {"name", "kind", "variants", "machine", "peak_gflops", "memory_gbps",
-                                       "cache_gbps", "launch_us", "transcendental_ns", "finish_ns", "roots"}))
+    if (Error error = checkKeys(file, root,
+                                {"name", "kind", "variants", "machine", "peak_gflops", "memory_gbps", "cache_gbps",
+                                 "launch_us", "transcendental_ns", "finish_ns", "roots"}))
       return std::move(error);
     DeviceModel model;
     model.name = root.find("name")->scalar;
@@ -66,7 +67,7 @@ private:
         continue;
       }
       RootEfficiency &efficiency = model.roots[*root];
-      if (Error error = checkKeys(node, {"compute", "bandwidth"}))
+      if (Error error = checkKeys(file, node, {"compute", "bandwidth"}))
         return error;
       for (auto [key, into] :
            {std::pair("compute", &efficiency.compute), std::pair("bandwidth", &efficiency.bandwidth)})
@@ -83,19 +84,6 @@ private:
     for (unsigned root = 0; root <= getMaxEnumValForKernelRoot(); ++root)
       if (!model.roots.count(KernelRoot(root)))
         return yamlError(file, roots.line, "roots lacks '" + stringifyKernelRoot(KernelRoot(root)) + "'");
-    return Error::success();
-  }
-
-  /// Checks that the map has all of these keys, and no others.
-  Error checkKeys(const YamlNode &map, ArrayRef<StringRef> keys) const {
-    if (map.kind != YamlNode::Kind::Map)
-      return yamlError(file, map.line, "is not a map");
-    for (const auto &[key, node] : map.entries)
-      if (!is_contained(keys, StringRef(key)))
-        return yamlError(file, node.line, "unknown key '" + key + "'; it has " + join(keys, ", "));
-    for (StringRef key : keys)
-      if (!map.find(key))
-        return yamlError(file, map.line, "missing required key '" + key + "'");
     return Error::success();
   }
 
@@ -117,7 +105,8 @@ private:
 
 double DeviceModel::microseconds(const KernelWork &work) const {
   if (gpu && work.matrix) {
-    // What other ops of the kernel read and write passes by while nothing is multiplied, which is the longer estimate.
+    // The other ops of the kernel are taken to read and write while nothing is multiplied, which is the longer
+    // estimate.
     const MatrixWork &matrix = *work.matrix;
     double otherBytes = std::max(0.0, work.weightBytes + work.activationBytes - matrix.bytes);
     double otherTranscendentals = std::max(0.0, work.transcendentals - matrix.transcendentals);

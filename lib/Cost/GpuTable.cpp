@@ -35,7 +35,7 @@ public:
 
   Expected<GpuKernelTable> read() {
     GpuKernelTable table;
-    if (Error error = checkKeys(root, {"families", "figures"}))
+    if (Error error = checkKeys(file, root, {"families", "figures"}))
       return std::move(error);
     for (const auto &[generation, node] : root.find("families")->entries)
       table.families[generation] = node.scalar;
@@ -57,7 +57,7 @@ private:
   Expected<GpuKernelFit> readFit(const YamlNode &node) const {
     SmallVector<StringRef> keys = {"kind", "type", "of", "rows", "error"};
     append_range(keys, GpuKernelFigures::names());
-    if (Error error = checkKeys(node, keys))
+    if (Error error = checkKeys(file, node, keys))
       return std::move(error);
     GpuKernelFit fit;
     const YamlNode *kind = node.find("kind");
@@ -79,19 +79,6 @@ private:
       if (Error error = number(node, name, fit.figures.at(index)))
         return std::move(error);
     return fit;
-  }
-
-  /// Checks that the map has all of these keys, and no others.
-  Error checkKeys(const YamlNode &map, ArrayRef<StringRef> keys) const {
-    if (map.kind != YamlNode::Kind::Map)
-      return yamlError(file, map.line, "is not a map");
-    for (const auto &[key, node] : map.entries)
-      if (!is_contained(keys, StringRef(key)))
-        return yamlError(file, node.line, "unknown key '" + key + "'; it has " + join(keys, ", "));
-    for (StringRef key : keys)
-      if (!map.find(key))
-        return yamlError(file, map.line, "missing required key '" + key + "'");
-    return Error::success();
   }
 
   Error number(const YamlNode &map, StringRef key, double &into) const {

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Cost/Yaml.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include <cmath>
 #include <set>
@@ -111,6 +113,18 @@ const YamlNode *YamlNode::find(StringRef key) const {
 
 Error intarsia::yamlError(StringRef file, int line, const Twine &message) {
   return createStringError(inconvertibleErrorCode(), Twine(file) + ":" + Twine(line) + ": " + message);
+}
+
+Error intarsia::checkKeys(StringRef file, const YamlNode &map, ArrayRef<StringRef> keys) {
+  if (map.kind != YamlNode::Kind::Map)
+    return yamlError(file, map.line, "is not a map");
+  for (const auto &[key, node] : map.entries)
+    if (!is_contained(keys, StringRef(key)))
+      return yamlError(file, node.line, "unknown key '" + key + "'; it has " + join(keys, ", "));
+  for (StringRef key : keys)
+    if (!map.find(key))
+      return yamlError(file, map.line, "missing required key '" + key + "'");
+  return Error::success();
 }
 
 Expected<double> YamlNode::number(StringRef file, StringRef name) const {

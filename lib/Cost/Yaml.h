@@ -9,6 +9,7 @@
 #ifndef INTARSIA_LIB_COST_YAML_H
 #define INTARSIA_LIB_COST_YAML_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <string>
@@ -46,6 +47,8 @@ llvm::Expected<YamlNode> parseYaml(llvm::StringRef text, llvm::StringRef file);
 
 /// Returns an error `file:line: message`.
 llvm::Error yamlError(llvm::StringRef file, int line, const llvm::Twine &message);
+/// Checks that a node is a map with all of these keys, and no others.
+llvm::Error checkKeys(llvm::StringRef file, const YamlNode &map, llvm::ArrayRef<llvm::StringRef> keys);
 
 } // namespace intarsia
 

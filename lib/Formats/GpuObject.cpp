@@ -109,7 +109,7 @@ static Json launchJson(const GpuLaunch &launch) {
   return json;
 }
 
-/// What may be known of a function, and its key in the text.
+/// The facts that an object may have about a function, each with its key in the text.
 static constexpr std::pair<const char *, std::optional<uint64_t> GpuFunction::*> functionFacts[] = {
     {"registers", &GpuFunction::registers},
     {"spilled_bytes", &GpuFunction::spilledBytes},

@@ -73,7 +73,7 @@ void writeDecision(llvm::json::OStream &json, StringRef function, DictionaryAttr
   });
 }
 
-/// What one device of a model that is split by memory runs.
+/// Writes which part of a model one device runs, if the model is split by memory.
 void writeSplit(llvm::json::OStream &json, DictionaryAttr row) {
   json.object([&] {
     for (NamedAttribute field : row) {

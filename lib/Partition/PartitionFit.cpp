@@ -53,7 +53,7 @@ std::string bytesText(double bytes) {
   return text;
 }
 
-/// What a device runs, as a row of the table.
+/// A row of the table: the part of the model that a device runs.
 struct Row {
   target::Device device;
   std::string layers;

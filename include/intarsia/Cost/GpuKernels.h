@@ -31,7 +31,7 @@ enum class GpuKernelKind {
   Experts  ///< two linears, `rows` tokens each through `perToken` of the experts, depth → 2 columns, columns → depth
 };
 
-/// What is computed. Sizes are those of one device.
+/// The shape of a kernel's computation. Sizes are those of one device.
 struct GpuKernelShape {
   GpuKernelKind kind = GpuKernelKind::Linear;
   double batch = 1;                                        ///< of attention: sequences; of linears: matmuls

@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What microkernels assume of these numbers is in Microkernels/CachedAttentionDecode.cpp and AttentionTile.h.
+// Microkernels rely on these numbers: CachedAttentionDecode.cpp, AttentionTile.h and MatrixTile.h say how.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_GPU_ATTENTIONSHAPES_H
 #define INTARSIA_LIB_TARGET_GPU_ATTENTIONSHAPES_H

@@ -135,7 +135,7 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
   const QuantizedRows *input = quantized ? &*quantized : nullptr;
   if (input && failed(makeQuantizeRowsKernel(kernel, *input, architecture)->emit(module, name)))
     return failure();
-  // Whether rows are few is known when the kernel is launched: there are functions for both.
+  // The number of rows may be known only when the kernel is launched: there are functions for few and for many.
   std::optional<int64_t> rows = knownRows(linear);
   bool areFew = rows && *rows <= mostOfFewRows;
   bool hasFewRows = multipliesFewRows(kernel, linear) && (!rows || areFew);

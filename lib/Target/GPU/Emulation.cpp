@@ -116,7 +116,7 @@ private:
   void markAccesses() {
     for (Function &function : module)
       for (Instruction &instruction : instructions(function))
-        // What a thread keeps for itself is on its stack.
+        // A thread's own memory is on its stack, and is not checked.
         if (const Value *pointer = getLoadStorePointerOperand(&instruction);
             pointer && !isa<AllocaInst>(getUnderlyingObject(pointer))) {
           auto *space = ConstantAsMetadata::get(builder.getInt32(pointer->getType()->getPointerAddressSpace()));

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t threadsOfBlock = 256;
 /// Rows of an expert, on average, up to which tiles have the fewest rows.
 constexpr int64_t fewRowsOfExpert = 16;
-/// What the table says of a tile: its expert, its first row, and the row behind the expert's last one.
+/// The table has three numbers for each tile: its expert, its first row, and the row behind the expert's last one.
 constexpr int64_t entriesOfTile = 3;
 
 /// A pair is a token and one of its experts, token * top_k + k. Rows are pairs sorted by expert; tiles are some rows of
@@ -48,6 +48,8 @@ private:
   LogicalResult run() override;
   void chooseTiles();
   void reserveScratch();
+  /// Emits a function in which a warp does something for each expert.
+  LogicalResult emitForExperts(function_ref<LogicalResult(Value expert)> body);
   LogicalResult emitCount();
   LogicalResult emitSort();
   void listTiles(Value expert, Value firstRow, Value count);
@@ -165,53 +167,47 @@ Value ExpertsKernel::sumOfLanes(Value integer) {
   return integer;
 }
 
-/// Emits a function in which a warp counts the pairs of an expert.
-LogicalResult ExpertsKernel::emitCount() {
+LogicalResult ExpertsKernel::emitForExperts(function_ref<LogicalResult(Value expert)> body) {
   AffineExpr warps = getAffineConstantExpr(experts, b.getContext());
   beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
   topK = size(sizes.of(root.getIndices())[1]);
   Value expert = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(expert, constant(experts)), [&] {
-    return alone([&]() -> LogicalResult {
-      using Next = FailureOr<SmallVector<Value>>;
-      Next count = forLoop(lane, size(pairs), constant(architecture.warpSize), constant(0),
-                           [&](Value pair, ValueRange running) -> Next {
-                             Element its = expertOf(div(pair, topK), rem(pair, topK));
-                             if (failed(its))
-                               return failure();
-                             Value one = arith::ExtUIOp::create(b, loc, b.getI64Type(), isEqual(*its, expert));
-                             return SmallVector<Value>{add(running[0], one)};
-                           });
-      if (failed(count))
-        return failure();
-      Value sum = sumOfLanes((*count)[0]);
-      ifThen(isEqual(lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
-      return success();
-    });
-  });
+  LogicalResult emitted = ifThen(less(expert, constant(experts)), [&] { return alone([&] { return body(expert); }); });
   endLaunch();
   return emitted;
 }
 
-/// Emits a function in which a warp lists the tiles of an expert and its rows.
-LogicalResult ExpertsKernel::emitSort() {
-  AffineExpr warps = getAffineConstantExpr(experts, b.getContext());
-  beginLaunch(threadsOfBlock, warps.ceilDiv(threadsOfBlock / architecture.warpSize));
-  topK = size(sizes.of(root.getIndices())[1]);
-  Value expert = add(mul(block, constant(warpsOfBlock)), warp);
-  LogicalResult emitted = ifThen(less(expert, constant(experts)), [&] {
-    return alone([&]() -> LogicalResult {
-      auto before =
-          forLoop(lane, expert, constant(architecture.warpSize), {constant(0)}, [&](Value other, ValueRange running) {
-            return SmallVector<Value>{add(running[0], loadInteger(counts, other))};
-          });
-      Value firstRow = sumOfLanes(before[0]);
-      listTiles(expert, firstRow, loadInteger(counts, expert));
-      return placePairs(expert, firstRow);
-    });
+/// Emits a function that counts the pairs of each expert.
+LogicalResult ExpertsKernel::emitCount() {
+  return emitForExperts([&](Value expert) -> LogicalResult {
+    using Next = FailureOr<SmallVector<Value>>;
+    Next count = forLoop(lane, size(pairs), constant(architecture.warpSize), constant(0),
+                         [&](Value pair, ValueRange running) -> Next {
+                           Element its = expertOf(div(pair, topK), rem(pair, topK));
+                           if (failed(its))
+                             return failure();
+                           Value one = arith::ExtUIOp::create(b, loc, b.getI64Type(), isEqual(*its, expert));
+                           return SmallVector<Value>{add(running[0], one)};
+                         });
+    if (failed(count))
+      return failure();
+    Value sum = sumOfLanes((*count)[0]);
+    ifThen(isEqual(lane, constant(0)), [&] { storeInteger(sum, counts, expert); });
+    return success();
   });
-  endLaunch();
-  return emitted;
+}
+
+/// Emits a function that lists the tiles of each expert and its rows.
+LogicalResult ExpertsKernel::emitSort() {
+  return emitForExperts([&](Value expert) {
+    auto before =
+        forLoop(lane, expert, constant(architecture.warpSize), {constant(0)}, [&](Value other, ValueRange running) {
+          return SmallVector<Value>{add(running[0], loadInteger(counts, other))};
+        });
+    Value firstRow = sumOfLanes(before[0]);
+    listTiles(expert, firstRow, loadInteger(counts, expert));
+    return placePairs(expert, firstRow);
+  });
 }
 
 void ExpertsKernel::listTiles(Value expert, Value firstRow, Value count) {

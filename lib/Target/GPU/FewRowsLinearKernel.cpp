@@ -307,7 +307,7 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
   });
   if (failed(sums))
     return failure();
-  // What holds for all of the depth.
+  // A scale of the whole row holds for all of the depth.
   Value ofRow;
   if (panels.headBytes)
     ofRow = loadAt(panel, firstRow, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), laneFeatures);

@@ -173,10 +173,9 @@ Value FunctionEmitter::combineLanes(Value value, bool maximum) {
 /// Elements that a lane loads at a time: 16 bytes of f32.
 static constexpr int64_t widestVector = 4;
 
-/// True if a count is known, so that a loop over it has as many turns for all lanes.
-static bool isMultipleOf(Value count, int64_t divisor) {
-  APInt known;
-  return matchPattern(count, m_ConstantInt(&known)) && known.urem(divisor) == 0;
+bool isMultipleOf(Value size, int64_t divisor) {
+  std::optional<int64_t> known = getConstantIntValue(size);
+  return known && *known % divisor == 0;
 }
 
 /// Returns how many neighbouring elements lanes take at a time of so many.
@@ -188,6 +187,7 @@ LogicalResult FunctionEmitter::emitVectorLoop(Value count, function_ref<LogicalR
     return forLoop(constant(0), count, constant(width), [&](Value i) { return body(i, width); });
   Value ofLane = mul(lane, constant(width)), step = constant(architecture.warpSize * width);
   LogicalResult emitted = alone([&] {
+    // The loop has as many turns for all lanes: LLVM knows how many.
     if (isMultipleOf(count, architecture.warpSize * width))
       return forLoop(constant(0), count, step, [&](Value i) { return body(add(i, ofLane), width); });
     return forLoop(ofLane, count, step, [&](Value i) { return body(i, width); });

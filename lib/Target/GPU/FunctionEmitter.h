@@ -31,6 +31,9 @@ inline constexpr llvm::StringLiteral gridAttribute = "itx.grid";       ///< bloc
 inline constexpr llvm::StringLiteral sharedAttribute = "itx.shared";   ///< bytes of dynamic shared memory of a block
 inline constexpr llvm::StringLiteral scratchAttribute = "itx.scratch"; ///< bytes of global memory of the launch
 
+/// True if a size is known, and a multiple of the divisor.
+bool isMultipleOf(mlir::Value size, int64_t divisor);
+
 /// Emits GPU functions in which a warp computes a row: its lanes take the elements of the row in turn. Where lanes work
 /// on elements of their own, each computes alone.
 class FunctionEmitter : public kernel::RowEmitter {

@@ -28,7 +28,6 @@ constexpr int64_t stepDepth = BlockPanels::stepDepth, stepsOfTile = QuantizedRow
 constexpr int64_t chunkBytes = 16, chunksOfTile = QuantizedRows::tileDepth / chunkBytes;
 /// Bytes of a word of panels, and of a scale in shared memory.
 constexpr int64_t wordBytes = 4, scaleBytes = 4;
-constexpr int64_t fragmentRows = 16;
 /// The bits of 1.5 * 2^23. Units are its last bit: integers below 2^22 that are added to the bits are added to the
 /// number. A tile's sums are below 64 * 128 * 128.
 constexpr int64_t shiftBits = 0x4b400000;

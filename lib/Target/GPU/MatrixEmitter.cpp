@@ -17,15 +17,6 @@ namespace intarsia::gpu {
 
 namespace {
 constexpr int64_t chunkBytes = 16;
-/// Rows and columns of what a warp multiplies at a time, on every architecture.
-constexpr int64_t fragmentRows = 16;
-/// Floats between the rows of sums in shared memory more than they have: rows begin in different banks.
-constexpr int64_t sumsPadding = 4;
-
-bool isMultipleOf(Value size, int64_t divisor) {
-  std::optional<int64_t> known = getConstantIntValue(size);
-  return known && *known % divisor == 0;
-}
 } // namespace
 
 struct MatrixEmitter::Copy {
@@ -218,16 +209,16 @@ void MatrixEmitter::storeTile(const Copy &copy, ArrayRef<Value> chunks, Value st
 
 //===-- Multiplication ------------------------------------------------------------------------------------------===//
 
-/// NVIDIA's sums are registers of their own, as are those without instructions; AMD's are a vector.
-static bool hasScalarSums(MatrixFamily family) {
+bool MatrixEmitter::hasScalarSums() const {
+  MatrixFamily family = instruction.family;
   return family == MatrixFamily::Mma || family == MatrixFamily::Wgmma || family == MatrixFamily::MultiplyAdds;
 }
 
-int64_t MatrixEmitter::valuesOfTile() const { return hasScalarSums(instruction.family) ? 8 : 1; }
+int64_t MatrixEmitter::valuesOfTile() const { return hasScalarSums() ? 8 : 1; }
 
 Value MatrixEmitter::zeroSums() {
   int64_t ofLane = fragmentRows * fragmentRows / architecture.warpSize;
-  return floatConstant(0.0, b.getF32Type(), hasScalarSums(instruction.family) ? 1 : ofLane);
+  return floatConstant(0.0, b.getF32Type(), hasScalarSums() ? 1 : ofLane);
 }
 
 SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value tile, int64_t row, int64_t step,
@@ -572,78 +563,6 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   if (isWarpgroup())
     callIntrinsic("llvm.nvvm.wgmma.wait_group.sync.aligned", nullptr, constant(0));
   return SmallVector<Value>(ArrayRef(*results).take_front(sumCount));
-}
-
-//===-- Sums ----------------------------------------------------------------------------------------------------===//
-
-/// Stores a lane's sums of a fragment to rows of floats.
-void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t stride) {
-  Type f32 = b.getF32Type();
-  if (hasScalarSums(instruction.family)) {
-    Value row = div(lane, constant(4)), column = mul(rem(lane, constant(4)), constant(2));
-    Value ofLane = add(mul(row, constant(stride)), column);
-    for (int64_t i = 0; i != 8; i += 2) {
-      Value pair = vector::FromElementsOp::create(b, loc, VectorType::get({2}, f32), sums.slice(i, 2));
-      Value at = add(ofLane, constant((i % 4 / 2) * 8 * stride + (i / 4) * 8));
-      LLVM::StoreOp::create(b, loc, pair, offsetPointer(pointer, at, f32), 8);
-    }
-    return;
-  }
-  int64_t ofLane = cast<VectorType>(sums[0].getType()).getDimSize(0);
-  Value group = div(lane, constant(fragmentRows)), column = rem(lane, constant(fragmentRows));
-  bool alternates = instruction.family == MatrixFamily::WmmaRdna3;
-  Value firstRow = alternates ? group : mul(group, constant(ofLane));
-  Value begin = add(mul(firstRow, constant(stride)), column);
-  for (int64_t i = 0; i != ofLane; ++i)
-    LLVM::StoreOp::create(b, loc, vector::ExtractOp::create(b, loc, sums[0], i),
-                          offsetPointer(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
-}
-
-LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value> sums, Value firstRow,
-                                       Value firstColumn, Value rows, Value columns, StoreFn store) {
-  // As many rows at a time as the memory of the tiles, which are not needed any more, has space for.
-  int64_t stride = tiles.warpColumns + sumsPadding, rowBytes = stride * 4;
-  int64_t slab = isWarpgroup() ? fragmentRows : tiles.warpRows;
-  while (slab > fragmentRows && slab * rowBytes * tiles.warps() > sharedBytesOf(tiles))
-    slab /= 2;
-  assert(slab * rowBytes * tiles.warps() <= sharedBytesOf(tiles) && "tiles are at least as large as rows of sums");
-  emitBlockBarrier();
-  Type f32 = b.getF32Type();
-  Value ofWarp = offsetPointer(shared, mul(warp, constant(slab * rowBytes)), b.getI8Type());
-  int64_t fragments = tiles.warpColumns / fragmentRows;
-  Value columnOfWarp = add(firstColumn, columnOfFragment(tiles, 0));
-  int64_t width = isMultipleOf(columns, 4) ? 4 : isMultipleOf(columns, 2) ? 2 : 1;
-  int64_t vectorsOfRow = tiles.warpColumns / width;
-  for (int64_t begin = 0; begin != tiles.warpRows; begin += slab) {
-    if (begin != 0)
-      emitWarpBarrier();
-    for (int64_t i = 0; i != slab / fragmentRows; ++i)
-      for (int64_t j = 0; j != fragments; ++j) {
-        int64_t tile = (begin / fragmentRows + i) * fragments + j;
-        storeFragment(sums.slice(tile * valuesOfTile(), valuesOfTile()),
-                      offsetPointer(ofWarp, constant((i * stride + j) * fragmentRows), f32), stride);
-      }
-    emitWarpBarrier();
-    LogicalResult stored =
-        forLoop(lane, constant(slab * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
-          Value rowOfSlab = div(number, constant(vectorsOfRow));
-          Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
-          Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
-                column = add(columnOfWarp, columnOfSlab);
-          Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
-          return ifThen(isInside, [&] {
-            Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
-            SumsFn read = [&](Value at, int64_t count) -> Value {
-              Value pointer = offsetPointer(ofWarp, at == column ? first : add(first, sub(at, column)), f32);
-              return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
-            };
-            return store(row, column, width, read);
-          });
-        });
-    if (failed(stored))
-      return failure();
-  }
-  return success();
 }
 
 } // namespace intarsia::gpu

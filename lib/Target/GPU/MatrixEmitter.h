@@ -12,6 +12,9 @@
 
 namespace intarsia::gpu {
 
+/// Rows and columns of what a warp multiplies at a time, on every architecture.
+inline constexpr int64_t fragmentRows = 16;
+
 /// The tile of a product that a block computes, by warps with tiles of their own.
 struct MatrixTiles {
   int64_t rows, columns;         ///< of the block
@@ -101,6 +104,8 @@ private:
   /// A tile of a factor that is being copied to shared memory.
   struct Copy;
   int64_t elementBytes() const;
+  /// True if sums are values of their own, as NVIDIA's and those without instructions are; AMD's are a vector.
+  bool hasScalarSums() const;
   mlir::Value zeroSums();
   Copy beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows, mlir::Value firstRow,
                  mlir::Value shared);

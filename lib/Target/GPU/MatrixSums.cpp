@@ -1,0 +1,89 @@
+//===- MatrixSums.cpp - Sums of matrix multiplications on their way to memory -----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/MatrixEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::gpu {
+
+/// Floats between the rows of sums in shared memory more than they have: rows begin in different banks.
+static constexpr int64_t sumsPadding = 4;
+
+/// Stores a lane's sums of a fragment to rows of floats.
+void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t stride) {
+  Type f32 = b.getF32Type();
+  if (hasScalarSums()) {
+    Value row = div(lane, constant(4)), column = mul(rem(lane, constant(4)), constant(2));
+    Value ofLane = add(mul(row, constant(stride)), column);
+    for (int64_t i = 0; i != 8; i += 2) {
+      Value pair = vector::FromElementsOp::create(b, loc, VectorType::get({2}, f32), sums.slice(i, 2));
+      Value at = add(ofLane, constant((i % 4 / 2) * 8 * stride + (i / 4) * 8));
+      LLVM::StoreOp::create(b, loc, pair, offsetPointer(pointer, at, f32), 8);
+    }
+    return;
+  }
+  int64_t ofLane = cast<VectorType>(sums[0].getType()).getDimSize(0);
+  Value group = div(lane, constant(fragmentRows)), column = rem(lane, constant(fragmentRows));
+  bool alternates = instruction.family == MatrixFamily::WmmaRdna3;
+  Value firstRow = alternates ? group : mul(group, constant(ofLane));
+  Value begin = add(mul(firstRow, constant(stride)), column);
+  for (int64_t i = 0; i != ofLane; ++i)
+    LLVM::StoreOp::create(b, loc, vector::ExtractOp::create(b, loc, sums[0], i),
+                          offsetPointer(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
+}
+
+LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value> sums, Value firstRow,
+                                       Value firstColumn, Value rows, Value columns, StoreFn store) {
+  // As many rows at a time as the memory of the tiles, which are not needed any more, has space for.
+  int64_t stride = tiles.warpColumns + sumsPadding, rowBytes = stride * 4;
+  int64_t slab = isWarpgroup() ? fragmentRows : tiles.warpRows;
+  while (slab > fragmentRows && slab * rowBytes * tiles.warps() > sharedBytesOf(tiles))
+    slab /= 2;
+  assert(slab * rowBytes * tiles.warps() <= sharedBytesOf(tiles) && "tiles are at least as large as rows of sums");
+  emitBlockBarrier();
+  Type f32 = b.getF32Type();
+  Value ofWarp = offsetPointer(shared, mul(warp, constant(slab * rowBytes)), b.getI8Type());
+  int64_t fragments = tiles.warpColumns / fragmentRows;
+  Value columnOfWarp = add(firstColumn, columnOfFragment(tiles, 0));
+  int64_t width = isMultipleOf(columns, 4) ? 4 : isMultipleOf(columns, 2) ? 2 : 1;
+  int64_t vectorsOfRow = tiles.warpColumns / width;
+  for (int64_t begin = 0; begin != tiles.warpRows; begin += slab) {
+    if (begin != 0)
+      emitWarpBarrier();
+    for (int64_t i = 0; i != slab / fragmentRows; ++i)
+      for (int64_t j = 0; j != fragments; ++j) {
+        int64_t tile = (begin / fragmentRows + i) * fragments + j;
+        storeFragment(sums.slice(tile * valuesOfTile(), valuesOfTile()),
+                      offsetPointer(ofWarp, constant((i * stride + j) * fragmentRows), f32), stride);
+      }
+    emitWarpBarrier();
+    LogicalResult stored =
+        forLoop(lane, constant(slab * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
+          Value rowOfSlab = div(number, constant(vectorsOfRow));
+          Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
+          Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
+                column = add(columnOfWarp, columnOfSlab);
+          Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
+          return ifThen(isInside, [&] {
+            Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
+            SumsFn read = [&](Value at, int64_t count) -> Value {
+              Value pointer = offsetPointer(ofWarp, at == column ? first : add(first, sub(at, column)), f32);
+              return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
+            };
+            return store(row, column, width, read);
+          });
+        });
+    if (failed(stored))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace intarsia::gpu
