@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import intarsia
@@ -12,10 +14,21 @@ import pytest
 from safetensors.numpy import save_file
 
 RNG = np.random.default_rng(7)
+SCHEDULES = ("lockstep", "greedy", "greedy-reversed")
 
 
 def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
+
+
+def random_cases(monkeypatch: pytest.MonkeyPatch, usual: int) -> Iterator[int]:
+    """Give the numbers of a test's random shapes, with each schedule of the emulated GPU in turn.
+
+    INTARSIA_RANDOM_SHAPES says how many; `make test-slow` asks for 200.
+    """
+    for number in range(int(os.environ.get("INTARSIA_RANDOM_SHAPES", usual))):
+        monkeypatch.setenv("ITX_EMULATED_SCHEDULE", SCHEDULES[number % len(SCHEDULES)])
+        yield number
 
 
 def skip_unless_this_cpu_has(target: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from expert_formulas import experts, route
 from expert_programs import DTYPES, make, program, routing, special_logits
-from programs import RNG, build, close, normal
+from programs import RNG, SCHEDULES, build, close, normal, random_cases
 from test_decoders import HERE, Server
 
 pytestmark = pytest.mark.cpu_only
@@ -66,18 +66,17 @@ def test_experts(tools, tmp_path, architecture: str, stored: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
-def test_random_shapes(tools, tmp_path, architecture: str) -> None:
+def test_random_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
     """Depths that are no multiple of a chunk, odd numbers of features."""
-    for number in range(3):
+    for number in random_cases(monkeypatch, usual=3):
         hidden, inner = (int(size) for size in RNG.integers(1, 100, 2))
         count = int(RNG.integers(2, 12))
         top_k, tokens = int(RNG.integers(1, count + 1)), [int(rows) for rows in RNG.integers(1, 60, 2)]
-        stored, kind = ("f16", "f32", "bf16")[number], ("silu", "clamped_swiglu")[number % 2]
-        folder = tmp_path / str(number)
-        check(tools, folder, architecture, tokens, hidden, inner, count, top_k, kind, number == 1, stored)
+        stored, kind = ("f16", "f32", "bf16")[number % 3], ("silu", "clamped_swiglu")[number % 2]
+        check(tools, tmp_path, architecture, tokens, hidden, inner, count, top_k, kind, number % 3 == 1, stored)
 
 
-@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
 def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     """A missing barrier shows when warps run one after the other."""

@@ -9,7 +9,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import RNG, build, close, normal
+from programs import RNG, SCHEDULES, build, close, normal, random_cases
 
 pytestmark = pytest.mark.cpu_only
 
@@ -67,14 +67,14 @@ def test_matrix_instructions(tools, tmp_path, architecture: str, precision: str)
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
-def test_random_shapes(tools, tmp_path, architecture: str) -> None:
+def test_random_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
     """Depths that are no multiple of a chunk, features that are no multiple of a vector."""
-    for number in range(8):
+    for number in random_cases(monkeypatch, usual=8):
         depth, features = (int(size) for size in RNG.integers(1, 150, 2))
         rows = [int(count) for count in RNG.integers(5, 150, 2)]
         stored = ("f16", "f32", "bf16")[number % 3]
         precision = "bf16" if stored == "bf16" else "f16"
-        check(tools, tmp_path / str(number), architecture, rows, depth, features, stored, precision)
+        check(tools, tmp_path, architecture, rows, depth, features, stored, precision)
 
 
 # The depth of products of these sizes is split into parts of blocks of their own, of which the last one is shorter, and
@@ -87,7 +87,7 @@ def test_split_depth(tools, tmp_path, architecture: str) -> None:
     check(tools, tmp_path, architecture, (6, 64, 65, 130), SPLIT_DEPTH, SPLIT_FEATURES, "f16", "f16", "nn.relu")
 
 
-@pytest.mark.parametrize("schedule", ["greedy", "greedy-reversed"])
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
 def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     check(tools, tmp_path, "sm_80", (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
@@ -103,7 +103,7 @@ def test_f32(tools, tmp_path, architecture: str) -> None:
     check(tools, tmp_path, architecture, (5, 70), 72, 48, "f32", "")
 
 
-@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
 def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     """A missing barrier shows when warps run one after the other."""
@@ -116,6 +116,16 @@ def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: st
 def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> None:
     """Weights stay quantized, inputs are rounded to f16: the CPU with inputs as they are is the oracle."""
     check_quantized(tools, tmp_path, architecture, weights, 256, 72, (1, 4, 5, 70))
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx942", "gfx1100"])
+def test_random_quantized_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
+    """Depths of whole blocks, features that fill no panel."""
+    for number in random_cases(monkeypatch, usual=2):
+        depth, features = 32 * int(RNG.integers(1, 12)), int(RNG.integers(1, 150))
+        rows = [int(count) for count in RNG.integers(1, 150, 2)]
+        weights = ("int4", "nvfp4", "int8", "mxfp4", "int6", "int5")[number % 6]
+        check_quantized(tools, tmp_path, architecture, weights, depth, features, rows)
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])

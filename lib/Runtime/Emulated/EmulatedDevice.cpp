@@ -21,15 +21,14 @@ static constexpr int32_t mostDefaultThreads = 16;
 static int32_t ownThreads() { return std::min(defaultThreads(), mostDefaultThreads); }
 
 EmulatedDevice::EmulatedDevice() : HostedDevice(emulatedNames), pool_(ownThreads(), "itx-emulated", {}) {
-  MachineSettings machine;
-  refuse(readMachineSettings(machine));
-  machine_ = std::make_unique<WarpMachine>(machine);
+  MachineSettings ignored;
+  refuse(readMachineSettings(ignored));
   scratch_.resize(queueCount());
 }
 
 EmulatedDevice::EmulatedDevice(const HostedSettings &settings, const MachineSettings &machine)
-    : HostedDevice(emulatedNames, settings), machine_(std::make_unique<WarpMachine>(machine)),
-      pool_(ownThreads(), "itx-emulated", {}), scratch_(queueCount()) {}
+    : HostedDevice(emulatedNames, settings), machine_(machine), pool_(ownThreads(), "itx-emulated", {}),
+      scratch_(queueCount()) {}
 
 EmulatedDevice::~EmulatedDevice() { finish(); }
 
@@ -59,7 +58,20 @@ Status EmulatedDevice::setThreads(int32_t threads) {
 // ---- Kernels ---------------------------------------------------------------------------------------------------
 
 Status EmulatedDevice::loadObject(const ExecutableSource &source, std::unique_ptr<Executable> &executable) {
-  return EmulatedObject::load(source, executable);
+  MachineSettings settings;
+  if (machine_)
+    settings = *machine_;
+  else
+    ITX_RETURN_IF_ERROR(readMachineSettings(settings));
+  return EmulatedObject::load(source, settings, executable);
+}
+
+WarpMachine &EmulatedDevice::machineWith(const MachineSettings &settings) {
+  std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<WarpMachine> &machine : machines_)
+    if (machine->settings() == settings)
+      return *machine;
+  return *machines_.emplace_back(std::make_unique<WarpMachine>(settings));
 }
 
 Status EmulatedDevice::bind(const Launch &launch, const std::string &text, Body &body) {
@@ -132,6 +144,7 @@ Status EmulatedDevice::runKernel(const EmulatedObject &object, const GpuKernel &
   auto forEachBlock = [this](int64_t blocks, const std::function<void(int64_t, int64_t)> &run) {
     pool_.get().forEach(blocks, run);
   };
+  WarpMachine &machine = machineWith(object.settings());
   for (const GpuLaunch &step : kernel.launches) {
     const EmulatedObject::Function &function = object.function(step);
     int64_t sizes[3], sharedBytes = 0;
@@ -143,7 +156,7 @@ Status EmulatedDevice::runKernel(const EmulatedObject &object, const GpuKernel &
     grid.function = function.address;
     grid.block = step.block;
     grid.sharedBytes = function.sharedBytes + uint64_t(sharedBytes);
-    ITX_RETURN_IF_ERROR(machine_->run(grid, forEachBlock));
+    ITX_RETURN_IF_ERROR(machine.run(grid, forEachBlock));
   }
   return Status::success();
 }

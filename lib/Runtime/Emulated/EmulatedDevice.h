@@ -12,6 +12,11 @@
 #include "lib/Runtime/Hosted/HostedDevice.h"
 #include "lib/Runtime/Hosted/ThreadPool.h"
 
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
 namespace intarsia::runtime {
 
 /// The names of the emulated device.
@@ -20,7 +25,7 @@ inline constexpr HostedNames emulatedNames = {"emulated", "the emulated device",
 /// An emulated GPU. It takes objects of each architecture that GPUs have.
 class EmulatedDevice final : public HostedDevice {
 public:
-  /// Takes its settings from the environment.
+  /// Takes its settings from the environment; those of machines each time an object is loaded.
   EmulatedDevice();
   EmulatedDevice(const HostedSettings &settings, const MachineSettings &machine);
   /// Waits until all commands are done.
@@ -45,8 +50,12 @@ private:
 
   Status prepareScratch(uint32_t queue, uint64_t bytes, void *&memory);
   Status runKernel(const EmulatedObject &object, const GpuKernel &kernel, const HostedLaunch &launch);
+  /// Returns the machine with these settings.
+  WarpMachine &machineWith(const MachineSettings &settings);
 
-  std::unique_ptr<WarpMachine> machine_;
+  const std::optional<MachineSettings> machine_; ///< those of all objects; none if the environment says them
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WarpMachine>> machines_; ///< guarded by the mutex; one for each of the settings in use
   mutable DevicePool pool_;
   std::vector<Scratch> scratch_; ///< by queue
 };

@@ -47,7 +47,8 @@ void *findEmulatedImport(const std::string &name) {
   return findMathFunction(name);
 }
 
-Status EmulatedObject::load(const ExecutableSource &source, std::unique_ptr<Executable> &executable) {
+Status EmulatedObject::load(const ExecutableSource &source, const MachineSettings &settings,
+                            std::unique_ptr<Executable> &executable) {
   std::string where = source.name + ": its code for the emulated device";
 #if defined(__x86_64__)
   // The compiler uses its conversions of f16 (lib/Target/GPU/Codegen.cpp).
@@ -55,6 +56,7 @@ Status EmulatedObject::load(const ExecutableSource &source, std::unique_ptr<Exec
     return error(ITX_UNSUPPORTED, "%s needs a processor with F16C", where.c_str());
 #endif
   std::unique_ptr<EmulatedObject> object(new EmulatedObject);
+  object->settings_ = settings;
   ITX_RETURN_IF_ERROR(parseGpuObject(source.object, source.bytes, where, object->object_));
   object->warpSize_ = warpSizeOf(object->object_.architecture);
   if (object->warpSize_ == 0)

@@ -9,6 +9,7 @@
 
 #include "lib/Formats/GpuObject.h"
 #include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/Emulated/WarpMachine.h"
 #include "lib/Runtime/Hosted/ElfLibrary.h"
 
 #include <map>
@@ -32,8 +33,9 @@ public:
   };
 
   /// Reads an object and loads its code for this machine. ITX_CORRUPT names what it lacks, ITX_UNSUPPORTED says what it
-  /// has instead.
-  static Status load(const ExecutableSource &source, std::unique_ptr<Executable> &executable);
+  /// has instead. Its kernels run with these settings.
+  static Status load(const ExecutableSource &source, const MachineSettings &settings,
+                     std::unique_ptr<Executable> &executable);
 
   /// Returns the kernel of an index in the artifact; null if the object lacks it.
   const GpuKernel *kernel(uint32_t index) const { return object_.find(index); }
@@ -42,6 +44,7 @@ public:
   /// Returns the lowest address of the code and its variables, and the bytes from there to their end.
   const void *begin(uint64_t &bytes) const { return library_->begin(bytes); }
   uint32_t warpSize() const { return warpSize_; }
+  const MachineSettings &settings() const { return settings_; }
   /// True if the code calls load_check and store_check before each access.
   bool isChecked() const { return isChecked_; }
 
@@ -52,6 +55,7 @@ private:
   GpuObject object_; ///< without its code
   std::unique_ptr<ElfLibrary> library_;
   std::map<std::string, Function> functions_;
+  MachineSettings settings_;
   uint32_t warpSize_ = 0;
   bool isChecked_ = false;
 };

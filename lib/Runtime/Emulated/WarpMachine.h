@@ -42,6 +42,8 @@ struct MachineSettings {
   uint64_t stackBytes = defaultStackBytes; ///< of each thread of a kernel
   /// True if a checked kernel fails that reads shared memory before it is written.
   bool refusesUnwritten = true;
+
+  bool operator==(const MachineSettings &) const = default;
 };
 
 /// Memory that a kernel may use, at addresses of the host.

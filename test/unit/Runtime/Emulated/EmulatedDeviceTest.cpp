@@ -80,7 +80,7 @@ Status load(const std::string &bytes, std::unique_ptr<Executable> &executable,
   source.bytes = bytes.size();
   source.kernels = &kernelNames;
   source.wanted = std::move(wanted);
-  return EmulatedObject::load(source, executable);
+  return EmulatedObject::load(source, {}, executable);
 }
 
 class EmulatedDeviceTest : public ::testing::Test {
@@ -336,6 +336,28 @@ TEST(EmulatedSettings, AreReadFromTheEnvironment) {
   EXPECT_EQ(settings.stackBytes, 131072u);
   EXPECT_FALSE(settings.refusesUnwritten);
   EXPECT_THAT(EmulatedDevice().info(), HasSubstr("\"memory_bytes\":123456"));
+}
+
+TEST(EmulatedSettings, AreThoseOfEachLoading) {
+  EmulatedDevice device;
+  std::string bytes = objectBytes(describeObject("sm_80"), {hostCode()});
+  auto load = [&](std::unique_ptr<Executable> &executable) {
+    ExecutableSource source = {"model.itx", bytes.data(), bytes.size(), &kernelNames, {addKernel}};
+    return device.load(source, executable);
+  };
+  auto scheduleOf = [](const std::unique_ptr<Executable> &executable) {
+    return dynamic_cast<const EmulatedObject &>(*executable).settings().schedule;
+  };
+  std::unique_ptr<Executable> first, second, third;
+  ASSERT_TRUE(load(first).ok());
+  {
+    ScopedVariable schedule("ITX_EMULATED_SCHEDULE", "greedy");
+    ASSERT_TRUE(load(second).ok());
+  }
+  EXPECT_EQ(scheduleOf(first), Schedule::Lockstep);
+  EXPECT_EQ(scheduleOf(second), Schedule::Greedy);
+  ScopedVariable schedule("ITX_EMULATED_SCHEDULE", "random");
+  EXPECT_EQ(load(third).code(), ITX_INVALID_ARGUMENT);
 }
 
 TEST(EmulatedSettings, InvalidOnesAreNamed) {
