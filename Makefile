@@ -29,8 +29,9 @@ demo: build ## compile a sentence encoder and a small language model, compare se
 test: build ## run all tests
 	@scripts/test.sh $(PRESET)
 
-test-slow: build ## the long tests: every f32 argument of the vector math (20 minutes), 2^24 values of each block format, damaged inputs, guard pages end to end, sanitizers and fuzzers of the compiler
+test-slow: build ## the long tests: every f32 argument of the vector math (20 minutes), 2^24 values of each block format, damaged inputs, 200 random shapes of each GPU kernel, guard pages end to end, sanitizers and fuzzers of the compiler
 	@ctest --test-dir $(BUILD) -L slow --output-on-failure
+	@scripts/random-shapes.sh $(PRESET) 200
 	@scripts/sanitize.sh guard all
 	@scripts/sanitize.sh asan-compiler
 	@scripts/sanitize.sh tsan-compiler

@@ -22,7 +22,7 @@ def random_size(largest: int, least: int = 1) -> int:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_elementwise(tools, tmp_path, monkeypatch, architecture: str) -> None:
+def test_random_elementwise(tools, tmp_path, monkeypatch, architecture: str) -> None:
     names = list(UNARY)
     for number in random_cases(monkeypatch, usual=4):
         op = names[number % len(names)]
@@ -52,7 +52,7 @@ def normed(x: np.ndarray, norm: str, groups: int) -> np.ndarray:
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("norm", ["layer_norm", "rms_norm", "group_norm"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_norms(tools, tmp_path, monkeypatch, architecture: str, norm: str, element: str) -> None:
+def test_random_norms(tools, tmp_path, monkeypatch, architecture: str, norm: str, element: str) -> None:
     """A norm and a product with it; rows shorter and longer than a warp reads at once."""
     dtype, unit = TYPES[element]
     for _ in random_cases(monkeypatch, usual=2):
@@ -91,7 +91,7 @@ def test_norms(tools, tmp_path, monkeypatch, architecture: str, norm: str, eleme
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_softmax(tools, tmp_path, monkeypatch, architecture: str) -> None:
+def test_random_softmax(tools, tmp_path, monkeypatch, architecture: str) -> None:
     for number in random_cases(monkeypatch, usual=4):
         # Rows of a known length stay in registers, those of any length do not.
         columns = random_size(700)
@@ -111,7 +111,7 @@ def test_softmax(tools, tmp_path, monkeypatch, architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_rope_of_embeddings(tools, tmp_path, monkeypatch, architecture: str) -> None:
+def test_random_rope_of_embeddings(tools, tmp_path, monkeypatch, architecture: str) -> None:
     """Rows of a table, then rotations of their heads."""
     for number in random_cases(monkeypatch, usual=2):
         heads, half, rest = random_size(5), random_size(40), random_size(20, least=0)
