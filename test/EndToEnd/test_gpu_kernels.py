@@ -174,6 +174,20 @@ def test_instructions(compiled: Compiled) -> None:
                 assert re.search(INSTRUCTIONS[what][architecture in HIP], text), f"no {what} on {architecture}"
 
 
+def test_cdna_waits_behind_products(compiled: Compiled) -> None:
+    """Between two barriers of large tiles no product waits for memory, and stages are constants."""
+    if compiled.name != "linear_f16":
+        return
+    for architecture in ("gfx90a", "gfx942", "gfx950"):
+        parts = compiled.listing(architecture).split("s_barrier")
+        tiles = [part for part in parts if part.count("v_mfma") == {"gfx950": 16}.get(architecture, 32)]
+        assert len(tiles) >= 2, architecture
+        for tile in tiles:
+            products, waits = tile.rindex("v_mfma"), tile.find("vmcnt(")
+            assert waits == -1 or waits > products, architecture
+            assert "ds_write_b128" not in tile[:products], architecture
+
+
 def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:
     """What the manifest says of AMD's kernels is what LLVM's own reader shows."""
     program = shutil.which("llvm-readelf-22")

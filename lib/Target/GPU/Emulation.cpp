@@ -315,6 +315,9 @@ private:
       Value *both = builder.CreateInsertValue(PoisonValue::get(call.getType()), value, 0);
       return builder.CreateInsertValue(both, builder.getTrue(), 1);
     }
+    case Intrinsic::amdgcn_sched_barrier:
+      // It keeps a compiler from moving instructions, which nothing moves here.
+      return builder.getTrue();
     case Intrinsic::amdgcn_permlane16_swap:
       return swapRows(call, 16);
     case Intrinsic::amdgcn_permlane32_swap:

@@ -481,7 +481,19 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
     commit();
   }
   // Behind the last tile there is none: it is loaded once more and not used.
-  auto loadTilesAt = [&](Value tile) { return loadTiles(mul(min(tile, sub(end, constant(1))), constant(tileDepth))); };
+  // Numbers of tiles fit 32 bits, which CDNA counts and compares by fewer instructions. Elsewhere LLVM would need more
+  // registers.
+  bool isCdna = instruction.family == MatrixFamily::Mfma;
+  auto narrow = [&](Value number) -> Value {
+    return isCdna ? arith::TruncIOp::create(b, loc, b.getI32Type(), number) : number;
+  };
+  auto widen = [&](Value number) -> Value {
+    return isCdna ? arith::ExtUIOp::create(b, loc, b.getI64Type(), number) : number;
+  };
+  auto loadTilesAt = [&](Value tile) {
+    Value last = widen(min(narrow(tile), narrow(sub(end, constant(1)))));
+    return loadTiles(mul(last, constant(tileDepth)));
+  };
   SmallVector<Value> waiting; // tiles that are loaded, the next one first
   SmallVector<size_t> valuesOfFactors;
   if (isLoaded) {
@@ -499,6 +511,13 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
         waiting.append(ofFactor);
     }
   }
+  // Loads are issued before a tile is multiplied and waited for after it. LLVM's scheduler for CDNA would move either
+  // among the products, which then wait for memory. RDNA has too few registers to say so there.
+  auto keepOrder = [&] {
+    if (isCdna)
+      callIntrinsic("llvm.amdgcn.sched.barrier", nullptr,
+                    arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)).getResult());
+  };
   /// Takes the next tile from those that wait.
   auto takeTile = [&](SmallVector<Value> &values) {
     SmallVector<SmallVector<Value>> tile;
@@ -516,11 +535,14 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   inits.append({constant(0), constant(ahead * stageBytes)});
   using Next = FailureOr<SmallVector<Value>>;
   auto advance = [&](Value stage) -> Value {
+    if (tiles.stages == 2)
+      return arith::XOrIOp::create(b, loc, stage, constant(stageBytes));
     Value isLast =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, stage, constant((tiles.stages - 1) * stageBytes));
     return arith::SelectOp::create(b, loc, isLast, constant(0), add(stage, constant(stageBytes)));
   };
-  Next results = forLoop(begin, end, constant(1), inits, [&](Value tile, ValueRange running) -> Next {
+  auto multiplyNext = [&](Value number, ValueRange running) -> Next {
+    Value tile = widen(number);
     Value stage = running[running.size() - 2], free = running.back();
     if (isAsync)
       wait(ahead - 1);
@@ -539,6 +561,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
         return failure();
       for (const SmallVector<Value> &ofFactor : *newest)
         loaded.append(ofFactor);
+      keepOrder();
     }
     Value base = offsetPointer(shared, stage, b.getI8Type());
     if (isWarpgroup()) {
@@ -548,16 +571,23 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       multiplyStage(tiles, base, next);
     }
     Value nextStage = advance(stage);
+    if (isLoaded)
+      keepOrder();
     storeTiles(takeTile(loaded), nextStage);
     next.append(loaded);
     next.append({nextStage, advance(free)});
     return next;
-  });
+  };
+  Next results = forLoop(narrow(begin), narrow(end), narrow(constant(1)), inits, multiplyNext);
   if (failed(results))
     return failure();
   // LLVM would unroll short loops as a whole, and load what all their tiles need into registers at once.
+  // Two tiles a turn make stages constants where there are two of them.
+  std::optional<int64_t> tileCount = range.end ? std::nullopt : getConstantIntValue(end);
+  bool takesTwo = isCdna && tiles.stages == 2 && tileCount && *tileCount % 2 == 0;
+  StringRef unroll = takesTwo ? "count = 2 : i32" : "disable = true";
   results->front().getDefiningOp()->setAttr(
-      "loop_annotation", parseAttribute("#llvm.loop_annotation<unroll = <disable = true>>", b.getContext()));
+      "loop_annotation", parseAttribute(("#llvm.loop_annotation<unroll = <" + unroll + ">>").str(), b.getContext()));
   if (isAsync)
     wait(0);
   if (isWarpgroup())

@@ -43,11 +43,14 @@
 // AMD's tiles pass through registers: the next one is loaded before this one is multiplied, and stored behind it.
 // GFX942: gpu.func @itx_k0_4
 // GFX942-SAME: itx.shared = "32768"
+// Nothing moves across.
 // GFX942: scf.for
-// GFX942-NEXT: gpu.barrier
+// GFX942: gpu.barrier
 // GFX942-COUNT-4: llvm.load %{{.*}} : !llvm.ptr<1> -> vector<8xf16>
+// GFX942: llvm.amdgcn.sched.barrier
 // GFX942-COUNT-8: llvm.load %{{.*}} : !llvm.ptr<3> -> vector<8xf16>
 // GFX942-COUNT-32: llvm.amdgcn.mfma.f32.16x16x16f16
+// GFX942: llvm.amdgcn.sched.barrier
 // GFX942-COUNT-4: llvm.store %{{.*}} : vector<8xf16>, !llvm.ptr<3>
 
 // Four warps of Hopper, where there are more than 16 rows, read both factors from shared memory. What threads have written there comes before; the tile before
@@ -70,7 +73,9 @@
 // SM90: llvm.call_intrinsic "llvm.nvvm.wgmma.wait_group.sync.aligned"(%c0_i64)
 // SM90-NEXT: gpu.barrier
 
+// GFX1100-NOT: sched.barrier
 // GFX1100: llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16
+// GFX1100-NOT: sched.barrier
 rt.kernel @linear(%x: tensor<?x256xf16> {nn.sizes = ["rows", ""]}, %w: tensor<256x256xf16> {rt.layout = #rt.row_major})
     -> (tensor<?x256xf32> {nn.sizes = ["rows", ""]}) attributes {root = #nn.root<linear>, sizes = ["rows"]} {
   %0 = arith.extf %x : tensor<?x256xf16> to tensor<?x256xf32>
