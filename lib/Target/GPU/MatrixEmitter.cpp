@@ -481,14 +481,15 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
     commit();
   }
   // Behind the last tile there is none: it is loaded once more and not used.
-  // Numbers of tiles fit 32 bits, which CDNA counts and compares by fewer instructions. Elsewhere LLVM would need more
-  // registers.
-  bool isCdna = instruction.family == MatrixFamily::Mfma;
+  // With small tiles other warps compute while one waits, as many as registers are left for. With large ones each has
+  // to keep its unit busy alone.
+  bool isLarge = tiles.rows >= 128, isLargeOnCdna = isLarge && instruction.family == MatrixFamily::Mfma;
+  // Numbers of tiles fit 32 bits, which CDNA counts and compares by fewer instructions.
   auto narrow = [&](Value number) -> Value {
-    return isCdna ? arith::TruncIOp::create(b, loc, b.getI32Type(), number) : number;
+    return isLargeOnCdna ? arith::TruncIOp::create(b, loc, b.getI32Type(), number) : number;
   };
   auto widen = [&](Value number) -> Value {
-    return isCdna ? arith::ExtUIOp::create(b, loc, b.getI64Type(), number) : number;
+    return isLargeOnCdna ? arith::ExtUIOp::create(b, loc, b.getI64Type(), number) : number;
   };
   auto loadTilesAt = [&](Value tile) {
     Value last = widen(min(narrow(tile), narrow(sub(end, constant(1)))));
@@ -511,10 +512,11 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
         waiting.append(ofFactor);
     }
   }
-  // Loads are issued before a tile is multiplied and waited for after it. LLVM's scheduler for CDNA would move either
-  // among the products, which then wait for memory. RDNA has too few registers to say so there.
+  // Loads are issued before a tile is multiplied and waited for after it. LLVM's scheduler for AMD's GPUs would move
+  // either among the products, which then wait for memory.
+  bool movesLoads = isLarge && isLoaded && architecture.vendor == Vendor::Amd;
   auto keepOrder = [&] {
-    if (isCdna)
+    if (movesLoads)
       callIntrinsic("llvm.amdgcn.sched.barrier", nullptr,
                     arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)).getResult());
   };
@@ -571,8 +573,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
       multiplyStage(tiles, base, next);
     }
     Value nextStage = advance(stage);
-    if (isLoaded)
-      keepOrder();
+    keepOrder();
     storeTiles(takeTile(loaded), nextStage);
     next.append(loaded);
     next.append({nextStage, advance(free)});
@@ -584,7 +585,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
   // LLVM would unroll short loops as a whole, and load what all their tiles need into registers at once.
   // Two tiles a turn make stages constants where there are two of them.
   std::optional<int64_t> tileCount = range.end ? std::nullopt : getConstantIntValue(end);
-  bool takesTwo = isCdna && tiles.stages == 2 && tileCount && *tileCount % 2 == 0;
+  bool takesTwo = isLargeOnCdna && tiles.stages == 2 && tileCount && *tileCount % 2 == 0;
   StringRef unroll = takesTwo ? "count = 2 : i32" : "disable = true";
   results->front().getDefiningOp()->setAttr(
       "loop_annotation", parseAttribute(("#llvm.loop_annotation<unroll = <" + unroll + ">>").str(), b.getContext()));

@@ -49,7 +49,8 @@ Emitter makeMatrixLinearKernel(rt::KernelOp kernel, Operation *root, const Archi
 }
 
 MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
-  // Four warps each. Depth and stages: at least two blocks fit in the shared memory of a multiprocessor.
+  // Four warps each, where nothing else is said. Depth and stages: at least two blocks fit in the shared memory of a
+  // multiprocessor.
   int64_t stages = architecture.asyncCopy == AsyncCopy::None || architecture.vendor == Vendor::Amd ? 2 : 4;
   bool isLarge = size == TileSize::Large;
   if (isWarpgroup()) {
@@ -60,6 +61,9 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
   }
   if (isLarge && instruction.family == MatrixFamily::MultiplyAdds)
     return {128, 64, 32, 32, /*chunks=*/4, stages}; // of 32 sums a lane, which leaves registers for two blocks
+  // RDNA has 256 registers a lane: eight warps leave room for loads that are on their way while a tile is multiplied.
+  if (isLarge && architecture.vendor == Vendor::Amd && architecture.warpSize == 32)
+    return {128, 128, 64, 32, /*chunks=*/4, stages};
   if (isLarge)
     return {128, 128, 64, 64, /*chunks=*/4, stages};
   MatrixTiles tiles = {64, 64, 32, 32, /*chunks=*/4, stages};

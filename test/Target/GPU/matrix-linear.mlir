@@ -73,9 +73,8 @@
 // SM90: llvm.call_intrinsic "llvm.nvvm.wgmma.wait_group.sync.aligned"(%c0_i64)
 // SM90-NEXT: gpu.barrier
 
-// GFX1100-NOT: sched.barrier
+// GFX1100: llvm.amdgcn.sched.barrier
 // GFX1100: llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16
-// GFX1100-NOT: sched.barrier
 rt.kernel @linear(%x: tensor<?x256xf16> {nn.sizes = ["rows", ""]}, %w: tensor<256x256xf16> {rt.layout = #rt.row_major})
     -> (tensor<?x256xf32> {nn.sizes = ["rows", ""]}) attributes {root = #nn.root<linear>, sizes = ["rows"]} {
   %0 = arith.extf %x : tensor<?x256xf16> to tensor<?x256xf32>
