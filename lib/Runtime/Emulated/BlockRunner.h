@@ -44,6 +44,7 @@ public:
   const GridLaunch &launch() const { return *launch_; }
   const std::array<uint32_t, 3> &block() const { return block_; }
   SharedMemory &shared() { return shared_; }
+  Mbarriers &mbarriers() { return mbarriers_; }
 
 private:
   static void enterThread();
@@ -56,6 +57,9 @@ private:
   Fiber &nextOf(Warp &warp);
   bool answer(Warp &warp);
   bool answerWarpBarriers(Warp &warp);
+  bool answerMbarriers(Warp &warp);
+  static void release(Warp &warp, uint64_t lanes);
+  Status checkRegisters() const;
   void note(const Lane *lane, const Status &reason);
   std::string where(const Lane *lane) const;
   Status deadlock() const;
@@ -64,6 +68,7 @@ private:
   const MachineSettings settings_;
   FiberStacks stacks_;
   SharedMemory shared_;
+  Mbarriers mbarriers_{shared_};
   std::vector<std::unique_ptr<Warp>> warps_;
   uint32_t warpCount_ = 0;
   Fiber scheduler_;

@@ -135,6 +135,51 @@ void itx_emulated_async_wait(int32_t groups) {
   lane.copies.land(groups, lane.block->shared());
 }
 
+/// Returns the number of the calling thread in its block.
+static uint32_t threadNumber(const Lane &lane) { return lane.warp->index * lane.warp->size + lane.index; }
+
+/// Ends the kernel with an error, unless it is none.
+static void failUnless(Status &&status) {
+  if (!status.ok())
+    currentLane->block->fail(*currentLane, std::move(status));
+}
+
+void itx_emulated_mbarrier_init(void *barrier, int32_t count) {
+  BlockRunner &block = *currentLane->block;
+  failUnless(block.mbarriers().init(block.shared().offsetOf(barrier), count, threadNumber(*currentLane)));
+}
+
+void itx_emulated_proxy_fence() { currentLane->block->mbarriers().fence(threadNumber(*currentLane)); }
+
+void itx_emulated_mbarrier_arrive(void *barrier) { itx_emulated_mbarrier_arrive_expect(barrier, 0); }
+
+void itx_emulated_mbarrier_arrive_expect(void *barrier, int32_t bytes) {
+  BlockRunner &block = *currentLane->block;
+  failUnless(block.mbarriers().arrive(block.shared().offsetOf(barrier), bytes));
+}
+
+void itx_emulated_mbarrier_wait(void *barrier, int32_t parity) {
+  Lane &lane = *currentLane;
+  BlockRunner &block = *lane.block;
+  uint64_t offset = block.shared().offsetOf(barrier);
+  failUnless(block.mbarriers().check("waits at", offset));
+  if (!block.mbarriers().isPast(offset, parity & 1))
+    block.rendezvous(lane, Operation::MbarrierWait, offset << 1 | (parity & 1), ITX_CALL_SITE);
+}
+
+void itx_emulated_tensor_copy(void *destination, const void *map, int32_t column, int32_t row, void *barrier) {
+  BlockRunner &block = *currentLane->block;
+  const TensorMap *found = nullptr;
+  for (const TensorMap &one : block.launch().tensorMaps)
+    if (&one == map)
+      found = &one;
+  if (!found)
+    block.fail(*currentLane,
+               error(ITX_INTERNAL, "copies by the tensor map %p, which is no argument of the kernel", map));
+  SharedMemory &shared = block.shared();
+  failUnless(block.mbarriers().copy(shared.offsetOf(barrier), {found, shared.offsetOf(destination), row, column}));
+}
+
 // ---- Threads that wait for each other --------------------------------------------------------------------------
 
 void itx_emulated_barrier() { currentLane->block->rendezvous(*currentLane, Operation::Barrier, 0, ITX_CALL_SITE); }
@@ -186,6 +231,18 @@ int64_t itx_emulated_vote_ballot(int32_t predicate) {
 }
 int32_t itx_emulated_vote_any(int32_t predicate) { return int32_t(vote(Operation::VoteAny, predicate, ITX_CALL_SITE)); }
 int32_t itx_emulated_vote_all(int32_t predicate) { return int32_t(vote(Operation::VoteAll, predicate, ITX_CALL_SITE)); }
+
+int32_t itx_emulated_elect() {
+  return uint32_t(std::countr_zero(vote(Operation::VoteBallot, 1, ITX_CALL_SITE))) == currentLane->index;
+}
+
+void itx_emulated_set_registers(int32_t count) {
+  Lane &lane = *currentLane;
+  if (count < 24 || count > 256 || count % 8 != 0)
+    lane.block->fail(
+        lane, error(ITX_INTERNAL, "sets %d registers of a thread; multiples of 8 from 24 to 256 are possible", count));
+  lane.block->rendezvous(lane, Operation::SetRegisters, uint64_t(count), ITX_CALL_SITE);
+}
 
 void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int32_t transposed) {
   Lane &lane = *currentLane;
