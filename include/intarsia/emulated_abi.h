@@ -125,8 +125,12 @@ void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, 
 
 /* PTX's wgmma.mma_async of m64 and `columns` columns: adds A * B to the sums of this lane, `columns` / 2 of f32. `a`
  * and `b` are matrix descriptors of shared memory, whose rows follow the depth; `bf16` is 0 for f16. It is done at
- * once: that a kernel waits before it reads the sums is not checked. */
+ * once: that a kernel waits before it reads the sums is not checked, but that it does before copies write to the factors. */
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16);
+/* Makes a group of the warp's wgmmas since the last commit, and waits with the other threads of the warp until at most
+ * `groups` are left. */
+void itx_emulated_wgmma_commit(void);
+void itx_emulated_wgmma_wait(int64_t groups);
 
 /* Ends the kernel with an error. */
 void itx_emulated_trap(void);

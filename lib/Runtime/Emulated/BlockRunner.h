@@ -45,6 +45,8 @@ public:
   const std::array<uint32_t, 3> &block() const { return block_; }
   SharedMemory &shared() { return shared_; }
   Mbarriers &mbarriers() { return mbarriers_; }
+  /// Returns a warp whose matrix instructions may still read bytes of shared memory; null if there is none.
+  const Warp *readerOf(uint64_t offset, uint64_t bytes) const;
 
 private:
   static void enterThread();

@@ -103,6 +103,18 @@ static void checkAlignment(const char *what, const void *address, uint32_t align
     lane.block->fail(lane, error(ITX_INTERNAL, "%s %p is not aligned to %u bytes", what, address, alignment));
 }
 
+/// Ends the kernel if matrix instructions may still read shared memory that a copy is about to change.
+static void checkNotRead(const void *address, uint64_t bytes) {
+  Lane &lane = *currentLane;
+  uint64_t offset = lane.block->shared().offsetOf(address);
+  if (const Warp *reader = lane.block->readerOf(offset, bytes))
+    lane.block->fail(lane,
+                     error(ITX_INTERNAL,
+                           "copies %llu bytes to offset %llu of shared memory, which matrix instructions of warp %u "
+                           "may still read; is a wait for them missing?",
+                           (unsigned long long)bytes, (unsigned long long)offset, reader->index));
+}
+
 void itx_emulated_async_copy(void *destination, const void *source, int32_t bytes, int32_t sourceBytes) {
   Lane &lane = *currentLane;
   bool isSize = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 12 || bytes == 16;
@@ -117,6 +129,7 @@ void itx_emulated_async_copy(void *destination, const void *source, int32_t byte
     checkAlignment("the source of an asynchronous copy,", source, alignment);
     checkAccess("copies asynchronously from", false, source, sourceBytes, ITX_EMULATED_GLOBAL);
   }
+  checkNotRead(destination, bytes);
   lane.block->shared().forget(destination, bytes);
   if (!lane.copies.add(destination, source, bytes, sourceBytes))
     lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for an asynchronous copy"));
@@ -177,6 +190,7 @@ void itx_emulated_tensor_copy(void *destination, const void *map, int32_t column
     block.fail(*currentLane,
                error(ITX_INTERNAL, "copies by the tensor map %p, which is no argument of the kernel", map));
   SharedMemory &shared = block.shared();
+  checkNotRead(destination, found->boxBytes());
   failUnless(block.mbarriers().copy(shared.offsetOf(barrier), {found, shared.offsetOf(destination), row, column}));
 }
 
@@ -258,6 +272,17 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
   lane.block->rendezvous(lane, Operation::LoadMatrix, uint64_t(count) << 1 | (transposed != 0), ITX_CALL_SITE);
 }
 
+/// Rows of A that four warps multiply together.
+static constexpr uint32_t rowsOfWarpgroup = 64;
+
+/// Notes for the warp, by its first lane, that its matrix instructions read rows of a factor.
+static void noteReads(Lane &lane, const SharedMatrix &matrix, uint32_t rows) {
+  uint64_t begin = matrix.offset / matrix.rowBytes * matrix.rowBytes;
+  uint64_t bytes = (rows / 8 - 1) * matrix.groupBytes + 8 * matrix.rowBytes;
+  if (lane.index == 0 && !lane.warp->reads.add(begin, bytes))
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for matrix instructions"));
+}
+
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16) {
   Lane &lane = *currentLane;
   const SharedMemory &shared = lane.block->shared();
@@ -269,6 +294,21 @@ void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int3
     status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), bf16 != 0, sums);
   if (!status.ok())
     lane.block->fail(lane, std::move(status));
+  noteReads(lane, left, rowsOfWarpgroup);
+  noteReads(lane, right, uint32_t(columns));
+}
+
+void itx_emulated_wgmma_commit() {
+  Lane &lane = *currentLane;
+  if (lane.index == 0 && !lane.warp->reads.commit())
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for a group of matrix instructions"));
+}
+
+void itx_emulated_wgmma_wait(int64_t groups) {
+  Lane &lane = *currentLane;
+  lane.block->rendezvous(lane, Operation::WarpBarrier, lane.warp->full(), ITX_CALL_SITE);
+  if (lane.index == 0)
+    lane.warp->reads.wait(uint64_t(groups));
 }
 
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {

@@ -9,6 +9,7 @@
 
 #include "lib/Runtime/Emulated/AsyncCopies.h"
 #include "lib/Runtime/Emulated/Fiber.h"
+#include "lib/Runtime/Emulated/PendingReads.h"
 
 #include <array>
 #include <cstdint>
@@ -65,6 +66,8 @@ struct Warp {
   uint64_t variant = 0;
   bool mixed = false;    ///< they wait for several
   int32_t registers = 0; ///< of a thread, as it was set last; 0 if it was not
+
+  PendingReads reads; ///< of its part of matrix instructions of four warps
 
   std::array<Lane, largestWarp> lanes;
   std::array<Fiber, largestWarp> fibers;

@@ -490,8 +490,10 @@ private:
     StringRef name = calledBy(call)->getName();
     // Matrix instructions of four warps are done at once, by each thread for itself: behind the wait all of the warp
     // are.
-    if (name.starts_with("llvm.nvvm.wgmma.wait_group"))
-      return callImport("warp_barrier", builder.getVoidTy(), {builder.getInt64(-1)});
+    if (name == "llvm.nvvm.wgmma.wait_group.sync.aligned")
+      return callImport("wgmma_wait", builder.getVoidTy(), {call.getArgOperand(0)});
+    if (name == "llvm.nvvm.wgmma.commit_group.sync.aligned")
+      return callImport("wgmma_commit", builder.getVoidTy(), {});
     if (name.starts_with("llvm.nvvm.wgmma."))
       return builder.getTrue();
     if (!name.consume_front("llvm.nvvm.cp.async."))

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Emulated/PendingReads.h"
 #include "test/unit/Runtime/Emulated/Kernels.h"
 
 #include <numeric>
@@ -236,6 +237,68 @@ TEST(Mbarriers, ThreadsOfOneWarpWaitByThemselves) {
     Status status = runOn(withMap(Matrix(16, 64).map(), +kernel, 32), schedule);
     EXPECT_TRUE(status.ok()) << status.message();
   }
+}
+
+/// A descriptor of rows of 128 bytes at an offset of shared memory (PTX ISA, "Matrix descriptor format").
+int64_t descriptorAt(int64_t offset) {
+  uint64_t address = reinterpret_cast<uintptr_t>(sharedAt(offset));
+  return int64_t((address & 0x3FFFF) / 16 | uint64_t(64) << 32 | uint64_t(1) << 62);
+}
+
+/// Four warps multiply what was copied to the first stage, release it before or behind the wait for it, and thread 128
+/// copies there again.
+void releaseStage(const void *map, int64_t early) {
+  makeRing(4);
+  if (thread() == 128) {
+    for (int32_t i = 0; i < 2; ++i) {
+      itx_emulated_mbarrier_wait(empty(0), i ^ 1);
+      itx_emulated_mbarrier_arrive_expect(full(0), boxBytes);
+      itx_emulated_tensor_copy(sharedAt(0), map, 0, 0, full(0));
+    }
+    return;
+  }
+  if (thread() > 128)
+    return;
+  itx_emulated_mbarrier_wait(full(0), 0);
+  float sums[4] = {};
+  // All 64 rows of A are the 16 of the box: groups of eight rows are 0 bytes apart.
+  itx_emulated_wgmma(sums, descriptorAt(0) & ~(int64_t(0x3fff) << 32), descriptorAt(0), 8, 0);
+  itx_emulated_wgmma_commit();
+  if (early == 0)
+    itx_emulated_wgmma_wait(0);
+  else
+    itx_emulated_wgmma_wait(1);
+  if (itx_emulated_lane_id() == 0)
+    itx_emulated_mbarrier_arrive(empty(0));
+  itx_emulated_mbarrier_wait(full(0), 1);
+  itx_emulated_wgmma_wait(0);
+}
+
+TEST(PendingReads, StagesAreReleasedBehindTheWait) {
+  Matrix matrix(16, 64);
+  for (Schedule schedule : allSchedules) {
+    Status status = runOn(withMap(matrix.map(), releaseStage, 160, int64_t(0)), schedule);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_THAT(
+        runOn(withMap(matrix.map(), releaseStage, 160, int64_t(1)), schedule).message(),
+        AllOf(HasSubstr("thread [128, 0, 0]"),
+              HasSubstr("copies 2048 bytes to offset 0 of shared memory, which matrix instructions of warp 0 may "
+                        "still read; is a wait for them missing?")));
+  }
+}
+
+TEST(PendingReads, GroupsAreWaitedForInOrder) {
+  PendingReads reads;
+  ASSERT_TRUE(reads.add(0, 128) && reads.add(512, 128) && reads.commit() && reads.add(1024, 128) && reads.commit());
+  EXPECT_TRUE(reads.overlap(127, 1) && reads.overlap(500, 13) && reads.overlap(1024, 1));
+  EXPECT_FALSE(reads.overlap(128, 384) || reads.overlap(1152, 8));
+  reads.wait(2);
+  EXPECT_TRUE(reads.overlap(0, 1));
+  reads.wait(1);
+  EXPECT_FALSE(reads.overlap(0, 1024));
+  EXPECT_TRUE(reads.overlap(1024, 1));
+  reads.wait(0);
+  EXPECT_FALSE(reads.overlap(0, 4096));
 }
 
 TEST(Elect, OneThreadOfEachWarp) {
