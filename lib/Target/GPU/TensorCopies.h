@@ -21,16 +21,20 @@ mlir::Operation *emitAssembly(mlir::OpBuilder &b, mlir::Location loc, llvm::Stri
                               llvm::StringRef constraints = "", mlir::ValueRange operands = {},
                               mlir::Type result = nullptr);
 
-/// Makes an mbarrier for so many arrivals a phase. fenceProxy() has to follow before copies know it.
+/// Makes an mbarrier for so many arrivals a phase. fenceProxy() has to follow before copies know it (CUDA C++
+/// Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator (TMA)").
 void initMbarrier(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier, int32_t arrivals);
 /// Orders what this thread has written to shared memory before what copies and matrix instructions do.
 void fenceProxy(mlir::OpBuilder &b, mlir::Location loc);
 void arrive(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier);
 /// Arrives, and says that so many bytes come.
 void arriveExpecting(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier, int32_t bytes);
-/// Waits until the phase of a parity (i32) has ended.
+/// Waits until the phase of a parity (i32) has ended: 0 is that of the first one, and 1 that of the one before it,
+/// which counts as ended (PTX ISA, "mbarrier.test_wait, mbarrier.try_wait": the current or the immediately preceding
+/// phase).
 void waitForPhase(mlir::OpBuilder &b, mlir::Location loc, mlir::Value barrier, mlir::Value parity);
-/// Begins to copy the box at a column and a row (i32) of a matrix.
+/// Begins to copy the box at a column and a row (i32) of a matrix. Bytes of the whole box are counted, with those that
+/// lie outside of the matrix.
 void copyBox(mlir::OpBuilder &b, mlir::Location loc, mlir::Value destination, mlir::Value map, mlir::Value column,
              mlir::Value row, mlir::Value barrier);
 /// Returns i1: true in one thread of the warp.

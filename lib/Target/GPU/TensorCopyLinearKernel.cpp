@@ -22,9 +22,11 @@ namespace {
 
 /// Warps of a group: those of a matrix instruction, and those that set their registers together.
 constexpr int64_t warpsOfGroup = 4;
-/// Registers of a thread of the producer and of two groups of consumers: in all not more than the 168 of each thread
-/// that a multiprocessor of 65536 has for 384 (PTX ISA, "setmaxnreg": multiples of 8 from 24 to 256).
-constexpr int32_t producerRegisters = 40, consumerRegisters = 232;
+/// Registers of a thread of the producer and of two groups of consumers, and those of each thread when a block begins:
+/// what a multiprocessor of 65536 has for 384 threads. Consumers wait for ever for more than the producer gives back
+/// (PTX ISA, "setmaxnreg": multiples of 8 from 24 to 256).
+constexpr int32_t producerRegisters = 40, consumerRegisters = 232, firstRegisters = 168;
+static_assert(producerRegisters + 2 * consumerRegisters <= 3 * firstRegisters && 384 * firstRegisters <= 65536);
 /// Bytes of a tile's row: the widest swizzle of tensor copies and matrix descriptors.
 constexpr int64_t rowBytes = 128;
 /// Columns of sums that a warp has in shared memory at a time on their way to memory: 128 bytes of results of 16 bits.
