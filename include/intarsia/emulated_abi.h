@@ -81,7 +81,8 @@ void itx_emulated_mbarrier_arrive(void *barrier);
 void itx_emulated_mbarrier_arrive_expect(void *barrier, int32_t bytes);
 /* Waits until the phase of this parity has ended: the first one has parity 0. */
 void itx_emulated_mbarrier_wait(void *barrier, int32_t parity);
-/* PTX's fence.proxy.async: tensor copies see the mbarriers that this thread has made. */
+/* PTX's fence.proxy.async: tensor copies see the mbarriers that this thread has made, and matrix instructions of four
+ * warps what it has written to shared memory. */
 void itx_emulated_proxy_fence(void);
 /* PTX's cp.async.bulk.tensor.2d of a box of the matrix that a tensor map of the launch describes, with its first
  * element at `column` and `row`; all of its bytes are counted by the barrier. The destination, aligned to 128 bytes,

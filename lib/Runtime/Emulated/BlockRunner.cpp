@@ -93,6 +93,7 @@ Status BlockRunner::prepare(const GridLaunch &launch, std::array<uint32_t, 3> bl
   warpCount_ = (threads + launch.warpSize - 1) / launch.warpSize;
   ITX_RETURN_IF_ERROR(stacks_.reserve(threads));
   mbarriers_.clear();
+  ITX_RETURN_IF_ERROR(proxyWrites_.reset(launch.sharedBytes, threads));
   ITX_RETURN_IF_ERROR(shared_.reset(launch.sharedBytes, launch.checked && settings_.refusesUnwritten));
   while (warps_.size() < warpCount_)
     warps_.push_back(std::make_unique<Warp>());

@@ -19,6 +19,9 @@ using namespace intarsia::runtime;
 /// Where the kernel calls the function that this is used in.
 #define ITX_CALL_SITE __builtin_return_address(0)
 
+/// Returns the number of the calling thread in its block.
+static uint32_t threadNumber(const Lane &lane) { return lane.warp->index * lane.warp->size + lane.index; }
+
 // ---- Where a thread is -----------------------------------------------------------------------------------------
 
 /// Returns the dimension, if it is one.
@@ -91,8 +94,10 @@ void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
   BlockRunner &block = *currentLane->block;
   if (space == ITX_EMULATED_GLOBAL && block.isInLastRange(true, address, bytes))
     return;
-  if (isShared(block.shared(), address, bytes, space))
+  if (isShared(block.shared(), address, bytes, space)) {
+    block.proxyWrites().write(threadNumber(*currentLane), block.shared().offsetOf(address), uint64_t(bytes));
     return block.shared().noteWritten(address, bytes);
+  }
   checkAccess("stores", true, address, bytes, space);
 }
 
@@ -103,8 +108,9 @@ static void checkAlignment(const char *what, const void *address, uint32_t align
     lane.block->fail(lane, error(ITX_INTERNAL, "%s %p is not aligned to %u bytes", what, address, alignment));
 }
 
-/// Ends the kernel if matrix instructions may still read shared memory that a copy is about to change.
-static void checkNotRead(const void *address, uint64_t bytes) {
+/// Ends the kernel if matrix instructions may still read shared memory that a copy is about to change; else notes that
+/// what threads have written there is gone.
+static void prepareTarget(const void *address, uint64_t bytes) {
   Lane &lane = *currentLane;
   uint64_t offset = lane.block->shared().offsetOf(address);
   if (const Warp *reader = lane.block->readerOf(offset, bytes))
@@ -113,6 +119,7 @@ static void checkNotRead(const void *address, uint64_t bytes) {
                            "copies %llu bytes to offset %llu of shared memory, which matrix instructions of warp %u "
                            "may still read; is a wait for them missing?",
                            (unsigned long long)bytes, (unsigned long long)offset, reader->index));
+  lane.block->proxyWrites().clear(offset, bytes);
 }
 
 void itx_emulated_async_copy(void *destination, const void *source, int32_t bytes, int32_t sourceBytes) {
@@ -129,7 +136,7 @@ void itx_emulated_async_copy(void *destination, const void *source, int32_t byte
     checkAlignment("the source of an asynchronous copy,", source, alignment);
     checkAccess("copies asynchronously from", false, source, sourceBytes, ITX_EMULATED_GLOBAL);
   }
-  checkNotRead(destination, bytes);
+  prepareTarget(destination, bytes);
   lane.block->shared().forget(destination, bytes);
   if (!lane.copies.add(destination, source, bytes, sourceBytes))
     lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for an asynchronous copy"));
@@ -145,11 +152,8 @@ void itx_emulated_async_wait(int32_t groups) {
   Lane &lane = *currentLane;
   if (groups < 0)
     lane.block->fail(lane, error(ITX_INTERNAL, "waits for all but %d groups of asynchronous copies", groups));
-  lane.copies.land(groups, lane.block->shared());
+  lane.copies.land(groups, lane.block->shared(), lane.block->proxyWrites(), threadNumber(lane));
 }
-
-/// Returns the number of the calling thread in its block.
-static uint32_t threadNumber(const Lane &lane) { return lane.warp->index * lane.warp->size + lane.index; }
 
 /// Ends the kernel with an error, unless it is none.
 static void failUnless(Status &&status) {
@@ -162,7 +166,11 @@ void itx_emulated_mbarrier_init(void *barrier, int32_t count) {
   failUnless(block.mbarriers().init(block.shared().offsetOf(barrier), count, threadNumber(*currentLane)));
 }
 
-void itx_emulated_proxy_fence() { currentLane->block->mbarriers().fence(threadNumber(*currentLane)); }
+void itx_emulated_proxy_fence() {
+  BlockRunner &block = *currentLane->block;
+  block.mbarriers().fence(threadNumber(*currentLane));
+  block.proxyWrites().fence(threadNumber(*currentLane));
+}
 
 void itx_emulated_mbarrier_arrive(void *barrier) { itx_emulated_mbarrier_arrive_expect(barrier, 0); }
 
@@ -190,7 +198,7 @@ void itx_emulated_tensor_copy(void *destination, const void *map, int32_t column
     block.fail(*currentLane,
                error(ITX_INTERNAL, "copies by the tensor map %p, which is no argument of the kernel", map));
   SharedMemory &shared = block.shared();
-  checkNotRead(destination, found->boxBytes());
+  prepareTarget(destination, found->boxBytes());
   failUnless(block.mbarriers().copy(shared.offsetOf(barrier), {found, shared.offsetOf(destination), row, column}));
 }
 
@@ -275,11 +283,20 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
 /// Rows of A that four warps multiply together.
 static constexpr uint32_t rowsOfWarpgroup = 64;
 
-/// Notes for the warp, by its first lane, that its matrix instructions read rows of a factor.
+/// Notes for the warp, by its first lane, that its matrix instructions read rows of a factor, which threads must have
+/// fenced.
 static void noteReads(Lane &lane, const SharedMatrix &matrix, uint32_t rows) {
+  if (lane.index != 0)
+    return;
   uint64_t begin = matrix.offset / matrix.rowBytes * matrix.rowBytes;
   uint64_t bytes = (rows / 8 - 1) * matrix.groupBytes + 8 * matrix.rowBytes;
-  if (lane.index == 0 && !lane.warp->reads.add(begin, bytes))
+  if (std::optional<uint32_t> thread = lane.block->proxyWrites().unfenced(begin, bytes))
+    lane.block->fail(lane,
+                     error(ITX_INTERNAL,
+                           "multiplies %llu bytes at offset %llu of shared memory, of which thread %u has written "
+                           "some without fence.proxy.async behind it: matrix instructions may not see it",
+                           (unsigned long long)bytes, (unsigned long long)begin, *thread));
+  if (!lane.warp->reads.add(begin, bytes))
     lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for matrix instructions"));
 }
 

@@ -287,6 +287,46 @@ TEST(PendingReads, StagesAreReleasedBehindTheWait) {
   }
 }
 
+/// Four warps write an operand, by stores or by asynchronous copies, and multiply it; one thread may leave out its
+/// fence.
+void multiplyOwn(const void *source, int64_t forgetful, int64_t isCopied) {
+  uint8_t *own = sharedAt(thread() * 16);
+  if (isCopied) {
+    itx_emulated_async_copy(own, static_cast<const uint8_t *>(source) + thread() * 16, 16, 16);
+    itx_emulated_async_commit();
+    itx_emulated_async_wait(0);
+  } else {
+    itx_emulated_store_check(own, 16, ITX_EMULATED_SHARED);
+    std::memcpy(own, static_cast<const uint8_t *>(source) + thread() * 16, 16);
+  }
+  if (thread() != forgetful)
+    itx_emulated_proxy_fence();
+  itx_emulated_barrier();
+  float sums[4] = {};
+  itx_emulated_wgmma(sums, descriptorAt(0) & ~(int64_t(0x3fff) << 32), descriptorAt(1024), 8, 0);
+}
+
+TEST(ProxyWrites, OperandsAreFencedByTheirWriters) {
+  std::vector<uint16_t> source(128 * 8);
+  for (int64_t isCopied : {0, 1})
+    for (int64_t forgetful : {-1, 5, 100}) {
+      GridLaunch launch = launchOf(multiplyOwn, 128, static_cast<const void *>(source.data()), forgetful, isCopied);
+      launch.sharedBytes = 2048;
+      launch.checked = true;
+      launch.ranges = {{source.data(), source.size() * 2, "operand 0"}};
+      for (Schedule schedule : allSchedules) {
+        Status status = runOn(launch, schedule);
+        if (forgetful < 0)
+          EXPECT_TRUE(status.ok()) << status.message();
+        else
+          EXPECT_THAT(status.message(),
+                      HasSubstr(format("multiplies 1024 bytes at offset %d of shared memory, of which "
+                                       "thread %d has written some without fence.proxy.async",
+                                       forgetful < 64 ? 0 : 1024, int(forgetful))));
+      }
+    }
+}
+
 TEST(PendingReads, GroupsAreWaitedForInOrder) {
   PendingReads reads;
   ASSERT_TRUE(reads.add(0, 128) && reads.add(512, 128) && reads.commit() && reads.add(1024, 128) && reads.commit());
