@@ -182,6 +182,9 @@ MATRIX_TILES = {
     "sm_90a": Tile(128, 128, 32, 128, 6),
     "gfx942": Tile(128, 128, 32, 256, 2),
 }
+# On Hopper three groups of four warps, of which two multiply; Triton's are as many as multiply
+# (lib/Target/GPU/TensorCopyLinearKernel.cpp).
+FLOAT_TILES = MATRIX_TILES | {"sm_90a": Tile(128, 256, 64, 256, 4)}
 MULTIPLY_ADD_TILES = {
     "sm_80": Tile(128, 64, 16, 128, 4),
     "sm_90a": Tile(128, 64, 16, 128, 4),
@@ -209,7 +212,7 @@ PROBLEMS = {
             linear_program("f16"),
             kernels.linear,
             {"x": "*fp16", "w": "*fp16", "y": "*fp16", **SIZES},
-            MATRIX_TILES,
+            FLOAT_TILES,
             lambda tile: tile_constants(tile) | {"precision": "ieee"},
             ("columns", "depth"),
         ),
@@ -267,10 +270,15 @@ def listed(code: bytes, machine: Machine, folder: Path) -> dict[str, list[Instru
     return parse_amd(subprocess.run([program, "-d", str(path)], capture_output=True, text=True, check=True).stdout)
 
 
-def weight(loops: list[Loop]) -> tuple[int, int, int]:
-    """Order functions of one kernel: matrix instructions, multiply-adds, loads."""
+def weight(loops: list[Loop], machine: Machine) -> tuple[int, int, int]:
+    """Order functions of one kernel: what matrix instructions multiply, multiply-adds, loads."""
     return (
-        sum(loop.kinds["matrix"] for loop in loops),
+        sum(
+            multiply_adds(one, machine.warp)
+            for loop in loops
+            for one in loop.instructions
+            if is_product(one, machine, "matrix")
+        ),
         sum(loop.kinds["fma"] for loop in loops),
         sum(loop.loaded_bytes() for loop in loops),
     )
@@ -306,13 +314,14 @@ def ours(problem: Problem, architecture: str, build: Path, folder: Path) -> Side
         name: main_loops(instructions, machine.vendor) for name, instructions in functions.items() if name in facts
     }
     # Rows have one function, whose passes may be unrolled.
-    name = max(loops, key=lambda one: weight(loops[one] or [Loop(functions[one], machine.vendor)]))
+    name = max(loops, key=lambda one: weight(loops[one] or [Loop(functions[one], machine.vendor)], machine))
     fact = facts[name]
     shared = int(fact["shared_bytes"]) if str(fact["shared_bytes"]).isdigit() else 0
     element = 2 if "f16" in problem.name or "A16" in problem.name else 4
     tile = problem.tile(architecture)
     step = (tile.rows + tile.columns) * tile.depth * element
-    stages = max(1, shared // step) if loops[name] and loops[name][0].kinds["shared"] else 1
+    is_tile = loops[name] and (loops[name][0].kinds["shared"] or loops[name][0].kinds["matrix"])
+    stages = max(1, shared // step) if is_tile else 1
     once = outside(loops[name], functions[name], machine)
     return Side(
         loops[name], once, fact["registers"], fact["spilled_bytes"], shared, fact["threads"], stages, len(facts)
@@ -399,7 +408,8 @@ def measure(side: Side, machine: Machine, is_rows: bool) -> Measures:
         if is_product(one, machine, pipe)
     )
     slots = sum(slots_of(loop, machine) for loop in side.loops)
-    is_tile = any(loop.kinds["shared"] for loop in side.loops) and (counts["matrix"] or counts["fma"] >= 64)
+    # Matrix instructions of four warps read shared memory themselves.
+    is_tile = counts["matrix"] or (any(loop.kinds["shared"] for loop in side.loops) and counts["fma"] >= 64)
     if is_tile:
         # Matrices of f32 are multiplied at the rate of fused multiply-adds (AMD, datasheet of the MI300X).
         of_f32 = any(re.match(r"v_mfma_f32_.*_f32", one.name) for one in everything)

@@ -72,6 +72,23 @@ void itx_emulated_async_commit(void);
  * a barrier has to follow before others read the data. */
 void itx_emulated_async_wait(int32_t groups);
 
+/* ---- Barriers in shared memory, and copies that they count ------------------------------------------------- */
+
+/* PTX's mbarriers: 8 bytes of shared memory, aligned to 8, that only these functions use. A phase ends when `count`
+ * threads have arrived and all bytes that they said have come. */
+void itx_emulated_mbarrier_init(void *barrier, int32_t count);
+void itx_emulated_mbarrier_arrive(void *barrier);
+void itx_emulated_mbarrier_arrive_expect(void *barrier, int32_t bytes);
+/* Waits until the phase of this parity has ended: the first one has parity 0. */
+void itx_emulated_mbarrier_wait(void *barrier, int32_t parity);
+/* PTX's fence.proxy.async: tensor copies see the mbarriers that this thread has made, and matrix instructions of four
+ * warps what it has written to shared memory. */
+void itx_emulated_proxy_fence(void);
+/* PTX's cp.async.bulk.tensor.2d of a box of the matrix that a tensor map of the launch describes, with its first
+ * element at `column` and `row`; all of its bytes are counted by the barrier. The destination, aligned to 128 bytes,
+ * holds 0xff until a thread waits for the barrier. */
+void itx_emulated_tensor_copy(void *destination, const void *map, int32_t column, int32_t row, void *barrier);
+
 /* ---- Threads that wait for each other --------------------------------------------------------------------- */
 
 /* Waits for all threads of the block that have not returned. */
@@ -93,6 +110,12 @@ int64_t itx_emulated_vote_ballot(int32_t predicate);
 int32_t itx_emulated_vote_any(int32_t predicate);
 int32_t itx_emulated_vote_all(int32_t predicate);
 
+/* PTX's elect.sync: returns 1 in one thread of the warp, 0 in the others. */
+int32_t itx_emulated_elect(void);
+/* PTX's setmaxnreg: changes nothing. All warps of a group of four call it, with multiples of 8 from 24 to 256, of which
+ * a multiprocessor must have enough for the whole block. */
+void itx_emulated_set_registers(int32_t count);
+
 /* PTX's ldmatrix of `count` (1, 2 or 4) 8x8 matrices of 16-bit elements, into `count` words of each lane. Lanes up to
  * 8 * count pass the address of a row in shared memory, aligned to 16 bytes. Warps of 32 threads only. */
 void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int32_t transposed);
@@ -103,8 +126,12 @@ void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, 
 
 /* PTX's wgmma.mma_async of m64 and `columns` columns: adds A * B to the sums of this lane, `columns` / 2 of f32. `a`
  * and `b` are matrix descriptors of shared memory, whose rows follow the depth; `bf16` is 0 for f16. It is done at
- * once: that a kernel waits before it reads the sums is not checked. */
+ * once: that a kernel waits before it reads the sums is not checked, but that it does before copies write to the factors. */
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16);
+/* Makes a group of the warp's wgmmas since the last commit, and waits with the other threads of the warp until at most
+ * `groups` are left. */
+void itx_emulated_wgmma_commit(void);
+void itx_emulated_wgmma_wait(int64_t groups);
 
 /* Ends the kernel with an error. */
 void itx_emulated_trap(void);

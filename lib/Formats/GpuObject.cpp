@@ -106,6 +106,14 @@ static Json launchJson(const GpuLaunch &launch) {
     grid.push_back(sizeExpressionText(blocks));
   Json json = {{"function", launch.function}, {"grid", grid}, {"block", launch.block}};
   json["shared"] = sizeExpressionText(launch.shared);
+  for (const GpuTensorMap &map : launch.tensorMaps)
+    json["tensor_maps"].push_back({{"buffer", map.buffer},
+                                   {"element_bytes", map.elementBytes},
+                                   {"rows", sizeExpressionText(map.rows)},
+                                   {"columns", sizeExpressionText(map.columns)},
+                                   {"box_rows", map.boxRows},
+                                   {"box_columns", map.boxColumns},
+                                   {"swizzle_bytes", map.swizzleBytes}});
   return json;
 }
 
@@ -217,6 +225,36 @@ static SizeExpression readExpression(MemberReader &reader, const Json &json, con
   return expression;
 }
 
+static GpuTensorMap readTensorMap(MemberReader &reader, const Json &json, const GpuKernel &kernel,
+                                  const std::string &what) {
+  static constexpr uint64_t largestBox = 256; // CUDA driver API, cuTensorMapEncodeTiled(), boxDim
+  GpuTensorMap map;
+  map.buffer = uint32_t(readCountOf(reader, json, "buffer", std::numeric_limits<int32_t>::max()));
+  map.elementBytes = uint32_t(readCountOf(reader, json, "element_bytes", 4));
+  map.boxRows = uint32_t(readCountOf(reader, json, "box_rows", largestBox));
+  map.boxColumns = uint32_t(readCountOf(reader, json, "box_columns", largestBox));
+  map.swizzleBytes = uint32_t(readCountOf(reader, json, "swizzle_bytes", 128));
+  for (auto [key, size] : {std::pair("rows", &map.rows), std::pair("columns", &map.columns)})
+    if (const Json *value = reader.member(json, key))
+      *size = readExpression(reader, *value, kernel, what + "'" + key + "'");
+  if (!reader.status.ok())
+    return map;
+  auto isOneOf = [](uint32_t value, std::initializer_list<uint32_t> values) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  if (map.buffer >= kernel.buffers)
+    reader.fail(what + "it is of buffer " + std::to_string(map.buffer) + ", but the kernel has " +
+                std::to_string(kernel.buffers));
+  else if (!isOneOf(map.elementBytes, {1, 2, 4}) || !isOneOf(map.swizzleBytes, {32, 64, 128}))
+    reader.fail(what + "it has elements of " + std::to_string(map.elementBytes) + " bytes and a swizzle of " +
+                std::to_string(map.swizzleBytes) + "; 1, 2 or 4 and 32, 64 or 128 are possible");
+  else if (map.boxRows == 0 || map.boxColumns * map.elementBytes != map.swizzleBytes)
+    reader.fail(what + "a box has " + std::to_string(map.boxRows) + " rows of " +
+                std::to_string(map.boxColumns * map.elementBytes) + " bytes, its swizzle is for rows of " +
+                std::to_string(map.swizzleBytes));
+  return map;
+}
+
 static GpuLaunch readLaunch(MemberReader &reader, const Json &json, const GpuKernel &kernel, const std::string &where) {
   GpuLaunch launch;
   launch.function = readName(reader, json, "function");
@@ -238,6 +276,12 @@ static GpuLaunch readLaunch(MemberReader &reader, const Json &json, const GpuKer
                 " are possible");
   if (const Json *shared = reader.member(json, "shared", false))
     launch.shared = readExpression(reader, *shared, kernel, what + "the shared memory");
+  for (const Json &map : reader.array(json, "tensor_maps", false)) {
+    launch.tensorMaps.push_back(
+        readTensorMap(reader, map, kernel, what + "tensor map " + std::to_string(launch.tensorMaps.size()) + ": "));
+    if (!reader.status.ok())
+      return launch;
+  }
   return launch;
 }
 

@@ -11,10 +11,12 @@
 //    "code": [{"kind": "cubin", "architecture": "sm_80", "bytes": 9216, "packed_bytes": 3012}],
 //    "kernels": [{"index": 0, "buffers": 3, "sizes": 1, "scratch": "s0 4 *",
 //                 "launches": [{"function": "linear_0", "grid": ["s0 64 ceildiv", "1", "1"], "block": [128, 1, 1],
-//                               "shared": "49152"}]}],
+//                               "shared": "49152",
+//                               "tensor_maps": [{"buffer": 0, "element_bytes": 2, "rows": "s0", "columns": "768",
+//                                                "box_rows": 128, "box_columns": 64, "swizzle_bytes": 128}]}]}],
 //    "functions": [{"name": "linear_0", "registers": 96, "spilled_bytes": 0, "local_bytes": 0, "shared_bytes": 16384}]}
 //
-// "scratch" and "shared" may be left out: "0". So may what is not known of a function.
+// "scratch" and "shared" may be left out: "0". So may "tensor_maps", and what is not known of a function.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_FORMATS_GPUOBJECT_H
 #define INTARSIA_LIB_FORMATS_GPUOBJECT_H
@@ -52,6 +54,16 @@ struct GpuCode {
   std::string_view packed;  ///< inside the object that was read
 };
 
+/// A matrix in a buffer, with rows one after the other, as the tensor copies of a function read it: boxes of it go to
+/// shared memory (CUDA driver API, cuTensorMapEncodeTiled()). Elements of a box behind the last row or column are zero.
+struct GpuTensorMap {
+  uint32_t buffer = 0;          ///< of the kernel
+  uint32_t elementBytes = 0;    ///< 1, 2 or 4
+  SizeExpression rows, columns; ///< bytes of a row are a multiple of 16
+  uint32_t boxRows = 0, boxColumns = 0;
+  uint32_t swizzleBytes = 0; ///< 32, 64 or 128: bytes of a row of the box, whose chunks of 16 bytes change places
+};
+
 /// One start of a function on the device. It begins when the launch before it has ended. A dimension of the grid that
 /// is 0 means that there is nothing to do: the launch is left out.
 struct GpuLaunch {
@@ -59,10 +71,12 @@ struct GpuLaunch {
   std::array<SizeExpression, 3> grid;                    ///< blocks
   std::array<uint32_t, 3> block = {};                    ///< threads
   SizeExpression shared = {{SizeStep::Kind::Number, 0}}; ///< bytes of shared memory beside the function's own
+  std::vector<GpuTensorMap> tensorMaps = {};             ///< each an argument behind those of the kernel
 };
 
 /// A kernel. All its functions take the same arguments: a pointer for each buffer (inputs, then outputs, in the
-/// artifact's order), each size as a 64-bit integer, and a pointer to the scratch, null if there is none.
+/// artifact's order), each size as a 64-bit integer, and a pointer to the scratch, null if there is none. Behind them a
+/// function takes its tensor maps, each by value.
 struct GpuKernel {
   uint32_t index = 0;                                     ///< in the artifact
   uint32_t buffers = 0;                                   ///< number of them

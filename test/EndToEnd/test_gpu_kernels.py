@@ -195,6 +195,28 @@ def test_products_do_not_wait_for_memory(compiled: Compiled) -> None:
             assert tile.find(wait) == -1 or tile.index(wait) > last, architecture
 
 
+def test_tensor_copies_on_hopper(compiled: Compiled) -> None:
+    """Linears of 16-bit floats take tensor maps by value on Hopper; no other kernel does, and no other architecture."""
+    for architecture in CUDA:
+        text = compiled.listing(architecture)
+        has_copies = architecture == "sm_90a" and compiled.name in ("linear_f16", "linear_bf16")
+        for what in (
+            r"\.param \.align 64 \.b8 \w+\[128\]",
+            r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\.global\.mbarrier::complete_tx::bytes",
+            r"mbarrier\.try_wait\.parity",
+            r"setmaxnreg\.inc\.sync\.aligned\.u32 232",
+        ):
+            assert bool(re.search(what, text)) == has_copies, f"{what} on {architecture}"
+        if has_copies:
+            element = compiled.name.removeprefix("linear_")
+            assert f"wgmma.mma_async.sync.aligned.m64n256k16.f32.{element}.{element}" in text
+            assert ".local" not in text
+            # With fewer at the start of a block, setmaxnreg would wait for ever for those that consumers want.
+            tiled = [one for one in compiled.functions[architecture] if one["threads"] == 384]
+            assert len(tiled) == 2
+            assert {one["registers"] for one in tiled if "registers" in one} <= {168}
+
+
 def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:
     """What the manifest says of AMD's kernels is what LLVM's own reader shows."""
     program = shutil.which("llvm-readelf-22")

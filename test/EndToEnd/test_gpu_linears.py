@@ -93,6 +93,73 @@ def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, schedule: str) -
     check(tools, tmp_path, "sm_80", (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
 
 
+def check_stored(tools, folder, shapes, depth, features, stored, result="f32") -> None:
+    """A linear of an input that is stored in 16 bits, with a bias, an addend and a ReLU behind it."""
+    n, out = ("?",) * len(shapes[0]), f"x{features}x{result}"
+    x, y, z = ("tensor<" + "x".join(n) + tail for tail in (f"x{depth}x{stored}>", f"x{features}xf32>", f"{out}>"))
+    wide, sizes = x.replace(stored, "f32"), ", ".join(f'"n{i}"' for i in range(len(n)))
+    text = f"""
+    func.func @main(%x0: {x} {{nn.name = "x", nn.sizes = [{sizes}, ""]}}, %r: {y} {{nn.name = "r", nn.sizes = [{sizes}, ""]}})
+        -> ({z} {{nn.name = "y", nn.sizes = [{sizes}, ""]}}) {{
+      %w = nn.weight @weights["w"] : tensor<{features}x{depth}x{stored}>
+      %b = nn.weight @weights["b"] : tensor<{features}xf32>
+      %x = arith.extf %x0 : {x} to {wide}
+      %y = nn.linear %x, %w, %b {{precision = {stored}}}
+        : ({wide}, tensor<{features}x{depth}x{stored}>, tensor<{features}xf32>) -> {y}
+      %s = arith.addf %y, %r : {y}
+      %t = nn.relu %s : {y}
+      {f"%z = arith.truncf %t : {y} to {z}" if result != "f32" else f"%z = tensor.cast %t : {y} to {z}"}
+      return %z : {z}
+    }}"""
+    weight, bias = normal(features, depth).astype(TYPES[stored]), normal(features)
+    module = build(tools, folder, text, {"w": weight, "b": bias}, "emulated:sm_90a")
+    for shape in shapes:
+        x, r = normal(*shape, depth).astype(TYPES[stored]), normal(*shape, features)
+        a, w = x.astype(np.float64), weight.astype(np.float64)
+        expected = np.maximum(a @ w.T + bias + r, 0)
+        bound = 2.0**-23 * (depth + 8) * float((np.abs(a) @ np.abs(w).T).max())
+        if result != "f32":  # of the result's last bit, half
+            bound += 2.0**-11 * float(expected.max())
+        close(module.main(x, r).astype(np.float64), expected, bound)
+
+
+@pytest.mark.parametrize("stored", ["f16", "bf16"])
+def test_tensor_copies(tools, tmp_path, stored: str) -> None:
+    """More tiles along the depth than stages, the last one ragged; rows and features that fill no tile; one row less and
+    more than a tile has; two dimensions of rows."""
+    check_stored(tools, tmp_path / "flat", [(17,), (127,), (129,), (300,)], 456, 136, stored)
+    check_stored(tools, tmp_path / "deep", [(3, 11), (2, 64)], 72, 264, stored)
+
+
+def test_tensor_copies_of_more_tiles_than_blocks(tools, tmp_path) -> None:
+    """Tiles of 256 columns: 165 of them are more than 132 blocks, so that some compute two, and one group of 8 rows of tiles
+    is not full."""
+    check_stored(tools, tmp_path, [(600,)], 136, 8200, "f16", result="f16")
+
+
+def test_tensor_copies_of_split_depth(tools, tmp_path) -> None:
+    check_stored(tools, tmp_path, [(20,), (64,), (260,)], SPLIT_DEPTH, SPLIT_FEATURES, "f16")
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+def test_schedules_of_tensor_copies(tools, tmp_path, monkeypatch, schedule: str) -> None:
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    check_stored(tools, tmp_path, [(150,)], 456, 72, "bf16")
+
+
+def test_rows_that_tensor_copies_cannot_read(tools, tmp_path) -> None:
+    """Rows of 16-bit elements that are no multiple of 16 bytes: the kernel of before, and a remark says why."""
+    check_stored(tools, tmp_path, [(70,)], 100, 72, "f16")
+    printed = tools.compile(
+        tmp_path / "m.mlir", "-o", tmp_path / "again.itx", "--target=emulated:sm_90a,emulated:sm_80"
+    )
+    (remark,) = [line for line in printed.stderr.splitlines() if "tensor copies" in line]
+    assert re.search(
+        r"remark: .*kernel '\w+' copies by threads on sm_90a: its rows have 200 bytes, and tensor copies need a multiple of 16",
+        remark,
+    )
+
+
 def test_tf32(tools, tmp_path) -> None:
     check(tools, tmp_path, "sm_80", (5, 70), 72, 48, "f32", "tf32")
 

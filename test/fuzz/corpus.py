@@ -112,6 +112,8 @@ def gpu_object(pieces: dict[str, bytes]) -> bytes:
         for (kind, data), frame in zip(pieces.items(), packed, strict=True)
     ]
     launch = {"function": "f", "grid": ["s0 64 ceildiv", "s1", "1"], "block": [32, 4, 1], "shared": "s1 4 * 9 +"}
+    box = {"box_rows": 128, "box_columns": 64, "swizzle_bytes": 128}
+    launch["tensor_maps"] = [{"buffer": 1, "element_bytes": 2, "rows": "s0", "columns": "768"} | box]
     kernel = {"index": 3, "buffers": 2, "sizes": 2, "scratch": "s0 8 *", "launches": [launch, launch]}
     facts = {"name": "f", "registers": 96, "spilled_bytes": 0}
     description = {"format": 1, "architecture": "sm_80", "code": code, "kernels": [kernel], "functions": [facts]}

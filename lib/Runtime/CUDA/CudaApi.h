@@ -104,6 +104,19 @@ struct PoolProperties {
   unsigned char reserved[54] = {};
 };
 
+/// CUtensorMap: bits for the device
+struct alignas(128) TensorMap {
+  uint64_t opaque[16];
+};
+
+/// CUtensorMapDataType: elements are copied as they are, so that only their size counts.
+enum TensorElement : int { tensorUint8 = 0, tensorUint16 = 1, tensorUint32 = 2 };
+/// CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill: what is outside is zero.
+enum TensorInterleave : int { tensorNotInterleaved = 0 };
+enum TensorSwizzle : int { tensorSwizzle32 = 1, tensorSwizzle64 = 2, tensorSwizzle128 = 3 };
+enum TensorPromotion : int { tensorPromotion256 = 3 };
+enum TensorFill : int { tensorFillZeros = 0 };
+
 /// CUDA_KERNEL_NODE_PARAMS_v2
 struct KernelNode {
   Handle function = nullptr;

@@ -277,6 +277,23 @@ GpuResult CudaDriver::launch(void *function, const GpuGrid &grid, void *stream, 
                        grid.threads[1], grid.threads[2], grid.sharedBytes, stream, arguments, nullptr);
 }
 
+GpuResult CudaDriver::describeTensor(void *address, const GpuTensorBox &box, GpuTensorDescriptor &descriptor) {
+  if (!api_.encodeTensorMap)
+    return {GpuFailure::Unsupported, errorNotSupported, Symbols::encodeTensorMap};
+  // The first dimension is that whose elements are neighbours. Strides are those of the others, in bytes.
+  uint64_t extents[] = {box.columns, box.rows}, strides[] = {box.columns * box.elementBytes};
+  unsigned sizes[] = {box.boxColumns, box.boxRows}, elementStrides[] = {1, 1};
+  TensorElement element = box.elementBytes == 1 ? tensorUint8 : box.elementBytes == 2 ? tensorUint16 : tensorUint32;
+  TensorSwizzle swizzle = box.swizzleBytes == 32   ? tensorSwizzle32
+                          : box.swizzleBytes == 64 ? tensorSwizzle64
+                                                   : tensorSwizzle128;
+  TensorMap map;
+  GpuResult result = INTARSIA_CALL(encodeTensorMap, &map, element, /*rank=*/2, address, extents, strides, sizes,
+                                   elementStrides, tensorNotInterleaved, swizzle, tensorPromotion256, tensorFillZeros);
+  std::copy(std::begin(map.opaque), std::end(map.opaque), descriptor.words.begin());
+  return result;
+}
+
 GpuResult CudaDriver::loadModule(const std::string &code, std::string &log, void *&module) {
   char errors[8192] = "";
   JitOption options[] = {jitErrorLogBuffer, jitErrorLogBufferBytes};

@@ -34,7 +34,7 @@ bool AsyncCopies::commit() {
   }
 }
 
-void AsyncCopies::land(uint64_t groups, SharedMemory &shared) {
+void AsyncCopies::land(uint64_t groups, SharedMemory &shared, ProxyWrites &writes, uint32_t thread) {
   if (ends_.size() <= groups)
     return;
   size_t landing = ends_.size() - groups, end = ends_[landing - 1];
@@ -44,6 +44,7 @@ void AsyncCopies::land(uint64_t groups, SharedMemory &shared) {
       std::memcpy(copy.destination, copy.source, copy.sourceBytes);
     std::memset(static_cast<uint8_t *>(copy.destination) + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
     shared.noteWritten(copy.destination, copy.bytes);
+    writes.write(thread, shared.offsetOf(copy.destination), copy.bytes);
   }
   copies_.erase(copies_.begin(), copies_.begin() + ptrdiff_t(end));
   ends_.erase(ends_.begin(), ends_.begin() + ptrdiff_t(landing));

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RUNTIME_EMULATED_ASYNCCOPIES_H
 #define INTARSIA_RUNTIME_EMULATED_ASYNCCOPIES_H
 
+#include "lib/Runtime/Emulated/ProxyWrites.h"
 #include "lib/Runtime/Emulated/SharedMemory.h"
 
 #include <vector>
@@ -22,8 +23,8 @@ public:
   [[nodiscard]] bool add(void *destination, const void *source, uint32_t bytes, uint32_t sourceBytes);
   /// Makes a group of the copies since the last one.
   [[nodiscard]] bool commit();
-  /// Lets the oldest groups land in `shared` until `groups` are left.
-  void land(uint64_t groups, SharedMemory &shared);
+  /// Lets the oldest groups land in `shared` until `groups` are left, as writes of the thread.
+  void land(uint64_t groups, SharedMemory &shared, ProxyWrites &writes, uint32_t thread);
 
 private:
   struct Copy {

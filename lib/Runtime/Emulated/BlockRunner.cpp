@@ -68,6 +68,8 @@ void BlockRunner::prepareWarp(Warp &warp, uint32_t begin, uint32_t end) {
   warp.exists = end - begin == largestWarp ? ~uint64_t(0) : (uint64_t(1) << (end - begin)) - 1;
   warp.ready = warp.exists;
   warp.waiting = 0;
+  warp.registers = 0;
+  warp.reads.clear();
   for (uint32_t thread = begin; thread < end; ++thread) {
     uint32_t index = thread - begin;
     Lane &lane = warp.lanes[index];
@@ -90,6 +92,8 @@ Status BlockRunner::prepare(const GridLaunch &launch, std::array<uint32_t, 3> bl
   uint32_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   warpCount_ = (threads + launch.warpSize - 1) / launch.warpSize;
   ITX_RETURN_IF_ERROR(stacks_.reserve(threads));
+  mbarriers_.clear();
+  ITX_RETURN_IF_ERROR(proxyWrites_.reset(launch.sharedBytes, threads));
   ITX_RETURN_IF_ERROR(shared_.reset(launch.sharedBytes, launch.checked && settings_.refusesUnwritten));
   while (warps_.size() < warpCount_)
     warps_.push_back(std::make_unique<Warp>());
@@ -120,7 +124,7 @@ Status BlockRunner::runWarps() {
       isAtBarrier &= !waits || warps_[i]->isAtBarrier();
     }
     if (hasEnded)
-      return Status::success();
+      return checkRegisters();
     if (!isAtBarrier)
       return deadlock();
     releaseBarrier();
@@ -132,7 +136,7 @@ bool BlockRunner::runReadyWarps() {
   bool ran = false;
   for (uint32_t i = 0; i < warpCount_; ++i) {
     Warp &warp = *warps_[settings_.schedule == Schedule::GreedyReversed ? warpCount_ - 1 - i : i];
-    if (warp.ready == 0)
+    if (warp.ready == 0 && !answerMbarriers(warp))
       continue;
     ran = true;
     uint32_t lane = firstOf(warp.ready);
@@ -194,9 +198,11 @@ uint64_t BlockRunner::rendezvous(Lane &lane, Operation operation, uint64_t varia
 bool BlockRunner::answer(Warp &warp) {
   if (warp.waiting == 0)
     return false;
+  if (answerMbarriers(warp))
+    return true;
   if (warp.mixed)
     return answerWarpBarriers(warp);
-  if (warp.operation == Operation::Barrier)
+  if (warp.operation == Operation::Barrier || warp.operation == Operation::MbarrierWait)
     return false;
   if (warp.operation != Operation::WarpBarrier)
     if (Status status = answerWarp(warp); !status.ok()) {
@@ -220,10 +226,30 @@ bool BlockRunner::answerWarpBarriers(Warp &warp) {
     if (isComplete)
       released |= members;
   }
-  warp.ready = released;
-  warp.waiting &= ~released;
+  release(warp, released);
+  return released != 0;
+}
+
+/// Releases the lanes of a warp that wait for phases of mbarriers which have ended. Returns false if there are none.
+bool BlockRunner::answerMbarriers(Warp &warp) {
+  if (warp.waiting == 0 || (!warp.mixed && warp.operation != Operation::MbarrierWait))
+    return false;
+  uint64_t released = 0;
+  for (uint32_t i = 0; i < warp.size; ++i)
+    if ((warp.waiting >> i & 1) && warp.operations[i] == Operation::MbarrierWait &&
+        mbarriers_.isPast(warp.variants[i] >> 1, warp.variants[i] & 1))
+      released |= uint64_t(1) << i;
+  if (released != 0)
+    release(warp, released);
+  return released != 0;
+}
+
+/// Lets some of the waiting lanes of a warp, of which none is ready, go on.
+void BlockRunner::release(Warp &warp, uint64_t lanes) {
+  warp.ready = lanes;
+  warp.waiting &= ~lanes;
   if (warp.waiting == 0)
-    return released != 0;
+    return;
   uint32_t first = std::countr_zero(warp.waiting);
   warp.operation = warp.operations[first];
   warp.variant = warp.variants[first];
@@ -231,7 +257,25 @@ bool BlockRunner::answerWarpBarriers(Warp &warp) {
   for (uint32_t i = 0; i < warp.size; ++i)
     if (warp.waiting >> i & 1)
       warp.mixed |= warp.operations[i] != warp.operation || warp.variants[i] != warp.variant;
-  return released != 0;
+}
+
+/// Returns an error if warps of a group of four have set different numbers of registers, or all of them more than a
+/// multiprocessor has (PTX ISA, "setmaxnreg"; CUDA C++ Programming Guide, "Technical Specifications per Compute
+/// Capability").
+Status BlockRunner::checkRegisters() const {
+  constexpr uint32_t warpsOfGroup = 4, registersOfMultiprocessor = 64 << 10;
+  uint64_t all = 0;
+  for (uint32_t i = 0; i < warpCount_; ++i) {
+    const Warp &warp = *warps_[i], &first = *warps_[i / warpsOfGroup * warpsOfGroup];
+    if (warp.registers != first.registers)
+      return error(ITX_INTERNAL, "%s: warp %u sets %d registers, and warp %u of its group %d; all four set as many",
+                   where(nullptr).c_str(), warp.index, warp.registers, first.index, first.registers);
+    all += uint64_t(warp.registers) * warp.size;
+  }
+  if (all > registersOfMultiprocessor)
+    return error(ITX_INTERNAL, "%s: its warps set %llu registers, a multiprocessor has %u", where(nullptr).c_str(),
+                 (unsigned long long)all, registersOfMultiprocessor);
+  return Status::success();
 }
 
 // ---- Errors ----------------------------------------------------------------------------------------------------
@@ -300,10 +344,18 @@ Status BlockRunner::deadlock() const {
                         : format("threads %u to %u %s", groups[i].first, groups[i].last, groups[i].state.c_str()));
   if (groups.size() > largestListing)
     texts.push_back(format("and %zu more groups of threads", groups.size() - largestListing));
+  std::string lacking = mbarriers_.text();
   return error(ITX_INTERNAL,
                "%s: its threads wait for each other for ever: %s; each operation of a warp needs all of its threads "
-               "that have not returned, and a barrier all of the block's",
-               where(nullptr).c_str(), join(texts).c_str());
+               "that have not returned, and a barrier all of the block's%s%s",
+               where(nullptr).c_str(), join(texts).c_str(), lacking.empty() ? "" : "; ", lacking.c_str());
+}
+
+const Warp *BlockRunner::readerOf(uint64_t offset, uint64_t bytes) const {
+  for (uint32_t i = 0; i < warpCount_; ++i)
+    if (warps_[i]->reads.overlap(offset, bytes))
+      return warps_[i].get();
+  return nullptr;
 }
 
 // ---- Accesses --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_EMULATED_BLOCKRUNNER_H
 
 #include "lib/Runtime/Emulated/FiberStacks.h"
+#include "lib/Runtime/Emulated/ProxyWrites.h"
 #include "lib/Runtime/Emulated/WarpMachine.h"
 #include "lib/Runtime/Emulated/WarpState.h"
 
@@ -44,6 +45,10 @@ public:
   const GridLaunch &launch() const { return *launch_; }
   const std::array<uint32_t, 3> &block() const { return block_; }
   SharedMemory &shared() { return shared_; }
+  Mbarriers &mbarriers() { return mbarriers_; }
+  ProxyWrites &proxyWrites() { return proxyWrites_; }
+  /// Returns a warp whose matrix instructions may still read bytes of shared memory; null if there is none.
+  const Warp *readerOf(uint64_t offset, uint64_t bytes) const;
 
 private:
   static void enterThread();
@@ -56,6 +61,9 @@ private:
   Fiber &nextOf(Warp &warp);
   bool answer(Warp &warp);
   bool answerWarpBarriers(Warp &warp);
+  bool answerMbarriers(Warp &warp);
+  static void release(Warp &warp, uint64_t lanes);
+  Status checkRegisters() const;
   void note(const Lane *lane, const Status &reason);
   std::string where(const Lane *lane) const;
   Status deadlock() const;
@@ -64,6 +72,8 @@ private:
   const MachineSettings settings_;
   FiberStacks stacks_;
   SharedMemory shared_;
+  Mbarriers mbarriers_{shared_};
+  ProxyWrites proxyWrites_;
   std::vector<std::unique_ptr<Warp>> warps_;
   uint32_t warpCount_ = 0;
   Fiber scheduler_;

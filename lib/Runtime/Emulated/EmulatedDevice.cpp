@@ -118,6 +118,33 @@ static Status evaluateSize(const char *what, const SizeExpression &expression, c
   return Status::success();
 }
 
+/// Appends the tensor maps of a function to its arguments, for a launch that has blocks.
+static Status addTensorMaps(const GpuLaunch &step, const HostedLaunch &launch, GridLaunch &grid) {
+  grid.tensorMaps.clear();
+  if (std::find(grid.grid.begin(), grid.grid.end(), 0u) != grid.grid.end())
+    return Status::success();
+  for (const GpuTensorMap &map : step.tensorMaps) {
+    constexpr int64_t most = int64_t(1) << 32; // CUDA driver API, cuTensorMapEncodeTiled()
+    int64_t rows = 0, columns = 0;
+    ITX_RETURN_IF_ERROR(evaluateSize("rows of a tensor map", map.rows, launch, most, rows));
+    ITX_RETURN_IF_ERROR(evaluateSize("columns of a tensor map", map.columns, launch, most, columns));
+    const MemoryRange &operand = grid.ranges[map.buffer];
+    uint64_t rowBytes = uint64_t(columns) * map.elementBytes;
+    if (rowBytes % 16 != 0 || reinterpret_cast<uintptr_t>(operand.begin) % 16 != 0)
+      return error(ITX_INTERNAL, "%s: %s at %p has rows of %llu bytes; tensor maps need both in multiples of 16",
+                   launch.text.c_str(), operand.name.c_str(), operand.begin, (unsigned long long)rowBytes);
+    if (uint64_t(rows) * rowBytes > operand.bytes)
+      return error(ITX_INTERNAL, "%s: %s has %llu bytes, its tensor map %llu", launch.text.c_str(),
+                   operand.name.c_str(), (unsigned long long)operand.bytes,
+                   (unsigned long long)(uint64_t(rows) * rowBytes));
+    grid.tensorMaps.push_back({static_cast<const uint8_t *>(operand.begin), uint64_t(rows), uint64_t(columns),
+                               map.elementBytes, map.boxRows, map.boxColumns, map.swizzleBytes});
+  }
+  for (const TensorMap &map : grid.tensorMaps)
+    grid.arguments.push_back(reinterpret_cast<uintptr_t>(&map));
+  return Status::success();
+}
+
 Status EmulatedDevice::runKernel(const EmulatedObject &object, const GpuKernel &kernel, const HostedLaunch &launch) {
   int64_t scratchBytes = 0;
   ITX_RETURN_IF_ERROR(evaluateSize("scratch", kernel.scratch, launch, INT64_MAX, scratchBytes));
@@ -141,6 +168,7 @@ Status EmulatedDevice::runKernel(const EmulatedObject &object, const GpuKernel &
   MemoryRange constants = {nullptr, 0, "the object", /*loadsOnly=*/true};
   constants.begin = object.begin(constants.bytes);
   grid.ranges.push_back(constants);
+  size_t argumentsOfKernel = grid.arguments.size();
   auto forEachBlock = [this](int64_t blocks, const std::function<void(int64_t, int64_t)> &run) {
     pool_.get().forEach(blocks, run);
   };
@@ -153,6 +181,8 @@ Status EmulatedDevice::runKernel(const EmulatedObject &object, const GpuKernel &
       grid.grid[i] = uint32_t(sizes[i]);
     }
     ITX_RETURN_IF_ERROR(evaluateSize("shared memory", step.shared, launch, INT32_MAX, sharedBytes));
+    grid.arguments.resize(argumentsOfKernel);
+    ITX_RETURN_IF_ERROR(addTensorMaps(step, launch, grid));
     grid.function = function.address;
     grid.block = step.block;
     grid.sharedBytes = function.sharedBytes + uint64_t(sharedBytes);

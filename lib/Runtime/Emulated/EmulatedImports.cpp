@@ -19,6 +19,9 @@ using namespace intarsia::runtime;
 /// Where the kernel calls the function that this is used in.
 #define ITX_CALL_SITE __builtin_return_address(0)
 
+/// Returns the number of the calling thread in its block.
+static uint32_t threadNumber(const Lane &lane) { return lane.warp->index * lane.warp->size + lane.index; }
+
 // ---- Where a thread is -----------------------------------------------------------------------------------------
 
 /// Returns the dimension, if it is one.
@@ -91,8 +94,10 @@ void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
   BlockRunner &block = *currentLane->block;
   if (space == ITX_EMULATED_GLOBAL && block.isInLastRange(true, address, bytes))
     return;
-  if (isShared(block.shared(), address, bytes, space))
+  if (isShared(block.shared(), address, bytes, space)) {
+    block.proxyWrites().write(threadNumber(*currentLane), block.shared().offsetOf(address), uint64_t(bytes));
     return block.shared().noteWritten(address, bytes);
+  }
   checkAccess("stores", true, address, bytes, space);
 }
 
@@ -101,6 +106,20 @@ static void checkAlignment(const char *what, const void *address, uint32_t align
   Lane &lane = *currentLane;
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
     lane.block->fail(lane, error(ITX_INTERNAL, "%s %p is not aligned to %u bytes", what, address, alignment));
+}
+
+/// Ends the kernel if matrix instructions may still read shared memory that a copy is about to change; else notes that
+/// what threads have written there is gone.
+static void prepareTarget(const void *address, uint64_t bytes) {
+  Lane &lane = *currentLane;
+  uint64_t offset = lane.block->shared().offsetOf(address);
+  if (const Warp *reader = lane.block->readerOf(offset, bytes))
+    lane.block->fail(lane,
+                     error(ITX_INTERNAL,
+                           "copies %llu bytes to offset %llu of shared memory, which matrix instructions of warp %u "
+                           "may still read; is a wait for them missing?",
+                           (unsigned long long)bytes, (unsigned long long)offset, reader->index));
+  lane.block->proxyWrites().clear(offset, bytes);
 }
 
 void itx_emulated_async_copy(void *destination, const void *source, int32_t bytes, int32_t sourceBytes) {
@@ -117,6 +136,7 @@ void itx_emulated_async_copy(void *destination, const void *source, int32_t byte
     checkAlignment("the source of an asynchronous copy,", source, alignment);
     checkAccess("copies asynchronously from", false, source, sourceBytes, ITX_EMULATED_GLOBAL);
   }
+  prepareTarget(destination, bytes);
   lane.block->shared().forget(destination, bytes);
   if (!lane.copies.add(destination, source, bytes, sourceBytes))
     lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for an asynchronous copy"));
@@ -132,7 +152,54 @@ void itx_emulated_async_wait(int32_t groups) {
   Lane &lane = *currentLane;
   if (groups < 0)
     lane.block->fail(lane, error(ITX_INTERNAL, "waits for all but %d groups of asynchronous copies", groups));
-  lane.copies.land(groups, lane.block->shared());
+  lane.copies.land(groups, lane.block->shared(), lane.block->proxyWrites(), threadNumber(lane));
+}
+
+/// Ends the kernel with an error, unless it is none.
+static void failUnless(Status &&status) {
+  if (!status.ok())
+    currentLane->block->fail(*currentLane, std::move(status));
+}
+
+void itx_emulated_mbarrier_init(void *barrier, int32_t count) {
+  BlockRunner &block = *currentLane->block;
+  failUnless(block.mbarriers().init(block.shared().offsetOf(barrier), count, threadNumber(*currentLane)));
+}
+
+void itx_emulated_proxy_fence() {
+  BlockRunner &block = *currentLane->block;
+  block.mbarriers().fence(threadNumber(*currentLane));
+  block.proxyWrites().fence(threadNumber(*currentLane));
+}
+
+void itx_emulated_mbarrier_arrive(void *barrier) { itx_emulated_mbarrier_arrive_expect(barrier, 0); }
+
+void itx_emulated_mbarrier_arrive_expect(void *barrier, int32_t bytes) {
+  BlockRunner &block = *currentLane->block;
+  failUnless(block.mbarriers().arrive(block.shared().offsetOf(barrier), bytes));
+}
+
+void itx_emulated_mbarrier_wait(void *barrier, int32_t parity) {
+  Lane &lane = *currentLane;
+  BlockRunner &block = *lane.block;
+  uint64_t offset = block.shared().offsetOf(barrier);
+  failUnless(block.mbarriers().check("waits at", offset));
+  if (!block.mbarriers().isPast(offset, parity & 1))
+    block.rendezvous(lane, Operation::MbarrierWait, offset << 1 | (parity & 1), ITX_CALL_SITE);
+}
+
+void itx_emulated_tensor_copy(void *destination, const void *map, int32_t column, int32_t row, void *barrier) {
+  BlockRunner &block = *currentLane->block;
+  const TensorMap *found = nullptr;
+  for (const TensorMap &one : block.launch().tensorMaps)
+    if (&one == map)
+      found = &one;
+  if (!found)
+    block.fail(*currentLane,
+               error(ITX_INTERNAL, "copies by the tensor map %p, which is no argument of the kernel", map));
+  SharedMemory &shared = block.shared();
+  prepareTarget(destination, found->boxBytes());
+  failUnless(block.mbarriers().copy(shared.offsetOf(barrier), {found, shared.offsetOf(destination), row, column}));
 }
 
 // ---- Threads that wait for each other --------------------------------------------------------------------------
@@ -187,6 +254,18 @@ int64_t itx_emulated_vote_ballot(int32_t predicate) {
 int32_t itx_emulated_vote_any(int32_t predicate) { return int32_t(vote(Operation::VoteAny, predicate, ITX_CALL_SITE)); }
 int32_t itx_emulated_vote_all(int32_t predicate) { return int32_t(vote(Operation::VoteAll, predicate, ITX_CALL_SITE)); }
 
+int32_t itx_emulated_elect() {
+  return uint32_t(std::countr_zero(vote(Operation::VoteBallot, 1, ITX_CALL_SITE))) == currentLane->index;
+}
+
+void itx_emulated_set_registers(int32_t count) {
+  Lane &lane = *currentLane;
+  if (count < 24 || count > 256 || count % 8 != 0)
+    lane.block->fail(
+        lane, error(ITX_INTERNAL, "sets %d registers of a thread; multiples of 8 from 24 to 256 are possible", count));
+  lane.block->rendezvous(lane, Operation::SetRegisters, uint64_t(count), ITX_CALL_SITE);
+}
+
 void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int32_t transposed) {
   Lane &lane = *currentLane;
   if (count != 1 && count != 2 && count != 4)
@@ -201,6 +280,26 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
   lane.block->rendezvous(lane, Operation::LoadMatrix, uint64_t(count) << 1 | (transposed != 0), ITX_CALL_SITE);
 }
 
+/// Rows of A that four warps multiply together.
+static constexpr uint32_t rowsOfWarpgroup = 64;
+
+/// Notes for the warp, by its first lane, that its matrix instructions read rows of a factor, which threads must have
+/// fenced.
+static void noteReads(Lane &lane, const SharedMatrix &matrix, uint32_t rows) {
+  if (lane.index != 0)
+    return;
+  uint64_t begin = matrix.offset / matrix.rowBytes * matrix.rowBytes;
+  uint64_t bytes = (rows / 8 - 1) * matrix.groupBytes + 8 * matrix.rowBytes;
+  if (std::optional<uint32_t> thread = lane.block->proxyWrites().unfenced(begin, bytes))
+    lane.block->fail(lane,
+                     error(ITX_INTERNAL,
+                           "multiplies %llu bytes at offset %llu of shared memory, of which thread %u has written "
+                           "some without fence.proxy.async behind it: matrix instructions may not see it",
+                           (unsigned long long)bytes, (unsigned long long)begin, *thread));
+  if (!lane.warp->reads.add(begin, bytes))
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for matrix instructions"));
+}
+
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16) {
   Lane &lane = *currentLane;
   const SharedMemory &shared = lane.block->shared();
@@ -212,6 +311,21 @@ void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int3
     status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), bf16 != 0, sums);
   if (!status.ok())
     lane.block->fail(lane, std::move(status));
+  noteReads(lane, left, rowsOfWarpgroup);
+  noteReads(lane, right, uint32_t(columns));
+}
+
+void itx_emulated_wgmma_commit() {
+  Lane &lane = *currentLane;
+  if (lane.index == 0 && !lane.warp->reads.commit())
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for a group of matrix instructions"));
+}
+
+void itx_emulated_wgmma_wait(int64_t groups) {
+  Lane &lane = *currentLane;
+  lane.block->rendezvous(lane, Operation::WarpBarrier, lane.warp->full(), ITX_CALL_SITE);
+  if (lane.index == 0)
+    lane.warp->reads.wait(uint64_t(groups));
 }
 
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {

@@ -36,6 +36,10 @@ std::string operationText(Operation operation, uint64_t variant) {
     return format("ldmatrix (%llu matrices%s)", (unsigned long long)(variant >> 1), variant & 1 ? ", transposed" : "");
   case Operation::MatrixMultiply:
     return format("mma (%s)", findMatrixKind(int32_t(variant))->name);
+  case Operation::MbarrierWait:
+    return format("mbarrier_wait (offset %llu, parity %d)", (unsigned long long)(variant >> 1), int(variant & 1));
+  case Operation::SetRegisters:
+    return format("set_registers (%llu)", (unsigned long long)variant);
   }
   __builtin_unreachable();
 }
@@ -122,6 +126,12 @@ static Status multiply(Warp &warp) {
                           warp.pointers[2].data());
 }
 
+static Status setRegisters(Warp &warp) {
+  ITX_RETURN_IF_ERROR(checkFull(warp));
+  warp.registers = int32_t(warp.variant);
+  return Status::success();
+}
+
 Status answerWarp(Warp &warp) {
   switch (warp.operation) {
   case Operation::ShuffleIdx:
@@ -139,8 +149,11 @@ Status answerWarp(Warp &warp) {
     return loadMatrix(warp);
   case Operation::MatrixMultiply:
     return multiply(warp);
+  case Operation::SetRegisters:
+    return setRegisters(warp);
   case Operation::Barrier:
   case Operation::WarpBarrier:
+  case Operation::MbarrierWait:
     return Status::success(); // nothing but waiting
   }
   __builtin_unreachable();

@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_EMULATED_WARPMACHINE_H
 
 #include "lib/Runtime/Emulated/Fiber.h"
+#include "lib/Runtime/Emulated/Mbarriers.h"
 #include "lib/Support/Status.h"
 
 #include <array>
@@ -68,8 +69,9 @@ struct GridLaunch {
   std::array<uint32_t, 3> block = {1, 1, 1};
   uint32_t warpSize = 32;
   uint64_t sharedBytes = 0;
-  std::vector<MemoryRange> ranges; ///< of global memory
-  bool checked = false;            ///< the function calls load_check and store_check before each access
+  std::vector<MemoryRange> ranges;   ///< of global memory
+  std::vector<TensorMap> tensorMaps; ///< which arguments point to
+  bool checked = false;              ///< the function calls load_check and store_check before each access
 };
 
 /// Runs grids. All members may be called from several threads at once.

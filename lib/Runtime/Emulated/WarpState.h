@@ -9,6 +9,7 @@
 
 #include "lib/Runtime/Emulated/AsyncCopies.h"
 #include "lib/Runtime/Emulated/Fiber.h"
+#include "lib/Runtime/Emulated/PendingReads.h"
 
 #include <array>
 #include <cstdint>
@@ -34,7 +35,9 @@ enum class Operation : uint8_t {
   VoteAny,
   VoteAll,
   LoadMatrix,
-  MatrixMultiply
+  MatrixMultiply,
+  MbarrierWait, ///< each thread by itself
+  SetRegisters
 };
 
 /// Returns the name of an operation, as kernels import it, with what it was called with: "mma (m16n8k16_f32_f16)".
@@ -61,7 +64,10 @@ struct Warp {
   // The operation that the waiting lanes wait for, if it is one.
   Operation operation = Operation::Barrier;
   uint64_t variant = 0;
-  bool mixed = false; ///< they wait for several
+  bool mixed = false;    ///< they wait for several
+  int32_t registers = 0; ///< of a thread, as it was set last; 0 if it was not
+
+  PendingReads reads; ///< of its part of matrix instructions of four warps
 
   std::array<Lane, largestWarp> lanes;
   std::array<Fiber, largestWarp> fibers;

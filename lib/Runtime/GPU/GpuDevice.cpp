@@ -131,6 +131,24 @@ Status GpuDevice::checkOwned(const char *what, const void *address, uint64_t byt
                (unsigned long long)bytes, address, name_.c_str());
 }
 
+Status GpuDevice::describeTensors(const GpuLaunch &shape, const Launch &launch,
+                                  std::vector<GpuTensorDescriptor> &tensors) {
+  for (const GpuTensorMap &map : shape.tensorMaps) {
+    GpuTensorBox box;
+    ITX_RETURN_IF_ERROR(computeTensorBox(map, launch, box));
+    tensors.emplace_back();
+    GpuResult result = driver_.describeTensor(launch.buffers[map.buffer], box, tensors.back());
+    if (result.failure == GpuFailure::Unsupported)
+      return error(ITX_UNSUPPORTED,
+                   "%s: function '%s' copies by tensor maps, which the driver, %s, cannot make: update it",
+                   launchText(launch).c_str(), shape.function.c_str(), driver_.version().c_str());
+    if (!result.ok())
+      return state_.fail(result,
+                         format("make a tensor map of operand %u of %s", map.buffer, launchText(launch).c_str()));
+  }
+  return Status::success();
+}
+
 /// Starts the launches of a kernel one after another. `begun` is set as soon as the stream has one.
 Status GpuDevice::launchAll(GpuQueues::Submission &work, GpuExecutable &executable, const GpuExecutable::Kernel &kernel,
                             const Launch &launch, bool &begun) {
@@ -141,14 +159,17 @@ Status GpuDevice::launchAll(GpuQueues::Submission &work, GpuExecutable &executab
   struct Start {
     const GpuExecutable::Bound *bound;
     GpuGrid grid;
+    std::vector<GpuTensorDescriptor> tensors;
   };
   std::vector<Start> starts;
   for (const GpuExecutable::Bound &bound : kernel.launches) {
     bool isEmpty = false;
-    Start start = {&bound, {}};
+    Start start = {&bound, {}, {}};
     ITX_RETURN_IF_ERROR(computeGrid(*bound.launch, launch, properties_, start.grid, isEmpty));
-    if (!isEmpty)
-      starts.push_back(start);
+    if (isEmpty)
+      continue;
+    ITX_RETURN_IF_ERROR(describeTensors(*bound.launch, launch, start.tensors));
+    starts.push_back(std::move(start));
   }
   begun = true; // even without launches its event follows those that it waits for
   if (starts.empty())
@@ -167,8 +188,8 @@ Status GpuDevice::launchAll(GpuQueues::Submission &work, GpuExecutable &executab
     if (GpuResult result = executable.allowShared(*start.bound, start.grid.sharedBytes); !result.ok())
       return state_.fail(
           result, format("give %s %u bytes of shared memory", launchText(launch).c_str(), start.grid.sharedBytes));
-    ITX_RETURN_IF_ERROR(work.launch({start.bound->function, start.grid, arguments, 0, launch.name, launch.label,
-                                     start.bound->launch->function.c_str()}));
+    ITX_RETURN_IF_ERROR(work.launch({start.bound->function, start.grid, arguments, start.tensors, 0, launch.name,
+                                     launch.label, start.bound->launch->function.c_str()}));
   }
   return Status::success();
 }

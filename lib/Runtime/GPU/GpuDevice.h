@@ -54,6 +54,8 @@ private:
   Status checkOwned(const char *what, const void *address, uint64_t bytes) const;
   Status copyBetween(GpuQueues::Submission &work, void *destination, MemoryKind destinationKind, const void *source,
                      MemoryKind sourceKind, uint64_t bytes, bool &begun);
+  /// Makes the tensor maps that a function takes.
+  Status describeTensors(const GpuLaunch &shape, const Launch &launch, std::vector<GpuTensorDescriptor> &tensors);
   Status launchAll(GpuQueues::Submission &work, GpuExecutable &executable, const GpuExecutable::Kernel &kernel,
                    const Launch &launch, bool &begun);
 

@@ -62,6 +62,19 @@ struct GpuGrid {
   uint32_t sharedBytes = 0; ///< dynamic shared memory
 };
 
+/// What a function takes for a tensor map, by value: bits that the driver makes (CUDA driver API, CUtensorMap).
+struct alignas(128) GpuTensorDescriptor {
+  std::array<uint64_t, 16> words = {};
+
+  bool operator==(const GpuTensorDescriptor &) const = default;
+};
+
+/// A matrix with rows one after the other, and the boxes of it that are copied: GpuTensorMap, computed for a launch.
+struct GpuTensorBox {
+  uint64_t rows = 0, columns = 0;
+  uint32_t elementBytes = 0, boxRows = 0, boxColumns = 0, swizzleBytes = 0;
+};
+
 /// The calls of one driver. Handles are the driver's. All members may be called from several threads at once. Those
 /// that take no device act on the one that the calling thread has entered.
 class GpuDriver {
@@ -134,6 +147,9 @@ public:
                                uint64_t bytes, void *stream) = 0;
   virtual GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) = 0;
   virtual GpuResult launch(void *function, const GpuGrid &grid, void *stream, void **arguments) = 0;
+
+  /// Returns how tensor copies read the matrix at an address; Unsupported if the driver has no such copies.
+  virtual GpuResult describeTensor(void *address, const GpuTensorBox &box, GpuTensorDescriptor &descriptor) = 0;
 
   // ---- Graphs of launches: Unsupported if the driver has none ---------------------------------------------------
 

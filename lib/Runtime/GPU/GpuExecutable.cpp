@@ -162,6 +162,24 @@ GpuResult GpuExecutable::allowShared(const Bound &bound, uint32_t bytes) {
 
 std::string launchText(const Launch &launch) { return format("kernel '%s' (%s)", launch.name, launch.label); }
 
+Status computeTensorBox(const GpuTensorMap &map, const Launch &launch, GpuTensorBox &box) {
+  // CUDA driver API, cuTensorMapEncodeTiled(): the most elements of a dimension, the unit of a row's bytes.
+  static constexpr int64_t mostElements = int64_t(1) << 32, pitchUnit = 16;
+  std::optional<int64_t> rows = evaluate(map.rows, launch.sizes, launch.sizeCount);
+  std::optional<int64_t> columns = evaluate(map.columns, launch.sizes, launch.sizeCount);
+  auto fits = [](std::optional<int64_t> count) { return count && *count > 0 && *count <= mostElements; };
+  if (!fits(rows) || !fits(columns) || *columns * map.elementBytes % pitchUnit != 0)
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "%s: operand %u has %s rows of %s elements of %u bytes for the sizes %s; tensor copies need 1 to 2^32 of "
+        "both, and rows of a multiple of 16 bytes",
+        launchText(launch).c_str(), map.buffer, sizeExpressionText(map.rows).c_str(),
+        sizeExpressionText(map.columns).c_str(), map.elementBytes,
+        shapeText(std::vector<int64_t>(launch.sizes, launch.sizes + launch.sizeCount)).c_str());
+  box = {uint64_t(*rows), uint64_t(*columns), map.elementBytes, map.boxRows, map.boxColumns, map.swizzleBytes};
+  return Status::success();
+}
+
 Status computeGrid(const GpuLaunch &shape, const Launch &launch, const GpuProperties &properties, GpuGrid &grid,
                    bool &isEmpty) {
   // Both CUDA and HIP allow as many blocks.

@@ -64,6 +64,9 @@ private:
 /// Returns the kernel and label of a launch, for messages.
 std::string launchText(const Launch &launch);
 
+/// Computes the matrix of a tensor map from the sizes of a launch.
+Status computeTensorBox(const GpuTensorMap &map, const Launch &launch, GpuTensorBox &box);
+
 /// Computes the shape of a launch from its sizes. `isEmpty` says that there is nothing to do.
 Status computeGrid(const GpuLaunch &shape, const Launch &launch, const GpuProperties &properties, GpuGrid &grid,
                    bool &isEmpty);

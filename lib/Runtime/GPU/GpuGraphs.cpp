@@ -14,12 +14,15 @@ std::vector<void *> GpuStart::pointers() const {
   std::vector<void *> result; // drivers copy what they point to, and write to none of them
   for (const uint64_t &argument : arguments)
     result.push_back(const_cast<uint64_t *>(&argument));
+  for (const GpuTensorDescriptor &tensor : tensors)
+    result.push_back(const_cast<GpuTensorDescriptor *>(&tensor));
   return result;
 }
 
 bool GpuStart::hasShapeOf(const GpuStart &other) const {
   return function == other.function && grid.blocks == other.grid.blocks && grid.threads == other.grid.threads &&
-         grid.sharedBytes == other.grid.sharedBytes && arguments.size() == other.arguments.size();
+         grid.sharedBytes == other.grid.sharedBytes && arguments.size() == other.arguments.size() &&
+         tensors.size() == other.tensors.size();
 }
 
 bool GpuGraphs::sameShape(const std::vector<GpuStart> &left, const std::vector<GpuStart> &right) {
@@ -110,13 +113,14 @@ Status GpuGraphs::flush(void *stream) {
 /// Gives a graph the arguments of the batch.
 GpuResult GpuGraphs::update(Graph &graph) {
   for (size_t i = 0; i < batch_.size(); ++i) {
-    if (batch_[i].arguments == graph.launches[i].arguments)
+    if (batch_[i].hasArgumentsOf(graph.launches[i]))
       continue;
     if (GpuResult result = driver_.setGraphNode(graph.instance, graph.nodes[i], batch_[i].function, batch_[i].grid,
                                                 batch_[i].pointers().data());
         !result.ok())
       return result;
     graph.launches[i].arguments = batch_[i].arguments;
+    graph.launches[i].tensors = batch_[i].tensors;
   }
   return {};
 }

@@ -13,11 +13,12 @@
 
 namespace intarsia::runtime {
 
-/// A launch with the values of its arguments, each of 64 bits.
+/// A launch with the values of its arguments, each of 64 bits, and of the tensor maps behind them.
 struct GpuStart {
   void *function = nullptr;
   GpuGrid grid;
   std::vector<uint64_t> arguments;
+  std::vector<GpuTensorDescriptor> tensors;
   uint64_t index = 0; ///< of the work in its queue
   /// For messages; they live as long as the executable, and so as the launch.
   const char *kernel = "", *label = "", *name = "";
@@ -26,6 +27,7 @@ struct GpuStart {
   std::vector<void *> pointers() const;
   /// True if both are launches of one function with as many blocks, threads, shared memory and arguments.
   bool hasShapeOf(const GpuStart &other) const;
+  bool hasArgumentsOf(const GpuStart &other) const { return arguments == other.arguments && tensors == other.tensors; }
 };
 
 /// Starts the launches of one queue. A batch is what is started between two points that somebody marks or copies at,

@@ -251,6 +251,10 @@ GpuResult HipDriver::launch(void *function, const GpuGrid &grid, void *stream, v
                        grid.threads[1], grid.threads[2], grid.sharedBytes, stream, arguments, nullptr);
 }
 
+GpuResult HipDriver::describeTensor(void *, const GpuTensorBox &, GpuTensorDescriptor &) {
+  return {GpuFailure::Unsupported, errorNotSupported, "tensor maps"};
+}
+
 GpuResult HipDriver::loadModule(const std::string &code, std::string &log, void *&module) {
   log.clear(); // the library compiles nothing
   return INTARSIA_CALL(loadModule, &module, code.data());

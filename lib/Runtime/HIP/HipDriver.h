@@ -52,6 +52,7 @@ public:
                        void *stream) override;
   GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) override;
   GpuResult launch(void *function, const GpuGrid &grid, void *stream, void **arguments) override;
+  GpuResult describeTensor(void *address, const GpuTensorBox &box, GpuTensorDescriptor &descriptor) override;
   GpuResult createGraph(void *&graph) override;
   GpuResult addGraphNode(void *graph, void *previous, void *function, const GpuGrid &grid, void **arguments,
                          void *&node) override;

@@ -105,6 +105,27 @@ SizeExpression readExpression(rt::KernelOp kernel, mlir::gpu::GPUFuncOp function
   return steps;
 }
 
+std::vector<GpuTensorMap> readTensorMaps(rt::KernelOp kernel, mlir::gpu::GPUFuncOp function) {
+  std::vector<GpuTensorMap> maps;
+  auto all = function->getAttrOfType<mlir::ArrayAttr>(tensorMapsAttribute);
+  if (!all)
+    return maps;
+  for (auto facts : all.getAsRange<mlir::DictionaryAttr>()) {
+    auto number = [&](StringRef key) { return uint32_t(facts.getAs<mlir::IntegerAttr>(key).getInt()); };
+    GpuTensorMap map;
+    map.buffer = number("buffer");
+    map.elementBytes = number("element_bytes");
+    map.swizzleBytes = number("swizzle_bytes");
+    ArrayRef<int64_t> box = facts.getAs<mlir::DenseI64ArrayAttr>("box").asArrayRef();
+    map.boxRows = uint32_t(box[0]);
+    map.boxColumns = uint32_t(box[1]);
+    appendSteps(kernel.parseSize(facts.getAs<mlir::StringAttr>("rows").getValue()), map.rows);
+    appendSteps(kernel.parseSize(facts.getAs<mlir::StringAttr>("columns").getValue()), map.columns);
+    maps.push_back(std::move(map));
+  }
+  return maps;
+}
+
 /// Returns how a kernel is launched, by the attributes of its functions.
 GpuKernel describe(target::NumberedKernel numbered, mlir::gpu::GPUModuleOp module) {
   rt::KernelOp kernel = numbered.kernel;
@@ -124,6 +145,7 @@ GpuKernel describe(target::NumberedKernel numbered, mlir::gpu::GPUModuleOp modul
     ArrayRef<int32_t> block = *function.getKnownBlockSize();
     launch.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
     launch.shared = readExpression(kernel, function, sharedAttribute);
+    launch.tensorMaps = readTensorMaps(kernel, function);
     mlir::Attribute scratch = function->getAttr(scratchAttribute);
     if (scratch && scratches.insert(scratch).second) {
       // Launches use the same scratch, one after the other: the sum is at least what each of them needs. What several

@@ -159,6 +159,8 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
       return failure();
     tiled.above = leastTileRows;
   }
+  if (TensorCopies copies = tensorCopiesOf(kernel, linear, architecture); copies.arePossible)
+    return makeTensorCopyLinearKernel(kernel, linear, architecture, instruction, copies, tiled)->emit(module, name);
   return makeMatrixLinearKernel(kernel, linear, architecture, instruction, tiled)->emit(module, name);
 }
 
@@ -182,6 +184,25 @@ LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, 
   return make(kernel, root, architecture)->emit(module, name);
 }
 
+/// Remarks on a linear that tensor copies would read, if its rows had other lengths.
+static void remarkOnTensorCopies(rt::KernelOp kernel, ArrayRef<const Architecture *> architectures) {
+  auto linear = dyn_cast_or_null<nn::LinearOp>(rootOf(kernel));
+  std::vector<StringRef> names;
+  int64_t pitchBytes = 0;
+  for (const Architecture *architecture : architectures) {
+    if (!linear || !whyLoops(kernel, *architecture).empty())
+      continue;
+    TensorCopies copies = tensorCopiesOf(kernel, linear, *architecture);
+    if (copies.arePossible || copies.pitchBytes == 0)
+      continue;
+    names.push_back(architecture->name);
+    pitchBytes = copies.pitchBytes;
+  }
+  if (!names.empty())
+    linear.emitRemark() << "kernel '" << kernel.getSymName() << "' copies by threads on " << llvm::join(names, ", ")
+                        << ": its rows have " << pitchBytes << " bytes, and tensor copies need a multiple of 16";
+}
+
 void remarkOnLoops(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Architecture *> architectures) {
   for (auto [index, kernel] : kernels) {
     std::map<std::string, std::vector<StringRef>> reasons;
@@ -192,6 +213,7 @@ void remarkOnLoops(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Arch
     for (const auto &[why, names] : reasons)
       named->emitRemark() << "kernel '" << kernel.getSymName() << "' is slow on " << llvm::join(names, ", ")
                           << ": it runs as plain loops, an element a thread, because " << why;
+    remarkOnTensorCopies(kernel, architectures);
   }
 }
 

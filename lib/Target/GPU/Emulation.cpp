@@ -79,6 +79,20 @@ constexpr Emulated emulated[] = {
     {Intrinsic::amdgcn_wave_barrier, "warp_barrier", -1},
 };
 
+/// What assembly begins with, and the emulator's function for it, which takes the same operands.
+constexpr std::pair<StringLiteral, StringLiteral> emulatedAssembly[] = {
+    {"fence.proxy.async.shared::cta;", "proxy_fence"},
+    {"mbarrier.init.shared::cta.b64 [$0], $1;", "mbarrier_init"},
+    {"mbarrier.arrive.shared::cta.b64 _, [$0];", "mbarrier_arrive"},
+    {"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "mbarrier_arrive_expect"},
+    {"{.reg .pred p; wait: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;", "mbarrier_wait"},
+    {"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3}], [$4];",
+     "tensor_copy"},
+    {"{.reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 $0, 1, 0, p;}", "elect"},
+    {"setmaxnreg.dec.sync.aligned.u32 $0;", "set_registers"},
+    {"setmaxnreg.inc.sync.aligned.u32 $0;", "set_registers"},
+};
+
 /// Replaces what only GPUs have in a module of flat pointers.
 class Emulation {
 public:
@@ -444,11 +458,15 @@ private:
     return builder.CreateLoad(call.getType(), result);
   }
 
-  /// Assembly: matrix instructions of four warps, and their order with what threads write, which the emulator keeps.
+  /// Assembly: matrix instructions of four warps, and what is a function of the emulator by itself.
   bool replaceAssembly(CallInst &call) {
     StringRef text = cast<InlineAsm>(call.getCalledOperand())->getAsmString();
     builder.SetInsertPoint(&call);
-    if (!text.starts_with("fence.proxy.async")) {
+    if (auto *found = find_if(emulatedAssembly, [&](const auto &each) { return text.starts_with(each.first); });
+        found != std::end(emulatedAssembly)) {
+      CallInst *result = callImport(found->second, call.getType(), SmallVector<Value *>(call.args()));
+      call.replaceAllUsesWith(result);
+    } else {
       size_t begin = text.find("wgmma.mma_async.sync.aligned.m64n");
       unsigned columns = 0;
       if (begin == StringRef::npos)
@@ -473,7 +491,12 @@ private:
   /// Copies to shared memory that threads do not wait for.
   Value *replaceAsyncCopy(CallInst &call) {
     StringRef name = calledBy(call)->getName();
-    // Matrix instructions of four warps are done at once.
+    // Matrix instructions of four warps are done at once, by each thread for itself: behind the wait all of the warp
+    // are.
+    if (name == "llvm.nvvm.wgmma.wait_group.sync.aligned")
+      return callImport("wgmma_wait", builder.getVoidTy(), {call.getArgOperand(0)});
+    if (name == "llvm.nvvm.wgmma.commit_group.sync.aligned")
+      return callImport("wgmma_commit", builder.getVoidTy(), {});
     if (name.starts_with("llvm.nvvm.wgmma."))
       return builder.getTrue();
     if (!name.consume_front("llvm.nvvm.cp.async."))

@@ -43,6 +43,7 @@ struct FinishFunctions : impl::TargetGpuFinishFunctionsBase<FinishFunctions> {
       if (!function->hasAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName()))
         continue;
       alignBuffers(function);
+      passTensorMaps(function);
       if (failed(found->vendor == gpu::Vendor::Nvidia ? finishNvidia(function) : finishAmd(function)))
         return signalPassFailure();
     }
@@ -92,6 +93,20 @@ private:
           pointer && pointer.getAddressSpace() == gpu::globalSpace)
         function.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(),
                             builder.getI64IntegerAttr(ITX_BUFFER_ALIGNMENT));
+  }
+
+  /// Says that tensor maps, the last arguments, are passed by value: conversions to the LLVM dialect drop that. Without
+  /// it a function would take pointers, and with a copy in each thread's memory copies would not find them.
+  static void passTensorMaps(LLVM::LLVMFuncOp function) {
+    auto maps = function->getAttrOfType<ArrayAttr>(gpu::tensorMapsAttribute);
+    Builder builder(function.getContext());
+    // CUDA driver API, CUtensorMap: 16 words, at a multiple of 64 bytes.
+    auto words = LLVM::LLVMArrayType::get(builder.getI64Type(), 16);
+    for (unsigned number = 0; maps && number != maps.size(); ++number) {
+      unsigned index = function.getNumArguments() - maps.size() + number;
+      function.setArgAttr(index, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(words));
+      function.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(64));
+    }
   }
 
   /// Returns the threads of a block in each dimension; null after an error.

@@ -38,13 +38,30 @@ LogicalResult FunctionEmitter::emit(mlir::gpu::GPUModuleOp into, StringRef prefi
   return failed(checkSizes()) ? failure() : run();
 }
 
-void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGrid) {
+Attribute FunctionEmitter::attributeOf(ArrayRef<TensorMapShape> tensorMaps) {
+  SmallVector<Attribute> all;
+  for (const TensorMapShape &map : tensorMaps) {
+    NamedAttrList facts;
+    facts.append("buffer", b.getI64IntegerAttr(map.buffer));
+    facts.append("element_bytes", b.getI64IntegerAttr(map.elementBytes));
+    facts.append("rows", b.getStringAttr(sizes.toString(map.rows)));
+    facts.append("columns", b.getStringAttr(sizes.toString(map.columns)));
+    facts.append("box", b.getDenseI64ArrayAttr({map.boxRows, map.boxColumns}));
+    facts.append("swizzle_bytes", b.getI64IntegerAttr(map.swizzleBytes));
+    all.push_back(facts.getDictionary(b.getContext()));
+  }
+  return b.getArrayAttr(all);
+}
+
+void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGrid,
+                                  ArrayRef<TensorMapShape> tensorMaps) {
   blocks = blocksOfGrid;
   Type pointer = LLVM::LLVMPointerType::get(b.getContext(), globalSpace);
   unsigned buffers = kernel.getNumArguments() + kernel.getResultTypes().size();
   SmallVector<Type> inputs(buffers, pointer);
   inputs.append(kernel.getSizes().size(), b.getI64Type());
   inputs.push_back(pointer);
+  inputs.append(tensorMaps.size(), LLVM::LLVMPointerType::get(b.getContext()));
   b.setInsertionPointToEnd(module.getBody());
   std::string symbol;
   do
@@ -53,6 +70,8 @@ void FunctionEmitter::beginLaunch(int64_t threadsOfBlock, AffineExpr blocksOfGri
   function = mlir::gpu::GPUFuncOp::create(b, loc, symbol, b.getFunctionType(inputs, {}));
   function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(threadsOfBlock), 1, 1}));
+  if (!tensorMaps.empty())
+    function->setAttr(tensorMapsAttribute, attributeOf(tensorMaps));
   b.setInsertionPointToEnd(&function.getBody().front());
   auto end = mlir::gpu::ReturnOp::create(b, loc);
   beginFunction(end);
@@ -118,7 +137,7 @@ Value FunctionEmitter::scratch(AffineExpr bytes) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(prologueEnd);
   Value warpOfGrid = add(mul(block, constant(warpsOfBlock)), warp);
-  return offsetPointer(function.getArguments().back(), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
+  return offsetPointer(function.getArgument(scratchArgument()), add(begin, mul(warpOfGrid, stride)), b.getI8Type());
 }
 
 AffineExpr FunctionEmitter::reserve(AffineExpr bytes) {
@@ -131,7 +150,7 @@ Value FunctionEmitter::kernelScratch(AffineExpr offset) {
   Value bytes = size(offset);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(prologueEnd);
-  return offsetPointer(function.getArguments().back(), bytes, b.getI8Type());
+  return offsetPointer(function.getArgument(scratchArgument()), bytes, b.getI8Type());
 }
 
 void FunctionEmitter::callFunction(StringRef callee, ArrayRef<Value> arguments) {

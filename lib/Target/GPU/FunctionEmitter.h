@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A kernel is one or several GPU functions, launched one after the other. All take the same arguments: a pointer to
-// each buffer, then each size as i64, then a pointer to the scratch of the launch.
+// each buffer, then each size as i64, then a pointer to the scratch of the launch; some take tensor maps behind them.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_GPU_FUNCTIONEMITTER_H
 #define INTARSIA_LIB_TARGET_GPU_FUNCTIONEMITTER_H
@@ -30,6 +30,17 @@ inline constexpr llvm::StringLiteral sharedMemoryName = "itx_shared";
 inline constexpr llvm::StringLiteral gridAttribute = "itx.grid";       ///< blocks, in x
 inline constexpr llvm::StringLiteral sharedAttribute = "itx.shared";   ///< bytes of dynamic shared memory of a block
 inline constexpr llvm::StringLiteral scratchAttribute = "itx.scratch"; ///< bytes of global memory of the launch
+/// The tensor maps that it takes behind the scratch: an array of dictionaries with `buffer`, `element_bytes`, `rows`,
+/// `columns`, `box` (rows and columns) and `swizzle_bytes`, as GpuTensorMap has them.
+inline constexpr llvm::StringLiteral tensorMapsAttribute = "itx.tensor_maps";
+
+/// A tensor map that a function takes (GpuTensorMap of lib/Formats/GpuObject.h), in the kernel's sizes.
+struct TensorMapShape {
+  unsigned buffer;
+  int64_t elementBytes;
+  mlir::AffineExpr rows, columns;
+  int64_t boxRows, boxColumns, swizzleBytes;
+};
 
 /// True if a size is known, and a multiple of the divisor.
 bool isMultipleOf(mlir::Value size, int64_t divisor);
@@ -48,7 +59,9 @@ protected:
   virtual mlir::LogicalResult run() = 0;
 
   /// Begins the next function, with so many threads in a block and blocks in its grid.
-  void beginLaunch(int64_t threadsOfBlock, mlir::AffineExpr blocks);
+  void beginLaunch(int64_t threadsOfBlock, mlir::AffineExpr blocks, llvm::ArrayRef<TensorMapShape> tensorMaps = {});
+  /// Returns a pointer to one of the tensor maps of the function.
+  mlir::Value tensorMap(unsigned index) { return function.getArgument(scratchArgument() + 1 + index); }
   /// Says that the function needs no fewer registers than what leaves room for so many blocks on a multiprocessor.
   /// ptxas (version 13.0) takes registers for some more blocks otherwise, and spills a few.
   void planRegistersFor(int32_t blocks);
@@ -100,6 +113,12 @@ protected:
   bool lanesShareRow = true; ///< the lanes of a warp are at the same row, and may exchange values
 
 private:
+  /// Returns the number of the argument that points to the scratch.
+  unsigned scratchArgument() {
+    return kernel.getNumArguments() + kernel.getResultTypes().size() + unsigned(kernel.getSizes().size());
+  }
+  mlir::Attribute attributeOf(llvm::ArrayRef<TensorMapShape> tensorMaps);
+
   mlir::gpu::GPUModuleOp module;
   std::string name;
   unsigned launches = 0;
@@ -118,6 +137,15 @@ Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
 struct RowRange;
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                const MatrixInstruction &instruction, RowRange rows);
+/// How tensor copies read the operands of a linear.
+struct TensorCopies {
+  bool arePossible = false;
+  unsigned input = 0, weight = 0; ///< buffers of the kernel
+  int64_t pitchBytes = 0; ///< of a row of them; 0 unless both lie in memory as they are multiplied, where copies exist
+};
+TensorCopies tensorCopiesOf(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture);
+Emitter makeTensorCopyLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                                   const MatrixInstruction &instruction, const TensorCopies &copies, RowRange rows);
 struct QuantizedRows;
 /// `input` says where the launch before has the input as integers.
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/MatrixEmitter.h"
 
+#include "lib/Target/GPU/TensorCopies.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -359,11 +360,6 @@ void MatrixEmitter::multiplyStage(const MatrixTiles &tiles, Value stage, SmallVe
   }
 }
 
-void MatrixEmitter::emitAssembly(StringRef text) {
-  LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(), text, "~{memory}", /*has_side_effects=*/true,
-                            /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
-}
-
 /// Returns the descriptor of a tile's rows in shared memory (PTX ISA, "Matrix descriptor format"): the address, the
 /// bytes from one group of eight rows to the next, both in units of 16 bytes, and the swizzle.
 Value MatrixEmitter::matrixDescriptor(const MatrixTiles &tiles, Value pointer) {
@@ -549,7 +545,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::multiply(const MatrixTiles &tiles, 
     if (isAsync)
       wait(ahead - 1);
     if (isWarpgroup())
-      emitAssembly("fence.proxy.async.shared::cta;");
+      fenceProxy(b, loc);
     emitBlockBarrier();
     if (isAsync) {
       Value later = add(tile, constant(ahead));

@@ -65,10 +65,19 @@ protected:
   using SumsFn = std::function<mlir::Value(mlir::Value column, int64_t width)>;
   using StoreFn =
       llvm::function_ref<mlir::LogicalResult(mlir::Value row, mlir::Value column, int64_t width, const SumsFn &sums)>;
+  /// Shared memory of a warp for sums on their way to memory: so many rows and columns at a time.
+  struct SumsWindow {
+    mlir::Value pointer;
+    int64_t rows, columns;
+  };
+  /// Returns the bytes that a warp's window takes.
+  static int64_t windowBytes(int64_t rows, int64_t columns);
   /// Calls store() for all elements of the block's tile whose row and column are below `rows` and `columns`, in vectors
-  /// of `width` along the columns. It is emitted in loops: sums go through shared memory.
+  /// of `width` along the columns. It is emitted in loops: sums go through windows of shared memory; without one
+  /// through the memory of the tiles, which are not needed any more.
   mlir::LogicalResult storeSums(const MatrixTiles &tiles, llvm::ArrayRef<mlir::Value> sums, mlir::Value firstRow,
-                                mlir::Value firstColumn, mlir::Value rows, mlir::Value columns, StoreFn store);
+                                mlir::Value firstColumn, mlir::Value rows, mlir::Value columns, StoreFn store,
+                                std::optional<SumsWindow> window = std::nullopt);
 
   /// Returns bytes of shared memory that a block takes.
   int64_t sharedBytesOf(const MatrixTiles &tiles) const;
@@ -95,6 +104,11 @@ protected:
                                               bool isRight);
   /// Returns where a chunk of a row lies among those of the row.
   mlir::Value swizzled(mlir::Value row, mlir::Value chunk, int64_t chunks);
+  /// Multiplies the tiles in shared memory at `left` and `right` by instructions of four warps, which are still
+  /// computing when the function goes on.
+  void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
+                           llvm::SmallVectorImpl<mlir::Value> &sums);
+  mlir::Value zeroSums();
   mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
   int64_t valuesOfTile() const; ///< that hold a lane's part of 16 x 16 sums
 
@@ -106,7 +120,6 @@ private:
   int64_t elementBytes() const;
   /// True if sums are values of their own, as NVIDIA's and those without instructions are; AMD's are a vector.
   bool hasScalarSums() const;
-  mlir::Value zeroSums();
   Copy beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows, mlir::Value firstRow,
                  mlir::Value shared);
   /// True if tiles of a factor are copied to shared memory by threads that do not wait for it.
@@ -117,12 +130,7 @@ private:
   /// Returns a chunk of a row, of which elements from `depth` on are zeros.
   Element loadChunk(const Factor &factor, mlir::Value row, mlir::Value first, mlir::Value depth);
   void storeTile(const Copy &copy, llvm::ArrayRef<mlir::Value> chunks, mlir::Value stage);
-  /// Multiplies the tiles in shared memory at `left` and `right` by instructions of four warps, which are still
-  /// computing when the function goes on.
-  void beginWarpgroupStage(const MatrixTiles &tiles, mlir::Value left, mlir::Value right,
-                           llvm::SmallVectorImpl<mlir::Value> &sums);
   mlir::Value matrixDescriptor(const MatrixTiles &tiles, mlir::Value pointer);
-  void emitAssembly(llvm::StringRef text);
   /// Returns those rows of a fragment that a lane multiplies for its sums.
   llvm::SmallVector<mlir::Value> loadRowsOfLane(const MatrixTiles &tiles, mlir::Value tile, int64_t row, int64_t step,
                                                 bool isRight);

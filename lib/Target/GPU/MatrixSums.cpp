@@ -39,50 +39,57 @@ void MatrixEmitter::storeFragment(ArrayRef<Value> sums, Value pointer, int64_t s
                           offsetPointer(pointer, add(begin, constant(i * (alternates ? 2 : 1) * stride)), f32), 4);
 }
 
+int64_t MatrixEmitter::windowBytes(int64_t rows, int64_t columns) { return rows * (columns + sumsPadding) * 4; }
+
 LogicalResult MatrixEmitter::storeSums(const MatrixTiles &tiles, ArrayRef<Value> sums, Value firstRow,
-                                       Value firstColumn, Value rows, Value columns, StoreFn store) {
-  // As many rows at a time as the memory of the tiles, which are not needed any more, has space for.
-  int64_t stride = tiles.warpColumns + sumsPadding, rowBytes = stride * 4;
-  int64_t slab = isWarpgroup() ? fragmentRows : tiles.warpRows;
-  while (slab > fragmentRows && slab * rowBytes * tiles.warps() > sharedBytesOf(tiles))
-    slab /= 2;
-  assert(slab * rowBytes * tiles.warps() <= sharedBytesOf(tiles) && "tiles are at least as large as rows of sums");
-  emitBlockBarrier();
+                                       Value firstColumn, Value rows, Value columns, StoreFn store,
+                                       std::optional<SumsWindow> window) {
+  if (!window) {
+    // As many rows at a time as the memory of the tiles has space for.
+    int64_t slab = isWarpgroup() ? fragmentRows : tiles.warpRows;
+    auto bytes = [&] { return windowBytes(slab, tiles.warpColumns); };
+    while (slab > fragmentRows && bytes() * tiles.warps() > sharedBytesOf(tiles))
+      slab /= 2;
+    assert(bytes() * tiles.warps() <= sharedBytesOf(tiles) && "tiles are at least as large as rows of sums");
+    emitBlockBarrier();
+    window = {offsetPointer(shared, mul(warp, constant(bytes())), b.getI8Type()), slab, tiles.warpColumns};
+  }
+  int64_t stride = window->columns + sumsPadding, fragments = tiles.warpColumns / fragmentRows;
   Type f32 = b.getF32Type();
-  Value ofWarp = offsetPointer(shared, mul(warp, constant(slab * rowBytes)), b.getI8Type());
-  int64_t fragments = tiles.warpColumns / fragmentRows;
   Value columnOfWarp = add(firstColumn, columnOfFragment(tiles, 0));
   int64_t width = isMultipleOf(columns, 4) ? 4 : isMultipleOf(columns, 2) ? 2 : 1;
-  int64_t vectorsOfRow = tiles.warpColumns / width;
-  for (int64_t begin = 0; begin != tiles.warpRows; begin += slab) {
-    if (begin != 0)
+  int64_t vectorsOfRow = window->columns / width;
+  for (int64_t begin = 0; begin != tiles.warpRows; begin += window->rows)
+    for (int64_t left = 0; left != tiles.warpColumns; left += window->columns) {
+      if (begin != 0 || left != 0)
+        emitWarpBarrier();
+      for (int64_t i = 0; i != window->rows / fragmentRows; ++i)
+        for (int64_t j = 0; j != window->columns / fragmentRows; ++j) {
+          int64_t tile = (begin / fragmentRows + i) * fragments + left / fragmentRows + j;
+          storeFragment(sums.slice(tile * valuesOfTile(), valuesOfTile()),
+                        offsetPointer(window->pointer, constant((i * stride + j) * fragmentRows), f32), stride);
+        }
       emitWarpBarrier();
-    for (int64_t i = 0; i != slab / fragmentRows; ++i)
-      for (int64_t j = 0; j != fragments; ++j) {
-        int64_t tile = (begin / fragmentRows + i) * fragments + j;
-        storeFragment(sums.slice(tile * valuesOfTile(), valuesOfTile()),
-                      offsetPointer(ofWarp, constant((i * stride + j) * fragmentRows), f32), stride);
-      }
-    emitWarpBarrier();
-    LogicalResult stored =
-        forLoop(lane, constant(slab * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
-          Value rowOfSlab = div(number, constant(vectorsOfRow));
-          Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
-          Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
-                column = add(columnOfWarp, columnOfSlab);
-          Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
-          return ifThen(isInside, [&] {
-            Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
-            SumsFn read = [&](Value at, int64_t count) -> Value {
-              Value pointer = offsetPointer(ofWarp, at == column ? first : add(first, sub(at, column)), f32);
-              return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
-            };
-            return store(row, column, width, read);
+      Value firstOfRows = add(columnOfWarp, constant(left));
+      LogicalResult stored =
+          forLoop(lane, constant(window->rows * vectorsOfRow), constant(architecture.warpSize), [&](Value number) {
+            Value rowOfSlab = div(number, constant(vectorsOfRow));
+            Value columnOfSlab = mul(rem(number, constant(vectorsOfRow)), constant(width));
+            Value row = add(add(firstRow, rowOfFragment(tiles, begin / fragmentRows)), rowOfSlab),
+                  column = add(firstOfRows, columnOfSlab);
+            Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(column, columns));
+            return ifThen(isInside, [&] {
+              Value first = add(mul(rowOfSlab, constant(stride)), columnOfSlab);
+              SumsFn read = [&](Value at, int64_t count) -> Value {
+                Value pointer = offsetPointer(window->pointer, at == column ? first : add(first, sub(at, column)), f32);
+                return LLVM::LoadOp::create(b, loc, vectorOf(f32, count), pointer, count == width ? 4 * width : 4);
+              };
+              return store(row, column, width, read);
+            });
           });
-        });
-    if (failed(stored))
-      return failure();
-  }
+      if (failed(stored))
+        return failure();
+    }
   return success();
 }
 

@@ -60,10 +60,10 @@ std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles)
   // As many blocks in all where there are more rows of tiles. Divisors are at least 1.
   AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows);
   AffineExpr share = number(best).floorDiv(rowTiles + isAtMost(rowTiles, 0)), wanted = share + isAtMost(share, 0);
-  AffineExpr depthTiles = number(llvm::divideCeil(multipliedDepth(), tiles.chunks * chunkElements()));
+  AffineExpr all = number(depthTiles(tiles));
   Split split;
-  split.tilesOfPart = depthTiles.ceilDiv(wanted);
-  split.parts = depthTiles.ceilDiv(split.tilesOfPart);
+  split.tilesOfPart = all.ceilDiv(wanted);
+  split.parts = all.ceilDiv(split.tilesOfPart);
   split.isUsed = number(1) - isAtMost(split.parts, 1);
   if (split.isUsed == number(0))
     return std::nullopt;
@@ -85,45 +85,65 @@ LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
   if (isUsed == number(0))
     return success();
   MatrixTiles tiles = tilesFor(tileSize);
-  std::optional<Split> split = tileSize == TileSize::Large ? std::nullopt : splitOf(tiles);
-  AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows), parts = split ? split->parts : number(1);
-  int64_t columnTiles = llvm::divideCeil(features(), tiles.columns);
-  beginLaunch(tiles.warps() * architecture.warpSize, rowTiles * columnTiles * parts * isUsed);
-  Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
-  Value part = split ? rem(block, size(parts)) : constant(0), tile = split ? div(block, size(parts)) : block;
-  Value firstRow = mul(div(tile, constant(columnTiles)), constant(tiles.rows));
-  Value firstColumn = mul(rem(tile, constant(columnTiles)), constant(tiles.columns));
-  TileRange range;
-  if (split) {
-    int64_t depthTiles = llvm::divideCeil(multipliedDepth(), tiles.chunks * chunkElements());
-    range.begin = mul(part, size(split->tilesOfPart));
-    range.end = min(add(range.begin, size(split->tilesOfPart)), constant(depthTiles));
-    split->isUsed = split->isUsed * isUsed;
-    setLaunchScratch(split->isUsed * parts * rowsOfLinear() * (features() * 4));
+  Product product = {tiles, rowsOfLinear().ceilDiv(tiles.rows), int64_t(llvm::divideCeil(features(), tiles.columns)),
+                     isUsed, tileSize == TileSize::Large ? std::nullopt : splitOf(tiles)};
+  if (product.split)
+    product.split->isUsed = product.split->isUsed * isUsed;
+  if (failed(emitProduct(product)))
+    return failure();
+  return product.split ? emitSumOfParts(*product.split) : success();
+}
+
+void TiledLinear::beginProduct(const Product &product, int64_t threads, AffineExpr blocks,
+                               ArrayRef<TensorMapShape> tensorMaps) {
+  beginLaunch(threads, blocks, tensorMaps);
+  if (const std::optional<Split> &split = product.split)
+    setLaunchScratch(split->isUsed * split->parts * rowsOfLinear() * (features() * 4));
+}
+
+TiledLinear::TileOfProduct TiledLinear::tileOf(const Product &product, Value rowTile, Value columnTile, Value part) {
+  TileOfProduct tile = {mul(rowTile, constant(product.tiles.rows)), mul(columnTile, constant(product.tiles.columns)),
+                        part, TileRange()};
+  if (const std::optional<Split> &split = product.split) {
+    tile.range.begin = mul(part, size(split->tilesOfPart));
+    tile.range.end = min(add(tile.range.begin, size(split->tilesOfPart)), constant(depthTiles(product.tiles)));
   }
+  return tile;
+}
+
+LogicalResult TiledLinear::storeTile(const Product &product, const TileOfProduct &tile, ArrayRef<Value> sums,
+                                     std::optional<SumsWindow> window) {
+  Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
+  auto storePart = [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
+    auto store = [&] { return storeResults(row, column, width, read); };
+    if (!product.split)
+      return store();
+    return ifThen(
+        less(constant(1), size(product.split->parts)),
+        [&]() -> LogicalResult {
+          Value element = elementOfPart(tile.part, row, column);
+          storeAt(read(column, width), partials(), element, b.getF32Type(), width);
+          return success();
+        },
+        store);
+  };
+  return storeSums(product.tiles, sums, tile.firstRow, tile.firstColumn, rows, constant(features()), storePart, window);
+}
+
+LogicalResult TiledLinear::emitProduct(const Product &product) {
+  beginProduct(product, product.tiles.warps() * architecture.warpSize, product.tileCount());
+  Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
+  Value parts = product.split ? size(product.split->parts) : constant(1), number = div(block, parts);
+  Value columnTiles = constant(product.columnTiles);
+  TileOfProduct tile = tileOf(product, div(number, columnTiles), rem(number, columnTiles), rem(block, parts));
   LogicalResult emitted = alone([&]() -> LogicalResult {
-    FailureOr<SmallVector<Value>> sums = multiplyTile(tiles, rows, firstRow, firstColumn, range);
-    if (failed(sums))
-      return failure();
-    return storeSums(tiles, *sums, firstRow, firstColumn, rows, constant(features()),
-                     [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
-                       auto store = [&] { return storeResults(row, column, width, read); };
-                       if (!split)
-                         return store();
-                       return ifThen(
-                           less(constant(1), size(parts)),
-                           [&]() -> LogicalResult {
-                             Value element = elementOfPart(part, row, column);
-                             storeAt(read(column, width), partials(), element, b.getF32Type(), width);
-                             return success();
-                           },
-                           store);
-                     });
+    FailureOr<SmallVector<Value>> sums = multiplyTile(product.tiles, rows, tile.firstRow, tile.firstColumn, tile.range);
+    return failed(sums) ? failure() : storeTile(product, tile, *sums);
   });
   if (failed(emitted))
     return failure();
   endLaunch();
-  return split ? emitSumOfParts(*split) : success();
+  return success();
 }
 
 LogicalResult TiledLinear::emitSumOfParts(const Split &split) {

@@ -36,6 +36,43 @@ protected:
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> multiplyTile(const MatrixTiles &tiles, mlir::Value rows,
                                                                        mlir::Value firstRow, mlir::Value firstColumn,
                                                                        TileRange range) = 0;
+  /// How blocks share the depth of a product of few tiles.
+  struct Split {
+    mlir::AffineExpr parts, tilesOfPart; ///< of the depth
+    mlir::AffineExpr isUsed;             ///< 1 if there are several parts, else 0
+  };
+  /// A product, for some of the numbers of rows.
+  struct Product {
+    MatrixTiles tiles;
+    mlir::AffineExpr rowTiles;
+    int64_t columnTiles;
+    mlir::AffineExpr isUsed;    ///< 1 for those numbers of rows, else 0
+    std::optional<Split> split; ///< nothing if it is not split, whatever the number of rows is
+
+    /// Returns the tiles of all parts; none for other numbers of rows.
+    mlir::AffineExpr tileCount() const {
+      mlir::AffineExpr all = rowTiles * columnTiles;
+      return (split ? all * split->parts : all) * isUsed;
+    }
+  };
+  /// A tile of a part of a product.
+  struct TileOfProduct {
+    mlir::Value firstRow, firstColumn, part;
+    TileRange range;
+  };
+  /// Emits the function that computes a product, or its parts. Here a block computes a tile.
+  virtual mlir::LogicalResult emitProduct(const Product &product);
+  /// Begins the function of a product.
+  void beginProduct(const Product &product, int64_t threads, mlir::AffineExpr blocks,
+                    llvm::ArrayRef<TensorMapShape> tensorMaps = {});
+  TileOfProduct tileOf(const Product &product, mlir::Value rowTile, mlir::Value columnTile, mlir::Value part);
+  /// Stores the results of a tile, or the sums of its part; by way of a window of the warp, or the memory of the tiles.
+  mlir::LogicalResult storeTile(const Product &product, const TileOfProduct &tile, llvm::ArrayRef<mlir::Value> sums,
+                                std::optional<SumsWindow> window = std::nullopt);
+  /// Returns tiles along the depth.
+  int64_t depthTiles(const MatrixTiles &tiles) {
+    return llvm::divideCeil(multipliedDepth(), tiles.chunks * chunkElements());
+  }
   /// Returns what is multiplied along the depth, with zeros behind its end.
   virtual int64_t multipliedDepth() { return depth(); }
   /// Returns where scratch of the kernel begins that no launch before this one writes.
@@ -74,11 +111,6 @@ protected:
 
 private:
   mlir::LogicalResult run() override;
-  /// How blocks share the depth of a product of few tiles.
-  struct Split {
-    mlir::AffineExpr parts, tilesOfPart; ///< of the depth
-    mlir::AffineExpr isUsed;             ///< 1 if there are several parts, else 0
-  };
   /// Emits the functions for some of the numbers of rows that the emitter is for. The depth of products of few tiles
   /// may be split.
   mlir::LogicalResult emitTiles(TileSize tileSize, RowRange rowsOfSize);

@@ -34,6 +34,17 @@ gpu.module @module {
     llvm.return
   }
 
+  // The last arguments of a function with tensor maps are those, by value: conversions to the LLVM dialect have dropped
+  // what said so. In other spaces than that of arguments, or as a thread's own copies, copies would not find them.
+  // CHECK-LABEL: llvm.func @with_tensor_maps
+  // CHECK-SAME: (%{{.*}}: !llvm.ptr<1> {llvm.align = 64 : i64}
+  // NVIDIA-SAME: %arg1: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
+  // NVIDIA-SAME: %arg2: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant})
+  llvm.func @with_tensor_maps(%to: !llvm.ptr<1>, %left: !llvm.ptr, %right: !llvm.ptr)
+      attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, nvvm.kernel, itx.tensor_maps = [{}, {}]} {
+    llvm.return
+  }
+
   // A function that kernels call has a target, so that it can be inlined, and no launch.
   // CHECK-LABEL: llvm.func @called
   // CHECK-NOT: work_group_size

@@ -1,5 +1,4 @@
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=sm_80 | FileCheck %s --check-prefix=SM80
-// RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=sm_90a | FileCheck %s --check-prefix=SM90
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=gfx942 | FileCheck %s --check-prefix=GFX942
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=gfx1100 | FileCheck %s --check-prefix=GFX1100
 
@@ -52,26 +51,6 @@
 // GFX942-COUNT-32: llvm.amdgcn.mfma.f32.16x16x16f16
 // GFX942: llvm.amdgcn.sched.barrier
 // GFX942-COUNT-4: llvm.store %{{.*}} : vector<8xf16>, !llvm.ptr<3>
-
-// Four warps of Hopper, where there are more than 16 rows, read both factors from shared memory. What threads have written there comes before; the tile before
-// is multiplied while the next one is prepared.
-// SM90: gpu.func @itx_k0_2
-// SM90: llvm.nvvm.mma.m16n8k16.row.col.f32.f32
-// SM90: gpu.func @itx_k0_3
-// SM90-NOT: llvm.nvvm.mma
-// SM90: gpu.func @itx_k0_4
-// SM90-SAME: itx.shared = "98304"
-// SM90: scf.for
-// SM90: llvm.nvvm.cp.async.wait.group
-// SM90-NEXT: llvm.inline_asm has_side_effects "fence.proxy.async.shared::cta;"
-// SM90-NEXT: gpu.barrier
-// SM90: llvm.nvvm.wgmma.fence.sync.aligned
-// SM90-COUNT-4: llvm.inline_asm has_side_effects {{.*}}wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16
-// SM90: llvm.nvvm.wgmma.commit_group.sync.aligned
-// SM90-NEXT: llvm.call_intrinsic "llvm.nvvm.wgmma.wait_group.sync.aligned"(%c1_i64)
-// SM90: scf.yield
-// SM90: llvm.call_intrinsic "llvm.nvvm.wgmma.wait_group.sync.aligned"(%c0_i64)
-// SM90-NEXT: gpu.barrier
 
 // GFX1100: llvm.amdgcn.sched.barrier
 // GFX1100: llvm.amdgcn.wmma.f32.16x16x16.f16.v8f32.v16f16

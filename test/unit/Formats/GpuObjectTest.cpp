@@ -22,7 +22,8 @@ GpuObject twoKernels() {
   GpuLaunch partial = {"linear_partial",
                        {parseSizeExpression("s0 64 ceildiv"), parseSizeExpression("s1"), parseSizeExpression("2")},
                        {32, 4, 1},
-                       parseSizeExpression("s1 4 * 49152 +")};
+                       parseSizeExpression("s1 4 * 49152 +"),
+                       {{1, 2, parseSizeExpression("s0"), parseSizeExpression("768"), 128, 64, 128}}};
   GpuLaunch reduce = {
       "linear_reduce", {parseSizeExpression("s0"), parseSizeExpression("1"), parseSizeExpression("1")}, {256, 1, 1}};
   object.kernels.push_back({3, 2, 2, parseSizeExpression("s0 8 *"), {partial, reduce}});
@@ -95,7 +96,17 @@ TEST(GpuObject, IsReadAsItWasWritten) {
   EXPECT_EQ(evaluate(launch.grid[1], sizes, 2), 3);
   EXPECT_EQ(evaluate(launch.grid[2], sizes, 2), 2);
   EXPECT_EQ(evaluate(launch.shared, sizes, 2), 49164);
+  ASSERT_EQ(launch.tensorMaps.size(), 1u);
+  const GpuTensorMap &map = launch.tensorMaps[0];
+  EXPECT_EQ(map.buffer, 1u);
+  EXPECT_EQ(map.elementBytes, 2u);
+  EXPECT_EQ(evaluate(map.rows, sizes, 2), 100);
+  EXPECT_EQ(evaluate(map.columns, sizes, 2), 768);
+  EXPECT_EQ(map.boxRows, 128u);
+  EXPECT_EQ(map.boxColumns, 64u);
+  EXPECT_EQ(map.swizzleBytes, 128u);
   EXPECT_EQ(evaluate(kernel->launches[1].shared, sizes, 2), 0) << "nothing was said";
+  EXPECT_TRUE(kernel->launches[1].tensorMaps.empty());
   EXPECT_EQ(object.find(7)->launches[0].function, "linear_reduce");
   ASSERT_EQ(object.functions.size(), 2u);
   EXPECT_EQ(object.functions[0].registers, 96u);
@@ -187,6 +198,14 @@ TEST(GpuObject, RefusesDamagedText) {
   refused("[32,4,1]", "[32,4,\"1\"]", "is not an integer");
   refused("[32,4,1]", "[1024,1024,1024]", "threads");
   refused("\"linear_partial\",\"grid\"", "\"\",\"grid\"", "'function' is empty");
+  refused("\"buffer\":1", "\"buffer\":2", "tensor map 0: it is of buffer 2, but the kernel has 2");
+  refused("\"element_bytes\":2", "\"element_bytes\":3", "tensor map 0: it has elements of 3 bytes");
+  refused("\"swizzle_bytes\":128", "\"swizzle_bytes\":96", "and a swizzle of 96; 1, 2 or 4 and 32, 64 or 128");
+  refused("\"box_columns\":64", "\"box_columns\":32", "128 rows of 64 bytes, its swizzle is for rows of 128");
+  refused("\"box_rows\":128", "\"box_rows\":257", "'box_rows' is 257; 0 to 256 are possible");
+  refused("\"box_rows\":128", "\"box_rows\":0", "a box has 0 rows");
+  refused("\"columns\":\"768\"", "\"columns\":\"s2\"", "tensor map 0: 'columns' is 's2', but the kernel has 2 sizes");
+  refused("\"rows\":\"s0\"", "\"lines\":\"s0\"", "'rows' is missing");
   refused("\"registers\":96", "\"registers\":-96", "'registers' of function 'linear_partial' is -96");
 }
 

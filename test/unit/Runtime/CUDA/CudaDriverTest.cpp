@@ -145,6 +145,44 @@ TEST(CudaDriver, ReadsProperties) {
   EXPECT_EQ(driver.ptxVersion(), "8.4");
 }
 
+TEST(CudaDriver, DescribesTensors) {
+  // What cuTensorMapEncodeTiled() of the CUDA driver API takes: the dimension of neighbouring elements first, strides
+  // in bytes of the others.
+  static std::vector<uint64_t> seen;
+  Api api = sampleApi();
+  api.encodeTensorMap = [](TensorMap *map, TensorElement element, unsigned rank, void *address, const uint64_t *extents,
+                           const uint64_t *strides, const unsigned *box, const unsigned *elementStrides,
+                           TensorInterleave interleave, TensorSwizzle swizzle, TensorPromotion, TensorFill fill) {
+    seen = {uint64_t(element),
+            rank,
+            reinterpret_cast<uintptr_t>(address),
+            extents[0],
+            extents[1],
+            strides[0],
+            box[0],
+            box[1],
+            elementStrides[0],
+            elementStrides[1],
+            uint64_t(swizzle),
+            reinterpret_cast<uintptr_t>(map) % 64,
+            uint64_t(interleave),
+            uint64_t(fill)};
+    *map = {{7, 8}};
+    return 0;
+  };
+  CudaDriver driver(api);
+  GpuTensorDescriptor descriptor;
+  ASSERT_TRUE(driver.describeTensor(reinterpret_cast<void *>(0x7000), {300, 768, 2, 128, 64, 128}, descriptor).ok());
+  EXPECT_EQ(seen, (std::vector<uint64_t>{1, 2, 0x7000, 768, 300, 1536, 64, 128, 1, 1, 3, 0, 0, 0}));
+  EXPECT_EQ(descriptor.words[0], 7u);
+  EXPECT_EQ(descriptor.words[1], 8u);
+  ASSERT_TRUE(driver.describeTensor(reinterpret_cast<void *>(0x7000), {3, 64, 1, 8, 32, 32}, descriptor).ok());
+  EXPECT_EQ(seen, (std::vector<uint64_t>{0, 2, 0x7000, 64, 3, 64, 32, 8, 1, 1, 1, 0, 0, 0}));
+  GpuResult result = CudaDriver(sampleApi()).describeTensor(nullptr, {3, 64, 1, 8, 32, 32}, descriptor);
+  EXPECT_EQ(result.failure, GpuFailure::Unsupported) << "a driver before CUDA 12.0";
+  EXPECT_STREQ(result.call, "cuTensorMapEncodeTiled");
+}
+
 TEST(CudaDriver, ExplainsErrors) {
   CudaDriver driver(sampleApi());
   EXPECT_EQ(driver.explain({GpuFailure::OutOfMemory, errorOutOfMemory, "cuMemAlloc_v2"}),

@@ -84,6 +84,17 @@ static_assert(offsetof(PoolProperties, handleTypes) == offsetof(CUmemPoolProps, 
 static_assert(offsetof(PoolProperties, locationType) == offsetof(CUmemPoolProps, location.type));
 static_assert(offsetof(PoolProperties, location) == offsetof(CUmemPoolProps, location.id));
 static_assert(offsetof(PoolProperties, largestBytes) == offsetof(CUmemPoolProps, maxSize));
+static_assert(int(intarsia::runtime::cuda::tensorUint8) == int(CU_TENSOR_MAP_DATA_TYPE_UINT8));
+static_assert(int(intarsia::runtime::cuda::tensorUint16) == int(CU_TENSOR_MAP_DATA_TYPE_UINT16));
+static_assert(int(intarsia::runtime::cuda::tensorUint32) == int(CU_TENSOR_MAP_DATA_TYPE_UINT32));
+static_assert(int(intarsia::runtime::cuda::tensorNotInterleaved) == int(CU_TENSOR_MAP_INTERLEAVE_NONE));
+static_assert(int(intarsia::runtime::cuda::tensorSwizzle32) == int(CU_TENSOR_MAP_SWIZZLE_32B));
+static_assert(int(intarsia::runtime::cuda::tensorSwizzle64) == int(CU_TENSOR_MAP_SWIZZLE_64B));
+static_assert(int(intarsia::runtime::cuda::tensorSwizzle128) == int(CU_TENSOR_MAP_SWIZZLE_128B));
+static_assert(int(intarsia::runtime::cuda::tensorPromotion256) == int(CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
+static_assert(int(intarsia::runtime::cuda::tensorFillZeros) == int(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+// Headers before CUDA 13 ask for half of the alignment.
+static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
 static_assert(sizeof(KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
 static_assert(offsetof(KernelNode, function) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, func));
 static_assert(offsetof(KernelNode, blocks) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX));

@@ -86,9 +86,9 @@ FakeDriver::~FakeDriver() {
   }
 }
 
-void FakeDriver::addFunction(const std::string &name, size_t arguments, Body body) {
+void FakeDriver::addFunction(const std::string &name, size_t arguments, Body body, size_t tensorMaps) {
   std::lock_guard lock(mutex_);
-  functions_[name] = {arguments, std::move(body)};
+  functions_[name] = {arguments, tensorMaps, std::move(body)};
 }
 
 void FakeDriver::failAt(const std::string &call, int n, GpuFailure failure) {
@@ -439,12 +439,32 @@ GpuResult FakeDriver::fill(void *destination, uint8_t value, uint64_t bytes, voi
   return {};
 }
 
+/// Numbers of a tensor map.
+static constexpr size_t tensorNumbers = 7;
+
 /// Reads the arguments of a launch.
-static FakeArguments readArguments(size_t count, void **arguments) {
-  FakeArguments values(count);
+static FakeArguments readArguments(size_t count, size_t tensorMaps, void **arguments) {
+  FakeArguments values(count + tensorMaps * tensorNumbers);
   for (size_t i = 0; i < count; ++i)
     std::memcpy(&values[i], arguments[i], sizeof(values[i]));
+  for (size_t i = 0; i < tensorMaps; ++i)
+    std::memcpy(&values[count + i * tensorNumbers], arguments[count + i], tensorNumbers * sizeof(values[0]));
   return values;
+}
+
+GpuResult FakeDriver::describeTensor(void *address, const GpuTensorBox &box, GpuTensorDescriptor &descriptor) {
+  if (GpuResult result = begin("describeTensor"); !result.ok())
+    return result;
+  if (!settings_.hasTensorMaps)
+    return {GpuFailure::Unsupported, 801, "describeTensor"};
+  descriptor.words = {reinterpret_cast<uintptr_t>(address),
+                      box.rows,
+                      box.columns,
+                      box.elementBytes,
+                      box.boxRows,
+                      box.boxColumns,
+                      box.swizzleBytes};
+  return {};
 }
 
 GpuResult FakeDriver::launch(void *function, const GpuGrid &grid, void *stream, void **arguments) {
@@ -456,7 +476,7 @@ GpuResult FakeDriver::launch(void *function, const GpuGrid &grid, void *stream, 
       return {GpuFailure::Other, 1, "launch"};
   if (grid.sharedBytes > started.allowedShared)
     return {GpuFailure::Other, 1, "launch"};
-  FakeArguments values = readArguments(started.arguments, arguments);
+  FakeArguments values = readArguments(started.arguments, started.tensorMaps, arguments);
   static_cast<Stream *>(stream)->put([this, &started, grid, values] {
     if (!isLost_ && !started.body(*this, grid, values))
       isLost_ = true;
@@ -485,7 +505,7 @@ GpuResult FakeDriver::addGraphNode(void *graph, void *previous, void *function, 
   if (added.isInstance || previous != (added.nodes.empty() ? nullptr : &added.nodes.back()))
     return {GpuFailure::Other, 1, "addGraphNode"};
   auto *started = static_cast<Function *>(function);
-  added.nodes.push_back({started, grid, readArguments(started->arguments, arguments)});
+  added.nodes.push_back({started, grid, readArguments(started->arguments, started->tensorMaps, arguments)});
   node = &added.nodes.back();
   return {};
 }
@@ -504,7 +524,7 @@ GpuResult FakeDriver::setGraphNode(void *instance, void *node, void *function, c
   auto &changed = *static_cast<Node *>(node);
   if (static_cast<Graph *>(instance)->isDestroyed || changed.function != function)
     return {GpuFailure::Other, 1, "setGraphNode"};
-  changed.arguments = readArguments(changed.function->arguments, arguments);
+  changed.arguments = readArguments(changed.function->arguments, changed.function->tensorMaps, arguments);
   return {};
 }
 

@@ -21,7 +21,8 @@
 
 namespace intarsia::testing {
 
-/// The arguments of a launch, each as 64 bits.
+/// The arguments of a launch, each as 64 bits. A tensor map is its address, rows, columns, bytes of an element, rows
+/// and columns of a box, and swizzle.
 using FakeArguments = std::vector<uint64_t>;
 
 /// A driver whose devices are threads of the host: each stream is one, and starts each piece of work after a short
@@ -38,6 +39,7 @@ public:
     int devices = 1;
     bool hasPools = true;
     bool hasGraphs = true;
+    bool hasTensorMaps = true;
     uint64_t memoryBytes = uint64_t(1) << 28;
     uint64_t otherProcessBytes = 0; ///< memory that other processes have taken
     uint64_t delayMicroseconds = 0; ///< the largest
@@ -48,7 +50,7 @@ public:
   ~FakeDriver() override;
 
   /// Adds a function with a number of arguments, which all modules have.
-  void addFunction(const std::string &name, size_t arguments, Body body);
+  void addFunction(const std::string &name, size_t arguments, Body body, size_t tensorMaps = 0);
   /// Lets the n-th call of a name from now on fail, n from 1 on.
   void failAt(const std::string &call, int n, runtime::GpuFailure failure);
   /// Lets no call fail any more.
@@ -91,6 +93,8 @@ public:
                                 uint64_t bytes, void *stream) override;
   runtime::GpuResult fill(void *destination, uint8_t value, uint64_t bytes, void *stream) override;
   runtime::GpuResult launch(void *function, const runtime::GpuGrid &grid, void *stream, void **arguments) override;
+  runtime::GpuResult describeTensor(void *address, const runtime::GpuTensorBox &box,
+                                    runtime::GpuTensorDescriptor &descriptor) override;
   runtime::GpuResult createGraph(void *&graph) override;
   runtime::GpuResult addGraphNode(void *graph, void *previous, void *function, const runtime::GpuGrid &grid,
                                   void **arguments, void *&node) override;
@@ -110,7 +114,7 @@ private:
   struct Node;
   struct Graph;
   struct Function {
-    size_t arguments;
+    size_t arguments, tensorMaps;
     Body body;
     uint32_t allowedShared = 48 << 10;
   };

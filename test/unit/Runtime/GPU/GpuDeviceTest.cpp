@@ -61,6 +61,39 @@ TEST_F(GpuDeviceTest, LeavesOutLaunchesWithoutBlocks) {
   EXPECT_EQ(numbersOf(out), Numbers{5});
 }
 
+TEST_F(GpuDeviceTest, FunctionsTakeTensorMaps) {
+  load();
+  Buffer in = buffer(counted(40)), out = buffer(Numbers(40));
+  itx_event event = 0;
+  Status status = launch(5, in, out, 40, 0, event);
+  ASSERT_TRUE(status.ok()) << status.message();
+  Numbers expected = counted(40);
+  for (int64_t &value : expected)
+    ++value;
+  EXPECT_EQ(numbersOf(out, event), expected);
+  EXPECT_EQ(driver->calls("describeTensor"), 1);
+  // Nothing is described where there are no blocks, and a matrix without rows is none.
+  ASSERT_TRUE(launch(5, in, out, 0, 0, event).ok());
+  EXPECT_EQ(driver->calls("describeTensor"), 1);
+  status = launch(5, in, out, 1, 0, event);
+  EXPECT_EQ(status.code(), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(status.message(),
+              HasSubstr("operand 0 has s0 2 floordiv rows of 4 elements of 4 bytes for the sizes [1]"));
+}
+
+TEST_F(GpuDeviceTest, NamesDriversWithoutTensorMaps) {
+  make({.hasTensorMaps = false});
+  load();
+  Buffer in = buffer(counted(40)), out = buffer(Numbers(40));
+  itx_event event = 0;
+  Status status = launch(5, in, out, 40, 0, event);
+  EXPECT_EQ(status.code(), ITX_UNSUPPORTED);
+  EXPECT_THAT(status.message(),
+              HasSubstr("kernel 'add_one_by_map' (layer.0): function 'add_one_by_map' copies by tensor "
+                        "maps, which the driver, Fake 2.5, cannot make: update it"));
+  EXPECT_TRUE(launch(0, in, out, 40, 0, event).ok()) << "other kernels run";
+}
+
 TEST_F(GpuDeviceTest, RefusesSizesBeyondItsLimits) {
   load();
   Buffer in = buffer({1}), out = buffer({5});
@@ -145,7 +178,7 @@ TEST_F(GpuDeviceTest, NamesWhatCodeLacks) {
   status = loadObject(object, {"code"});
   EXPECT_EQ(status.code(), ITX_CORRUPT);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("kernel 'unfinished'"), HasSubstr("the function 'absent'")));
-  object.kernels.pop_back();
+  object.kernels.erase(object.kernels.begin() + 4);
   status = loadObject(object, {"code"});
   EXPECT_EQ(status.code(), ITX_CORRUPT);
   EXPECT_THAT(status.message(), HasSubstr("lacks the kernel 'unfinished'"));

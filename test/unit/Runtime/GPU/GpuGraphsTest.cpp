@@ -97,6 +97,30 @@ TEST_F(GpuGraphsTest, ChangedArgumentsAreUpdated) {
   EXPECT_EQ(numbersOf(first), expected);
 }
 
+TEST_F(GpuGraphsTest, ChangedTensorMapsAreUpdated) {
+  prepare();
+  auto stepByMaps = [&](int64_t size) {
+    event = 0;
+    for (int i = 0; i < launches; ++i) {
+      Status status = launch(5, i % 2 ? second : first, i % 2 ? first : second, size, event, event);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    ASSERT_TRUE(device->wait(event).ok());
+  };
+  for (int i = 0; i < 3; ++i)
+    stepByMaps(n);
+  EXPECT_EQ(replayed(), 1);
+  EXPECT_EQ(driver->calls("setGraphNode"), 0);
+  // The rows of the maps change with the size; the function looks at them.
+  stepByMaps(n - 2);
+  EXPECT_EQ(replayed(), 2);
+  EXPECT_EQ(driver->calls("setGraphNode"), launches);
+  Numbers expected = plus(4 * launches);
+  for (int64_t i = n - 2; i < n; ++i)
+    expected[i] -= launches;
+  EXPECT_EQ(numbersOf(first), expected);
+}
+
 TEST_F(GpuGraphsTest, OtherShapesAreStartedOneByOne) {
   prepare();
   for (int i = 0; i < 3; ++i)

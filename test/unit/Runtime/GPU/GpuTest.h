@@ -56,6 +56,17 @@ inline bool copyScratch(FakeDriver &driver, const GpuGrid &grid, const FakeArgum
   return scratch && out && int64_t(grid.blocks[0]) == (n + 31) / 32 && grid.threads[0] == 32;
 }
 
+/// Adds a number to each element of the input that a tensor map describes, behind the scratch: an input, its rows and
+/// columns, bytes of an element, rows and columns of a box, and the swizzle.
+inline bool addOneByMap(FakeDriver &driver, const GpuGrid &grid, const FakeArguments &arguments) {
+  FakeArguments simple(arguments.begin(), arguments.begin() + 4);
+  uint64_t rows = arguments[2] / 2;
+  FakeArguments map(arguments.begin() + 4, arguments.end());
+  if (map != FakeArguments{arguments[0], rows, 4, 4, 8, 32, 128})
+    return false;
+  return addOne(driver, grid, simple);
+}
+
 inline bool fault(FakeDriver &, const GpuGrid &, const FakeArguments &) { return false; }
 
 inline GpuLaunch launchOf(const char *function, const char *blocks = "s0 32 ceildiv", const char *shared = "0") {
@@ -65,7 +76,8 @@ inline GpuLaunch launchOf(const char *function, const char *blocks = "s0 32 ceil
           parseSizeExpression(shared)};
 }
 
-/// The kernels of the object: 0 adds one, 1 doubles by way of the scratch, 2 faults, 3 has limits.
+/// The kernels of the object: 0 adds one, 1 doubles by way of the scratch, 2 faults, 3 has limits, 5 adds one to what a
+/// tensor map describes, rows of four words.
 inline GpuObject sampleObject() {
   GpuObject object;
   object.architecture = "fake_10";
@@ -80,10 +92,14 @@ inline GpuObject sampleObject() {
   object.kernels.push_back({3, 2, 1, parseSizeExpression("0"), {launchOf("add_one", "s0 32 ceildiv", "s0")}});
   object.kernels[3].launches[0].grid[1] = parseSizeExpression("s0 16 *");
   object.kernels.push_back({4, 2, 1, parseSizeExpression("s0 8 *"), {launchOf("double_to_scratch", "1", "65536")}});
+  object.kernels.push_back({5, 2, 1, parseSizeExpression("0"), {launchOf("add_one_by_map")}});
+  object.kernels[5].launches[0].tensorMaps = {
+      {0, 4, parseSizeExpression("s0 2 floordiv"), parseSizeExpression("4"), 8, 32, 128}};
   return object;
 }
 
-inline const std::vector<std::string> kernelNames = {"add_one", "double", "fault", "limited", "unfinished"};
+inline const std::vector<std::string> kernelNames = {"add_one", "double",     "fault",
+                                                     "limited", "unfinished", "add_one_by_map"};
 
 /// A device of a driver of its own, with the kernels of an object.
 class GpuTest : public ::testing::Test {
@@ -95,6 +111,7 @@ protected:
     driver->addFunction("double_to_scratch", 4, doubleToScratch);
     driver->addFunction("copy_scratch", 4, copyScratch);
     driver->addFunction("fault", 4, fault);
+    driver->addFunction("add_one_by_map", 4, addOneByMap, /*tensorMaps=*/1);
     device = std::make_unique<GpuDevice>(*driver, 0, propertiesOf(*driver));
   }
   void SetUp() override { make(); }
@@ -104,7 +121,7 @@ protected:
   }
 
   Status loadObject(const GpuObject &object, const std::vector<std::string_view> &code,
-                    std::vector<uint32_t> wanted = {0, 1, 2, 3, 4}) {
+                    std::vector<uint32_t> wanted = {0, 1, 2, 3, 4, 5}) {
     std::string bytes;
     Status status = writeGpuObject(object, code, bytes);
     EXPECT_TRUE(status.ok()) << status.message();

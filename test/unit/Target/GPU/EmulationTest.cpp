@@ -46,6 +46,22 @@ TEST(Emulation, RefusesAnUnknownIntrinsicByItsName) {
             "'llvm.amdgcn.s.memtime' is not emulated");
 }
 
+TEST(Emulation, CallsTheEmulatorForAssembly) {
+  std::string text;
+  EXPECT_EQ(emulated("@itx_shared = external addrspace(3) global [0 x i8]",
+                     R"(  call void asm sideeffect "mbarrier.init.shared::cta.b64 [$0], $1;", "l,n,~{memory}")"
+                     R"((ptr addrspace(3) @itx_shared, i32 3)
+  %1 = call i32 asm sideeffect "{.reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 $0, 1, 0, p;}", "=r,~{memory}"()
+  store i32 %1, ptr addrspace(1) %to)",
+                     text),
+            "");
+  EXPECT_EQ(text.find("asm"), std::string::npos) << text;
+  EXPECT_NE(text.find("c\"itx_emulated_mbarrier_init\\00\""), std::string::npos) << text;
+  EXPECT_NE(text.find("c\"itx_emulated_elect\\00\""), std::string::npos) << text;
+  EXPECT_EQ(emulated("", R"(  call void asm sideeffect "mbarrier.inval.shared::cta.b64 [$0];", "l"(i64 0))", text),
+            "the assembly 'mbarrier.inval.shared::cta.b64 [$0];' is not emulated");
+}
+
 TEST(Emulation, IgnoresWhatIsNotUsed) {
   std::string text;
   EXPECT_EQ(emulated("declare i32 @llvm.nvvm.read.ptx.sreg.clock()", "", text), "");

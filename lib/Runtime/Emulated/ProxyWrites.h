@@ -1,0 +1,66 @@
+//===- ProxyWrites.h - What threads have written that other proxies may not see ---------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_EMULATED_PROXYWRITES_H
+#define INTARSIA_RUNTIME_EMULATED_PROXYWRITES_H
+
+#include "lib/Support/Status.h"
+
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <vector>
+
+namespace intarsia::runtime {
+
+/// The stores and asynchronous copies of threads to shared memory, for each 16 bytes the latest one. Matrix
+/// instructions of four warps read by another proxy, and see what a thread has written only behind a fence.proxy.async
+/// of that thread (PTX ISA, "Async proxy").
+class ProxyWrites {
+public:
+  Status reset(uint64_t bytes, uint32_t threads) {
+    try {
+      units_.assign((bytes + unitBytes - 1) / unitBytes, {});
+      fences_.assign(threads, 0);
+    } catch (const std::bad_alloc &) {
+      return error(ITX_OUT_OF_MEMORY, "out of memory for what threads write to shared memory");
+    }
+    time_ = 0;
+    return Status::success();
+  }
+  /// Notes bytes, which must lie inside, that a thread has written.
+  void write(uint32_t thread, uint64_t offset, uint64_t bytes) { set(offset, bytes, {++time_, thread}); }
+  /// Notes that what lies there now was not written by a thread.
+  void clear(uint64_t offset, uint64_t bytes) { set(offset, bytes, {}); }
+  void fence(uint32_t thread) { fences_[thread] = ++time_; }
+  /// Returns a thread that has written some of the bytes, as far as they lie inside, without a fence behind it.
+  std::optional<uint32_t> unfenced(uint64_t offset, uint64_t bytes) const {
+    for (uint64_t unit = offset / unitBytes; unit < units_.size() && unit * unitBytes < offset + bytes; ++unit)
+      if (units_[unit].time > fences_[units_[unit].thread])
+        return units_[unit].thread;
+    return std::nullopt;
+  }
+
+private:
+  static constexpr uint64_t unitBytes = 16; ///< what matrix instructions read at a time
+  struct Unit {
+    uint64_t time = 0; ///< 0: not by a thread
+    uint32_t thread = 0;
+  };
+
+  void set(uint64_t offset, uint64_t bytes, Unit value) {
+    for (uint64_t unit = offset / unitBytes; unit < units_.size() && unit * unitBytes < offset + bytes; ++unit)
+      units_[unit] = value;
+  }
+
+  std::vector<Unit> units_;
+  std::vector<uint64_t> fences_; ///< the time of each thread's last one
+  uint64_t time_ = 0;
+};
+
+} // namespace intarsia::runtime
+
+#endif
