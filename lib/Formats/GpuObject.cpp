@@ -100,20 +100,30 @@ Status unpackGpuCode(const GpuCode &, const std::string &name, std::string &) {
 
 // ---- The writer -------------------------------------------------------------------------------------------
 
+/// The numbers of a tensor map, each with its key and the largest one. Boxes: CUDA driver API,
+/// cuTensorMapEncodeTiled().
+static constexpr struct {
+  const char *key;
+  uint32_t GpuTensorMap::*number;
+  uint64_t largest;
+} tensorNumbers[] = {{"buffer", &GpuTensorMap::buffer, INT32_MAX},
+                     {"element_bytes", &GpuTensorMap::elementBytes, 4},
+                     {"box_rows", &GpuTensorMap::boxRows, 256},
+                     {"box_columns", &GpuTensorMap::boxColumns, 256},
+                     {"swizzle_bytes", &GpuTensorMap::swizzleBytes, 128}};
+
 static Json launchJson(const GpuLaunch &launch) {
   Json grid = Json::array();
   for (const SizeExpression &blocks : launch.grid)
     grid.push_back(sizeExpressionText(blocks));
   Json json = {{"function", launch.function}, {"grid", grid}, {"block", launch.block}};
   json["shared"] = sizeExpressionText(launch.shared);
-  for (const GpuTensorMap &map : launch.tensorMaps)
-    json["tensor_maps"].push_back({{"buffer", map.buffer},
-                                   {"element_bytes", map.elementBytes},
-                                   {"rows", sizeExpressionText(map.rows)},
-                                   {"columns", sizeExpressionText(map.columns)},
-                                   {"box_rows", map.boxRows},
-                                   {"box_columns", map.boxColumns},
-                                   {"swizzle_bytes", map.swizzleBytes}});
+  for (const GpuTensorMap &map : launch.tensorMaps) {
+    Json item = {{"rows", sizeExpressionText(map.rows)}, {"columns", sizeExpressionText(map.columns)}};
+    for (const auto &[key, number, largest] : tensorNumbers)
+      item[key] = map.*number;
+    json["tensor_maps"].push_back(std::move(item));
+  }
   return json;
 }
 
@@ -225,33 +235,33 @@ static SizeExpression readExpression(MemberReader &reader, const Json &json, con
   return expression;
 }
 
+/// Returns what is wrong with a tensor map of a kernel; empty if nothing is.
+static std::string problemOf(const GpuTensorMap &map, const GpuKernel &kernel) {
+  if (map.buffer >= kernel.buffers)
+    return format("it is of buffer %u, but the kernel has %u", map.buffer, kernel.buffers);
+  bool isElement = map.elementBytes == 1 || map.elementBytes == 2 || map.elementBytes == 4;
+  if (!isElement || (map.swizzleBytes != 32 && map.swizzleBytes != 64 && map.swizzleBytes != 128))
+    return format("it has elements of %u bytes and a swizzle of %u; 1, 2 or 4 and 32, 64 or 128 are possible",
+                  map.elementBytes, map.swizzleBytes);
+  uint32_t rowBytes = map.boxColumns * map.elementBytes;
+  if (map.boxRows == 0 || rowBytes != map.swizzleBytes)
+    return format("a box has %u rows of %u bytes, its swizzle is for rows of %u", map.boxRows, rowBytes,
+                  map.swizzleBytes);
+  return {};
+}
+
 static GpuTensorMap readTensorMap(MemberReader &reader, const Json &json, const GpuKernel &kernel,
                                   const std::string &what) {
-  static constexpr uint64_t largestBox = 256; // CUDA driver API, cuTensorMapEncodeTiled(), boxDim
   GpuTensorMap map;
-  map.buffer = uint32_t(readCountOf(reader, json, "buffer", std::numeric_limits<int32_t>::max()));
-  map.elementBytes = uint32_t(readCountOf(reader, json, "element_bytes", 4));
-  map.boxRows = uint32_t(readCountOf(reader, json, "box_rows", largestBox));
-  map.boxColumns = uint32_t(readCountOf(reader, json, "box_columns", largestBox));
-  map.swizzleBytes = uint32_t(readCountOf(reader, json, "swizzle_bytes", 128));
-  for (auto [key, size] : {std::pair("rows", &map.rows), std::pair("columns", &map.columns)})
+  for (const auto &[key, number, largest] : tensorNumbers)
+    map.*number = uint32_t(readCountOf(reader, json, key, largest));
+  for (bool isRows : {true, false}) {
+    const char *key = isRows ? "rows" : "columns";
     if (const Json *value = reader.member(json, key))
-      *size = readExpression(reader, *value, kernel, what + "'" + key + "'");
-  if (!reader.status.ok())
-    return map;
-  auto isOneOf = [](uint32_t value, std::initializer_list<uint32_t> values) {
-    return std::find(values.begin(), values.end(), value) != values.end();
-  };
-  if (map.buffer >= kernel.buffers)
-    reader.fail(what + "it is of buffer " + std::to_string(map.buffer) + ", but the kernel has " +
-                std::to_string(kernel.buffers));
-  else if (!isOneOf(map.elementBytes, {1, 2, 4}) || !isOneOf(map.swizzleBytes, {32, 64, 128}))
-    reader.fail(what + "it has elements of " + std::to_string(map.elementBytes) + " bytes and a swizzle of " +
-                std::to_string(map.swizzleBytes) + "; 1, 2 or 4 and 32, 64 or 128 are possible");
-  else if (map.boxRows == 0 || map.boxColumns * map.elementBytes != map.swizzleBytes)
-    reader.fail(what + "a box has " + std::to_string(map.boxRows) + " rows of " +
-                std::to_string(map.boxColumns * map.elementBytes) + " bytes, its swizzle is for rows of " +
-                std::to_string(map.swizzleBytes));
+      (isRows ? map.rows : map.columns) = readExpression(reader, *value, kernel, format("%s'%s'", what.c_str(), key));
+  }
+  if (std::string problem = reader.status.ok() ? problemOf(map, kernel) : ""; !problem.empty())
+    reader.fail(what + problem);
   return map;
 }
 
@@ -278,7 +288,7 @@ static GpuLaunch readLaunch(MemberReader &reader, const Json &json, const GpuKer
     launch.shared = readExpression(reader, *shared, kernel, what + "the shared memory");
   for (const Json &map : reader.array(json, "tensor_maps", false)) {
     launch.tensorMaps.push_back(
-        readTensorMap(reader, map, kernel, what + "tensor map " + std::to_string(launch.tensorMaps.size()) + ": "));
+        readTensorMap(reader, map, kernel, format("%stensor map %zu: ", what.c_str(), launch.tensorMaps.size())));
     if (!reader.status.ok())
       return launch;
   }

@@ -290,7 +290,7 @@ GpuResult CudaDriver::describeTensor(void *address, const GpuTensorBox &box, Gpu
   TensorMap map;
   GpuResult result = INTARSIA_CALL(encodeTensorMap, &map, element, /*rank=*/2, address, extents, strides, sizes,
                                    elementStrides, tensorNotInterleaved, swizzle, tensorPromotion256, tensorFillZeros);
-  std::copy(std::begin(map.opaque), std::end(map.opaque), descriptor.words.begin());
+  std::copy(std::begin(map.opaque), std::end(map.opaque), descriptor.begin());
   return result;
 }
 

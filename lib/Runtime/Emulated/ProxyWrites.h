@@ -21,10 +21,10 @@ namespace intarsia::runtime {
 /// of that thread (PTX ISA, "Async proxy").
 class ProxyWrites {
 public:
-  Status reset(uint64_t bytes, uint32_t threads) {
+  Status reset(uint64_t bytes, uint32_t threadCount) {
     try {
-      units_.assign((bytes + unitBytes - 1) / unitBytes, {});
-      fences_.assign(threads, 0);
+      units_.assign((bytes + unitBytes - 1) / unitBytes, 0);
+      fences_.assign(threadCount, 0);
     } catch (const std::bad_alloc &) {
       return error(ITX_OUT_OF_MEMORY, "out of memory for what threads write to shared memory");
     }
@@ -32,31 +32,28 @@ public:
     return Status::success();
   }
   /// Notes bytes, which must lie inside, that a thread has written.
-  void write(uint32_t thread, uint64_t offset, uint64_t bytes) { set(offset, bytes, {++time_, thread}); }
+  void write(uint32_t thread, uint64_t offset, uint64_t bytes) { set(offset, bytes, ++time_ * threads + thread); }
   /// Notes that what lies there now was not written by a thread.
-  void clear(uint64_t offset, uint64_t bytes) { set(offset, bytes, {}); }
+  void clear(uint64_t offset, uint64_t bytes) { set(offset, bytes, 0); }
   void fence(uint32_t thread) { fences_[thread] = ++time_; }
   /// Returns a thread that has written some of the bytes, as far as they lie inside, without a fence behind it.
   std::optional<uint32_t> unfenced(uint64_t offset, uint64_t bytes) const {
     for (uint64_t unit = offset / unitBytes; unit < units_.size() && unit * unitBytes < offset + bytes; ++unit)
-      if (units_[unit].time > fences_[units_[unit].thread])
-        return units_[unit].thread;
+      if (uint32_t thread = uint32_t(units_[unit] % threads); units_[unit] / threads > fences_[thread])
+        return thread;
     return std::nullopt;
   }
 
 private:
   static constexpr uint64_t unitBytes = 16; ///< what matrix instructions read at a time
-  struct Unit {
-    uint64_t time = 0; ///< 0: not by a thread
-    uint32_t thread = 0;
-  };
+  static constexpr uint64_t threads = 1024; ///< the most of a block
 
-  void set(uint64_t offset, uint64_t bytes, Unit value) {
+  void set(uint64_t offset, uint64_t bytes, uint64_t value) {
     for (uint64_t unit = offset / unitBytes; unit < units_.size() && unit * unitBytes < offset + bytes; ++unit)
       units_[unit] = value;
   }
 
-  std::vector<Unit> units_;
+  std::vector<uint64_t> units_;  ///< the time of the write, and its thread; time 0 if it was not by one
   std::vector<uint64_t> fences_; ///< the time of each thread's last one
   uint64_t time_ = 0;
 };

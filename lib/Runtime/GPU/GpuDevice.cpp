@@ -131,13 +131,13 @@ Status GpuDevice::checkOwned(const char *what, const void *address, uint64_t byt
                (unsigned long long)bytes, address, name_.c_str());
 }
 
-Status GpuDevice::describeTensors(const GpuLaunch &shape, const Launch &launch,
-                                  std::vector<GpuTensorDescriptor> &tensors) {
+Status GpuDevice::describeTensors(const GpuLaunch &shape, const Launch &launch, std::vector<uint64_t> &tensors) {
   for (const GpuTensorMap &map : shape.tensorMaps) {
     GpuTensorBox box;
     ITX_RETURN_IF_ERROR(computeTensorBox(map, launch, box));
-    tensors.emplace_back();
-    GpuResult result = driver_.describeTensor(launch.buffers[map.buffer], box, tensors.back());
+    GpuTensorDescriptor descriptor = {};
+    GpuResult result = driver_.describeTensor(launch.buffers[map.buffer], box, descriptor);
+    tensors.insert(tensors.end(), descriptor.begin(), descriptor.end());
     if (result.failure == GpuFailure::Unsupported)
       return error(ITX_UNSUPPORTED,
                    "%s: function '%s' copies by tensor maps, which the driver, %s, cannot make: update it",
@@ -159,7 +159,7 @@ Status GpuDevice::launchAll(GpuQueues::Submission &work, GpuExecutable &executab
   struct Start {
     const GpuExecutable::Bound *bound;
     GpuGrid grid;
-    std::vector<GpuTensorDescriptor> tensors;
+    std::vector<uint64_t> tensors;
   };
   std::vector<Start> starts;
   for (const GpuExecutable::Bound &bound : kernel.launches) {

@@ -55,7 +55,7 @@ private:
   Status copyBetween(GpuQueues::Submission &work, void *destination, MemoryKind destinationKind, const void *source,
                      MemoryKind sourceKind, uint64_t bytes, bool &begun);
   /// Makes the tensor maps that a function takes.
-  Status describeTensors(const GpuLaunch &shape, const Launch &launch, std::vector<GpuTensorDescriptor> &tensors);
+  Status describeTensors(const GpuLaunch &shape, const Launch &launch, std::vector<uint64_t> &tensors);
   Status launchAll(GpuQueues::Submission &work, GpuExecutable &executable, const GpuExecutable::Kernel &kernel,
                    const Launch &launch, bool &begun);
 

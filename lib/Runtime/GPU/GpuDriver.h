@@ -63,11 +63,7 @@ struct GpuGrid {
 };
 
 /// What a function takes for a tensor map, by value: bits that the driver makes (CUDA driver API, CUtensorMap).
-struct alignas(128) GpuTensorDescriptor {
-  std::array<uint64_t, 16> words = {};
-
-  bool operator==(const GpuTensorDescriptor &) const = default;
-};
+using GpuTensorDescriptor = std::array<uint64_t, 16>;
 
 /// A matrix with rows one after the other, and the boxes of it that are copied: GpuTensorMap, computed for a launch.
 struct GpuTensorBox {

@@ -14,8 +14,8 @@ std::vector<void *> GpuStart::pointers() const {
   std::vector<void *> result; // drivers copy what they point to, and write to none of them
   for (const uint64_t &argument : arguments)
     result.push_back(const_cast<uint64_t *>(&argument));
-  for (const GpuTensorDescriptor &tensor : tensors)
-    result.push_back(const_cast<GpuTensorDescriptor *>(&tensor));
+  for (size_t i = 0; i < tensors.size(); i += std::tuple_size_v<GpuTensorDescriptor>)
+    result.push_back(const_cast<uint64_t *>(&tensors[i]));
   return result;
 }
 

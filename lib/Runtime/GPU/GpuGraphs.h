@@ -18,8 +18,8 @@ struct GpuStart {
   void *function = nullptr;
   GpuGrid grid;
   std::vector<uint64_t> arguments;
-  std::vector<GpuTensorDescriptor> tensors;
-  uint64_t index = 0; ///< of the work in its queue
+  std::vector<uint64_t> tensors; ///< the words of one map after the other
+  uint64_t index = 0;            ///< of the work in its queue
   /// For messages; they live as long as the executable, and so as the launch.
   const char *kernel = "", *label = "", *name = "";
 

@@ -174,8 +174,8 @@ TEST(CudaDriver, DescribesTensors) {
   GpuTensorDescriptor descriptor;
   ASSERT_TRUE(driver.describeTensor(reinterpret_cast<void *>(0x7000), {300, 768, 2, 128, 64, 128}, descriptor).ok());
   EXPECT_EQ(seen, (std::vector<uint64_t>{1, 2, 0x7000, 768, 300, 1536, 64, 128, 1, 1, 3, 0, 0, 0}));
-  EXPECT_EQ(descriptor.words[0], 7u);
-  EXPECT_EQ(descriptor.words[1], 8u);
+  EXPECT_EQ(descriptor[0], 7u);
+  EXPECT_EQ(descriptor[1], 8u);
   ASSERT_TRUE(driver.describeTensor(reinterpret_cast<void *>(0x7000), {3, 64, 1, 8, 32, 32}, descriptor).ok());
   EXPECT_EQ(seen, (std::vector<uint64_t>{0, 2, 0x7000, 64, 3, 64, 32, 8, 1, 1, 1, 0, 0, 0}));
   GpuResult result = CudaDriver(sampleApi()).describeTensor(nullptr, {3, 64, 1, 8, 32, 32}, descriptor);

@@ -457,13 +457,13 @@ GpuResult FakeDriver::describeTensor(void *address, const GpuTensorBox &box, Gpu
     return result;
   if (!settings_.hasTensorMaps)
     return {GpuFailure::Unsupported, 801, "describeTensor"};
-  descriptor.words = {reinterpret_cast<uintptr_t>(address),
-                      box.rows,
-                      box.columns,
-                      box.elementBytes,
-                      box.boxRows,
-                      box.boxColumns,
-                      box.swizzleBytes};
+  descriptor = {reinterpret_cast<uintptr_t>(address),
+                box.rows,
+                box.columns,
+                box.elementBytes,
+                box.boxRows,
+                box.boxColumns,
+                box.swizzleBytes};
   return {};
 }
 
