@@ -68,6 +68,7 @@ void BlockRunner::prepareWarp(Warp &warp, uint32_t begin, uint32_t end) {
   warp.exists = end - begin == largestWarp ? ~uint64_t(0) : (uint64_t(1) << (end - begin)) - 1;
   warp.ready = warp.exists;
   warp.waiting = 0;
+  warp.products.clear();
   for (uint32_t thread = begin; thread < end; ++thread) {
     uint32_t index = thread - begin;
     Lane &lane = warp.lanes[index];

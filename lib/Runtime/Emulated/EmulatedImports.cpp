@@ -73,6 +73,17 @@ static void checkWritten(const void *address, uint64_t bytes) {
                                  (unsigned long long)shared.firstUnwritten(address, bytes)));
 }
 
+/// Ends the kernel if the calling thread writes to bytes of shared memory that matrix instructions may still read.
+static void checkNotBeingRead(const char *verb, const void *address, uint64_t bytes) {
+  Lane &lane = *currentLane;
+  SharedMemory &shared = lane.block->shared();
+  if (shared.areBeingRead(address, bytes))
+    lane.block->fail(lane, error(ITX_INTERNAL,
+                                 "%s %llu bytes at offset %llu of shared memory, which a matrix instruction of four "
+                                 "warps may still read; is a wait for it missing, or a barrier behind the wait?",
+                                 verb, (unsigned long long)bytes, (unsigned long long)shared.offsetOf(address)));
+}
+
 /// Returns true if bytes are in shared memory, and an access of this address space may be one to it.
 static bool isShared(const SharedMemory &shared, const void *address, int64_t bytes, int32_t space) {
   return (space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) && shared.contains(address, bytes);
@@ -91,8 +102,10 @@ void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
   BlockRunner &block = *currentLane->block;
   if (space == ITX_EMULATED_GLOBAL && block.isInLastRange(true, address, bytes))
     return;
-  if (isShared(block.shared(), address, bytes, space))
+  if (isShared(block.shared(), address, bytes, space)) {
+    checkNotBeingRead("stores", address, uint64_t(bytes));
     return block.shared().noteWritten(address, bytes);
+  }
   checkAccess("stores", true, address, bytes, space);
 }
 
@@ -117,6 +130,7 @@ void itx_emulated_async_copy(void *destination, const void *source, int32_t byte
     checkAlignment("the source of an asynchronous copy,", source, alignment);
     checkAccess("copies asynchronously from", false, source, sourceBytes, ITX_EMULATED_GLOBAL);
   }
+  checkNotBeingRead("copies asynchronously to", destination, uint64_t(bytes));
   lane.block->shared().forget(destination, bytes);
   if (!lane.copies.add(destination, source, bytes, sourceBytes))
     lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for an asynchronous copy"));
@@ -203,15 +217,50 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
 
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16) {
   Lane &lane = *currentLane;
-  const SharedMemory &shared = lane.block->shared();
+  SharedMemory &shared = lane.block->shared();
   SharedMatrix left, right;
-  Status status = readDescriptor(uint64_t(a), shared, left);
+  Status status = readDescriptor(uint64_t(a), /*transposed=*/false, shared, left);
   if (status.ok())
-    status = readDescriptor(uint64_t(b), shared, right);
+    status = readDescriptor(uint64_t(b), /*transposed=*/false, shared, right);
   if (status.ok())
     status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), bf16 != 0, sums);
+  // Lanes of a warp read the same rows.
+  PendingProducts &products = lane.warp->products;
+  if (status.ok() && lane.index == 0 &&
+      !(products.add(left, lane.warp->index % 4 * 16, 16, shared) && products.add(right, 0, uint32_t(columns), shared)))
+    status = error(ITX_OUT_OF_MEMORY, "out of memory for a product of matrices");
   if (!status.ok())
     lane.block->fail(lane, std::move(status));
+}
+
+void itx_emulated_wgmma_registers(float *sums, const void *a, int64_t b, int32_t columns, int32_t bf16,
+                                  int32_t transposed) {
+  Lane &lane = *currentLane;
+  Warp &warp = *lane.warp;
+  if (warp.size != 32 || columns <= 0 || columns > 256 || columns % 8 != 0)
+    lane.block->fail(
+        lane, error(ITX_INTERNAL, "wgmma of %d columns by warps of %u threads; no GPU does", columns, warp.size));
+  warp.results[lane.index] = sums;
+  warp.pointers[0][lane.index] = a;
+  warp.descriptors[lane.index] = uint64_t(b);
+  uint64_t variant = uint64_t(columns) << 2 | uint64_t(bf16 != 0) << 1 | (transposed != 0);
+  lane.block->rendezvous(lane, Operation::WarpgroupMultiply, variant, ITX_CALL_SITE);
+}
+
+// The first lane of a warp speaks for it.
+
+void itx_emulated_wgmma_commit() {
+  Lane &lane = *currentLane;
+  if (lane.index == 0 && !lane.warp->products.commit())
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for a group of products of matrices"));
+}
+
+void itx_emulated_wgmma_wait(int32_t groups) {
+  Lane &lane = *currentLane;
+  if (groups < 0)
+    lane.block->fail(lane, error(ITX_INTERNAL, "waits for all but %d groups of products of matrices", groups));
+  if (lane.index == 0)
+    lane.warp->products.end(uint64_t(groups), lane.block->shared());
 }
 
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {

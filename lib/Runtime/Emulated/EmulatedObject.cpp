@@ -32,13 +32,13 @@ void *findEmulatedImport(const std::string &name) {
     "itx_emulated_" #name, reinterpret_cast<void *>(itx_emulated_##name)                                               \
   }
   static const Import imports[] = {
-      ITX_IMPORT(thread_id),    ITX_IMPORT(block_id),     ITX_IMPORT(block_dim),    ITX_IMPORT(grid_dim),
-      ITX_IMPORT(lane_id),      ITX_IMPORT(warp_size),    ITX_IMPORT(shared),       ITX_IMPORT(load_check),
-      ITX_IMPORT(store_check),  ITX_IMPORT(async_copy),   ITX_IMPORT(async_commit), ITX_IMPORT(async_wait),
-      ITX_IMPORT(barrier),      ITX_IMPORT(warp_barrier), ITX_IMPORT(shuffle_idx),  ITX_IMPORT(shuffle_up),
-      ITX_IMPORT(shuffle_down), ITX_IMPORT(shuffle_xor),  ITX_IMPORT(vote_ballot),  ITX_IMPORT(vote_any),
-      ITX_IMPORT(vote_all),     ITX_IMPORT(ldmatrix),     ITX_IMPORT(mma),          ITX_IMPORT(wgmma),
-      ITX_IMPORT(trap),
+      ITX_IMPORT(thread_id),       ITX_IMPORT(block_id),     ITX_IMPORT(block_dim),    ITX_IMPORT(grid_dim),
+      ITX_IMPORT(lane_id),         ITX_IMPORT(warp_size),    ITX_IMPORT(shared),       ITX_IMPORT(load_check),
+      ITX_IMPORT(store_check),     ITX_IMPORT(async_copy),   ITX_IMPORT(async_commit), ITX_IMPORT(async_wait),
+      ITX_IMPORT(barrier),         ITX_IMPORT(warp_barrier), ITX_IMPORT(shuffle_idx),  ITX_IMPORT(shuffle_up),
+      ITX_IMPORT(shuffle_down),    ITX_IMPORT(shuffle_xor),  ITX_IMPORT(vote_ballot),  ITX_IMPORT(vote_any),
+      ITX_IMPORT(vote_all),        ITX_IMPORT(ldmatrix),     ITX_IMPORT(mma),          ITX_IMPORT(wgmma),
+      ITX_IMPORT(wgmma_registers), ITX_IMPORT(wgmma_commit), ITX_IMPORT(wgmma_wait),   ITX_IMPORT(trap),
   };
 #undef ITX_IMPORT
   for (const Import &import : imports)

@@ -4,8 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Emulated/BlockRunner.h"
 #include "lib/Runtime/Emulated/MatrixMultiply.h"
-#include "lib/Runtime/Emulated/WarpState.h"
+#include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
 #include <algorithm>
 #include <cstring>
@@ -36,6 +37,9 @@ std::string operationText(Operation operation, uint64_t variant) {
     return format("ldmatrix (%llu matrices%s)", (unsigned long long)(variant >> 1), variant & 1 ? ", transposed" : "");
   case Operation::MatrixMultiply:
     return format("mma (%s)", findMatrixKind(int32_t(variant))->name);
+  case Operation::WarpgroupMultiply:
+    return format("wgmma (m64n%llu, %s%s)", (unsigned long long)(variant >> 2), variant & 2 ? "bf16" : "f16",
+                  variant & 1 ? ", transposed" : "");
   }
   __builtin_unreachable();
 }
@@ -122,6 +126,23 @@ static Status multiply(Warp &warp) {
                           warp.pointers[2].data());
 }
 
+static Status multiplyByShared(Warp &warp) {
+  ITX_RETURN_IF_ERROR(checkFull(warp));
+  for (uint32_t lane = 1; lane < warp.size; ++lane)
+    if (warp.descriptors[lane] != warp.descriptors[0])
+      return error(ITX_INTERNAL, "lanes 0 and %u of warp %u multiply by different matrices, 0x%llx and 0x%llx", lane,
+                   warp.index, (unsigned long long)warp.descriptors[0], (unsigned long long)warp.descriptors[lane]);
+  SharedMemory &shared = warp.lanes[0].block->shared();
+  SharedMatrix right;
+  ITX_RETURN_IF_ERROR(readDescriptor(warp.descriptors[0], warp.variant & 1, shared, right));
+  uint32_t columns = uint32_t(warp.variant >> 2);
+  ITX_RETURN_IF_ERROR(multiplyRegistersOfWarpgroup(shared, warp.pointers[0].data(), right, columns, warp.variant & 2,
+                                                   warp.results.data()));
+  if (!warp.products.add(right, 0, columns, shared))
+    return error(ITX_OUT_OF_MEMORY, "out of memory for a product of warp %u", warp.index);
+  return Status::success();
+}
+
 Status answerWarp(Warp &warp) {
   switch (warp.operation) {
   case Operation::ShuffleIdx:
@@ -139,6 +160,8 @@ Status answerWarp(Warp &warp) {
     return loadMatrix(warp);
   case Operation::MatrixMultiply:
     return multiply(warp);
+  case Operation::WarpgroupMultiply:
+    return multiplyByShared(warp);
   case Operation::Barrier:
   case Operation::WarpBarrier:
     return Status::success(); // nothing but waiting

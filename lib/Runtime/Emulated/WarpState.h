@@ -9,6 +9,7 @@
 
 #include "lib/Runtime/Emulated/AsyncCopies.h"
 #include "lib/Runtime/Emulated/Fiber.h"
+#include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
 #include <array>
 #include <cstdint>
@@ -34,7 +35,8 @@ enum class Operation : uint8_t {
   VoteAny,
   VoteAll,
   LoadMatrix,
-  MatrixMultiply
+  MatrixMultiply,
+  WarpgroupMultiply
 };
 
 /// Returns the name of an operation, as kernels import it, with what it was called with: "mma (m16n8k16_f32_f16)".
@@ -73,6 +75,8 @@ struct Warp {
   std::array<int32_t, largestWarp> widths = {};
   std::array<void *, largestWarp> results = {};
   std::array<std::array<const void *, largestWarp>, 3> pointers = {};
+  std::array<uint64_t, largestWarp> descriptors = {};
+  PendingProducts products;
   std::array<uint64_t, largestWarp> answers = {};
 
   /// Returns the mask of all lanes of a full warp.

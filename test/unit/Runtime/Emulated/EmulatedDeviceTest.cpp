@@ -321,7 +321,7 @@ TEST(EmulatedObject, ImportsAreThoseOfTheHeader) {
     }
     at = end;
   }
-  EXPECT_EQ(declared, 25);
+  EXPECT_EQ(declared, 28);
 }
 
 // ---- Settings --------------------------------------------------------------------------------------------------
