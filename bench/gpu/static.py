@@ -192,7 +192,7 @@ MULTIPLY_ADD_TILES = {
 }
 ATTENTION_TILES = {
     "sm_80": Tile(64, 64, 128, 128, 2),
-    "sm_90a": Tile(64, 64, 128, 128, 2),
+    "sm_90a": Tile(128, 64, 128, 256, 2),
     "gfx942": Tile(128, 32, 128, 256, 1),
 }
 PROBLEMS = {
@@ -498,9 +498,7 @@ Rows are as many as the call says; features are {N}, which ours knows and of whi
   between and after them.
 
 Instructions of the two sides may multiply matrices of different sizes: on gfx942 ours are 16x16x16, half of the
-multiply-adds of Triton's 32x32x8. *cycles* does not depend on it. Attention on sm_90a is multiplied by a warp's
-instructions (HMMA) on our side, by those of four warps (HGMMA) on Triton's; the peak that *cycles* takes for both is that
-of the latter.
+multiply-adds of Triton's 32x32x8. *cycles* does not depend on it.
 
 """
 

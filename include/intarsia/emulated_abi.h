@@ -128,9 +128,14 @@ void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, 
  * and `b` are matrix descriptors of shared memory, whose rows follow the depth; `bf16` is 0 for f16. It is done at
  * once: that a kernel waits before it reads the sums is not checked, but that it does before copies write to the factors. */
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16);
-/* Makes a group of the warp's wgmmas since the last commit, and waits with the other threads of the warp until at most
- * `groups` are left. */
+/* The same with the rows of A in registers: four words of each lane. If `transposed`, columns of B follow the depth. All
+ * lanes of the warp take part, with the same matrix B. */
+void itx_emulated_wgmma_registers(float *sums, const void *a, int64_t b, int32_t columns, int32_t bf16,
+                                  int32_t transposed);
+/* Makes a group of the warp's products since the last commit. */
 void itx_emulated_wgmma_commit(void);
+/* Waits with the other threads of the warp until at most `groups` groups are not done. Who writes to shared memory that
+ * a product which is not done reads ends the kernel with an error. */
 void itx_emulated_wgmma_wait(int64_t groups);
 
 /* Ends the kernel with an error. */

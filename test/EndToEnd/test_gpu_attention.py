@@ -17,8 +17,8 @@ import pytest
 from programs import build
 from test_quantized_caches import dequantized
 
-# One architecture for each size of a warp and each vendor.
-EMULATED = ("sm_80", "gfx942", "gfx1100")
+# One architecture for each size of a warp and each vendor, and that of matrix instructions of four warps.
+EMULATED = ("sm_80", "sm_90a", "gfx942", "gfx1100")
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 
 pytestmark = pytest.mark.cpu_only
@@ -96,6 +96,14 @@ DENSE = {
 }
 
 
+#: Shapes of which blocks of keys are many: all numbers of columns that values may have, and what registers hold.
+LONG = {
+    "full": Dense(128, 128, 2, 1, element="f16", causal=True),
+    "masked": Dense(64, 96, 2, 2, element="bf16", mask="f32", mask_shape="1,heads,queries,keys"),
+    "odd": Dense(20, 108, 1, 1, element="f16", mask="i1", mask_shape="batch,1,queries,keys", causal=True),
+}
+
+
 @pytest.mark.parametrize(
     ("name", "architecture"),
     [(name, architecture) for name in DENSE for architecture in EMULATED]
@@ -106,26 +114,43 @@ def test_dense(tools, scratch, name: str, architecture: str) -> None:
     case, random = DENSE[name], np.random.default_rng(len(name))
     module = build(tools, scratch / f"{name}-{architecture}", case.program(), target=f"emulated:{architecture}")
     for _ in range(4):
-        batch, queries, keys = int(random.integers(1, 3)), int(random.integers(1, 80)), int(random.integers(1, 80))
-        dtype = DTYPES[case.element]
-        q = random.standard_normal((batch, queries, case.heads, case.head_dim)).astype(dtype)
-        k = random.standard_normal((batch, keys, case.key_heads, case.head_dim)).astype(dtype)
-        v = random.standard_normal((batch, keys, case.key_heads, case.value_dim)).astype(dtype)
-        extent = {"batch": batch, "heads": case.heads, "queries": queries, "keys": keys, "1": 1}
-        shape = tuple(extent[part] for part in case.mask_shape.split(","))
-        mask = random.random(shape) < 0.6 if case.mask == "i1" else random.standard_normal(shape).astype(np.float32)
-        actual = module.main(q=q, k=k, v=v, m=mask).astype(np.float64)
-        for b in range(batch):
-            for h in range(case.heads):
-                g = h // (case.heads // case.key_heads)
-                bias = case.bias(mask, b, h, queries, keys)
-                wanted = attend(q[b, :, h], k[b, :, g], v[b, :, g], 0.2, bias)
-                # Scores up to 15 have roundings of 1e-6, relative to e^x, and values are up to 4. Weights and results of
-                # 16 bits are rounded to them.
-                unit = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}[case.element]
-                magnitude = attend(q[b, :, h], k[b, :, g], np.abs(v[b, :, g]), 0.2, bias)
-                error = np.abs(actual[b, :, h] - wanted) - unit * (np.abs(wanted) + magnitude)
-                assert error.max() <= 1e-5, (b, h, queries, keys)
+        check_dense(
+            case, module, random, int(random.integers(1, 3)), int(random.integers(1, 80)), int(random.integers(1, 80))
+        )
+
+
+def check_dense(case: Dense, module, random: np.random.Generator, batch: int, queries: int, keys: int) -> None:
+    """Compare a call with random operands of these sizes."""
+    dtype = DTYPES[case.element]
+    q = random.standard_normal((batch, queries, case.heads, case.head_dim)).astype(dtype)
+    k = random.standard_normal((batch, keys, case.key_heads, case.head_dim)).astype(dtype)
+    v = random.standard_normal((batch, keys, case.key_heads, case.value_dim)).astype(dtype)
+    extent = {"batch": batch, "heads": case.heads, "queries": queries, "keys": keys, "1": 1}
+    shape = tuple(extent[part] for part in case.mask_shape.split(","))
+    mask = random.random(shape) < 0.6 if case.mask == "i1" else random.standard_normal(shape).astype(np.float32)
+    actual = module.main(q=q, k=k, v=v, m=mask).astype(np.float64)
+    for b in range(batch):
+        for h in range(case.heads):
+            g = h // (case.heads // case.key_heads)
+            bias = case.bias(mask, b, h, queries, keys)
+            wanted = attend(q[b, :, h], k[b, :, g], v[b, :, g], 0.2, bias)
+            # Scores up to 15 have roundings of 1e-6, relative to e^x, and values are up to 4. Weights and results of
+            # 16 bits are rounded to them.
+            unit = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}[case.element]
+            magnitude = attend(q[b, :, h], k[b, :, g], np.abs(v[b, :, g]), 0.2, bias)
+            error = np.abs(actual[b, :, h] - wanted) - unit * (np.abs(wanted) + magnitude)
+            assert error.max() <= 1e-5, (b, h, queries, keys)
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+@pytest.mark.parametrize("name", LONG)
+def test_long_dense(tools, scratch, monkeypatch, name: str, schedule: str) -> None:
+    """Tiles of both groups of four warps, and blocks of keys that take turns in the buffers of shared memory."""
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    case, random = LONG[name], np.random.default_rng(3)
+    module = build(tools, scratch / f"{name}-long", case.program(), target="emulated:sm_90a")
+    for queries, keys in ((150, 300), (70, 257), (129, 64), (3, 200)):
+        check_dense(case, module, random, 1, queries, keys)
 
 
 @pytest.mark.parametrize("schedule", ["greedy", "greedy-reversed"])

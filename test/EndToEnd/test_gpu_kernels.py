@@ -46,11 +46,14 @@ NEEDED = {
     "linear_int8": BY_MATRICES,
     "linear_nvfp4": BY_MATRICES,
     "attention_f16": BY_MATRICES,
+    "attention_wide_f16": BY_MATRICES,
     "cache_f16": BY_MATRICES,
     "rms_norm": ("global loads of 16 bytes",),
     "softmax": ("global loads of 16 bytes",),
     "experts": BY_MATRICES,
 }
+#: Programs whose attention is computed by four warps together on Hopper.
+BY_WARPGROUPS = ("attention_f16", "attention_wide_f16", "cache_f16")
 #: How an instruction reads in PTX and in the vendor's listing for AMD's GPUs.
 INSTRUCTIONS = {
     "shared loads of 16 bytes": (
@@ -215,6 +218,13 @@ def test_tensor_copies_on_hopper(compiled: Compiled) -> None:
             tiled = [one for one in compiled.functions[architecture] if one["threads"] == 384]
             assert len(tiled) == 2
             assert {one["registers"] for one in tiled if "registers" in one} <= {168}
+
+
+def test_matrix_instructions_of_four_warps(compiled: Compiled) -> None:
+    """Hopper's attention has them, and no other architecture."""
+    if compiled.name in BY_WARPGROUPS:
+        found = [one for one in CUDA if "wgmma.mma_async" in compiled.listing(one)]
+        assert found == ["sm_90a"]
 
 
 def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:

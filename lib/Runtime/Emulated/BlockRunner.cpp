@@ -69,7 +69,7 @@ void BlockRunner::prepareWarp(Warp &warp, uint32_t begin, uint32_t end) {
   warp.ready = warp.exists;
   warp.waiting = 0;
   warp.registers = 0;
-  warp.reads.clear();
+  warp.products.clear();
   for (uint32_t thread = begin; thread < end; ++thread) {
     uint32_t index = thread - begin;
     Lane &lane = warp.lanes[index];
@@ -349,13 +349,6 @@ Status BlockRunner::deadlock() const {
                "%s: its threads wait for each other for ever: %s; each operation of a warp needs all of its threads "
                "that have not returned, and a barrier all of the block's%s%s",
                where(nullptr).c_str(), join(texts).c_str(), lacking.empty() ? "" : "; ", lacking.c_str());
-}
-
-const Warp *BlockRunner::readerOf(uint64_t offset, uint64_t bytes) const {
-  for (uint32_t i = 0; i < warpCount_; ++i)
-    if (warps_[i]->reads.overlap(offset, bytes))
-      return warps_[i].get();
-  return nullptr;
 }
 
 // ---- Accesses --------------------------------------------------------------------------------------------------

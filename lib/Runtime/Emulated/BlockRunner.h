@@ -47,8 +47,6 @@ public:
   SharedMemory &shared() { return shared_; }
   Mbarriers &mbarriers() { return mbarriers_; }
   ProxyWrites &proxyWrites() { return proxyWrites_; }
-  /// Returns a warp whose matrix instructions may still read bytes of shared memory; null if there is none.
-  const Warp *readerOf(uint64_t offset, uint64_t bytes) const;
 
 private:
   static void enterThread();

@@ -76,6 +76,17 @@ static void checkWritten(const void *address, uint64_t bytes) {
                                  (unsigned long long)shared.firstUnwritten(address, bytes)));
 }
 
+/// Ends the kernel if the calling thread writes to bytes of shared memory that matrix instructions may still read.
+static void checkNotBeingRead(const char *verb, const void *address, uint64_t bytes) {
+  Lane &lane = *currentLane;
+  SharedMemory &shared = lane.block->shared();
+  if (shared.areBeingRead(address, bytes))
+    lane.block->fail(lane, error(ITX_INTERNAL,
+                                 "%s %llu bytes at offset %llu of shared memory, which a matrix instruction of four "
+                                 "warps may still read; is a wait for it missing, or a barrier behind the wait?",
+                                 verb, (unsigned long long)bytes, (unsigned long long)shared.offsetOf(address)));
+}
+
 /// Returns true if bytes are in shared memory, and an access of this address space may be one to it.
 static bool isShared(const SharedMemory &shared, const void *address, int64_t bytes, int32_t space) {
   return (space == ITX_EMULATED_SHARED || space == ITX_EMULATED_GENERIC) && shared.contains(address, bytes);
@@ -95,6 +106,7 @@ void itx_emulated_store_check(void *address, int64_t bytes, int32_t space) {
   if (space == ITX_EMULATED_GLOBAL && block.isInLastRange(true, address, bytes))
     return;
   if (isShared(block.shared(), address, bytes, space)) {
+    checkNotBeingRead("stores", address, uint64_t(bytes));
     block.proxyWrites().write(threadNumber(*currentLane), block.shared().offsetOf(address), uint64_t(bytes));
     return block.shared().noteWritten(address, bytes);
   }
@@ -108,18 +120,11 @@ static void checkAlignment(const char *what, const void *address, uint32_t align
     lane.block->fail(lane, error(ITX_INTERNAL, "%s %p is not aligned to %u bytes", what, address, alignment));
 }
 
-/// Ends the kernel if matrix instructions may still read shared memory that a copy is about to change; else notes that
-/// what threads have written there is gone.
+/// Makes shared memory ready for a copy, which nothing may read any more: what threads have written there is gone.
 static void prepareTarget(const void *address, uint64_t bytes) {
-  Lane &lane = *currentLane;
-  uint64_t offset = lane.block->shared().offsetOf(address);
-  if (const Warp *reader = lane.block->readerOf(offset, bytes))
-    lane.block->fail(lane,
-                     error(ITX_INTERNAL,
-                           "copies %llu bytes to offset %llu of shared memory, which matrix instructions of warp %u "
-                           "may still read; is a wait for them missing?",
-                           (unsigned long long)bytes, (unsigned long long)offset, reader->index));
-  lane.block->proxyWrites().clear(offset, bytes);
+  BlockRunner &block = *currentLane->block;
+  checkNotBeingRead("copies to", address, bytes);
+  block.proxyWrites().clear(block.shared().offsetOf(address), bytes);
 }
 
 void itx_emulated_async_copy(void *destination, const void *source, int32_t bytes, int32_t sourceBytes) {
@@ -280,52 +285,55 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
   lane.block->rendezvous(lane, Operation::LoadMatrix, uint64_t(count) << 1 | (transposed != 0), ITX_CALL_SITE);
 }
 
-/// Rows of A that four warps multiply together.
-static constexpr uint32_t rowsOfWarpgroup = 64;
-
-/// Notes for the warp, by its first lane, that its matrix instructions read rows of a factor, which threads must have
-/// fenced.
-static void noteReads(Lane &lane, const SharedMatrix &matrix, uint32_t rows) {
-  if (lane.index != 0)
-    return;
-  uint64_t begin = matrix.offset / matrix.rowBytes * matrix.rowBytes;
-  uint64_t bytes = (rows / 8 - 1) * matrix.groupBytes + 8 * matrix.rowBytes;
-  if (std::optional<uint32_t> thread = lane.block->proxyWrites().unfenced(begin, bytes))
-    lane.block->fail(lane,
-                     error(ITX_INTERNAL,
-                           "multiplies %llu bytes at offset %llu of shared memory, of which thread %u has written "
-                           "some without fence.proxy.async behind it: matrix instructions may not see it",
-                           (unsigned long long)bytes, (unsigned long long)begin, *thread));
-  if (!lane.warp->reads.add(begin, bytes))
-    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for matrix instructions"));
-}
-
 void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16) {
   Lane &lane = *currentLane;
-  const SharedMemory &shared = lane.block->shared();
+  SharedMemory &shared = lane.block->shared();
   SharedMatrix left, right;
-  Status status = readDescriptor(uint64_t(a), shared, left);
+  Status status = readDescriptor(uint64_t(a), /*transposed=*/false, shared, left);
   if (status.ok())
-    status = readDescriptor(uint64_t(b), shared, right);
+    status = readDescriptor(uint64_t(b), /*transposed=*/false, shared, right);
   if (status.ok())
     status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), bf16 != 0, sums);
-  if (!status.ok())
-    lane.block->fail(lane, std::move(status));
-  noteReads(lane, left, rowsOfWarpgroup);
-  noteReads(lane, right, uint32_t(columns));
+  // Lanes of a warp read the same rows.
+  PendingProducts &products = lane.warp->products;
+  if (status.ok() && lane.index == 0)
+    status = products.add(left, lane.warp->index % 4 * 16, 16, shared, lane.block->proxyWrites());
+  if (status.ok() && lane.index == 0)
+    status = products.add(right, 0, uint32_t(columns), shared, lane.block->proxyWrites());
+  failUnless(std::move(status));
 }
+
+void itx_emulated_wgmma_registers(float *sums, const void *a, int64_t b, int32_t columns, int32_t bf16,
+                                  int32_t transposed) {
+  Lane &lane = *currentLane;
+  Warp &warp = *lane.warp;
+  if (warp.size != 32 || columns <= 0 || columns > 256 || columns % 8 != 0)
+    lane.block->fail(
+        lane, error(ITX_INTERNAL, "wgmma of %d columns by warps of %u threads; no GPU does", columns, warp.size));
+  warp.results[lane.index] = sums;
+  warp.pointers[0][lane.index] = a;
+  warp.descriptors[lane.index] = uint64_t(b);
+  uint64_t variant = uint64_t(columns) << 2 | uint64_t(bf16 != 0) << 1 | (transposed != 0);
+  lane.block->rendezvous(lane, Operation::WarpgroupMultiply, variant, ITX_CALL_SITE);
+}
+
+// The first lane of a warp speaks for it.
 
 void itx_emulated_wgmma_commit() {
   Lane &lane = *currentLane;
-  if (lane.index == 0 && !lane.warp->reads.commit())
-    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for a group of matrix instructions"));
+  if (lane.index == 0 && !lane.warp->products.commit())
+    lane.block->fail(lane, error(ITX_OUT_OF_MEMORY, "out of memory for a group of products of matrices"));
 }
 
 void itx_emulated_wgmma_wait(int64_t groups) {
   Lane &lane = *currentLane;
+  if (groups < 0)
+    lane.block->fail(lane,
+                     error(ITX_INTERNAL, "waits for all but %lld groups of products of matrices", (long long)groups));
+  // Lanes multiply one after the other here: behind the wait all of them have.
   lane.block->rendezvous(lane, Operation::WarpBarrier, lane.warp->full(), ITX_CALL_SITE);
   if (lane.index == 0)
-    lane.warp->reads.wait(uint64_t(groups));
+    lane.warp->products.end(uint64_t(groups), lane.block->shared());
 }
 
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {

@@ -56,6 +56,7 @@ void *findEmulatedImport(const std::string &name) {
       ITX_IMPORT(ldmatrix),
       ITX_IMPORT(mma),
       ITX_IMPORT(wgmma),
+      ITX_IMPORT(wgmma_registers),
       ITX_IMPORT(wgmma_commit),
       ITX_IMPORT(wgmma_wait),
       ITX_IMPORT(trap),

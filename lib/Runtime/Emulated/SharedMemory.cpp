@@ -6,11 +6,12 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Emulated/SharedMemory.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace intarsia::runtime {
 
-void SharedMemory::Free::operator()(uint8_t *memory) const { std::free(memory); }
+void SharedMemory::Free::operator()(void *memory) const { std::free(memory); }
 
 Status SharedMemory::reset(uint64_t bytes, bool tracked) {
   // One address at least, so that kernels without shared memory have one too.
@@ -18,8 +19,9 @@ Status SharedMemory::reset(uint64_t bytes, bool tracked) {
   if (wanted > capacity_) {
     memory_.reset(static_cast<uint8_t *>(wanted > bytes ? std::aligned_alloc(alignment, wanted) : nullptr));
     written_.reset(static_cast<uint8_t *>(memory_ ? std::aligned_alloc(alignment, wanted) : nullptr));
-    capacity_ = written_ ? wanted : 0;
-    if (!written_)
+    readers_.reset(static_cast<uint16_t *>(written_ ? std::malloc(wanted / chunkBytes * sizeof(uint16_t)) : nullptr));
+    capacity_ = readers_ ? wanted : 0;
+    if (!readers_)
       return error(ITX_OUT_OF_MEMORY, "the emulated device cannot have %llu bytes of shared memory for a block",
                    (unsigned long long)bytes);
   }
@@ -28,6 +30,8 @@ Status SharedMemory::reset(uint64_t bytes, bool tracked) {
   std::memset(memory_.get(), pattern, bytes);
   if (tracked)
     std::memset(written_.get(), 0, bytes);
+  std::memset(readers_.get(), 0, (bytes + chunkBytes - 1) / chunkBytes * sizeof(uint16_t));
+  reads_ = 0;
   return Status::success();
 }
 
@@ -35,6 +39,11 @@ void SharedMemory::forget(void *address, uint64_t bytes) {
   std::memset(address, pattern, bytes);
   if (tracked_)
     std::memset(written_.get() + offsetOf(address), 0, bytes);
+}
+
+bool SharedMemory::hasReader(const void *address, uint64_t bytes) const {
+  uint64_t begin = offsetOf(address) / chunkBytes, end = (offsetOf(address) + bytes + chunkBytes - 1) / chunkBytes;
+  return std::any_of(readers_.get() + begin, readers_.get() + end, [](uint16_t count) { return count != 0; });
 }
 
 uint64_t SharedMemory::firstUnwritten(const void *address, uint64_t bytes) const {

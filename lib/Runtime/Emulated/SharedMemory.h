@@ -70,6 +70,18 @@ public:
       return !std::memchr(notes, 0, bytes);
     }
   }
+  /// Notes that a product begins, or ends, to read a chunk of 16 bytes, which must lie inside.
+  void beginRead(uint64_t offset) {
+    ++readers_.get()[offset / chunkBytes];
+    ++reads_;
+  }
+  void endRead(uint64_t offset) {
+    --readers_.get()[offset / chunkBytes];
+    --reads_;
+  }
+  /// Returns true if a product may still read one of some bytes, which must lie inside.
+  bool areBeingRead(const void *address, uint64_t bytes) const { return reads_ != 0 && hasReader(address, bytes); }
+
   /// Fills bytes, which must lie inside, with the pattern, and notes that they are not written.
   void forget(void *address, uint64_t bytes);
   /// Returns the offset of the first of some bytes that is not written; that behind them if all are.
@@ -86,12 +98,17 @@ private:
   }
 
   struct Free {
-    void operator()(uint8_t *memory) const;
+    void operator()(void *memory) const;
   };
   using Memory = std::unique_ptr<uint8_t, Free>;
 
+  static constexpr uint64_t chunkBytes = 16;
+  bool hasReader(const void *address, uint64_t bytes) const;
+
   Memory memory_;
-  Memory written_; ///< 1 for each byte that is written
+  Memory written_;                          ///< 1 for each byte that is written
+  std::unique_ptr<uint16_t, Free> readers_; ///< products of warps that read each chunk
+  uint64_t reads_ = 0;                      ///< their sum
   uint64_t capacity_ = 0;
   uint64_t bytes_ = 0;
   bool tracked_ = false;

@@ -4,8 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Emulated/BlockRunner.h"
 #include "lib/Runtime/Emulated/MatrixMultiply.h"
-#include "lib/Runtime/Emulated/WarpState.h"
+#include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
 #include <algorithm>
 #include <cstring>
@@ -40,6 +41,9 @@ std::string operationText(Operation operation, uint64_t variant) {
     return format("mbarrier_wait (offset %llu, parity %d)", (unsigned long long)(variant >> 1), int(variant & 1));
   case Operation::SetRegisters:
     return format("set_registers (%llu)", (unsigned long long)variant);
+  case Operation::WarpgroupMultiply:
+    return format("wgmma (m64n%llu, %s%s)", (unsigned long long)(variant >> 2), variant & 2 ? "bf16" : "f16",
+                  variant & 1 ? ", transposed" : "");
   }
   __builtin_unreachable();
 }
@@ -132,6 +136,21 @@ static Status setRegisters(Warp &warp) {
   return Status::success();
 }
 
+static Status multiplyByShared(Warp &warp) {
+  ITX_RETURN_IF_ERROR(checkFull(warp));
+  for (uint32_t lane = 1; lane < warp.size; ++lane)
+    if (warp.descriptors[lane] != warp.descriptors[0])
+      return error(ITX_INTERNAL, "lanes 0 and %u of warp %u multiply by different matrices, 0x%llx and 0x%llx", lane,
+                   warp.index, (unsigned long long)warp.descriptors[0], (unsigned long long)warp.descriptors[lane]);
+  SharedMemory &shared = warp.lanes[0].block->shared();
+  SharedMatrix right;
+  ITX_RETURN_IF_ERROR(readDescriptor(warp.descriptors[0], warp.variant & 1, shared, right));
+  uint32_t columns = uint32_t(warp.variant >> 2);
+  ITX_RETURN_IF_ERROR(multiplyRegistersOfWarpgroup(shared, warp.pointers[0].data(), right, columns, warp.variant & 2,
+                                                   warp.results.data()));
+  return warp.products.add(right, 0, columns, shared, warp.lanes[0].block->proxyWrites());
+}
+
 Status answerWarp(Warp &warp) {
   switch (warp.operation) {
   case Operation::ShuffleIdx:
@@ -151,6 +170,8 @@ Status answerWarp(Warp &warp) {
     return multiply(warp);
   case Operation::SetRegisters:
     return setRegisters(warp);
+  case Operation::WarpgroupMultiply:
+    return multiplyByShared(warp);
   case Operation::Barrier:
   case Operation::WarpBarrier:
   case Operation::MbarrierWait:

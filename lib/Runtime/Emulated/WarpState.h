@@ -9,7 +9,7 @@
 
 #include "lib/Runtime/Emulated/AsyncCopies.h"
 #include "lib/Runtime/Emulated/Fiber.h"
-#include "lib/Runtime/Emulated/PendingReads.h"
+#include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
 #include <array>
 #include <cstdint>
@@ -37,7 +37,8 @@ enum class Operation : uint8_t {
   LoadMatrix,
   MatrixMultiply,
   MbarrierWait, ///< each thread by itself
-  SetRegisters
+  SetRegisters,
+  WarpgroupMultiply
 };
 
 /// Returns the name of an operation, as kernels import it, with what it was called with: "mma (m16n8k16_f32_f16)".
@@ -67,8 +68,6 @@ struct Warp {
   bool mixed = false;    ///< they wait for several
   int32_t registers = 0; ///< of a thread, as it was set last; 0 if it was not
 
-  PendingReads reads; ///< of its part of matrix instructions of four warps
-
   std::array<Lane, largestWarp> lanes;
   std::array<Fiber, largestWarp> fibers;
   std::array<Operation, largestWarp> operations = {};
@@ -79,6 +78,8 @@ struct Warp {
   std::array<int32_t, largestWarp> widths = {};
   std::array<void *, largestWarp> results = {};
   std::array<std::array<const void *, largestWarp>, 3> pointers = {};
+  std::array<uint64_t, largestWarp> descriptors = {};
+  PendingProducts products;
   std::array<uint64_t, largestWarp> answers = {};
 
   /// Returns the mask of all lanes of a full warp.

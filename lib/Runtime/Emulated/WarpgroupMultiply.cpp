@@ -7,25 +7,32 @@
 #include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
 #include "lib/Formats/FloatFormats.h"
-#include "lib/Runtime/Emulated/SharedMemory.h"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace intarsia::runtime {
 
 /// The depth of wgmma for elements of 16 bits.
 static constexpr uint32_t depth = 16;
+/// Elements of 16 bits that stay together.
+static constexpr uint32_t ofChunk = 8;
 /// Bits of an address in a descriptor, which counts in units of 16 bytes.
 static constexpr uint64_t addressMask = 0x3FFFF, fieldMask = 0x3FFF;
 
 uint64_t SharedMatrix::offsetOf(uint32_t row, uint32_t k) const {
   uint64_t at = offset + row / 8 * groupBytes + row % 8 * rowBytes + k * 2;
+  if (transposed) {
+    uint64_t ofPanel = rowBytes / 2;
+    at = offset + row / ofPanel * panelBytes + k / 8 * groupBytes + k % 8 * rowBytes + row % ofPanel * 2;
+  }
   // Chunks of 16 bytes change places by the bits of the address above the row's.
   uint64_t chunks = rowBytes / 16;
   return at ^ ((at >> 7 & (chunks - 1)) << 4);
 }
 
-Status readDescriptor(uint64_t descriptor, const SharedMemory &shared, SharedMatrix &matrix) {
+Status readDescriptor(uint64_t descriptor, bool transposed, const SharedMemory &shared, SharedMatrix &matrix) {
   static constexpr uint64_t rowBytes[] = {0, 128, 64, 32};
   matrix.rowBytes = rowBytes[descriptor >> 62];
   if (matrix.rowBytes == 0)
@@ -37,29 +44,55 @@ Status readDescriptor(uint64_t descriptor, const SharedMemory &shared, SharedMat
   uint64_t base = reinterpret_cast<uintptr_t>(shared.address());
   matrix.offset = ((descriptor & fieldMask) * 16 - base) & addressMask;
   matrix.groupBytes = (descriptor >> 32 & fieldMask) * 16;
+  matrix.panelBytes = (descriptor >> 16 & fieldMask) * 16;
+  matrix.transposed = transposed;
   return Status::success();
 }
 
-/// Reads the elements of a row.
+static float decode(uint16_t bits, bool isBf16) { return isBf16 ? decodeBf16(bits) : decodeF16(bits); }
+
+/// Reads a chunk, eight elements that stay together.
+static Status readChunk(const SharedMemory &shared, uint64_t offset, bool isBf16, float (&values)[ofChunk]) {
+  const uint8_t *address = shared.address() + offset;
+  uint16_t bits[ofChunk];
+  if (!shared.contains(address, sizeof(bits)))
+    return error(ITX_INTERNAL, "multiplies 16 bytes at offset %llu of shared memory, which has %llu bytes",
+                 (unsigned long long)offset, (unsigned long long)shared.bytes());
+  if (!shared.areWritten(address, sizeof(bits)))
+    return error(ITX_INTERNAL,
+                 "multiplies 16 bytes at offset %llu of shared memory, where nothing has been written to offset %llu; "
+                 "is a barrier or a wait for asynchronous copies missing?",
+                 (unsigned long long)offset, (unsigned long long)shared.firstUnwritten(address, sizeof(bits)));
+  std::memcpy(bits, address, sizeof(bits));
+  for (uint32_t i = 0; i < ofChunk; ++i)
+    values[i] = decode(bits[i], isBf16);
+  return Status::success();
+}
+
+/// Reads the elements of a row that is not transposed.
 static Status readRow(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t row, bool isBf16,
                       float (&values)[depth]) {
-  constexpr uint32_t ofChunk = 8; // elements that stay together
   for (uint32_t first = 0; first < depth; first += ofChunk) {
-    uint64_t offset = matrix.offsetOf(row, first);
-    const uint8_t *address = shared.address() + offset;
-    uint16_t bits[ofChunk];
-    if (!shared.contains(address, sizeof(bits)))
-      return error(ITX_INTERNAL, "multiplies 16 bytes at offset %llu of shared memory, which has %llu bytes",
-                   (unsigned long long)offset, (unsigned long long)shared.bytes());
-    if (!shared.areWritten(address, sizeof(bits)))
-      return error(
-          ITX_INTERNAL,
-          "multiplies 16 bytes at offset %llu of shared memory, where nothing has been written to offset %llu; "
-          "is a barrier or a wait for asynchronous copies missing?",
-          (unsigned long long)offset, (unsigned long long)shared.firstUnwritten(address, sizeof(bits)));
-    std::memcpy(bits, address, sizeof(bits));
+    float chunk[ofChunk];
+    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(row, first), isBf16, chunk));
+    std::copy(std::begin(chunk), std::end(chunk), values + first);
+  }
+  return Status::success();
+}
+
+/// Reads eight rows.
+static Status readRows(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t firstRow, bool isBf16,
+                       float (&values)[ofChunk][depth]) {
+  if (!matrix.transposed) {
     for (uint32_t i = 0; i < ofChunk; ++i)
-      values[first + i] = isBf16 ? decodeBf16(bits[i]) : decodeF16(bits[i]);
+      ITX_RETURN_IF_ERROR(readRow(shared, matrix, firstRow + i, isBf16, values[i]));
+    return Status::success();
+  }
+  for (uint32_t k = 0; k < depth; ++k) {
+    float chunk[ofChunk];
+    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(firstRow, k), isBf16, chunk));
+    for (uint32_t i = 0; i < ofChunk; ++i)
+      values[i][k] = chunk[i];
   }
   return Status::success();
 }
@@ -81,6 +114,77 @@ Status multiplyOfWarpgroup(const SharedMemory &shared, const SharedMatrix &a, co
       }
     }
   return Status::success();
+}
+
+Status multiplyRegistersOfWarpgroup(const SharedMemory &shared, const void *const *a, const SharedMatrix &b,
+                                    uint32_t columns, bool isBf16, void *const *sums) {
+  // A lane has two rows, and of each eight columns two neighbouring ones (PTX ISA, "Register fragments for
+  // wgmma.mma_async"); of A pairs of the depth, those of both rows first.
+  constexpr uint32_t lanes = 32, rows = 16;
+  float left[rows][depth], right[ofChunk][depth];
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    uint16_t bits[8];
+    std::memcpy(bits, a[lane], sizeof(bits));
+    for (uint32_t i = 0; i < 8; ++i)
+      left[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] = decode(bits[i], isBf16);
+  }
+  for (uint32_t eight = 0; eight < columns / 8; ++eight) {
+    ITX_RETURN_IF_ERROR(readRows(shared, b, eight * 8, isBf16, right));
+    for (uint32_t lane = 0; lane < lanes; ++lane)
+      for (uint32_t i = 0; i < 4; ++i) {
+        float &sum = static_cast<float *>(sums[lane])[eight * 4 + i];
+        for (uint32_t k = 0; k < depth; ++k)
+          sum += left[lane / 4 + i / 2 * 8][k] * right[lane % 4 * 2 + i % 2][k];
+      }
+  }
+  return Status::success();
+}
+
+void PendingProducts::clear() {
+  chunks_.clear();
+  ends_.clear();
+}
+
+Status PendingProducts::add(const SharedMatrix &matrix, uint32_t firstRow, uint32_t rows, SharedMemory &shared,
+                            const ProxyWrites &writes) {
+  uint32_t rowStep = matrix.transposed ? ofChunk : 1, depthStep = matrix.transposed ? 1 : ofChunk;
+  try {
+    for (uint32_t row = firstRow; row < firstRow + rows; row += rowStep)
+      for (uint32_t k = 0; k < depth; k += depthStep) {
+        uint64_t offset = matrix.offsetOf(row, k);
+        if (std::optional<uint32_t> thread = writes.unfenced(offset, 1))
+          return error(ITX_INTERNAL,
+                       "multiplies what lies at offset %llu of shared memory, which thread %u has written without "
+                       "fence.proxy.async behind it: matrix instructions may not see it",
+                       (unsigned long long)offset, *thread);
+        chunks_.push_back(offset);
+        shared.beginRead(offset);
+      }
+    return Status::success();
+  } catch (const std::bad_alloc &) {
+    return error(ITX_OUT_OF_MEMORY, "out of memory for a product of matrices");
+  }
+}
+
+bool PendingProducts::commit() {
+  try {
+    ends_.push_back(chunks_.size());
+    return true;
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+}
+
+void PendingProducts::end(uint64_t groups, SharedMemory &shared) {
+  if (ends_.size() <= groups)
+    return;
+  size_t ending = ends_.size() - groups, end = ends_[ending - 1];
+  for (size_t i = 0; i < end; ++i)
+    shared.endRead(chunks_[i]);
+  chunks_.erase(chunks_.begin(), chunks_.begin() + ptrdiff_t(end));
+  ends_.erase(ends_.begin(), ends_.begin() + ptrdiff_t(ending));
+  for (size_t &left : ends_)
+    left -= end;
 }
 
 } // namespace intarsia::runtime

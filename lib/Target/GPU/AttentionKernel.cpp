@@ -53,9 +53,15 @@ LogicalResult AttentionKernel::run() {
   Type element = elementOf(root.getQuery());
   bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16()) &&
                     llvm::all_of(operands, [&](Value operand) { return elementOf(operand) == element; });
-  int64_t rows = byMatrices ? shape.matrixRows(architecture, 1) : shape.tileRows();
-  int64_t threads = byMatrices ? warpsOfMatrixTile * architecture.warpSize : threadsOfTile;
-  int64_t bytes = byMatrices ? shape.sharedBytesOfMatrices(architecture, 1) : shape.sharedBytesOfTile();
+  bool byWarpgroups = byMatrices && architecture.matrixFamily == MatrixFamily::Wgmma;
+  int64_t rows = byWarpgroups ? shape.warpgroupRows()
+                 : byMatrices ? shape.matrixRows(architecture, 1)
+                              : shape.tileRows();
+  int64_t threads =
+      byMatrices ? (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize : threadsOfTile;
+  int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(1)
+                  : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1)
+                               : shape.sharedBytesOfTile();
   beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
   Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
   for (Value operand : operands)
@@ -80,7 +86,18 @@ LogicalResult AttentionKernel::run() {
   push(shape.valueFeatures);
   push(root.getCausal());
   pushFloat(root.getScale().convertToDouble());
-  if (byMatrices) {
+  if (byWarpgroups) {
+    push(warpsOfWarpgroups);
+    push(warpgroupKeys);
+    push(kindOf(element));
+    push(1);
+    push(shared);
+    call("itx_attention_warpgroups", /*leastBlocks=*/1);
+    // Of 128 features ptxas (version 13.0) takes 14 more for addresses that it computes ahead of barriers. Rows that
+    // are not copied in chunks of 16 bytes pass through registers, and need them.
+    if (shape.keyFeatures % 8 == 0 && shape.valueFeatures % 8 == 0)
+      limitRegisters(188);
+  } else if (byMatrices) {
     push(shape.rowBlocks(architecture, 1));
     push(shape.matrixKeys(architecture, 1));
     push(kindOf(element));

@@ -18,6 +18,8 @@ namespace intarsia::gpu {
 inline constexpr int64_t threadsOfTile = 128;
 /// Warps of a tile that is computed by matrix instructions, and rows and columns of what these multiply.
 inline constexpr int64_t warpsOfMatrixTile = 4, matrixEdge = 16;
+/// The same of two groups of four warps, and the keys of a block, which are the columns of an instruction.
+inline constexpr int64_t warpsOfWarpgroups = 8, warpgroupKeys = 64;
 
 /// The features of a head, and what follows from them.
 struct AttentionShape {
@@ -69,6 +71,16 @@ struct AttentionShape {
         architecture.vendor == Vendor::Nvidia ? keys * (features + padding16) : features * (keys + padding16);
     int64_t block = (keys * (depth + padding16) + values) * 2;
     return keepsQueries ? queries + block : std::max(queries, block);
+  }
+
+  // Tiles by matrix instructions of four warps, of which two groups share a block of keys: its rows then need half of
+  // what L2 delivers to those of one group, and registers have room for one block of a multiprocessor anyway. Two
+  // buffers of keys and three of values take the place of queries.
+  int64_t warpgroupRows() const { return warpsOfWarpgroups * matrixEdge; }
+  int64_t sharedBytesOfWarpgroups(int64_t parts) const {
+    int64_t depth = llvm::alignTo(keyFeatures, 16), features = llvm::alignTo(valueFeatures, 16);
+    int64_t queries = parts * warpgroupRows() * depth * 2 + (parts > 1 ? warpgroupRows() * 4 : 0);
+    return std::max(queries, warpgroupKeys * (2 * depth + 3 * features) * 2);
   }
 
   int64_t keyFeatures, valueFeatures;

@@ -30,6 +30,7 @@ private:
   LogicalResult emitTiles();
   LogicalResult emitMatrixTiles(int64_t kind, int64_t parts);
   std::optional<std::pair<int64_t, int64_t>> matrixKindAndParts();
+  bool multipliesByWarpgroups(int64_t kind);
   LogicalResult pushCall();
   LogicalResult pushCache(OperandRange tensors, nn::CacheFormatAttr format);
 
@@ -94,20 +95,38 @@ std::optional<std::pair<int64_t, int64_t>> CachedAttentionKernel::matrixKindAndP
   return std::nullopt;
 }
 
+/// Returns true if instructions of four warps multiply. Only keys and values that lie as they multiply them are copied
+/// asynchronously: registers that others would pass through are those of queries and sums.
+bool CachedAttentionKernel::multipliesByWarpgroups(int64_t kind) {
+  auto isCopied = [&](nn::CacheFormatAttr format) {
+    return !format.isQuantized() && !format.getTransposed() && kindOf(format.getElement()) == kind;
+  };
+  return architecture.matrixFamily == MatrixFamily::Wgmma && isCopied(root.getKeyFormat()) &&
+         isCopied(root.getValueFormat());
+}
+
 LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts) {
-  int64_t rows = shape.matrixRows(architecture, parts), headsOfTile = std::min(group, rows);
+  bool byWarpgroups = multipliesByWarpgroups(kind);
+  int64_t rows = byWarpgroups ? shape.warpgroupRows() : shape.matrixRows(architecture, parts),
+          headsOfTile = std::min(group, rows);
   AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
-  beginLaunch(warpsOfMatrixTile * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
-  Value shared = sharedMemory(getAffineConstantExpr(shape.sharedBytesOfMatrices(architecture, parts), b.getContext()));
+  int64_t warps = byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile;
+  int64_t bytes =
+      byWarpgroups ? shape.sharedBytesOfWarpgroups(parts) : shape.sharedBytesOfMatrices(architecture, parts);
+  beginLaunch(warps * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
+  Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
-  push(shape.rowBlocks(architecture, parts));
-  push(shape.matrixKeys(architecture, parts));
+  push(byWarpgroups ? warps : shape.rowBlocks(architecture, parts));
+  push(byWarpgroups ? warpgroupKeys : shape.matrixKeys(architecture, parts));
   push(kind);
   push(parts);
   push(shared);
-  call("itx_cached_attention_matrix_tiles");
+  if (byWarpgroups)
+    call("itx_cached_attention_warpgroups", /*leastBlocks=*/1);
+  else
+    call("itx_cached_attention_matrix_tiles");
   endLaunch();
   return success();
 }

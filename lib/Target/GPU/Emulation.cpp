@@ -458,7 +458,7 @@ private:
     return builder.CreateLoad(call.getType(), result);
   }
 
-  /// Assembly: matrix instructions of four warps, and what is a function of the emulator by itself.
+  /// Assembly: matrix instructions of four warps, what orders them, and what is a function of the emulator by itself.
   bool replaceAssembly(CallInst &call) {
     StringRef text = cast<InlineAsm>(call.getCalledOperand())->getAsmString();
     builder.SetInsertPoint(&call);
@@ -466,42 +466,94 @@ private:
         found != std::end(emulatedAssembly)) {
       CallInst *result = callImport(found->second, call.getType(), SmallVector<Value *>(call.args()));
       call.replaceAllUsesWith(result);
-    } else {
-      size_t begin = text.find("wgmma.mma_async.sync.aligned.m64n");
-      unsigned columns = 0;
-      if (begin == StringRef::npos)
-        return false;
-      StringRef rest = text.drop_front(begin);
-      rest.consume_front("wgmma.mma_async.sync.aligned.m64n");
-      bool isBf16 = false;
-      if (rest.consumeInteger(10, columns) || columns + 2 > 2 * call.arg_size() ||
-          (!rest.starts_with("k16.f32.f16.f16 ") && !(isBf16 = rest.starts_with("k16.f32.bf16.bf16 "))))
-        return false;
-      SmallVector<Value *> arguments(call.args());
-      AllocaInst *sums = spill(ArrayRef(arguments).take_front(columns / 2));
-      callImport("wgmma", builder.getVoidTy(),
-                 {sums, arguments[columns / 2], arguments[columns / 2 + 1], builder.getInt32(columns),
-                  builder.getInt32(isBf16)});
-      call.replaceAllUsesWith(builder.CreateLoad(call.getType(), sums));
+    } else if (text.starts_with("wgmma.fence") || text.starts_with("wgmma.commit_group") ||
+               text.starts_with("wgmma.wait_group")) {
+      if (text.starts_with("wgmma.commit_group"))
+        callImport("wgmma_commit", builder.getVoidTy(), {});
+      if (unsigned groups = 0; text.consume_front("wgmma.wait_group.sync.aligned ")) {
+        if (text.consumeInteger(10, groups))
+          return false;
+        callImport("wgmma_wait", builder.getVoidTy(), {builder.getInt64(groups)});
+      }
+      // What waits for sums has them as operands.
+      if (SmallVector<Value *> tied = tiedOperands(call); !tied.empty())
+        call.replaceAllUsesWith(builder.CreateLoad(call.getType(), spill(tied)));
+    } else if (!replaceWarpgroupMultiply(call, text)) {
+      return false;
     }
     call.eraseFromParent();
+    return true;
+  }
+
+  /// Returns the operands of assembly that have the registers of its results; nothing if a result has none.
+  static SmallVector<Value *> tiedOperands(CallInst &call) {
+    InlineAsm::ConstraintInfoVector constraints = cast<InlineAsm>(call.getCalledOperand())->ParseConstraints();
+    size_t results = count_if(constraints, [](auto &each) { return each.Type == InlineAsm::isOutput; });
+    SmallVector<Value *> tied;
+    for (size_t result = 0; result != results; ++result) {
+      int input = constraints[result].MatchingInput;
+      if (input < 0)
+        return {};
+      tied.push_back(call.getArgOperand(unsigned(input) - results));
+    }
+    return tied;
+  }
+
+  /// Replaces one `wgmma.mma_async`, whose rows are in shared memory or in registers. Its predicate is set by its
+  /// assembly.
+  bool replaceWarpgroupMultiply(CallInst &call, StringRef text) {
+    bool adds = text.consume_front("{.reg .pred p; setp.eq.u32 p, 0, 0; ");
+    unsigned columns = 0;
+    if ((!adds && !text.consume_front("{.reg .pred p; setp.ne.u32 p, 0, 0; ")) ||
+        !text.consume_front("wgmma.mma_async.sync.aligned.m64n") || text.consumeInteger(10, columns))
+      return false;
+    bool isBf16 = text.consume_front("k16.f32.bf16.bf16 {");
+    if (!isBf16 && !text.consume_front("k16.f32.f16.f16 {"))
+      return false;
+    size_t results = columns / 2;
+    SmallVector<Value *> sums = tiedOperands(call), factors;
+    if (!adds)
+      sums.assign(results, ConstantFP::get(builder.getFloatTy(), 0.0));
+    // Operands are numbered, the results first.
+    StringRef rest = text;
+    for (size_t at = 0; (at = rest.find('$')) != StringRef::npos;) {
+      unsigned number = 0;
+      rest = rest.drop_front(at + 1);
+      if (rest.consumeInteger(10, number) || number >= results + call.arg_size())
+        return false;
+      if (number >= results)
+        factors.push_back(call.getArgOperand(number - results));
+    }
+    if (sums.size() != results)
+      return false;
+    AllocaInst *memory = spill(sums);
+    Value *columnCount = builder.getInt32(columns), *kind = builder.getInt32(isBf16);
+    bool isTransposed = rest == ", p, 1, 1, 1;}";
+    if (factors.size() == 2 && rest == ", p, 1, 1, 0, 0;}")
+      callImport("wgmma", builder.getVoidTy(), {memory, factors[0], factors[1], columnCount, kind});
+    else if (factors.size() == 5 && (isTransposed || rest == ", p, 1, 1, 0;}"))
+      callImport("wgmma_registers", builder.getVoidTy(),
+                 {memory, spill(ArrayRef(factors).take_front(4)), factors[4], columnCount, kind,
+                  builder.getInt32(isTransposed)});
+    else
+      return false;
+    call.replaceAllUsesWith(builder.CreateLoad(call.getType(), memory));
     return true;
   }
 
   /// Copies to shared memory that threads do not wait for.
   Value *replaceAsyncCopy(CallInst &call) {
     StringRef name = calledBy(call)->getName();
-    // Matrix instructions of four warps are done at once, by each thread for itself: behind the wait all of the warp
-    // are.
-    if (name == "llvm.nvvm.wgmma.wait_group.sync.aligned")
-      return callImport("wgmma_wait", builder.getVoidTy(), {call.getArgOperand(0)});
-    if (name == "llvm.nvvm.wgmma.commit_group.sync.aligned")
-      return callImport("wgmma_commit", builder.getVoidTy(), {});
-    if (name.starts_with("llvm.nvvm.wgmma."))
+    Type *none = builder.getVoidTy();
+    // What products read registers by is in order.
+    if (name.starts_with("llvm.nvvm.wgmma.fence"))
       return builder.getTrue();
+    if (name.starts_with("llvm.nvvm.wgmma.commit_group"))
+      return callImport("wgmma_commit", none, {});
+    if (name.starts_with("llvm.nvvm.wgmma.wait_group"))
+      return callImport("wgmma_wait", none, {call.getArgOperand(0)});
     if (!name.consume_front("llvm.nvvm.cp.async."))
       return nullptr;
-    Type *none = builder.getVoidTy();
     if (name == "commit.group")
       return callImport("async_commit", none, {});
     if (name == "wait.group")

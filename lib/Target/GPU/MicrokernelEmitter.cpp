@@ -13,8 +13,6 @@ using namespace mlir;
 namespace intarsia::gpu {
 
 static constexpr int64_t threadsOfPrologue = 256;
-/// Blocks of a multiprocessor that registers have to suffice for.
-static constexpr int32_t leastBlocks = 2;
 
 /// Skips ops that see the elements of another tensor in the same or another order.
 static Value skipViews(Value tensor, bool alsoSlices) {
@@ -154,7 +152,7 @@ void MicrokernelEmitter::pushOutput() {
   push(kindOf(outputs.front().elementType));
 }
 
-void MicrokernelEmitter::call(StringRef microkernel) {
+void MicrokernelEmitter::call(StringRef microkernel, int32_t leastBlocks) {
   callFunction(microkernel, arguments);
   planRegistersFor(leastBlocks);
   arguments.clear();

@@ -44,8 +44,9 @@ protected:
   /// `broadcasts`.
   mlir::LogicalResult pushStrided(mlir::Value tensor, bool broadcasts = false);
   void pushOutput();
-  /// Calls a microkernel with the arguments, and forgets them.
-  void call(llvm::StringRef microkernel);
+  /// Calls a microkernel with the arguments, and forgets them. Registers have to suffice for so many blocks on a
+  /// multiprocessor.
+  void call(llvm::StringRef microkernel, int32_t leastBlocks = 2);
 
   static int64_t kindOf(mlir::Type element);
 

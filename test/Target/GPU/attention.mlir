@@ -1,4 +1,5 @@
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=sm_80 | FileCheck %s --implicit-check-not=scf.for
+// RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=sm_90a | FileCheck %s --check-prefix=SM90
 
 // A block computes 64 queries of a head, the microkernel passes over the keys. Head sizes are constants of the call. A
 // mask of one query and all heads has the stride 0 there.
@@ -25,6 +26,15 @@ rt.kernel @dense(%q: tensor<?x?x4x64xf32> {nn.sizes = ["batch", "queries", "", "
 // CHECK-LABEL: gpu.func @itx_k1_0
 // CHECK-SAME: itx.grid = "batch * (queries ceildiv 64) * 4"
 // CHECK: llvm.call @itx_attention_matrix
+
+// On Hopper two groups of four warps have 128 rows, and 64 keys at once; operands of 32 bits stay as they are.
+
+// SM90-LABEL: gpu.func @itx_k0_0
+// SM90: llvm.call @itx_attention(
+// SM90-LABEL: gpu.func @itx_k1_0
+// SM90-SAME: itx.grid = "batch * (queries ceildiv 128) * 4", itx.scratch = "0", itx.shared = "40960"
+// SM90-SAME: known_block_size = array<i32: 256, 1, 1>, nvvm.maxnreg = 188 : i32
+// SM90: llvm.call @itx_attention_warpgroups({{.*}}, %c8_i64, %c64_i64, %c1_i64, %c1_i64, %{{[^%]*}})
 rt.kernel @half(%q: tensor<?x?x4x64xf16> {nn.sizes = ["batch", "queries", "", ""]},
                 %k: tensor<?x?x2x64xf16> {nn.sizes = ["batch", "keys", "", ""]},
                 %v: tensor<?x?x2x64xf16> {nn.sizes = ["batch", "keys", "", ""]})

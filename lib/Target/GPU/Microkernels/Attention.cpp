@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "AttentionTile.h"
 #include "MatrixTile.h"
+#if defined(__NVPTX__)
+#include "WarpgroupTile.h"
+#endif
 
 namespace {
 
@@ -148,3 +151,14 @@ ITX_MICROKERNEL void itx_attention_matrix(ITX_ATTENTION_ARGUMENTS, int64_t rowBl
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), sums);
 }
+
+#if defined(__NVPTX__)
+/// Computes a tile of 16 queries times `warps` by matrix instructions of four warps, which only Hopper has.
+ITX_MICROKERNEL void itx_attention_warpgroups(ITX_ATTENTION_ARGUMENTS, int64_t warps, int64_t tileKeys, int64_t kind,
+                                              int64_t parts, Shared shared) {
+  Attention call = ITX_ATTENTION;
+  WarpgroupShape shape{{1, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared, warps, parts}};
+  MatrixSums sums;
+  computeTile(call, shape, shape.rows(), sums);
+}
+#endif

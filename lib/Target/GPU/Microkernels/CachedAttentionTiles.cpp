@@ -9,6 +9,9 @@
 #include "AttentionTile.h"
 #include "CachedAttention.h"
 #include "MatrixTile.h"
+#if defined(__NVPTX__)
+#include "WarpgroupTile.h"
+#endif
 
 namespace {
 
@@ -203,3 +206,16 @@ ITX_MICROKERNEL void itx_cached_attention_matrix_tiles(ITX_CACHED_ATTENTION_ARGU
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), headsOfTile, sums);
 }
+
+#if defined(__NVPTX__)
+/// Computes a tile of 16 rows times `warps` by matrix instructions of four warps, which only Hopper has.
+ITX_MICROKERNEL void itx_cached_attention_warpgroups(ITX_CACHED_ATTENTION_ARGUMENTS, int64_t headsOfTile, int64_t warps,
+                                                     int64_t tileKeys, int64_t kind, int64_t parts, Shared shared) {
+  if (!computesTiles(tokens, sequenceCount))
+    return;
+  CachedAttention call = ITX_CACHED_ATTENTION;
+  WarpgroupShape shape{{1, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared, warps, parts}};
+  MatrixSums sums;
+  computeTile(call, shape, shape.rows(), headsOfTile, sums);
+}
+#endif

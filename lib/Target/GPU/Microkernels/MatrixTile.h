@@ -14,8 +14,9 @@
 
 #include "Matrices.h"
 #include "OnlineSoftmax.h"
+#include "SwizzledPanels.h"
 
-constexpr int warpsOfMatrixTile = 4, threadsOfMatrixTile = warpsOfMatrixTile * warpSize, edge = 16;
+constexpr int warpsOfMatrixTile = 4, edge = 16;
 constexpr int maximalRowBlocks = 2, maximalParts = 2, maximalKeyBlocks = 4, maximalValueBlocks = 8;
 constexpr int maximalSlots = maximalRowBlocks * laneRows, maximalSteps = 128 / matrixDepth;
 /// Sums that are a left matrix.
@@ -31,9 +32,12 @@ struct MatrixShape {
   int64_t kind;  ///< of keys and values: f16 or bf16
   int64_t parts; ///< summands of queries and powers
   Shared16 shared;
+  int64_t warps = warpsOfMatrixTile;
+  int64_t heldParts = partsInRegisters; ///< of queries, in registers if there are no more
 
+  int64_t threads() const { return warps * warpSize; }
   int64_t warpRows() const { return rowBlocks * edge; }
-  int64_t rows() const { return warpsOfMatrixTile * warpRows(); }
+  int64_t rows() const { return warps * warpRows(); }
   int64_t keyBlocks() const { return keys / edge; }
   int64_t valueBlocks() const { return ceilDivide(valueFeatures, edge); }
   int64_t steps() const { return ceilDivide(keyFeatures, matrixDepth); }
@@ -41,7 +45,7 @@ struct MatrixShape {
   int64_t keyStride() const { return depth() + padding16; }
   int64_t valueStride() const { return (transposesValues ? keys : valueBlocks() * edge) + padding16; }
   // Parts of shared memory: keys and values take the place of queries that are in registers.
-  bool keepsQueries() const { return parts > partsInRegisters; }
+  bool keepsQueries() const { return parts > heldParts; }
   int64_t queryStride() const { return depth() + (keepsQueries() ? padding16 : 0); }
   Shared16 queries(int64_t part) const { return shared + part * rows() * queryStride(); }
   Shared factors() const { return (Shared)queries(parts); }
@@ -91,11 +95,13 @@ struct BlockCopy {
   int64_t rows, features, stride;
   bool transposes; ///< to [feature, depthOfSum(row)]
   int64_t kind;
+  int64_t threads;
+  bool swizzles = false; ///< rows are those of SwizzledPanels
 
   int64_t chunksOfRow() const { return features / chunkElements; }
-  int64_t count() const { return ceilDivide(rows * chunksOfRow(), threadsOfMatrixTile); }
+  int64_t count() const { return ceilDivide(rows * chunksOfRow(), threads); }
   // The i-th chunk of a thread. If rows are transposed, two in turn are of neighbouring rows.
-  int64_t numberOf(int64_t i) const { return threadIndex() + (transposes ? i / 2 : i) * threadsOfMatrixTile; }
+  int64_t numberOf(int64_t i) const { return threadIndex() + (transposes ? i / 2 : i) * threads; }
   int64_t rowOf(int64_t i) const {
     return transposes ? numberOf(i) % (rows / 2) * 2 + i % 2 : numberOf(i) / chunksOfRow();
   }
@@ -104,13 +110,19 @@ struct BlockCopy {
   }
   bool has(int64_t i) const { return numberOf(i) < (transposes ? rows / 2 : rows) * chunksOfRow(); }
   int64_t chunks() const { return transposes ? ceilDivide(count(), 2) * 2 : count(); }
+  /// Returns where the i-th chunk, which begins at a feature, of a row that is not transposed goes.
+  Shared16 target(int64_t i, int64_t feature) const {
+    if (swizzles)
+      return to + SwizzledPanels{rows, features}.offsetOf(rowOf(i), feature);
+    return to + rowOf(i) * stride + feature;
+  }
 };
 inline BlockCopy keyCopy(const MatrixShape &shape) {
-  return {shape.keyBlock(), shape.keys, shape.depth(), shape.keyStride(), false, shape.kind};
+  return {shape.keyBlock(), shape.keys, shape.depth(), shape.keyStride(), false, shape.kind, shape.threads()};
 }
 inline BlockCopy valueCopy(const MatrixShape &shape) {
-  return {shape.valueBlock(),  shape.keys,       shape.valueBlocks() * edge,
-          shape.valueStride(), transposesValues, shape.kind};
+  return {shape.valueBlock(), shape.keys,     shape.valueBlocks() * edge, shape.valueStride(), transposesValues,
+          shape.kind,         shape.threads()};
 }
 
 inline Chunk roundChunk(const float (&x)[chunkElements], int64_t kind) {
@@ -153,9 +165,8 @@ inline void beginCopy(const BlockCopy &copy, const Source &source, int begin, in
       continue;
     bool isInside = copy.features == source.features || first < source.features;
     if (isAsynchronous(copy, source)) {
-      Shared16 to = copy.to + copy.rowOf(i) * copy.stride + first;
       // Nothing is read where no byte is asked for.
-      beginCopy(to, source.at(row, isInside ? first : 0), isInside ? 16 : 0);
+      beginCopy(copy.target(i, first), source.at(row, isInside ? first : 0), isInside ? 16 : 0);
     } else {
       chunks.chunk[i] = isInside ? loadChunk16(source, row, first, copy.kind) : Chunk{0, 0, 0, 0};
     }
@@ -174,7 +185,7 @@ template <typename Source> inline void endCopy(const BlockCopy &copy, const Sour
     if (!copy.has(i))
       continue;
     if (!copy.transposes) {
-      *(ITX_SHARED Chunk *)(copy.to + copy.rowOf(i) * copy.stride + copy.featureOf(i)) = chunks.chunk[i];
+      *(ITX_SHARED Chunk *)copy.target(i, copy.featureOf(i)) = chunks.chunk[i];
       continue;
     }
     Shared16 to = copy.to + copy.featureOf(i) * copy.stride + depthOfSum(copy.rowOf(i));
@@ -239,7 +250,7 @@ inline void begin(const MatrixShape &shape, float scale, const Source &source, M
     splitQueries(shape, scale, source);
   } else {
     int64_t chunks = shape.depth() / chunkElements;
-    for (int64_t i = threadIndex(); i < shape.rows() * chunks; i += threadsOfMatrixTile) {
+    for (int64_t i = threadIndex(); i < shape.rows() * chunks; i += shape.threads()) {
       int64_t row = i / chunks, first = i % chunks * chunkElements;
       bool isInside = source.has(row) && first < source.features;
       *(ITX_SHARED Chunk *)(shape.queries(0) + row * shape.queryStride() + first) =
@@ -360,8 +371,11 @@ template <typename Use> inline void forElements(int laneRow, Use use) {
       use(i);
 }
 
-/// Makes powers of the scores of a block of keys, and brings sums up to date.
-inline void exponentiate(const MatrixShape &shape, bool scalesInExponent, Scores &scores, MatrixSums &sums) {
+/// Makes powers of the scores of a block of keys, and brings all but the sums of values up to date: rescale(rows,
+/// factors) is to multiply those of some rows.
+template <typename Rescale>
+inline void exponentiate(const MatrixShape &shape, bool scalesInExponent, Scores &scores, MatrixSums &sums,
+                         Rescale rescale) {
 #pragma unroll
   for (int rows = 0; rows < shape.rowBlocks; ++rows) {
     // What each element of a sum is multiplied by, or has added: vectors are computed by fewer instructions where there
@@ -396,10 +410,14 @@ inline void exponentiate(const MatrixShape &shape, bool scalesInExponent, Scores
 #pragma unroll
     for (int laneRow = 0; laneRow < laneRows; ++laneRow)
       forElements(laneRow, [&](int i) { sums.total[rows * laneRows + laneRow] += totals[i]; });
-#pragma unroll
-    for (int block = 0; block < shape.valueBlocks(); ++block)
-      sums.value[rows][block] *= factors;
+    rescale(rows, factors);
   }
+}
+
+inline void multiplySums(const MatrixShape &shape, int rows, const SumMatrix &factors, MatrixSums &sums) {
+#pragma unroll
+  for (int block = 0; block < shape.valueBlocks(); ++block)
+    sums.value[rows][block] *= factors;
 }
 
 /// Returns the left matrix of a summand of the powers of some blocks of keys, and takes it from them.
@@ -466,7 +484,8 @@ inline void addKeys(const MatrixShape &shape, int64_t begin, int64_t end, float 
     Scores scores;
     multiplyKeys(shape, sums, scores);
     scoreProducts(shape, first, scale, sums, score, scores);
-    exponentiate(shape, scalesInExponent(scale, score), scores, sums);
+    exponentiate(shape, scalesInExponent(scale, score), scores, sums,
+                 [&](int rows, const SumMatrix &factors) { multiplySums(shape, rows, factors, sums); });
     endCopy(toValues, values, chunks);
     // Nobody reads the keys any more.
     blockBarrier();

@@ -321,7 +321,7 @@ TEST(EmulatedObject, ImportsAreThoseOfTheHeader) {
     }
     at = end;
   }
-  EXPECT_EQ(declared, 35);
+  EXPECT_EQ(declared, 36);
 }
 
 // ---- Settings --------------------------------------------------------------------------------------------------

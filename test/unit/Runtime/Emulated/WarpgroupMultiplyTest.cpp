@@ -62,8 +62,8 @@ TEST_P(WarpgroupMultiply, AddsProducts) {
   storeMatrix(shared, 0, rows, rowBytes, a);
   storeMatrix(shared, beginB, columns, rowBytes, b);
   SharedMatrix left, right;
-  ASSERT_TRUE(readDescriptor(descriptor(shared, 0, rowBytes), shared, left).ok());
-  ASSERT_TRUE(readDescriptor(descriptor(shared, beginB, rowBytes), shared, right).ok());
+  ASSERT_TRUE(readDescriptor(descriptor(shared, 0, rowBytes), false, shared, left).ok());
+  ASSERT_TRUE(readDescriptor(descriptor(shared, beginB, rowBytes), false, shared, right).ok());
   std::vector<bool> seen(rows * columns);
   for (uint32_t warp = 0; warp < 4; ++warp)
     for (uint32_t lane = 0; lane < 32; ++lane) {
@@ -85,14 +85,141 @@ TEST_P(WarpgroupMultiply, AddsProducts) {
 
 INSTANTIATE_TEST_SUITE_P(Swizzles, WarpgroupMultiply, testing::Values(64, 128));
 
+namespace {
+/// The A of a warp as its lanes have it: PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", matrix A.
+struct Registers {
+  uint16_t bits[32][8];
+  const void *pointers[32];
+
+  explicit Registers(const std::vector<float> &a) {
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      pointers[lane] = bits[lane];
+      for (uint32_t i = 0; i < 8; ++i) {
+        uint32_t row = lane / 4 + (i == 2 || i == 3 || i == 6 || i == 7 ? 8 : 0);
+        uint32_t k = lane % 4 * 2 + i % 2 + (i >= 4 ? 8 : 0);
+        bits[lane][i] = intarsia::encodeF16(a[row * depth + k]);
+      }
+    }
+  }
+};
+
+/// The sums of a warp.
+struct Sums {
+  float values[32][columns / 2];
+  void *pointers[32];
+
+  Sums() {
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      pointers[lane] = values[lane];
+      std::fill(std::begin(values[lane]), std::end(values[lane]), 0.5f);
+    }
+  }
+  void expectProduct(const std::vector<float> &a, const std::vector<float> &b) const {
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      for (uint32_t i = 0; i < columns / 2; ++i) {
+        uint32_t row = lane / 4 + 8 * (i / 2 % 2), column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        float expected = 0.5f;
+        for (uint32_t k = 0; k < depth; ++k)
+          expected += a[row * depth + k] * b[column * depth + k];
+        EXPECT_EQ(values[lane][i], expected) << "row " << row << ", column " << column;
+      }
+  }
+};
+
+std::vector<float> numbers(size_t count, int step, int range) {
+  std::vector<float> result(count);
+  for (size_t i = 0; i < count; ++i)
+    result[i] = float(int(i * step % range) - range / 2) / 4;
+  return result;
+}
+
+class RegistersOfWarpgroup : public testing::TestWithParam<uint32_t> {};
+} // namespace
+
+TEST_P(RegistersOfWarpgroup, TimesTransposedMatrix) {
+  // CUTLASS, include/cute/arch/mma_sm90_desc.hpp, canonical layouts of MN-major matrices in chunks of 16 bytes:
+  // Swizzle<B,4,3> o ((2^B,n),(8,k)):((1,LBO),(2^B,SBO)).
+  uint32_t bits = GetParam(), chunks = 1 << bits, rowBytes = chunks * 16;
+  uint32_t panels = (columns + chunks * 8 - 1) / (chunks * 8), group = 8 * rowBytes, panel = 3072;
+  SharedMemory shared;
+  ASSERT_TRUE(shared.reset(32 << 10, /*tracked=*/true).ok());
+  std::vector<float> a = numbers(16 * depth, 7, 23), b = numbers(columns * depth, 5, 19);
+  uint64_t begin = 4 << 10;
+  for (uint32_t column = 0; column < columns; ++column)
+    for (uint32_t k = 0; k < depth; ++k) {
+      uint32_t chunk = column / 8, at = chunk % chunks * 16 + chunk / chunks * panel + k % 8 * rowBytes + k / 8 * group;
+      at += column % 8 * 2 + uint32_t(begin);
+      at ^= (at >> 7 & (chunks - 1)) << 4;
+      uint16_t element = intarsia::encodeF16(b[column * depth + k]);
+      std::memcpy(shared.address() + at, &element, 2);
+      shared.noteWritten(shared.address() + at, 2);
+    }
+  uint64_t address = reinterpret_cast<uintptr_t>(shared.address()) + begin;
+  uint64_t descriptor =
+      (address & 0x3FFFF) / 16 | uint64_t(panel / 16) << 16 | uint64_t(group / 16) << 32 | uint64_t(4 - bits) << 62;
+  SharedMatrix right;
+  ASSERT_TRUE(readDescriptor(descriptor, /*transposed=*/true, shared, right).ok());
+  Registers left(a);
+  Sums sums;
+  ASSERT_TRUE(
+      multiplyRegistersOfWarpgroup(shared, left.pointers, right, columns, /*isBf16=*/false, sums.pointers).ok());
+  sums.expectProduct(a, b);
+  // The last chunk of the depth is not there.
+  shared.forget(shared.address() + begin + panel * (panels - 1) + group + 7 * rowBytes, rowBytes);
+  EXPECT_THAT(multiplyRegistersOfWarpgroup(shared, left.pointers, right, columns, false, sums.pointers).message(),
+              HasSubstr("where nothing has been written"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Swizzles, RegistersOfWarpgroup, testing::Values(1, 2, 3));
+
+TEST(RegistersOfWarpgroupByRows, MultipliesAsSharedMemoryDoes) {
+  SharedMemory shared;
+  ASSERT_TRUE(shared.reset(16 << 10, /*tracked=*/true).ok());
+  std::vector<float> a = numbers(16 * depth, 3, 17), b = numbers(columns * depth, 11, 29);
+  storeMatrix(shared, 0, columns, 128, b);
+  SharedMatrix right;
+  ASSERT_TRUE(readDescriptor(descriptor(shared, 0, 128), /*transposed=*/false, shared, right).ok());
+  Registers left(a);
+  Sums sums;
+  ASSERT_TRUE(
+      multiplyRegistersOfWarpgroup(shared, left.pointers, right, columns, /*isBf16=*/false, sums.pointers).ok());
+  sums.expectProduct(a, b);
+}
+
+TEST(PendingProducts, AreReadUntilTheirGroupEnds) {
+  SharedMemory shared;
+  ASSERT_TRUE(shared.reset(16 << 10, /*tracked=*/true).ok());
+  SharedMatrix first, second;
+  ASSERT_TRUE(readDescriptor(descriptor(shared, 0, 128), /*transposed=*/false, shared, first).ok());
+  ASSERT_TRUE(readDescriptor(descriptor(shared, 8 << 10, 128) - 2, /*transposed=*/true, shared, second).ok());
+  PendingProducts products;
+  ProxyWrites writes;
+  ASSERT_TRUE(writes.reset(16 << 10, /*threadCount=*/32).ok());
+  ASSERT_TRUE(products.add(first, 0, 8, shared, writes).ok() && products.commit());
+  ASSERT_TRUE(products.add(second, 0, 64, shared, writes).ok() && products.commit());
+  auto isRead = [&](uint64_t offset) { return shared.areBeingRead(shared.address() + offset, 2); };
+  // The factor is the second chunk of 16 columns: in the first row it lies at 32 bytes, in the second at 48.
+  EXPECT_TRUE(isRead(32) && isRead(128 + 48) && isRead(8 << 10));
+  EXPECT_FALSE(isRead(0) || isRead(8 * 128 + 32) || isRead(4 << 10));
+  products.end(2, shared);
+  EXPECT_TRUE(isRead(32));
+  products.end(1, shared);
+  EXPECT_FALSE(isRead(32));
+  EXPECT_TRUE(isRead(8 << 10));
+  products.end(0, shared);
+  EXPECT_FALSE(isRead(8 << 10));
+}
+
 TEST(WarpgroupMultiplyErrors, NameWhatIsWrong) {
   SharedMemory shared;
   ASSERT_TRUE(shared.reset(4 << 10, /*tracked=*/true).ok());
   SharedMatrix matrix;
   uint64_t right = descriptor(shared, 0, 128);
-  EXPECT_THAT(readDescriptor(right & ~(uint64_t(3) << 62), shared, matrix).message(), HasSubstr("has no swizzle"));
-  EXPECT_THAT(readDescriptor(right | uint64_t(1) << 49, shared, matrix).message(), HasSubstr("has a base offset"));
-  ASSERT_TRUE(readDescriptor(right, shared, matrix).ok());
+  EXPECT_THAT(readDescriptor(right & ~(uint64_t(3) << 62), false, shared, matrix).message(),
+              HasSubstr("has no swizzle"));
+  EXPECT_THAT(readDescriptor(right | uint64_t(1) << 49, false, shared, matrix).message(),
+              HasSubstr("has a base offset"));
+  ASSERT_TRUE(readDescriptor(right, false, shared, matrix).ok());
   float sums[4] = {};
   EXPECT_THAT(multiplyOfWarpgroup(shared, matrix, matrix, 0, 0, 8, false, sums).message(),
               HasSubstr("where nothing has been written to offset 32"));

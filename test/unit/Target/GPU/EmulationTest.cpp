@@ -78,3 +78,37 @@ TEST(Emulation, CallsTheEmulatorForWhatItKnows) {
   EXPECT_NE(text.find("store_check"), std::string::npos) << text;
   EXPECT_EQ(text.find("addrspace(1)"), std::string::npos) << text;
 }
+
+namespace {
+/// A product of 8 columns by four warps, as clang writes it, and the wait for it.
+std::string productOfWarpgroup(const std::string &predicate, const std::string &end) {
+  std::string type = "{float, float, float, float}";
+  return "  %r = call " + type + " asm sideeffect \"{.reg .pred p; setp." + predicate +
+         ".u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {$0, $1, $2, $3}, {$4, $5, $6, $7}, $8, " +
+         end +
+         "\", \"=f,=f,=f,=f,r,r,r,r,l,0,1,2,3,~{memory}\"(i32 %x, i32 %x, i32 %x, i32 %x, i64 7, float 1.0, "
+         "float 2.0, float 3.0, float 4.0)\n  %first = extractvalue " +
+         type + " %r, 0\n  store float %first, ptr addrspace(1) %to";
+}
+} // namespace
+
+TEST(Emulation, MultipliesRegistersOfFourWarps) {
+  std::string text;
+  EXPECT_EQ(emulated("", productOfWarpgroup("eq", "p, 1, 1, 1;}"), text), "");
+  EXPECT_NE(text.find("itx_emulated_wgmma_registers"), std::string::npos) << text;
+  EXPECT_NE(text.find("store float 4.0"), std::string::npos) << "sums so far are added: " << text;
+  text.clear();
+  EXPECT_EQ(emulated("", productOfWarpgroup("ne", "p, 1, 1, 0;}"), text), "");
+  EXPECT_EQ(text.find("store float 4.0"), std::string::npos) << "sums so far are dropped: " << text;
+  text.clear();
+  EXPECT_EQ(emulated("", "  call void asm sideeffect \"wgmma.wait_group.sync.aligned 1;\", \"~{memory}\"()", text), "");
+  EXPECT_NE(text.find("itx_emulated_wgmma_wait"), std::string::npos) << text;
+}
+
+TEST(Emulation, RefusesAnUnknownProductOfFourWarps) {
+  // A negated factor, and a condition that is not known.
+  for (auto [predicate, end] : {std::pair("eq", "p, -1, 1, 1;}"), std::pair("lt", "p, 1, 1, 1;}")}) {
+    std::string text, error = emulated("", productOfWarpgroup(predicate, end), text);
+    EXPECT_NE(error.find("is not emulated"), std::string::npos) << error;
+  }
+}
