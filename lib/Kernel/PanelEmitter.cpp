@@ -160,7 +160,9 @@ static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, V
   return elements;
 }
 
-Value PanelEmitter::decodeE2M1(Value elements, int64_t width) {
+Value PanelEmitter::decodeFloatElements(const BlockPanels &panels, Value elements, int64_t width) {
+  if (panels.isE4M3)
+    return widenE4M3(arith::TruncIOp::create(b, loc, vectorOf(b.getI8Type(), width), elements), width);
   Type i32 = b.getI32Type();
   auto number = [&](int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(i32, value)), width);
@@ -197,6 +199,8 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
     std::tie(scale, minimum) = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
   if (panels.headBytes)
     ofRow = loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
+  if (double factor = scaleFactor(panels) * elementFactor(panels); factor != 1.0)
+    scale = arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1));
   int64_t ofWord = std::min(width, wordDepth);
   SmallVector<Value> values;
   for (int64_t first = 0; first < width; first += wordDepth) {
@@ -210,11 +214,9 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
       Value bytes = LLVM::BitcastOp::create(b, loc, VectorType::get({wordDepth}, i8), elements);
       elements = arith::ExtUIOp::create(b, loc, vectorOf(i32, ofWord), bytes);
     }
-    double factor = scaleFactor(panels);
     Value value;
-    if (panels.isE2M1) {
-      value = decodeE2M1(elements, ofWord);
-      factor *= factorOfE2M1;
+    if (panels.floatFormat()) {
+      value = decodeFloatElements(panels, elements, ofWord);
     } else {
       Value offset = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(panels.integerOffset)));
       elements = arith::SubIOp::create(b, loc, elements, splat(offset, ofWord));
@@ -222,7 +224,7 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
     }
     auto scaleBy = [&](Value by) { value = arith::MulFOp::create(b, loc, value, splat(by, ofWord)); };
     if (scale)
-      scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
+      scaleBy(scale);
     if (minimum)
       value = arith::AddFOp::create(b, loc, value, splat(minimum, ofWord));
     if (ofRow)

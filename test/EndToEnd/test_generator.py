@@ -72,6 +72,13 @@ def test_perplexity_of_quantized_weights(tools, tmp_path, golden, name):
         assert ours <= golden["llama_cpp_perplexity"][PEERS[name]]
 
 
+def test_perplexity_of_fp8(tools, tmp_path, golden):
+    """Three bits of mantissa lose little of PyTorch's perplexity in float32, and something."""
+    tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", "--quantize=fp8")
+    increase = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"]) / golden["perplexity"] - 1
+    assert 1e-3 < increase < 5e-3
+
+
 def test_perplexity_with_a_quantized_table(tools, tmp_path, golden):
     """The head and the embedding in the linears' four bits: within 0.05 % of PyTorch's and below llama.cpp's."""
     flags = ("--quantize=int4", "--quantize-parts=linears,lm_head=int4,embedding=int4")

@@ -5,6 +5,7 @@ values."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import activation_block, quantize_activations, quantize_weight
@@ -115,7 +116,24 @@ def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
         np.testing.assert_array_equal(module["main"](x[:count]), x[:count] @ weight.T)
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4"])
+def test_every_element_of_fp8(tools, scratch, target):
+    """All finite bit patterns of E4M3, with scales that are powers of two: not one bit may be lost."""
+    patterns = np.arange(256, dtype=np.uint8)
+    values = patterns[patterns & 0x7F != 0x7F].view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    depth = len(values)
+    weight = np.stack([values, values[::-1] * 2.0**-20, np.roll(values, 7) * 2.0**30]).astype(np.float32)
+    text = program(len(weight), depth)
+    module = build(tools, scratch / f"elements-{target.replace(':', '-')}", text,
+                   {"w": weight, "b": np.zeros(len(weight), np.float32)}, target, "--quantize=fp8")  # fmt: skip
+    np.testing.assert_array_equal(module["main"](np.eye(depth, dtype=np.float32)), weight.T)
+    # As few rows as are multiplied at a time.
+    np.testing.assert_array_equal(module["main"](np.eye(depth, dtype=np.float32)[254 - 3 :]), weight.T[254 - 3 :])
+
+
+@pytest.mark.parametrize(
+    "name", ["int4", "int5", "int6", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"]
+)
 def test_activations_as_they_are(tools, scratch, name):
     features, depth = 70, 200
     weight, bias = weight_of(features, depth), normal(features)
@@ -276,7 +294,7 @@ def shared_input_program(gate: int, depth: int, element: str) -> str:
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        *((name, ()) for name in ("int4", "int8", "mxfp4", "nvfp4", "int4-channel")),
+        *((name, ()) for name in ("int4", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel")),
         ("int4", ("--quantize-activations=16",)),
         ("none", ()),
     ],
@@ -304,7 +322,7 @@ def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element)
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel"])
 def test_embedding_and_head_share_a_table(tools, scratch, name):
     rows, features = 70, 72
     text = f"""
@@ -326,7 +344,7 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
         "cpu",
         f"--quantize={name}",
         f"--quantize-parts=lm_head={name}",
-        "--quantize-activations=8",
+        f"--quantize-activations={16 if name == 'fp8' else 8}",
     )
     table = quantize_weight(name, weight)
     ids = np.array([0, 69, 31, 32, 7, 7])
@@ -334,13 +352,14 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     x = activations(len(ids), features, block)
     embedded, logits = module["main"](ids, x)
     close(embedded, table[ids], 2e-7 * float(np.abs(table).max()))
-    close(logits, quantize_activations(x, block).astype(np.float64) @ table.T, matmul_error(x, table.T, 64))
+    inputs = x if name == "fp8" else quantize_activations(x, block)
+    close(logits, inputs.astype(np.float64) @ table.T, matmul_error(x, table.T, 64))
     # Stored once, as quantized values alone.
-    bits = {"int4": 4.5, "int5": 5.5, "int6": 6.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
+    bits = {"int4": 4.5, "int5": 5.5, "int6": 6.5, "int8": 8.5, "fp8": 8.0, "mxfp4": 4.25, "nvfp4": 4.5}.get(name, 4.0)
     assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
 
 
-@pytest.mark.parametrize("name", ["int4", "nvfp4-and-int4", "int8"])
+@pytest.mark.parametrize("name", ["int4", "nvfp4-and-int4", "int8", "fp8-and-int8"])
 def test_each_part_in_its_own_format(tools, scratch, name):
     """Two linears after one embedding; the head has a table of its own."""
     rows, features = 70, 64
@@ -363,6 +382,9 @@ def test_each_part_in_its_own_format(tools, scratch, name):
             ("int6", "nvfp4", "int4-g64"),
         ),
         "int8": (["--quantize=int8", "--quantize-parts=linears=int4,lm_head,embedding"], ("int8", "int4", "int8")),
+        # Inputs of 8 bits are multiplied by the head, whose values are integers.
+        "fp8-and-int8": (["--quantize=fp8", "--quantize-parts=linears,lm_head=int8,embedding",
+                          "--quantize-activations=8"], ("fp8", "fp8", "int8")),  # fmt: skip
     }[name]
     table, weight, head = weight_of(rows, features), weight_of(features, features), weight_of(rows, features)
     module = build(tools, scratch / name, text, {"t": table, "w": weight, "h": head}, "cpu", *flags)
@@ -374,7 +396,8 @@ def test_each_part_in_its_own_format(tools, scratch, name):
     )
     close(embedded, table, 2e-7 * float(np.abs(table).max()))
     # Later linears read what the earlier ones computed: quantized values on an edge may differ by one.
-    expected = quantize_activations(embedded, blocks[1]).astype(np.float64) @ weight.T
+    inputs = embedded if formats[1] == "fp8" else quantize_activations(embedded, blocks[1])
+    expected = inputs.astype(np.float64) @ weight.T
     close(y, expected, 0.02 * float(np.abs(expected).max()))
     expected = quantize_activations(y, blocks[2]).astype(np.float64) @ head.T
     close(logits, expected, 0.02 * float(np.abs(expected).max()))
@@ -411,7 +434,7 @@ def test_one_matrix_in_two_formats_is_refused(tools, tmp_path):
 
 
 @pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
-@pytest.mark.parametrize("name", ["int4", "nvfp4"])
+@pytest.mark.parametrize("name", ["int4", "nvfp4", "fp8"])
 def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
     weight = normal(40, 64)
     weight[33, 5] = value
@@ -434,17 +457,23 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (
             ["--quantize=int7"],
             "unknown weight format 'int7': the formats are int4, int5, int6, int8 (also with groups: int4-g64, "
-            "int4-g128, int4-channel), mxfp4, nvfp4 and none",
+            "int4-g128, int4-channel), fp8, mxfp4, nvfp4 and none",
         ),
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
+        (["--quantize=fp8-g64"], "fp8 has a scale for each row"),
+        (["--quantize=fp8", "--quantize-activations=8"], "integers of 8 bits, which do not hold the values of weights"),
+        (
+            ["--quantize=int8", "--quantize-parts=linears=fp8,embedding", "--quantize-activations=8"],
+            "leave it out, or quantize weights to int8",
+        ),
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
-        (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),
+        (["--quantize=int4", "--quantize-activations=4"], "unknown activations '4': they are 8 (integers of 8 bits) or 16"),
         (
             ["--matmul-precision=f8"],
             "unknown precision of matrix multiplications 'f8': f32, tf32, bf16, f16 and stored",
         ),
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
-        (["--quantize-activations=7"], "activations of 7 bits: they are 8 or 16"),
+        (["--quantize-activations=7"], "unknown activations '7': they are 8 (integers of 8 bits) or 16"),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
         (["--quantize=int4", "--quantize-parts=lm_head=int7"], "part 'lm_head': unknown weight format 'int7': the"),
         (["--quantize=int4", "--quantize-parts=lm_head="], "part 'lm_head': unknown weight format '': the formats"),

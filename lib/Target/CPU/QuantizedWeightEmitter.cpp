@@ -175,8 +175,11 @@ void QuantizedWeightEmitter::dequantizePanel(const BlockPanels &panels, Value pa
         for (int64_t byte = 0; byte < 4; ++byte) {
           Value element =
               arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, integers(8 * byte)), integers(255));
-          Value value =
-              arith::SIToFPOp::create(b, loc, vector(f32), arith::SubIOp::create(b, loc, element, integers(offset)));
+          Value value = panels.isE4M3
+                            ? decodeFloatElements(panels, element, lanes)
+                            : arith::SIToFPOp::create(b, loc, vector(f32),
+                                                      arith::SubIOp::create(b, loc, element, integers(offset)))
+                                  .getResult();
           value = arith::MulFOp::create(b, loc, value, scales[block]);
           if (minima[block])
             value = arith::AddFOp::create(b, loc, value, minima[block]);

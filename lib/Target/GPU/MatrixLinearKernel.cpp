@@ -37,7 +37,7 @@ private:
   /// Returns bytes `first` and `first + 1` of a word, each with one of `upper` above it.
   Value interleave(Value lower, Value upper, int32_t first);
   Value decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum);
-  /// Returns the elements of a word as f32; of E2M1 they are factorOfE2M1 times too small.
+  /// Returns the elements of a word as f32; of E2M1 they are elementFactor() times too small.
   Value decodeWord(const BlockPanels &panels, Value bytes);
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
 };
@@ -118,8 +118,8 @@ Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
     elements.push_back(arith::AndIOp::create(b, loc, shifted, word(0xff)));
   }
   Value four = vector::FromElementsOp::create(b, loc, VectorType::get({wordDepth}, b.getI32Type()), elements);
-  if (panels.isE2M1)
-    return decodeE2M1(four, wordDepth);
+  if (panels.floatFormat())
+    return decodeFloatElements(panels, four, wordDepth);
   // The bits of 2^23 + element: exact, and cheaper than a conversion, which few units of a multiprocessor do.
   Value bits = arith::OrIOp::create(b, loc, four, splat(word(0x4b000000), wordDepth));
   Value shifted = arith::BitcastOp::create(b, loc, vectorOf(f32, wordDepth), bits);
@@ -129,7 +129,7 @@ Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
 
 bool MatrixLinearKernel::decodesInHalves(const BlockPanels &panels) {
   // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
-  return elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 && !panels.isE2M1 &&
+  return elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 && !panels.floatFormat() &&
          !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
 }
 
@@ -177,7 +177,7 @@ Value MatrixLinearKernel::decodeFloats(const BlockPanels &panels, ArrayRef<Value
 
 void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit,
                                    ArrayRef<Value> loaded, Value tile) {
-  double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? factorOfE2M1 : 1.0);
+  double factor = kernel::scaleFactor(panels) * kernel::elementFactor(panels);
   SmallVector<std::pair<Value, Value>> scales;
   for (int64_t block = 0; block != blocksOfUnit(panels); ++block)
     scales.push_back(scalesOfUnit(panels, unit, loaded, block, factor));

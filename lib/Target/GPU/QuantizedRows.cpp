@@ -55,7 +55,8 @@ std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp
     return std::nullopt;
   std::optional<BlockPanels> panels = BlockPanels::of(layout.getFormat(), type.getShape().back());
   // Blocks are steps, or halves of one, or whole ones together.
-  bool areSteps = panels && (panels->block % stepDepth == 0 || (panels->block == stepDepth / 2 && !panels->hasMinima));
+  bool areSteps = panels && !panels->isE4M3 &&
+                  (panels->block % stepDepth == 0 || (panels->block == stepDepth / 2 && !panels->hasMinima));
   if (!areSteps)
     return std::nullopt;
   SymbolicSizes sizes(kernel);
