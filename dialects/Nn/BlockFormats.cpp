@@ -144,6 +144,10 @@ llvm::ArrayRef<float> nn::scaleFactors(BlockElement element, BlockScale scale) {
   return noFactors;
 }
 
+bool nn::isScaledByRows(BlockFormatAttr format) {
+  return format.getElement() == BlockElement::E4M3 && format.getScale() == BlockScale::F32 && format.getBlock() == 0;
+}
+
 float nn::decodeElement(BlockElement element, unsigned pattern) {
   pattern &= (1u << storageBits(element)) - 1;
   if (const FloatFormat *format = getFloatElement(element))

@@ -165,6 +165,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
     if (activations == "8" && format.hasIntegerValues())
       inputs.quantize(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
+    else if (activations == "fp8" && nn::isScaledByRows(format))
+      inputs.quantizeToFloats(linear);
   }
 
   /// Returns the quantized weights of experts; null if the value is not a weight, or has scales already.

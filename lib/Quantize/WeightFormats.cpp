@@ -66,7 +66,8 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
   int64_t block = format->block;
   if (!group.empty() || name.ends_with("-")) {
     if (!format->takesGroup)
-      return unknown(", " + base + " has " + (block ? "blocks of " + llvm::Twine(block).str() : "a scale for each row"));
+      return unknown(", " + base + " has " +
+                     (block ? "blocks of " + llvm::Twine(block).str() : "a scale for each row"));
     if (group == "channel")
       block = 0;
     else if (!group.consume_front("g") || group.getAsInteger(10, block) || (block != 32 && block != 64 && block != 128))
@@ -122,22 +123,28 @@ llvm::Error checkMatmulPrecision(llvm::StringRef precision) {
 }
 
 llvm::Error checkActivations(llvm::StringRef activations) {
-  if (activations == "8" || activations == "16")
+  if (activations == "8" || activations == "fp8" || activations == "16")
     return llvm::Error::success();
   return llvm::createStringError("unknown activations '" + activations +
-                                 "': they are 8 (integers of 8 bits) or 16 (as they are)");
+                                 "': they are 8 (integers of 8 bits), fp8 (E4M3) or 16 (as they are)");
 }
 
 /// Returns an error if no input is quantized as the user asks for, for the weights that are multiplied by them.
 static llvm::Error checkActivationsOf(const llvm::StringMap<PartFormat> &formats, llvm::StringRef activations) {
   auto isMultiplied = [&](const llvm::StringMapEntry<PartFormat> &part) {
-    return part.first() != "embedding" && part.second.format.hasIntegerValues();
+    nn::BlockFormatAttr format = part.second.format;
+    if (activations == "fp8")
+      return (part.first() == "linears" || part.first() == "lm_head") && nn::isScaledByRows(format);
+    return part.first() != "embedding" && format.hasIntegerValues();
   };
-  if (activations != "8" || llvm::any_of(formats, isMultiplied))
+  if (activations.empty() || activations == "16" || llvm::any_of(formats, isMultiplied))
     return llvm::Error::success();
-  return llvm::createStringError(
-      "--quantize-activations=8 multiplies integers of 8 bits, which do not hold the values of weights in fp8: leave it "
-      "out, or quantize weights to int8");
+  if (activations == "fp8")
+    return llvm::createStringError("--quantize-activations=fp8 is for linears whose weights are in fp8, and none are: "
+                                   "give --quantize=fp8");
+  return llvm::createStringError("--quantize-activations=8 multiplies integers of 8 bits, which do not hold the values "
+                                 "of weights in fp8: leave it "
+                                 "out, or quantize weights to int8");
 }
 
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
@@ -147,10 +154,10 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
     return error;
   if (llvm::Error error = options.activations.empty() ? llvm::Error::success() : checkActivations(options.activations))
     return error;
+  if (options.format == "none" && options.parts.empty())
+    return checkActivationsOf({}, options.activations == "fp8" ? options.activations : "");
   if (options.format == "none")
-    return options.parts.empty()
-               ? llvm::Error::success()
-               : llvm::createStringError("parts to quantize are named, but no format: give --quantize");
+    return llvm::createStringError("parts to quantize are named, but no format: give --quantize");
   MLIRContext context(MLIRContext::Threading::DISABLED);
   llvm::Expected<llvm::StringMap<PartFormat>> formats = parsePartFormats(options, &context);
   return formats ? checkActivationsOf(*formats, options.activations) : formats.takeError();

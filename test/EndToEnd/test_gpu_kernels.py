@@ -34,6 +34,7 @@ KERNELS: dict[str, tuple[Path, tuple[str, ...]]] = {
     "linear_int4": (STORED, ("--quantize=int4", "--matmul-precision=f16")),
     "linear_nvfp4": (STORED, ("--quantize=nvfp4", "--matmul-precision=bf16")),
     "linear_int8": (STORED, ("--quantize=int8", "--matmul-precision=f16")),
+    "linear_fp8": (STORED, ("--quantize=fp8", "--quantize-activations=fp8")),
 }
 #: Kernels whose code must have what INSTRUCTIONS says, on all architectures.
 BY_MATRICES = ("matrix instructions", "global loads of 16 bytes")
@@ -44,6 +45,7 @@ NEEDED = {
     "linear_bf16": BY_MATRICES,
     "linear_int4": BY_MATRICES,
     "linear_int8": BY_MATRICES,
+    "linear_fp8": BY_MATRICES,
     "linear_nvfp4": BY_MATRICES,
     "attention_f16": BY_MATRICES,
     "cache_f16": BY_MATRICES,
@@ -172,6 +174,15 @@ def test_instructions(compiled: Compiled) -> None:
             text = compiled.listing(architecture)
             for what in needed:
                 assert re.search(INSTRUCTIONS[what][architecture in HIP], text), f"no {what} on {architecture}"
+
+
+def test_floats_of_8_bits(compiled: Compiled) -> None:
+    """Instructions of E4M3 where there are some, for many rows and nowhere else."""
+    if compiled.name != "linear_fp8":
+        pytest.skip("no floats of 8 bits in it")
+    for architecture in ALL:
+        found = re.search(r"\b(mma|wgmma)\S*\.e4m3\.e4m3|\bv_(mfma|wmma)\w*fp8_fp8", compiled.listing(architecture))
+        assert bool(found) == (architecture not in ("sm_80", "sm_86", "sm_100a", "gfx90a", "gfx1100")), architecture
 
 
 def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:

@@ -285,6 +285,7 @@ func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({o
         ("llama", ("--quantize=int8-channel",)),
         ("llama", ("--quantize=nvfp4",)),
         ("llama", ("--quantize=fp8",)),
+        ("llama", ("--quantize=fp8", "--quantize-activations=fp8")),
         ("qwen3-moe-mixed", ("--quantize=fp8",)),
     ],
 )

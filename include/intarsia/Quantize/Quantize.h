@@ -20,7 +20,8 @@ namespace intarsia {
 struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
   /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
-  /// "16": as they are; empty: what the devices of the artifact are fastest with.
+  /// "fp8": E4M3, where weights have it too; "16": as they are; empty: what the devices of the artifact are fastest
+  /// with.
   std::string activations;
   /// The type that linears may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16 bits,
   /// f16 where it is quantized.

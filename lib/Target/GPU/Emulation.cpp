@@ -7,6 +7,7 @@
 // others. Calls go through a table, as those of the reference device do: `itx_emulated_imports` has names, and
 // `itx_emulated_functions` is filled when the code is loaded.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/emulated_abi.h"
 #include "lib/Target/GPU/Codegen.h"
 #include "lib/Target/GPU/MatrixInstructions.h"
 #include "llvm/Analysis/ValueTracking.h"
@@ -82,7 +83,8 @@ constexpr Emulated emulated[] = {
 /// Replaces what only GPUs have in a module of flat pointers.
 class Emulation {
 public:
-  explicit Emulation(Module &module) : module(module), context(module.getContext()), builder(context) {}
+  Emulation(Module &module, const Architecture &architecture)
+      : module(module), architecture(architecture), context(module.getContext()), builder(context) {}
 
   Error run() {
     markAccesses();
@@ -415,7 +417,7 @@ private:
   Value *replaceMatrix(CallInst &call) {
     StringRef name = calledBy(call)->getName();
     SmallVector<Value *> arguments(call.args());
-    if (const MatrixInstruction *instruction = findMatrixInstruction(name)) {
+    if (const MatrixInstruction *instruction = findMatrixInstruction(architecture, name)) {
       // NVIDIA's have registers of A, half as many of B, four of C; AMD's a vector each. RDNA's of integers say before
       // a factor whether it has signs.
       bool isMma = instruction->family == MatrixFamily::Mma;
@@ -452,15 +454,18 @@ private:
         return false;
       StringRef rest = text.drop_front(begin);
       rest.consume_front("wgmma.mma_async.sync.aligned.m64n");
-      bool isBf16 = false;
-      if (rest.consumeInteger(10, columns) || columns + 2 > 2 * call.arg_size() ||
-          (!rest.starts_with("k16.f32.f16.f16 ") && !(isBf16 = rest.starts_with("k16.f32.bf16.bf16 "))))
+      if (rest.consumeInteger(10, columns) || columns + 2 > 2 * call.arg_size())
+        return false;
+      static constexpr StringLiteral elements[] = {"k16.f32.f16.f16 ", "k16.f32.bf16.bf16 ", "k32.f32.e4m3.e4m3 "};
+      static_assert(ITX_EMULATED_WGMMA_BF16 == 1 && ITX_EMULATED_WGMMA_E4M3 == 2);
+      const StringLiteral *element = find_if(elements, [&](StringLiteral each) { return rest.starts_with(each); });
+      if (element == std::end(elements))
         return false;
       SmallVector<Value *> arguments(call.args());
       AllocaInst *sums = spill(ArrayRef(arguments).take_front(columns / 2));
       callImport("wgmma", builder.getVoidTy(),
                  {sums, arguments[columns / 2], arguments[columns / 2 + 1], builder.getInt32(columns),
-                  builder.getInt32(isBf16)});
+                  builder.getInt32(int32_t(element - elements))});
       call.replaceAllUsesWith(builder.CreateLoad(call.getType(), sums));
     }
     call.eraseFromParent();
@@ -563,6 +568,7 @@ private:
   }
 
   Module &module;
+  const Architecture &architecture;
   LLVMContext &context;
   IRBuilder<> builder;
   std::map<std::string, bool> imports; // in the order of names, so that bytes depend on input alone
@@ -570,6 +576,6 @@ private:
 
 } // namespace
 
-Error emulate(Module &module) { return Emulation(module).run(); }
+Error emulate(Module &module, const Architecture &architecture) { return Emulation(module, architecture).run(); }
 
 } // namespace intarsia::gpu

@@ -77,9 +77,12 @@ Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value at = add(mul(row, constant(quantized->paddedDepth())), k);
   Value integers = loadAt(kernelScratch(getAffineConstantExpr(0, b.getContext())), at, i8, width);
-  Value step = add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
+  Value step = quantized->areFloats
+                   ? row
+                   : add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
   Value scale = loadAt(kernelScratch(quantized->scalesBegin()), step, f32, 1);
-  Value values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), integers);
+  Value values = quantized->areFloats ? widenE4M3(integers, width)
+                                      : arith::SIToFPOp::create(b, loc, vectorOf(f32, width), integers).getResult();
   return arith::MulFOp::create(b, loc, values, splat(scale, width)).getResult();
 }
 
