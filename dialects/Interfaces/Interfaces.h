@@ -82,7 +82,8 @@ struct QuantizedConstants {
 struct QuantizedBlocks {
   int64_t elementBits;       ///< 4, 5, 6 or 8
   int64_t integerOffset = 0; ///< added to integers when they are stored, so that they are unsigned
-  bool isE2M1 = false;       ///< elements are E2M1, else integers
+  bool isE2M1 = false;       ///< elements are E2M1
+  bool isE4M3 = false;       ///< elements are E4M3; if they are neither, they are integers
   nn::BlockScale scale;      ///< type of the scales of blocks, or of the scales of these
   int64_t block;             ///< elements that share a scale; 0: all of a row
   int64_t scaleBits = 0;     ///< bits of a block's integer scale (6: and of its minimum); 0: it is a `scale`

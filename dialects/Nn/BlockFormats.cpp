@@ -144,6 +144,10 @@ llvm::ArrayRef<float> nn::scaleFactors(BlockElement element, BlockScale scale) {
   return noFactors;
 }
 
+bool nn::isScaledByRows(BlockFormatAttr format) {
+  return format.getElement() == BlockElement::E4M3 && format.getScale() == BlockScale::F32 && format.getBlock() == 0;
+}
+
 float nn::decodeElement(BlockElement element, unsigned pattern) {
   pattern &= (1u << storageBits(element)) - 1;
   if (const FloatFormat *format = getFloatElement(element))
@@ -324,7 +328,8 @@ std::optional<QuantizedBlocks> BlockFormatAttr::getQuantizedBlocks() const {
   QuantizedBlocks blocks;
   std::optional<IntegerElement> integer = getIntegerElement(getElement());
   blocks.isE2M1 = getElement() == BlockElement::E2M1;
-  if (!blocks.isE2M1 && !(integer && integer->isSigned))
+  blocks.isE4M3 = getElement() == BlockElement::E4M3;
+  if (!blocks.isE2M1 && !blocks.isE4M3 && !(integer && integer->isSigned))
     return std::nullopt;
   blocks.integerOffset = integer ? 1 << (integer->bits - 1) : 0;
   blocks.elementBits = elementBits(getElement());

@@ -50,6 +50,10 @@ float blockScale(BlockElement element, float largestMagnitude, float smallest);
 llvm::ArrayRef<float> scaleFactors(BlockElement element, BlockScale scale);
 
 /// The number that a bit pattern means, before scaling.
+/// Returns true for E4M3 with a scale for each row: what matrix instructions of 8-bit floats add up before it is
+/// scaled.
+bool isScaledByRows(BlockFormatAttr format);
+
 float decodeElement(BlockElement element, unsigned pattern);
 /// The bit pattern of a number after scaling: the nearest, ties to even, the largest where it is beyond that; of NaN
 /// that of NaN where the element has one, else of zero.

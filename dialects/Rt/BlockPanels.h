@@ -31,6 +31,7 @@
 #define INTARSIA_DIALECTS_RT_BLOCKPANELS_H
 
 #include "dialects/Nn/Nn.h"
+#include "lib/Formats/FloatFormats.h"
 #include <optional>
 
 namespace intarsia {
@@ -52,6 +53,9 @@ struct BlockPanels : QuantizedBlocks {
   /// that has no QuantizedBlocks, or has them along another axis than the last; and for a width that is no multiple of
   /// 16.
   static std::optional<BlockPanels> of(BlockFormatAttrInterface format, int64_t depth, int64_t width = rows);
+
+  /// Returns the format of elements that are floats; null for integers.
+  const FloatFormat *floatFormat() const { return isE2M1 ? &floatE2M1 : isE4M3 ? &floatE4M3 : nullptr; }
 
   int64_t width = rows; ///< rows of a panel
   int64_t depth;        ///< k's

@@ -55,9 +55,10 @@ class QuantizedRows {
 public:
   QuantizedRows(ScalarBuilder &builder, const BlockPanels &panels, Value bytes) : panels(panels), bytes(bytes) {
     SmallVector<float> values;
-    for (unsigned bits = 0; panels.isE2M1 && bits != 16; ++bits)
-      values.push_back(nn::decodeElement(nn::BlockElement::E2M1, bits));
-    if (panels.isE2M1)
+    const FloatFormat *format = panels.floatFormat();
+    for (unsigned bits = 0; format && bits != 1u << format->bits; ++bits)
+      values.push_back(decodeFloat(*format, bits));
+    if (format)
       elements = builder.table(values);
     values.clear();
     bool isSmall = panels.scale == nn::BlockScale::E4M3 || panels.scale == nn::BlockScale::E8M0;
@@ -71,7 +72,7 @@ public:
   Value value(ScalarBuilder &b, Integer panel, Integer row, Integer k) const {
     Integer unit = panel + panels.headBytes + k / panels.unitDepth * panels.unitBytes;
     Integer stored = storedAt(b, panel, row, k);
-    Value element = panels.isE2M1 ? b.lookUp(elements, stored) : b.toFloat(stored - panels.integerOffset);
+    Value element = panels.floatFormat() ? b.lookUp(elements, stored) : b.toFloat(stored - panels.integerOffset);
     if (panels.block == 0)
       return b.mul(scaleAt(b, panel + row * panels.scaleBytes), element);
     Integer block = k % panels.unitDepth / panels.block;

@@ -125,11 +125,13 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator);
 
 /* PTX's wgmma.mma_async of m64 and `columns` columns: adds A * B to the sums of this lane, `columns` / 2 of f32. `a`
- * and `b` are matrix descriptors of shared memory, whose rows follow the depth; `bf16` is 0 for f16. It is done at
- * once: that a kernel waits before it reads the sums is not checked, but that it does before copies write to the factors. */
-void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16);
-/* The same with the rows of A in registers: four words of each lane. If `transposed`, columns of B follow the depth. All
- * lanes of the warp take part, with the same matrix B. */
+ * and `b` are matrix descriptors of shared memory, whose rows follow the depth: 16 elements of 16 bits, or 32 of 8. It
+ * is done at once: that a kernel waits before it reads the sums is not checked, but that it does before copies write to
+ * the factors. */
+enum { ITX_EMULATED_WGMMA_F16 = 0, ITX_EMULATED_WGMMA_BF16 = 1, ITX_EMULATED_WGMMA_E4M3 = 2 };
+void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t element);
+/* The same with the rows of A in registers: four words of each lane. If `transposed`, columns of B follow the depth.
+ * All lanes of the warp take part, with the same matrix B. */
 void itx_emulated_wgmma_registers(float *sums, const void *a, int64_t b, int32_t columns, int32_t bf16,
                                   int32_t transposed);
 /* Makes a group of the warp's products since the last commit. */

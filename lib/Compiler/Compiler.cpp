@@ -128,7 +128,7 @@ AssembleOptions Compilation::assembleOptions() const {
   if (options.quantize.format != "none")
     result.flags.push_back("--quantize=" + options.quantize.format);
   if (options.quantize.activations != QuantizeOptions().activations)
-    result.flags.push_back("--quantize-activations=" + std::to_string(options.quantize.activations));
+    result.flags.push_back("--quantize-activations=" + options.quantize.activations);
   if (options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision)
     result.flags.push_back("--matmul-precision=" + options.quantize.matmulPrecision);
   if (!options.quantize.parts.empty())
@@ -407,10 +407,12 @@ llvm::Error Compilation::runPhase(Phase phase) {
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
     QuantizeOptions chosen = options.quantize;
-    if (chosen.activations == 0)
+    if (chosen.activations.empty()) {
+      unsigned bits = 0;
       for (const std::string &name : targetNames)
-        chosen.activations =
-            std::max(chosen.activations, target::Target::find(StringRef(name).split(':').first)->activationBits());
+        bits = std::max(bits, target::Target::find(StringRef(name).split(':').first)->activationBits());
+      chosen.activations = std::to_string(bits);
+    }
     buildQuantizePipeline(manager, chosen);
   } else if (phase == Phase::Partition) {
     buildPartitionPipeline(manager, options.partition);

@@ -26,6 +26,13 @@ static StringRef catalogueType(Type type) {
   return bits >= 16 ? "bf16" : bits == 8 ? "fp8" : "fp4";
 }
 
+/// Returns true if a tensor is what values of E4M3 mean.
+static bool isQuantizedToFloats(Value input) {
+  auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
+  auto format = dequantize ? dyn_cast<nn::BlockFormatAttr>(dequantize.getFormat()) : nullptr;
+  return format && format.getElement() == nn::BlockElement::E4M3;
+}
+
 bool MatrixWork::addColumns(const MatrixWork &other) {
   if (shape.kind != GpuKernelKind::Linear || other.shape.kind != shape.kind || shape.batch != other.shape.batch ||
       shape.rows != other.shape.rows || shape.depth != other.shape.depth || elementType != other.elementType)
@@ -61,6 +68,8 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
                          describe(GpuKernelKind::Linear, op.getInput(), op.getWeight());
                          if (std::optional<Type> precision = op.getPrecision())
                            work.elementType = catalogueType(*precision);
+                         if (isQuantizedToFloats(op.getInput()))
+                           work.elementType = "fp8";
                          return true;
                        })
                        .Case([&](nn::MatmulOp op) {

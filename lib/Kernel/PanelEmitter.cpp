@@ -30,16 +30,30 @@ std::optional<BlockPanels> PanelEmitter::panelsOf(Value weight) {
   return BlockPanels::of(layout.getFormat(), cast<RankedTensorType>(weight.getType()).getShape().back());
 }
 
-nn::QuantizeOp quantizedInput(Value input) {
+/// Returns the nn.quantize along the last dimension that a value comes from; null if there is none.
+static nn::QuantizeOp quantizeOf(Value input) {
   auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
   auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
   if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
     return nullptr;
+  bool isKnown = !quantize.getZeroPoints() &&
+                 quantize.getFormat().getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
+  return isKnown ? quantize : nullptr;
+}
+
+nn::QuantizeOp quantizedInput(Value input) {
+  nn::QuantizeOp quantize = quantizeOf(input);
+  if (!quantize)
+    return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
   bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-                 (format.getBlock() == kStep || format.getBlock() == BlockPanels::superBlock) &&
-                 !quantize.getZeroPoints() && format.getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
+                 (format.getBlock() == kStep || format.getBlock() == BlockPanels::superBlock);
   return isKnown ? quantize : nullptr;
+}
+
+nn::QuantizeOp quantizedToFloats(Value value) {
+  nn::QuantizeOp quantize = quantizeOf(value);
+  return quantize && nn::isScaledByRows(quantize.getFormat()) ? quantize : nullptr;
 }
 
 //===-- Scales ------------------------------------------------------------------------------------------------===//
@@ -160,16 +174,23 @@ static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, V
   return elements;
 }
 
-Value PanelEmitter::decodeE2M1(Value elements, int64_t width) {
+Value PanelEmitter::decodeFloatElements(const BlockPanels &panels, Value elements, int64_t width) {
   Type i32 = b.getI32Type();
   auto number = [&](int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getIntegerAttr(i32, value)), width);
   };
-  // Exponent and mantissa lie in f16's as they are, whose bias is 14 more.
-  Value magnitude = arith::AndIOp::create(b, loc, elements, number(7));
-  Value sign = arith::AndIOp::create(b, loc, elements, number(8));
-  Value bits = arith::OrIOp::create(b, loc, arith::ShLIOp::create(b, loc, magnitude, number(9)),
-                                    arith::ShLIOp::create(b, loc, sign, number(12)));
+  // Exponent and mantissa lie in f16's as they are, whose bias is larger.
+  constexpr int64_t mantissaBitsOfF16 = 10, signOfF16 = 15, nanOfF16 = 0x7e00;
+  const FloatFormat &format = *panels.floatFormat();
+  int64_t signBit = format.bits - 1;
+  Value magnitude = arith::AndIOp::create(b, loc, elements, number((1 << signBit) - 1));
+  Value sign = arith::AndIOp::create(b, loc, elements, number(1 << signBit));
+  Value bits = arith::ShLIOp::create(b, loc, magnitude, number(mantissaBitsOfF16 - int64_t(format.mantissaBits)));
+  if (format.nan >= 0)
+    bits = arith::SelectOp::create(
+        b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, magnitude, number(format.nan)),
+        number(nanOfF16), bits);
+  bits = arith::OrIOp::create(b, loc, bits, arith::ShLIOp::create(b, loc, sign, number(signOfF16 - signBit)));
   Value half = arith::BitcastOp::create(b, loc, vectorOf(b.getF16Type(), width),
                                         arith::TruncIOp::create(b, loc, vectorOf(b.getI16Type(), width), bits));
   return widen(half, b.getF32Type(), width);
@@ -197,6 +218,9 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
     std::tie(scale, minimum) = scalesOfBlock(panels, unit, div(inUnit, constant(panels.block)), inPanel, 1);
   if (panels.headBytes)
     ofRow = loadAt(panel, inPanel, panels.block ? f32 : nn::scaleType(panels.scale, b.getContext()), 1);
+  Value &factored = scale ? scale : ofRow;
+  if (double factor = scaleFactor(panels) * elementFactor(panels); factor != 1.0)
+    factored = arith::MulFOp::create(b, loc, factored, floatConstant(factor, f32, 1));
   int64_t ofWord = std::min(width, wordDepth);
   SmallVector<Value> values;
   for (int64_t first = 0; first < width; first += wordDepth) {
@@ -210,11 +234,9 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
       Value bytes = LLVM::BitcastOp::create(b, loc, VectorType::get({wordDepth}, i8), elements);
       elements = arith::ExtUIOp::create(b, loc, vectorOf(i32, ofWord), bytes);
     }
-    double factor = scaleFactor(panels);
     Value value;
-    if (panels.isE2M1) {
-      value = decodeE2M1(elements, ofWord);
-      factor *= factorOfE2M1;
+    if (panels.floatFormat()) {
+      value = decodeFloatElements(panels, elements, ofWord);
     } else {
       Value offset = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(panels.integerOffset)));
       elements = arith::SubIOp::create(b, loc, elements, splat(offset, ofWord));
@@ -222,7 +244,7 @@ Value PanelEmitter::dequantize(Value tensor, Value row, Value k, int64_t width) 
     }
     auto scaleBy = [&](Value by) { value = arith::MulFOp::create(b, loc, value, splat(by, ofWord)); };
     if (scale)
-      scaleBy(factor == 1.0 ? scale : arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)).getResult());
+      scaleBy(scale);
     if (minimum)
       value = arith::AddFOp::create(b, loc, value, splat(minimum, ofWord));
     if (ofRow)

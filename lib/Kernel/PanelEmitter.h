@@ -27,9 +27,8 @@ protected:
   /// 16, from a multiple of it on.
   mlir::Value dequantize(mlir::Value weight, mlir::Value row, mlir::Value k, int64_t width);
 
-  /// Returns elements of E2M1, the low four bits of i32, as f32 that are factorOfE2M1 times too small.
-  mlir::Value decodeE2M1(mlir::Value elements, int64_t width);
-  static constexpr double factorOfE2M1 = 1 << 14;
+  /// Returns elements that are floats, the low bits of i32, as f32 that are elementFactor() times too small.
+  mlir::Value decodeFloatElements(const BlockPanels &panels, mlir::Value elements, int64_t width);
 
   /// Returns `lanes` neighbouring stored scales as f32; those of E4M3 are 256 times too small.
   mlir::Value loadScales(const BlockPanels &panels, mlir::Value pointer, mlir::Value first, int64_t lanes);
@@ -53,9 +52,17 @@ private:
 /// Returns the factor of stored scales when they are read: E4M3 patterns are read as those of f16.
 inline double scaleFactor(const BlockPanels &panels) { return panels.scale == nn::BlockScale::E4M3 ? 256.0 : 1.0; }
 
+/// Returns the factor of elements when they are read: patterns of floats are read as those of f16, whose bias is 14
+/// more than that of E2M1, and 8 more than that of E4M3.
+inline double elementFactor(const BlockPanels &panels) {
+  return panels.isE2M1 ? double(1 << 14) : panels.isE4M3 ? double(1 << 8) : 1.0;
+}
+
 /// Returns the nn.quantize to 8 bits, by blocks of a step or of a super-block, that a matmul's input comes from; null
 /// if there is none.
 nn::QuantizeOp quantizedInput(mlir::Value input);
+/// Returns the nn.quantize to E4M3, by rows, that a value comes from; null if there is none.
+nn::QuantizeOp quantizedToFloats(mlir::Value value);
 
 } // namespace intarsia::kernel
 

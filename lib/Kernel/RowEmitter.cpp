@@ -8,6 +8,7 @@
 #include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -165,6 +166,30 @@ Element RowEmitter::scaled(NormOpInterface norm, Value x, Value at, int64_t widt
   return arith::AddFOp::create(b, loc, x, *bias).getResult();
 }
 
+LogicalResult RowEmitter::prepareQuantized(Value dequantized, nn::QuantizeOp quantize, const RowScope &row) {
+  Type f32 = b.getF32Type();
+  NormInput input = normInput(quantize.getInput(), row);
+  Element largest =
+      reduce(size(sizes.of(quantize.getInput()).back()), true, f32, [&](Value i, int64_t width) -> Element {
+        Element x = readFirst(input, i, width);
+        return failed(x) ? x : Element(math::AbsFOp::create(b, loc, *x).getResult());
+      });
+  if (failed(largest))
+    return failure();
+  Value scale = arith::DivFOp::create(b, loc, *largest, floatConstant(floatE4M3.largest, f32, 1));
+  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
+  // Zeros by 1 are zeros too.
+  Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
+  bound[dequantized] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    Element x = input.scratch ? readAgain(input, indices.back().base, width) : evaluate(input.tensor, indices, width);
+    if (failed(x))
+      return failure();
+    Value ratio = arith::DivFOp::create(b, loc, *x, splat(divisor, width));
+    return arith::MulFOp::create(b, loc, widenE4M3(narrowE4M3(ratio, width), width), splat(scale, width)).getResult();
+  };
+  return success();
+}
+
 LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots) {
   // The ops that the roots need are found backwards and prepared in the order of the kernel's body.
   DenseSet<Operation *> needed;
@@ -188,6 +213,14 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
         return failure();
       continue;
     }
+    if (isa<nn::DequantizeOp>(op))
+      if (nn::QuantizeOp quantize = quantizedToFloats(op.getResult(0))) {
+        if (sizes.of(op.getResult(0)).drop_back() != ArrayRef<AffineExpr>(row.sizes))
+          return unsupported(&op, "its rows are not the rows of the kernel's result");
+        if (failed(prepareQuantized(op.getResult(0), quantize, row)))
+          return failure();
+        continue;
+      }
     // A reduction that is the same for the whole row is computed once.
     auto reduction = dyn_cast<linalg::LinalgOp>(op);
     if (!reduction || reduction.getNumReductionLoops() == 0 || op.getNumResults() != 1)

@@ -24,7 +24,7 @@ protected:
   mlir::LogicalResult emitRow(const RowScope &row, llvm::ArrayRef<unsigned> outputs);
 
 private:
-  /// A row that a norm reads several times: where it lies if that is memory in f32, else computed once into scratch.
+  /// A row that is read several times: where it lies if that is memory in f32, else computed once into scratch.
   struct NormInput {
     mlir::Value tensor;
     mlir::AffineExpr length;
@@ -41,6 +41,8 @@ private:
   Element readAgain(const NormInput &input, mlir::Value i, int64_t width);
   mlir::LogicalResult prepareSoftmax(nn::SoftmaxOp softmax, const RowScope &row);
   mlir::LogicalResult prepareNorm(NormOpInterface norm, const RowScope &row);
+  /// Prepares what `quantize`, to E4M3 by rows, and nn.dequantize make of the elements of a row.
+  mlir::LogicalResult prepareQuantized(mlir::Value dequantized, nn::QuantizeOp quantize, const RowScope &row);
   mlir::FailureOr<Moments> momentsOf(const NormStatistics &statistics, const NormInput &input, mlir::Value begin,
                                      mlir::Value count);
   /// Returns an element less the mean, by the deviation.

@@ -32,7 +32,7 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
   // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
-  if (options.activations == 8)
+  if (options.activations == "8")
     functions.addPass(quantize::createQuantizeInputsOfBlocks());
   quantize::QuantizeMatmulPrecisionOptions precision;
   precision.precision = options.matmulPrecision;
@@ -42,7 +42,7 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> format{*this, "format", llvm::cl::init("int4"), llvm::cl::desc("Format of the weights")};
-  Option<unsigned> activations{*this, "activations", llvm::cl::init(8), llvm::cl::desc("Bits of activations")};
+  Option<std::string> activations{*this, "activations", llvm::cl::init("8"), llvm::cl::desc("Inputs of linears")};
   Option<std::string> matmulPrecision{*this, "matmul-precision", llvm::cl::init("stored"),
                                       llvm::cl::desc("What linears may be multiplied in")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};

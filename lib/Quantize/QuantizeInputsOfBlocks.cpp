@@ -40,16 +40,27 @@ void QuantizedInputs::quantizeIntermediate(nn::ExpertsOp experts) {
 }
 
 void QuantizedInputs::quantize(OpOperand &operand, int64_t block) {
+  int64_t rank = cast<RankedTensorType>(operand.get().getType()).getRank();
+  if (rank != 0)
+    quantize(operand, activationFormat(operand.get().getContext(), block, rank));
+}
+
+void QuantizedInputs::quantizeToFloats(nn::LinearOp linear) {
+  int64_t rank = cast<RankedTensorType>(linear.getInput().getType()).getRank();
+  quantize(linear.getInputMutable(), nn::BlockFormatAttr::get(linear.getContext(), nn::BlockElement::E4M3,
+                                                              nn::BlockScale::F32, /*block=*/0, rank - 1));
+}
+
+void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
   Value input = operand.get();
   auto type = cast<RankedTensorType>(input.getType());
-  if (type.getRank() == 0 || input.getDefiningOp<nn::DequantizeOp>())
+  if (input.getDefiningOp<nn::DequantizeOp>())
     return;
-  Value &result = inputs[{input, block}];
+  Value &result = inputs[{input, format}];
   if (!result) {
     OpBuilder builder(input.getContext());
     builder.setInsertionPointAfterValue(input);
-    result = quantizeAndDequantize(builder, operand.getOwner()->getLoc(), input,
-                                   activationFormat(input.getContext(), block, type.getRank()), type.getElementType());
+    result = quantizeAndDequantize(builder, operand.getOwner()->getLoc(), input, format, type.getElementType());
   }
   operand.set(result);
 }

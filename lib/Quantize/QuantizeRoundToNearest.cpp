@@ -65,9 +65,9 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     func::FuncOp function = getOperation();
     QuantizeOptions options;
     options.format = format;
-    options.activations = activations;
     options.parts.assign(parts.begin(), parts.end());
-    if (llvm::Error error = checkQuantizeOptions(options)) {
+    // Devices may be faster with inputs that some of the weights are not multiplied by.
+    if (llvm::Error error = joinErrors(checkActivations(activations), checkQuantizeOptions(options))) {
       function.emitError() << llvm::toString(std::move(error));
       return signalPassFailure();
     }
@@ -160,10 +160,13 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   Value quantizedMatrix(Value matrix) { return quantizedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
 
   void quantize(nn::LinearOp linear) {
-    unsigned bits = nn::elementBits(choices.lookup(keyOf(linear.getWeight())).asked.format.getElement());
+    nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getWeight())).asked.format;
+    unsigned bits = nn::elementBits(format.getElement());
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
-    if (activations == 8)
+    if (activations == "8" && format.hasIntegerValues())
       inputs.quantize(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
+    else if (activations == "fp8" && nn::isScaledByRows(format))
+      inputs.quantizeToFloats(linear);
   }
 
   /// Returns the quantized weights of experts; null if the value is not a weight, or has scales already.
@@ -217,13 +220,13 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (Value quantized = quantizedRows(gateUp)) {
       experts.getGateUpMutable().assign(quantized);
       eraseDead(gateUp);
-      if (activations == 8)
+      if (activations == "8" && expertsFormat.hasIntegerValues())
         inputs.quantize(experts);
     }
     if (Value quantized = quantizedRows(down)) {
       experts.getDownMutable().assign(quantized);
       eraseDead(down);
-      if (activations == 8)
+      if (activations == "8" && expertsFormat.hasIntegerValues())
         QuantizedInputs::quantizeIntermediate(experts);
     }
   }

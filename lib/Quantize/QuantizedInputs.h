@@ -19,18 +19,21 @@ mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location locat
 /// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
-/// Quantizes inputs of linears and experts to 8 bits, by blocks of 32 or 256 features; each input once.
+/// Quantizes inputs of linears and experts to 8 bits, each input once: to integers by blocks of 32 or 256 features, or
+/// to floats by rows.
 class QuantizedInputs {
 public:
   void quantize(nn::LinearOp linear, int64_t block) { quantize(linear.getInputMutable(), block); }
+  void quantizeToFloats(nn::LinearOp linear);
   /// Quantizes the input of the first linear of experts by blocks of 32; quantizeIntermediate() that of the second.
   void quantize(nn::ExpertsOp experts) { quantize(experts.getInputMutable(), /*block=*/32); }
   static void quantizeIntermediate(nn::ExpertsOp experts);
 
 private:
   void quantize(mlir::OpOperand &operand, int64_t block);
+  void quantize(mlir::OpOperand &operand, nn::BlockFormatAttr format);
 
-  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> inputs; // (input, block) → quantized input
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> inputs; // (input, format) → quantized input
 };
 
 } // namespace intarsia::quantize

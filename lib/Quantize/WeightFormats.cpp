@@ -23,12 +23,15 @@ struct NamedFormat {
 };
 } // namespace
 
-// Most tools for CPUs use groups of 32 with f16 scales (4.5 bits a weight); MXFP4 and NVFP4 fix their groups.
+// Most tools for CPUs use groups of 32 with f16 scales (4.5 bits a weight); MXFP4 and NVFP4 fix their groups. FP8 has a
+// scale for each row, as most checkpoints in FP8 have (compressed-tensors, "FP8_DYNAMIC"): matrix instructions add up a
+// whole row before it is scaled.
 static constexpr NamedFormat formats[] = {
     {"int4", nn::BlockElement::I4, nn::BlockScale::F16, 32, true},
     {"int5", nn::BlockElement::I5, nn::BlockScale::F16, 32, true},
     {"int6", nn::BlockElement::I6, nn::BlockScale::F16, 32, true},
     {"int8", nn::BlockElement::I8, nn::BlockScale::F16, 32, true},
+    {"fp8", nn::BlockElement::E4M3, nn::BlockScale::F32, 0, false},
     {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
     {"nvfp4", nn::BlockElement::E2M1, nn::BlockScale::E4M3, 16, false},
 };
@@ -63,7 +66,8 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
   int64_t block = format->block;
   if (!group.empty() || name.ends_with("-")) {
     if (!format->takesGroup)
-      return unknown(", " + base + " has blocks of " + llvm::Twine(block));
+      return unknown(", " + base + " has " +
+                     (block ? "blocks of " + llvm::Twine(block).str() : "a scale for each row"));
     if (group == "channel")
       block = 0;
     else if (!group.consume_front("g") || group.getAsInteger(10, block) || (block != 32 && block != 64 && block != 128))
@@ -118,19 +122,45 @@ llvm::Error checkMatmulPrecision(llvm::StringRef precision) {
                                  "': f32, tf32, bf16, f16 and stored are possible");
 }
 
+llvm::Error checkActivations(llvm::StringRef activations) {
+  if (activations == "8" || activations == "fp8" || activations == "16")
+    return llvm::Error::success();
+  return llvm::createStringError("unknown activations '" + activations +
+                                 "': they are 8 (integers of 8 bits), fp8 (E4M3) or 16 (as they are)");
+}
+
+/// Returns an error if no input is quantized as the user asks for, for the weights that are multiplied by them.
+static llvm::Error checkActivationsOf(const llvm::StringMap<PartFormat> &formats, llvm::StringRef activations) {
+  auto isMultiplied = [&](const llvm::StringMapEntry<PartFormat> &part) {
+    nn::BlockFormatAttr format = part.second.format;
+    if (activations == "fp8")
+      return (part.first() == "linears" || part.first() == "lm_head") && nn::isScaledByRows(format);
+    return part.first() != "embedding" && format.hasIntegerValues();
+  };
+  if (activations.empty() || activations == "16" || llvm::any_of(formats, isMultiplied))
+    return llvm::Error::success();
+  if (activations == "fp8")
+    return llvm::createStringError("--quantize-activations=fp8 is for linears whose weights are in fp8, and none are: "
+                                   "give --quantize=fp8");
+  return llvm::createStringError("--quantize-activations=8 multiplies integers of 8 bits, which do not hold the values "
+                                 "of weights in fp8: leave it "
+                                 "out, or quantize weights to int8");
+}
+
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (llvm::Error error = checkCacheFormats(options.caches))
     return error;
   if (llvm::Error error = checkMatmulPrecision(options.matmulPrecision))
     return error;
-  if (options.activations != 0 && options.activations != 8 && options.activations != 16)
-    return llvm::createStringError("activations of " + llvm::Twine(options.activations) + " bits: they are 8 or 16");
+  if (llvm::Error error = options.activations.empty() ? llvm::Error::success() : checkActivations(options.activations))
+    return error;
+  if (options.format == "none" && options.parts.empty())
+    return checkActivationsOf({}, options.activations == "fp8" ? options.activations : "");
   if (options.format == "none")
-    return options.parts.empty()
-               ? llvm::Error::success()
-               : llvm::createStringError("parts to quantize are named, but no format: give --quantize");
+    return llvm::createStringError("parts to quantize are named, but no format: give --quantize");
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  return parsePartFormats(options, &context).takeError();
+  llvm::Expected<llvm::StringMap<PartFormat>> formats = parsePartFormats(options, &context);
+  return formats ? checkActivationsOf(*formats, options.activations) : formats.takeError();
 }
 
 } // namespace intarsia

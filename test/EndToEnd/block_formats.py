@@ -13,7 +13,7 @@ GROUPS = {"g32": 32, "g64": 64, "g128": 128, "channel": 0, "": 32}
 def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
     """Give the dequantized values of a weight float32 [rows, columns] that --quantize=`name` quantizes."""
     kind, _, group = name.partition("-")
-    block = {"mxfp4": 32, "nvfp4": 16}.get(kind, GROUPS[group])
+    block = {"fp8": 0, "mxfp4": 32, "nvfp4": 16}.get(kind, GROUPS[group])
     rows, columns = weight.shape
     block = block or columns
     padded = np.zeros((rows, -(-columns // block) * block), np.float32)
@@ -33,6 +33,8 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
             scale = quotient(largest / np.float32(6) * np.float32(factor), tensor_scale)
             scale = np.minimum(scale, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
             candidates.append(scale * tensor_scale)
+    elif kind == "fp8":
+        candidates = [largest / np.float32(448)]
     else:
         exponent = np.floor(np.log2(np.maximum(largest, 2.0**-126))) - 2
         candidates = [np.exp2(np.maximum(exponent, -127)).astype(np.float32)]
@@ -43,7 +45,8 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
             scale = scale.astype(np.float16).astype(np.float32)
             quantized = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
         else:
-            quantized = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
+            highest, stored = (448, ml_dtypes.float8_e4m3fn) if kind == "fp8" else (6, ml_dtypes.float4_e2m1fn)
+            quantized = np.clip(quotient(blocks, scale), -highest, highest).astype(stored).astype(np.float32)
         dequantized = quantized * scale
         error = np.cumsum(np.square(blocks - dequantized), axis=-1, dtype=np.float32)[..., -1:]
         best, least = (

@@ -93,6 +93,7 @@ def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: st
         ("sm_80", "int4"),
         ("sm_80", "int5"),
         ("sm_80", "mxfp4"),
+        ("sm_80", "fp8"),
         ("gfx942", "nvfp4"),
         ("gfx942", "int4"),
         ("gfx1100", "int8"),

@@ -34,6 +34,7 @@ KERNELS: dict[str, tuple[Path, tuple[str, ...]]] = {
     "linear_int4": (STORED, ("--quantize=int4", "--matmul-precision=f16")),
     "linear_nvfp4": (STORED, ("--quantize=nvfp4", "--matmul-precision=bf16")),
     "linear_int8": (STORED, ("--quantize=int8", "--matmul-precision=f16")),
+    "linear_fp8": (STORED, ("--quantize=fp8", "--quantize-activations=fp8")),
 }
 #: Kernels whose code must have what INSTRUCTIONS says, on all architectures.
 BY_MATRICES = ("matrix instructions", "global loads of 16 bytes")
@@ -44,6 +45,7 @@ NEEDED = {
     "linear_bf16": BY_MATRICES,
     "linear_int4": BY_MATRICES,
     "linear_int8": BY_MATRICES,
+    "linear_fp8": BY_MATRICES,
     "linear_nvfp4": BY_MATRICES,
     "attention_f16": BY_MATRICES,
     "attention_wide_f16": BY_MATRICES,
@@ -225,6 +227,15 @@ def test_matrix_instructions_of_four_warps(compiled: Compiled) -> None:
     if compiled.name in BY_WARPGROUPS:
         found = [one for one in CUDA if "wgmma.mma_async" in compiled.listing(one)]
         assert found == ["sm_90a"]
+
+
+def test_floats_of_8_bits(compiled: Compiled) -> None:
+    """Instructions of E4M3 where there are some, for many rows and nowhere else."""
+    if compiled.name != "linear_fp8":
+        return
+    for architecture in ALL:
+        found = re.search(r"\b(mma|wgmma)\S*\.e4m3\.e4m3|\bv_(mfma|wmma)\w*fp8_fp8", compiled.listing(architecture))
+        assert bool(found) == (architecture not in ("sm_80", "sm_86", "sm_100a", "gfx90a", "gfx1100")), architecture
 
 
 def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:

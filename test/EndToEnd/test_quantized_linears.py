@@ -5,6 +5,7 @@ values."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import activation_block, quantize_activations, quantize_weight
@@ -115,7 +116,56 @@ def test_sums_are_exact(tools, scratch, name, lowest, highest, target):
         np.testing.assert_array_equal(module["main"](x[:count]), x[:count] @ weight.T)
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
+def finite_elements() -> np.ndarray:
+    patterns = np.arange(256, dtype=np.uint8)
+    return patterns[patterns & 0x7F != 0x7F].view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+
+
+E4M3_VALUES = finite_elements()
+
+
+def quantize_to_e4m3(x: np.ndarray) -> np.ndarray:
+    """Give the dequantized values of rows that are quantized to E4M3 as they are computed."""
+    scales = np.abs(x).max(-1, keepdims=True) / np.float32(448)
+    ratios = np.divide(x, scales, out=np.zeros_like(x), where=scales != 0)
+    return ratios.clip(-448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scales
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4"])
+def test_every_element_of_fp8(tools, scratch, target):
+    """All finite bit patterns of E4M3, with scales that are powers of two: not one bit may be lost."""
+    depth = len(E4M3_VALUES)
+    weight = np.stack([E4M3_VALUES, E4M3_VALUES[::-1] * 2.0**-20, np.roll(E4M3_VALUES, 7) * 2.0**30])
+    weight = weight.astype(np.float32)
+    text = program(len(weight), depth)
+    module = build(tools, scratch / f"elements-{target.replace(':', '-')}", text,
+                   {"w": weight, "b": np.zeros(len(weight), np.float32)}, target, "--quantize=fp8")  # fmt: skip
+    np.testing.assert_array_equal(module["main"](np.eye(depth, dtype=np.float32)), weight.T)
+    # As few rows as are multiplied at a time.
+    np.testing.assert_array_equal(module["main"](np.eye(depth, dtype=np.float32)[254 - 3 :]), weight.T[254 - 3 :])
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4"])
+@pytest.mark.parametrize(("features", "depth"), [(70, 200), (33, 288)])
+def test_activations_of_fp8(tools, scratch, target, features, depth):
+    """Inputs of E4M3, a scale for each row, multiplied as floats."""
+    weight, bias = weight_of(features, depth), normal(features)
+    module = build(tools, scratch / f"e4m3-{target.replace(':', '-')}-{depth}", program(features, depth),
+                   {"w": weight, "b": bias}, target, "--quantize=fp8", "--quantize-activations=fp8")  # fmt: skip
+    dequantized = quantize_weight("fp8", weight)
+    for count in (1, 9, 40):
+        x = normal(count, depth) * np.exp2(np.arange(count)[:, None] % 7).astype(np.float32)
+        x[0, 3] = -0.0
+        if count > 9:
+            x[1], x[2, 5] = 0, 1e-30
+        inputs = quantize_to_e4m3(x)
+        expected = inputs.astype(np.float64) @ dequantized.T.astype(np.float64) + bias
+        close(module["main"](x), expected, matmul_error(inputs, dequantized.T, 64))
+        # It is quantized: the result is not that of inputs as they are.
+        assert np.abs(expected - (x.astype(np.float64) @ dequantized.T + bias)).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
 def test_activations_as_they_are(tools, scratch, name):
     features, depth = 70, 200
     weight, bias = weight_of(features, depth), normal(features)
@@ -276,7 +326,7 @@ def shared_input_program(gate: int, depth: int, element: str) -> str:
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        *((name, ()) for name in ("int4", "int8", "mxfp4", "nvfp4", "int4-channel")),
+        *((name, ()) for name in ("int4", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel")),
         ("int4", ("--quantize-activations=16",)),
         ("none", ()),
     ],
@@ -304,7 +354,7 @@ def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element)
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel"])
 def test_embedding_and_head_share_a_table(tools, scratch, name):
     rows, features = 70, 72
     text = f"""
@@ -326,7 +376,7 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
         "cpu",
         f"--quantize={name}",
         f"--quantize-parts=lm_head={name}",
-        "--quantize-activations=8",
+        f"--quantize-activations={16 if name == 'fp8' else 8}",
     )
     table = quantize_weight(name, weight)
     ids = np.array([0, 69, 31, 32, 7, 7])
@@ -334,13 +384,14 @@ def test_embedding_and_head_share_a_table(tools, scratch, name):
     x = activations(len(ids), features, block)
     embedded, logits = module["main"](ids, x)
     close(embedded, table[ids], 2e-7 * float(np.abs(table).max()))
-    close(logits, quantize_activations(x, block).astype(np.float64) @ table.T, matmul_error(x, table.T, 64))
+    inputs = x if name == "fp8" else quantize_activations(x, block)
+    close(logits, inputs.astype(np.float64) @ table.T, matmul_error(x, table.T, 64))
     # Stored once, as quantized values alone.
-    bits = {"int4": 4.5, "int5": 5.5, "int6": 6.5, "int8": 8.5, "mxfp4": 4.25, "nvfp4": 4.5, "int4-channel": 4.0}[name]
+    bits = {"int4": 4.5, "int5": 5.5, "int6": 6.5, "int8": 8.5, "fp8": 8.0, "mxfp4": 4.25, "nvfp4": 4.5}.get(name, 4.0)
     assert (folder / "m.safetensors").stat().st_size < 96 * 128 * bits / 8 + 1024
 
 
-@pytest.mark.parametrize("name", ["int4", "nvfp4-and-int4", "int8"])
+@pytest.mark.parametrize("name", ["int4", "nvfp4-and-int4", "int8", "fp8-and-int8"])
 def test_each_part_in_its_own_format(tools, scratch, name):
     """Two linears after one embedding; the head has a table of its own."""
     rows, features = 70, 64
@@ -363,6 +414,11 @@ def test_each_part_in_its_own_format(tools, scratch, name):
             ("int6", "nvfp4", "int4-g64"),
         ),
         "int8": (["--quantize=int8", "--quantize-parts=linears=int4,lm_head,embedding"], ("int8", "int4", "int8")),
+        # Inputs of 8 bits are multiplied by the head, whose values are integers.
+        "fp8-and-int8": (
+            ["--quantize=fp8", "--quantize-parts=linears,lm_head=int8,embedding", "--quantize-activations=8"],
+            ("fp8", "fp8", "int8"),
+        ),
     }[name]
     table, weight, head = weight_of(rows, features), weight_of(features, features), weight_of(rows, features)
     module = build(tools, scratch / name, text, {"t": table, "w": weight, "h": head}, "cpu", *flags)
@@ -374,7 +430,8 @@ def test_each_part_in_its_own_format(tools, scratch, name):
     )
     close(embedded, table, 2e-7 * float(np.abs(table).max()))
     # Later linears read what the earlier ones computed: quantized values on an edge may differ by one.
-    expected = quantize_activations(embedded, blocks[1]).astype(np.float64) @ weight.T
+    inputs = embedded if formats[1] == "fp8" else quantize_activations(embedded, blocks[1])
+    expected = inputs.astype(np.float64) @ weight.T
     close(y, expected, 0.02 * float(np.abs(expected).max()))
     expected = quantize_activations(y, blocks[2]).astype(np.float64) @ head.T
     close(logits, expected, 0.02 * float(np.abs(expected).max()))
@@ -411,7 +468,7 @@ def test_one_matrix_in_two_formats_is_refused(tools, tmp_path):
 
 
 @pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
-@pytest.mark.parametrize("name", ["int4", "nvfp4"])
+@pytest.mark.parametrize("name", ["int4", "nvfp4", "fp8"])
 def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
     weight = normal(40, 64)
     weight[33, 5] = value
@@ -434,17 +491,32 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (
             ["--quantize=int7"],
             "unknown weight format 'int7': the formats are int4, int5, int6, int8 (also with groups: int4-g64, "
-            "int4-g128, int4-channel), mxfp4, nvfp4 and none",
+            "int4-g128, int4-channel), fp8, mxfp4, nvfp4 and none",
         ),
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
+        (["--quantize=fp8-g64"], "fp8 has a scale for each row"),
+        (["--quantize=fp8", "--quantize-activations=8"], "integers of 8 bits, which do not hold the values of weights"),
+        (["--quantize=int8", "--quantize-activations=fp8"], "is for linears whose weights are in fp8, and none are"),
+        (["--quantize-activations=fp8"], "is for linears whose weights are in fp8, and none are: give --quantize=fp8"),
+        (
+            ["--quantize=fp8", "--quantize-parts=experts,linears=int8", "--quantize-activations=fp8"],
+            "is for linears whose weights are in fp8, and none are",
+        ),
+        (
+            ["--quantize=int8", "--quantize-parts=linears=fp8,embedding", "--quantize-activations=8"],
+            "leave it out, or quantize weights to int8",
+        ),
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
-        (["--quantize=int4", "--quantize-activations=4"], "activations of 4 bits: they are 8 or 16"),
+        (
+            ["--quantize=int4", "--quantize-activations=4"],
+            "unknown activations '4': they are 8 (integers of 8 bits), fp8 (E4M3) or",
+        ),
         (
             ["--matmul-precision=f8"],
             "unknown precision of matrix multiplications 'f8': f32, tf32, bf16, f16 and stored",
         ),
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
-        (["--quantize-activations=7"], "activations of 7 bits: they are 8 or 16"),
+        (["--quantize-activations=7"], "unknown activations '7': they are 8 (integers of 8 bits), fp8 (E4M3) or"),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
         (["--quantize=int4", "--quantize-parts=lm_head=int7"], "part 'lm_head': unknown weight format 'int7': the"),
         (["--quantize=int4", "--quantize-parts=lm_head="], "part 'lm_head': unknown weight format '': the formats"),

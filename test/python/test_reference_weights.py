@@ -128,6 +128,8 @@ E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
         ("i8", "f32", 0, 8),
         ("e2m1", "e8m0", 32, 4),
         ("e2m1", "e4m3", 16, 4),
+        ("e4m3", "f32", 0, 8),
+        ("e4m3", "e8m0", 32, 8),
     ],
 )
 def test_block_formats(compiled, width, element, scale, block, bits) -> None:
@@ -140,6 +142,9 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
     quantized = random.integers(0, 3 if element == "ternary" else 1 << bits, (rows, depth))
     if element == "e2m1":
         elements = np.where(quantized & 8, -1, 1) * E2M1[quantized & 7]
+    elif element == "e4m3":
+        quantized = np.where(quantized & 0x7F == 0x7F, 0x7E, quantized)  # no NaN
+        elements = quantized.astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float64)
     else:
         elements = quantized - (1 if element == "ternary" else 1 << (bits - 1))
         quantized = quantized + (7 if element == "ternary" else 0)
@@ -279,6 +284,9 @@ func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({o
         ("llama", ("--quantize=int6",)),
         ("llama", ("--quantize=int8-channel",)),
         ("llama", ("--quantize=nvfp4",)),
+        ("llama", ("--quantize=fp8",)),
+        ("llama", ("--quantize=fp8", "--quantize-activations=fp8")),
+        ("qwen3-moe-mixed", ("--quantize=fp8",)),
     ],
 )
 def test_models_as_on_the_cpu(tools, tmp_path: Path, model: str, options: tuple[str, ...]) -> None:

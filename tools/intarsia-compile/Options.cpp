@@ -63,10 +63,12 @@ struct Flags {
   std::string aboutQuantize = "Round stored matrices to this format: " + weightFormatNames() + " (default)";
   cl::opt<std::string> quantize{"quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
                                 cl::desc(aboutQuantize)};
-  cl::opt<unsigned> quantizeActivations{
-      "quantize-activations", cl::init(0), cl::value_desc("bits"), cl::cat(category),
-      cl::desc("Inputs of linears with quantized weights: 8 bits, by blocks of 32 (256 where weights have fewer than "
-               "8) as they are computed (default for processors), or 16: as they are (default for GPUs)")};
+  cl::opt<std::string> quantizeActivations{
+      "quantize-activations", cl::value_desc("bits"), cl::cat(category),
+      cl::desc(
+          "Inputs of linears with quantized weights: 8: integers, by blocks of 32 (256 where weights have fewer "
+          "than 8 bits) as they are computed (default for processors, but for weights in fp8), fp8: E4M3, by tokens, "
+          "where weights are in fp8, or 16: as they are (default for GPUs)")};
   cl::opt<std::string> matmulPrecision{
       "matmul-precision", cl::init("stored"), cl::value_desc("type"), cl::cat(category),
       cl::desc(

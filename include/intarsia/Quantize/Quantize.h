@@ -19,9 +19,10 @@ namespace intarsia {
 /// The user's options for precision.
 struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
-  /// Bits of the inputs of linears with quantized weights: 8 or 16; 0: what the devices of the artifact are fastest
+  /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
+  /// "fp8": E4M3, where weights have it too; "16": as they are; empty: what the devices of the artifact are fastest
   /// with.
-  unsigned activations = 0;
+  std::string activations;
   /// The type that linears may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16 bits,
   /// f16 where it is quantized.
   std::string matmulPrecision = "stored";
@@ -54,7 +55,10 @@ struct PartFormat {
 llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options,
                                                              mlir::MLIRContext *context);
 
-/// Returns an error that names an option with an invalid value.
+/// Returns an error unless a text says what inputs of linears become.
+llvm::Error checkActivations(llvm::StringRef activations);
+
+/// Returns an error that names an option with an invalid value, or two that exclude each other.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);
 
 /// Fails if a text names no precision of linears.

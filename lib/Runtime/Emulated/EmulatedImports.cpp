@@ -285,7 +285,7 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
   lane.block->rendezvous(lane, Operation::LoadMatrix, uint64_t(count) << 1 | (transposed != 0), ITX_CALL_SITE);
 }
 
-void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t bf16) {
+void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int32_t element) {
   Lane &lane = *currentLane;
   SharedMemory &shared = lane.block->shared();
   SharedMatrix left, right;
@@ -293,7 +293,7 @@ void itx_emulated_wgmma(float *sums, int64_t a, int64_t b, int32_t columns, int3
   if (status.ok())
     status = readDescriptor(uint64_t(b), /*transposed=*/false, shared, right);
   if (status.ok())
-    status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), bf16 != 0, sums);
+    status = multiplyOfWarpgroup(shared, left, right, lane.warp->index, lane.index, uint32_t(columns), element, sums);
   // Lanes of a warp read the same rows.
   PendingProducts &products = lane.warp->products;
   if (status.ok() && lane.index == 0)

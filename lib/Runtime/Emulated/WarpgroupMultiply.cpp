@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Emulated/WarpgroupMultiply.h"
 
+#include "intarsia/emulated_abi.h"
 #include "lib/Formats/FloatFormats.h"
 
 #include <algorithm>
@@ -14,17 +15,17 @@
 
 namespace intarsia::runtime {
 
-/// The depth of wgmma for elements of 16 bits.
-static constexpr uint32_t depth = 16;
-/// Elements of 16 bits that stay together.
-static constexpr uint32_t ofChunk = 8;
+/// The bytes of a row that wgmma multiplies: 16 elements of 16 bits, or 32 of 8; those that stay together.
+static constexpr uint32_t productBytes = 32, chunkBytes = 16;
+/// The same in elements of 16 bits, and the most elements.
+static constexpr uint32_t depth16 = productBytes / 2, ofChunk16 = chunkBytes / 2, deepest = productBytes;
 /// Bits of an address in a descriptor, which counts in units of 16 bytes.
 static constexpr uint64_t addressMask = 0x3FFFF, fieldMask = 0x3FFF;
 
-uint64_t SharedMatrix::offsetOf(uint32_t row, uint32_t k) const {
-  uint64_t at = offset + row / 8 * groupBytes + row % 8 * rowBytes + k * 2;
+uint64_t SharedMatrix::offsetOf(uint32_t row, uint32_t byte) const {
+  uint64_t at = offset + row / 8 * groupBytes + row % 8 * rowBytes + byte;
   if (transposed) {
-    uint64_t ofPanel = rowBytes / 2;
+    uint64_t ofPanel = rowBytes / 2, k = byte / 2;
     at = offset + row / ofPanel * panelBytes + k / 8 * groupBytes + k % 8 * rowBytes + row % ofPanel * 2;
   }
   // Chunks of 16 bytes change places by the bits of the address above the row's.
@@ -33,8 +34,8 @@ uint64_t SharedMatrix::offsetOf(uint32_t row, uint32_t k) const {
 }
 
 Status readDescriptor(uint64_t descriptor, bool transposed, const SharedMemory &shared, SharedMatrix &matrix) {
-  static constexpr uint64_t rowBytes[] = {0, 128, 64, 32};
-  matrix.rowBytes = rowBytes[descriptor >> 62];
+  static constexpr uint64_t swizzled[] = {0, 128, 64, 32};
+  matrix.rowBytes = swizzled[descriptor >> 62];
   if (matrix.rowBytes == 0)
     return error(ITX_INTERNAL, "the matrix descriptor 0x%llx has no swizzle, which is not emulated",
                  (unsigned long long)descriptor);
@@ -49,12 +50,14 @@ Status readDescriptor(uint64_t descriptor, bool transposed, const SharedMemory &
   return Status::success();
 }
 
-static float decode(uint16_t bits, bool isBf16) { return isBf16 ? decodeBf16(bits) : decodeF16(bits); }
+static float decode(uint16_t bits, int32_t element) {
+  return element == ITX_EMULATED_WGMMA_BF16 ? decodeBf16(bits) : decodeF16(bits);
+}
 
-/// Reads a chunk, eight elements that stay together.
-static Status readChunk(const SharedMemory &shared, uint64_t offset, bool isBf16, float (&values)[ofChunk]) {
+/// Reads the elements of a chunk, 8 of 16 bits or 16 of 8.
+static Status readChunk(const SharedMemory &shared, uint64_t offset, int32_t element, float *values) {
   const uint8_t *address = shared.address() + offset;
-  uint16_t bits[ofChunk];
+  uint16_t bits[ofChunk16];
   if (!shared.contains(address, sizeof(bits)))
     return error(ITX_INTERNAL, "multiplies 16 bytes at offset %llu of shared memory, which has %llu bytes",
                  (unsigned long long)offset, (unsigned long long)shared.bytes());
@@ -64,49 +67,54 @@ static Status readChunk(const SharedMemory &shared, uint64_t offset, bool isBf16
                  "is a barrier or a wait for asynchronous copies missing?",
                  (unsigned long long)offset, (unsigned long long)shared.firstUnwritten(address, sizeof(bits)));
   std::memcpy(bits, address, sizeof(bits));
-  for (uint32_t i = 0; i < ofChunk; ++i)
-    values[i] = decode(bits[i], isBf16);
+  for (uint16_t each : bits) {
+    if (element == ITX_EMULATED_WGMMA_E4M3) {
+      *values++ = decodeFloat(floatE4M3, each & 0xFF);
+      *values++ = decodeFloat(floatE4M3, each >> 8);
+    } else {
+      *values++ = decode(each, element);
+    }
+  }
   return Status::success();
 }
 
 /// Reads the elements of a row that is not transposed.
-static Status readRow(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t row, bool isBf16,
-                      float (&values)[depth]) {
-  for (uint32_t first = 0; first < depth; first += ofChunk) {
-    float chunk[ofChunk];
-    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(row, first), isBf16, chunk));
-    std::copy(std::begin(chunk), std::end(chunk), values + first);
-  }
+static Status readRow(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t row, int32_t element,
+                      float (&values)[deepest]) {
+  uint32_t ofChunk = element == ITX_EMULATED_WGMMA_E4M3 ? chunkBytes : ofChunk16;
+  for (uint32_t chunk = 0; chunk < productBytes / chunkBytes; ++chunk)
+    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(row, chunk * chunkBytes), element, values + chunk * ofChunk));
   return Status::success();
 }
 
-/// Reads eight rows.
-static Status readRows(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t firstRow, bool isBf16,
-                       float (&values)[ofChunk][depth]) {
+/// Reads eight rows of elements of 16 bits.
+static Status readRows(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t firstRow, int32_t element,
+                       float (&values)[ofChunk16][deepest]) {
   if (!matrix.transposed) {
-    for (uint32_t i = 0; i < ofChunk; ++i)
-      ITX_RETURN_IF_ERROR(readRow(shared, matrix, firstRow + i, isBf16, values[i]));
+    for (uint32_t i = 0; i < ofChunk16; ++i)
+      ITX_RETURN_IF_ERROR(readRow(shared, matrix, firstRow + i, element, values[i]));
     return Status::success();
   }
-  for (uint32_t k = 0; k < depth; ++k) {
-    float chunk[ofChunk];
-    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(firstRow, k), isBf16, chunk));
-    for (uint32_t i = 0; i < ofChunk; ++i)
+  for (uint32_t k = 0; k < depth16; ++k) {
+    float chunk[ofChunk16];
+    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(firstRow, 2 * k), element, chunk));
+    for (uint32_t i = 0; i < ofChunk16; ++i)
       values[i][k] = chunk[i];
   }
   return Status::success();
 }
 
 Status multiplyOfWarpgroup(const SharedMemory &shared, const SharedMatrix &a, const SharedMatrix &b, uint32_t warp,
-                           uint32_t lane, uint32_t columns, bool isBf16, float *sums) {
+                           uint32_t lane, uint32_t columns, int32_t element, float *sums) {
   // A lane has two rows, and of each eight columns two neighbouring ones (PTX ISA, "Register fragments for
   // wgmma.mma_async").
-  float left[2][depth], right[depth];
+  uint32_t depth = element == ITX_EMULATED_WGMMA_E4M3 ? productBytes : depth16;
+  float left[2][deepest], right[deepest];
   for (uint32_t i = 0; i < 2; ++i)
-    ITX_RETURN_IF_ERROR(readRow(shared, a, warp % 4 * 16 + lane / 4 + 8 * i, isBf16, left[i]));
+    ITX_RETURN_IF_ERROR(readRow(shared, a, warp % 4 * 16 + lane / 4 + 8 * i, element, left[i]));
   for (uint32_t eight = 0; eight < columns / 8; ++eight)
     for (uint32_t j = 0; j < 2; ++j) {
-      ITX_RETURN_IF_ERROR(readRow(shared, b, eight * 8 + lane % 4 * 2 + j, isBf16, right));
+      ITX_RETURN_IF_ERROR(readRow(shared, b, eight * 8 + lane % 4 * 2 + j, element, right));
       for (uint32_t i = 0; i < 2; ++i) {
         float &sum = sums[eight * 4 + i * 2 + j];
         for (uint32_t k = 0; k < depth; ++k)
@@ -121,19 +129,20 @@ Status multiplyRegistersOfWarpgroup(const SharedMemory &shared, const void *cons
   // A lane has two rows, and of each eight columns two neighbouring ones (PTX ISA, "Register fragments for
   // wgmma.mma_async"); of A pairs of the depth, those of both rows first.
   constexpr uint32_t lanes = 32, rows = 16;
-  float left[rows][depth], right[ofChunk][depth];
+  int32_t element = isBf16 ? ITX_EMULATED_WGMMA_BF16 : ITX_EMULATED_WGMMA_F16;
+  float left[rows][depth16], right[ofChunk16][deepest];
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     uint16_t bits[8];
     std::memcpy(bits, a[lane], sizeof(bits));
     for (uint32_t i = 0; i < 8; ++i)
-      left[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] = decode(bits[i], isBf16);
+      left[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i % 2 + i / 4 * 8] = decode(bits[i], element);
   }
   for (uint32_t eight = 0; eight < columns / 8; ++eight) {
-    ITX_RETURN_IF_ERROR(readRows(shared, b, eight * 8, isBf16, right));
+    ITX_RETURN_IF_ERROR(readRows(shared, b, eight * 8, element, right));
     for (uint32_t lane = 0; lane < lanes; ++lane)
       for (uint32_t i = 0; i < 4; ++i) {
         float &sum = static_cast<float *>(sums[lane])[eight * 4 + i];
-        for (uint32_t k = 0; k < depth; ++k)
+        for (uint32_t k = 0; k < depth16; ++k)
           sum += left[lane / 4 + i / 2 * 8][k] * right[lane % 4 * 2 + i % 2][k];
       }
   }
@@ -147,11 +156,12 @@ void PendingProducts::clear() {
 
 Status PendingProducts::add(const SharedMatrix &matrix, uint32_t firstRow, uint32_t rows, SharedMemory &shared,
                             const ProxyWrites &writes) {
-  uint32_t rowStep = matrix.transposed ? ofChunk : 1, depthStep = matrix.transposed ? 1 : ofChunk;
+  // Of a transposed matrix, eight rows lie in a chunk at each element of the depth.
+  uint32_t rowStep = matrix.transposed ? ofChunk16 : 1, step = matrix.transposed ? 2 : chunkBytes;
   try {
     for (uint32_t row = firstRow; row < firstRow + rows; row += rowStep)
-      for (uint32_t k = 0; k < depth; k += depthStep) {
-        uint64_t offset = matrix.offsetOf(row, k);
+      for (uint32_t byte = 0; byte < productBytes; byte += step) {
+        uint64_t offset = matrix.offsetOf(row, byte);
         if (std::optional<uint32_t> thread = writes.unfenced(offset, 1))
           return error(ITX_INTERNAL,
                        "multiplies what lies at offset %llu of shared memory, which thread %u has written without "

@@ -24,18 +24,19 @@ struct SharedMatrix {
   uint64_t rowBytes = 0;   ///< 32, 64 or 128: the swizzle
   bool transposed = false;
 
-  /// Returns the offset of an element of 16 bits.
-  uint64_t offsetOf(uint32_t row, uint32_t k) const;
+  /// Returns the offset of a byte of a row.
+  uint64_t offsetOf(uint32_t row, uint32_t byte) const;
 };
 
 /// Reads a descriptor. Returns an error for one without a swizzle, or with a base offset.
 Status readDescriptor(uint64_t descriptor, bool transposed, const SharedMemory &shared, SharedMatrix &matrix);
 
-/// Adds a lane's part of A * B to its sums. Returns an error if an element is outside of shared memory, or not written.
+/// Adds a lane's part of A * B to its sums. `element` is one of ITX_EMULATED_WGMMA_…. Returns an error if an element is
+/// outside of shared memory, or not written.
 Status multiplyOfWarpgroup(const SharedMemory &shared, const SharedMatrix &a, const SharedMatrix &b, uint32_t warp,
-                           uint32_t lane, uint32_t columns, bool isBf16, float *sums);
-/// The same with the rows of A in the registers of a warp: for each of its lanes four words, and the sums. Sums are
-/// those so far, or zeros.
+                           uint32_t lane, uint32_t columns, int32_t element, float *sums);
+/// The same for elements of 16 bits with the rows of A in the registers of a warp: for each of its lanes four words,
+/// and the sums. Sums are those so far, or zeros.
 Status multiplyRegistersOfWarpgroup(const SharedMemory &shared, const void *const *a, const SharedMatrix &b,
                                     uint32_t columns, bool isBf16, void *const *sums);
 

@@ -154,6 +154,9 @@ LogicalResult ExpertsKernel::run() {
 LogicalResult ExpertsKernel::findOperands() {
   if (inputQuantize && !gateUp.quantized)
     return unsupported(root, "its input is quantized to 8 bits, gate_up is not stored quantized");
+  for (const Matrices *matrices : {&gateUp, &down})
+    if (matrices->isInputQuantized && matrices->quantized && matrices->quantized->isE4M3)
+      return unsupported(root, "rows are quantized to integers of 8 bits, a weight to floats of as many");
   auto isBlockOf32 = [](nn::BlockFormatAttr format) {
     return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
            format.getBlock() == BlockPanels::stepDepth;

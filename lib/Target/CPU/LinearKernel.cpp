@@ -163,7 +163,8 @@ LogicalResult LinearKernel::splitOutputs() {
     DenseSet<Operation *> seen;
     while (!worklist.empty()) {
       Operation *op = worklist.pop_back_val().getDefiningOp();
-      if (!op || !seen.insert(op).second)
+      // What its input is computed by comes before it.
+      if (!op || op == root.getOperation() || !seen.insert(op).second)
         continue;
       if (isa<RowwiseOpInterface>(op)) {
         if (norm && norm != op)
@@ -222,6 +223,9 @@ LogicalResult LinearKernel::packInputRows() {
   return forLoop(firstRow, endRow, constant(1), [&](Value flat) {
     RowScope row = makeRow(flat, leading());
     currentRow = &row;
+    auto savedBound = bound;
+    if (kernel::quantizedToFloats(root.getInput()) && failed(prepareRow(row, {root.getInput()})))
+      return failure();
     Value to = mul(sub(flat, firstRow), constant(depth));
     LogicalResult packed = vectorLoop(constant(depth), [&](Value k, int64_t width) -> LogicalResult {
       Indices at;
@@ -234,6 +238,7 @@ LogicalResult LinearKernel::packInputRows() {
       return x;
     });
     currentRow = nullptr;
+    bound = savedBound;
     return packed;
   });
 }

@@ -127,6 +127,8 @@ LogicalResult QuantizedLinearKernel::analyze() {
   if (!stored)
     return unsupported(root, "its input is quantized to 8 bits, its weight is not stored quantized");
   panels = *stored;
+  if (panels.isE4M3)
+    return unsupported(root, "its input is quantized to integers of 8 bits, its weight to floats of as many");
   if (failed(findSections()))
     return failure();
   chooseSizes();

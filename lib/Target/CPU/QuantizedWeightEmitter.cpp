@@ -141,7 +141,7 @@ void QuantizedWeightEmitter::dequantizePanel(const BlockPanels &panels, Value pa
   auto vector = [&](Type type) { return VectorType::get({lanes}, type); };
   UnpackedEncoding encoding = encodingOf(panels, config.byteDot);
   int64_t offset = panels.isE2M1 ? encoding.offset : panels.integerOffset;
-  double factor = scaleFactor(panels) / encoding.multiplier;
+  double factor = panels.isE4M3 ? kernel::elementFactor(panels) : scaleFactor(panels) / encoding.multiplier;
   auto integers = [&](int64_t x) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(x)), lanes); };
   forLoop(constant(0), constant(panels.steps()), constant(1), [&](Value step) {
     Value unit = div(step, constant(stepsOfUnit)), ofUnit = rem(step, constant(stepsOfUnit));
@@ -175,8 +175,11 @@ void QuantizedWeightEmitter::dequantizePanel(const BlockPanels &panels, Value pa
         for (int64_t byte = 0; byte < 4; ++byte) {
           Value element =
               arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, integers(8 * byte)), integers(255));
-          Value value =
-              arith::SIToFPOp::create(b, loc, vector(f32), arith::SubIOp::create(b, loc, element, integers(offset)));
+          Value value = panels.isE4M3
+                            ? decodeFloatElements(panels, element, lanes)
+                            : arith::SIToFPOp::create(b, loc, vector(f32),
+                                                      arith::SubIOp::create(b, loc, element, integers(offset)))
+                                  .getResult();
           value = arith::MulFOp::create(b, loc, value, scales[block]);
           if (minima[block])
             value = arith::AddFOp::create(b, loc, value, minima[block]);

@@ -11,13 +11,14 @@ using namespace llvm;
 namespace intarsia::gpu {
 
 // Shared memory and registers: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". PTX
-// versions: the first that knows the architecture (PTX ISA, "Release Notes"). Multiprocessors are those of the named
-// devices; a test compares them with the catalogue, which has the devices' other figures.
+// versions: the first that knows the architecture and its matrix instructions (PTX ISA, "Release Notes": 8.4 has those
+// of sm_89 for floats of 8 bits). Multiprocessors are those of the named devices; a test compares them with the
+// catalogue, which has the devices' other figures.
 static constexpr Architecture nvidia[] = {
     {"sm_80", Vendor::Nvidia, "+ptx70", 32, 163 << 10, 108, 255, AsyncCopy::CpAsync, MatrixFamily::Mma,
      "nvidia/a100-sxm"},
     {"sm_86", Vendor::Nvidia, "+ptx71", 32, 99 << 10, 72, 255, AsyncCopy::CpAsync, MatrixFamily::Mma, "nvidia/a10"},
-    {"sm_89", Vendor::Nvidia, "+ptx78", 32, 99 << 10, 142, 255, AsyncCopy::CpAsync, MatrixFamily::Mma, "nvidia/l40s"},
+    {"sm_89", Vendor::Nvidia, "+ptx84", 32, 99 << 10, 142, 255, AsyncCopy::CpAsync, MatrixFamily::Mma, "nvidia/l40s"},
     {"sm_90a", Vendor::Nvidia, "+ptx80", 32, 227 << 10, 132, 255, AsyncCopy::Tma, MatrixFamily::Wgmma,
      "nvidia/h100-sxm"},
     {"sm_100a", Vendor::Nvidia, "+ptx86", 32, 227 << 10, 148, 255, AsyncCopy::Tma, MatrixFamily::Mma,

@@ -216,7 +216,7 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
     function.removeFnAttr("target-cpu");
     function.removeFnAttr("target-features");
   }
-  if (Error error = emulate(module))
+  if (Error error = emulate(module, architecture))
     return error;
   module.setTargetTriple(Triple(hostTriple));
   module.setDataLayout(machine->createDataLayout());

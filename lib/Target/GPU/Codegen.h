@@ -20,6 +20,9 @@ mlir::FailureOr<mlir::gpu::GPUModuleOp> emitKernels(llvm::ArrayRef<target::Numbe
 
 /// Remarks on each kernel that has no emitter of its own, with the architectures on which that is so.
 void remarkOnLoops(llvm::ArrayRef<target::NumberedKernel> kernels, llvm::ArrayRef<const Architecture *> architectures);
+/// Remarks on each kernel of 8-bit floats that architectures without instructions for them multiply as f16.
+void remarkOnWidening(llvm::ArrayRef<target::NumberedKernel> kernels,
+                      llvm::ArrayRef<const Architecture *> architectures);
 
 /// Adds the passes from emitted functions to the LLVM dialect with the vendor's intrinsics.
 void buildGpuLowering(mlir::OpPassManager &manager, const Architecture &architecture);
@@ -40,7 +43,7 @@ llvm::Expected<std::vector<char>> compileKernels(mlir::ModuleOp module, llvm::Ar
 
 /// Rewrites the code of a GPU so that the host can run it: address spaces go, and what only GPUs have becomes calls of
 /// functions in a table that the runtime fills. An error names an intrinsic that the emulator does not know.
-llvm::Error emulate(llvm::Module &module);
+llvm::Error emulate(llvm::Module &module, const Architecture &architecture);
 
 } // namespace intarsia::gpu
 

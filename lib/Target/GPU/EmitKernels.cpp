@@ -145,23 +145,27 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
     return success();
   RowRange tiled;
   tiled.above = hasFewRows ? mostOfFewRows : 0;
-  if (input) {
+  if (input && !input->areFloats) {
     const MatrixInstruction *integers = findMatrixInstruction(architecture, MatrixElement::I8);
     return makeIntegerLinearKernel(kernel, linear, architecture, *integers, *input, tiled)->emit(module, name);
   }
   Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
+  if (input)
+    precision = Float8E4M3FNType::get(kernel.getContext());
   const MatrixInstruction &instruction = matrixInstruction(architecture, precision);
   if (instruction.family == MatrixFamily::Wgmma) {
     // Four warps together multiply 64 rows at least.
-    const MatrixInstruction *ofWarp = findWarpInstruction(architecture, instruction.element);
-    if (failed(makeMatrixLinearKernel(kernel, linear, architecture, *ofWarp, {tiled.above, leastTileRows})
+    // Reading weights takes the time of so few rows: floats of 8 bits may as well be multiplied as f16.
+    const MatrixInstruction *ofWarp =
+        findWarpInstruction(architecture, multipliesFloats8(instruction) ? MatrixElement::F16 : instruction.element);
+    if (failed(makeMatrixLinearKernel(kernel, linear, architecture, *ofWarp, {tiled.above, leastTileRows}, input)
                    ->emit(module, name)))
       return failure();
     tiled.above = leastTileRows;
   }
   if (TensorCopies copies = tensorCopiesOf(kernel, linear, architecture); copies.arePossible)
     return makeTensorCopyLinearKernel(kernel, linear, architecture, instruction, copies, tiled)->emit(module, name);
-  return makeMatrixLinearKernel(kernel, linear, architecture, instruction, tiled)->emit(module, name);
+  return makeMatrixLinearKernel(kernel, linear, architecture, instruction, tiled, input)->emit(module, name);
 }
 
 LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, mlir::gpu::GPUModuleOp module,
@@ -214,6 +218,24 @@ void remarkOnLoops(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Arch
       named->emitRemark() << "kernel '" << kernel.getSymName() << "' is slow on " << llvm::join(names, ", ")
                           << ": it runs as plain loops, an element a thread, because " << why;
     remarkOnTensorCopies(kernel, architectures);
+  }
+}
+
+void remarkOnWidening(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Architecture *> architectures) {
+  for (auto [index, kernel] : kernels) {
+    auto linear = dyn_cast_if_present<nn::LinearOp>(rootOf(kernel));
+    std::optional<QuantizedRows> quantized = linear ? QuantizedRows::of(kernel, linear) : std::nullopt;
+    if (!quantized || !quantized->areFloats)
+      continue;
+    std::vector<StringRef> names;
+    for (const Architecture *architecture : architectures)
+      if (!multipliesFloats8(matrixInstruction(*architecture, Float8E4M3FNType::get(kernel.getContext()))))
+        names.push_back(architecture->name);
+    if (!names.empty())
+      linear->emitRemark()
+          << "kernel '" << kernel.getSymName() << "' multiplies E4M3 as f16 on " << llvm::join(names, ", ")
+          << ": kernels have no matrix instruction there of 8-bit floats (--quantize-activations=16 leaves "
+             "inputs as they are)";
   }
 }
 

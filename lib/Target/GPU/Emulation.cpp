@@ -7,6 +7,7 @@
 // others. Calls go through a table, as those of the reference device do: `itx_emulated_imports` has names, and
 // `itx_emulated_functions` is filled when the code is loaded.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/emulated_abi.h"
 #include "lib/Target/GPU/Codegen.h"
 #include "lib/Target/GPU/MatrixInstructions.h"
 #include "llvm/Analysis/ValueTracking.h"
@@ -96,7 +97,8 @@ constexpr std::pair<StringLiteral, StringLiteral> emulatedAssembly[] = {
 /// Replaces what only GPUs have in a module of flat pointers.
 class Emulation {
 public:
-  explicit Emulation(Module &module) : module(module), context(module.getContext()), builder(context) {}
+  Emulation(Module &module, const Architecture &architecture)
+      : module(module), architecture(architecture), context(module.getContext()), builder(context) {}
 
   Error run() {
     markAccesses();
@@ -432,7 +434,7 @@ private:
   Value *replaceMatrix(CallInst &call) {
     StringRef name = calledBy(call)->getName();
     SmallVector<Value *> arguments(call.args());
-    if (const MatrixInstruction *instruction = findMatrixInstruction(name)) {
+    if (const MatrixInstruction *instruction = findMatrixInstruction(architecture, name)) {
       // NVIDIA's have registers of A, half as many of B, four of C; AMD's a vector each. RDNA's of integers say before
       // a factor whether it has signs.
       bool isMma = instruction->family == MatrixFamily::Mma;
@@ -507,9 +509,12 @@ private:
     if ((!adds && !text.consume_front("{.reg .pred p; setp.ne.u32 p, 0, 0; ")) ||
         !text.consume_front("wgmma.mma_async.sync.aligned.m64n") || text.consumeInteger(10, columns))
       return false;
-    bool isBf16 = text.consume_front("k16.f32.bf16.bf16 {");
-    if (!isBf16 && !text.consume_front("k16.f32.f16.f16 {"))
+    static constexpr StringLiteral elements[] = {"k16.f32.f16.f16 {", "k16.f32.bf16.bf16 {", "k32.f32.e4m3.e4m3 {"};
+    static_assert(ITX_EMULATED_WGMMA_BF16 == 1 && ITX_EMULATED_WGMMA_E4M3 == 2);
+    const StringLiteral *element = find_if(elements, [&](StringLiteral each) { return text.consume_front(each); });
+    if (element == std::end(elements))
       return false;
+    bool is8Bit = element - elements == ITX_EMULATED_WGMMA_E4M3;
     size_t results = columns / 2;
     SmallVector<Value *> sums = tiedOperands(call), factors;
     if (!adds)
@@ -527,11 +532,12 @@ private:
     if (sums.size() != results)
       return false;
     AllocaInst *memory = spill(sums);
-    Value *columnCount = builder.getInt32(columns), *kind = builder.getInt32(isBf16);
+    Value *columnCount = builder.getInt32(columns), *kind = builder.getInt32(int32_t(element - elements));
     bool isTransposed = rest == ", p, 1, 1, 1;}";
-    if (factors.size() == 2 && rest == ", p, 1, 1, 0, 0;}")
+    // Factors of 8 bits always have rows along the depth.
+    if (factors.size() == 2 && rest == (is8Bit ? ", p, 1, 1;}" : ", p, 1, 1, 0, 0;}"))
       callImport("wgmma", builder.getVoidTy(), {memory, factors[0], factors[1], columnCount, kind});
-    else if (factors.size() == 5 && (isTransposed || rest == ", p, 1, 1, 0;}"))
+    else if (factors.size() == 5 && !is8Bit && (isTransposed || rest == ", p, 1, 1, 0;}"))
       callImport("wgmma_registers", builder.getVoidTy(),
                  {memory, spill(ArrayRef(factors).take_front(4)), factors[4], columnCount, kind,
                   builder.getInt32(isTransposed)});
@@ -641,6 +647,7 @@ private:
   }
 
   Module &module;
+  const Architecture &architecture;
   LLVMContext &context;
   IRBuilder<> builder;
   std::map<std::string, bool> imports; // in the order of names, so that bytes depend on input alone
@@ -648,6 +655,6 @@ private:
 
 } // namespace
 
-Error emulate(Module &module) { return Emulation(module).run(); }
+Error emulate(Module &module, const Architecture &architecture) { return Emulation(module, architecture).run(); }
 
 } // namespace intarsia::gpu

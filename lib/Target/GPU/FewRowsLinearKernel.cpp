@@ -77,9 +77,12 @@ Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value at = add(mul(row, constant(quantized->paddedDepth())), k);
   Value integers = loadAt(kernelScratch(getAffineConstantExpr(0, b.getContext())), at, i8, width);
-  Value step = add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
+  Value step = quantized->areFloats
+                   ? row
+                   : add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
   Value scale = loadAt(kernelScratch(quantized->scalesBegin()), step, f32, 1);
-  Value values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), integers);
+  Value values = quantized->areFloats ? widenE4M3(integers, width)
+                                      : arith::SIToFPOp::create(b, loc, vectorOf(f32, width), integers).getResult();
   return arith::MulFOp::create(b, loc, values, splat(scale, width)).getResult();
 }
 
@@ -201,8 +204,8 @@ std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const Bloc
   SmallVector<Value> values;
   for (int64_t i = 0; i != wordDepth; ++i) {
     Value byte = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, word, number(8 * i)), number(255));
-    if (panels.isE2M1) {
-      values.push_back(decodeE2M1(byte, 1));
+    if (panels.floatFormat()) {
+      values.push_back(decodeFloatElements(panels, byte, 1));
       continue;
     }
     // The bits of 2^23 + byte: exact, and cheaper than a conversion, which few units of a multiprocessor do.
@@ -211,7 +214,7 @@ std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const Bloc
     values.push_back(
         arith::SubFOp::create(b, loc, shifted, floatConstant(double(1 << 23) + double(panels.integerOffset), f32, 1)));
   }
-  return {values, panels.isE2M1 ? factorOfE2M1 : 1.0};
+  return {values, kernel::elementFactor(panels)};
 }
 
 LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial) {

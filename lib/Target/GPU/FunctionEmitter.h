@@ -137,8 +137,6 @@ using Emitter = std::unique_ptr<FunctionEmitter>;
 // The kinds of kernels, each in a file <Root>Kernel.cpp.
 Emitter makeRowsKernel(rt::KernelOp kernel, const Architecture &architecture);
 struct RowRange;
-Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
-                               const MatrixInstruction &instruction, RowRange rows);
 /// How tensor copies read the operands of a linear.
 struct TensorCopies {
   bool arePossible = false;
@@ -149,6 +147,9 @@ TensorCopies tensorCopiesOf(rt::KernelOp kernel, nn::LinearOp linear, const Arch
 Emitter makeTensorCopyLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                    const MatrixInstruction &instruction, const TensorCopies &copies, RowRange rows);
 struct QuantizedRows;
+/// `input` says where the launch before has the input in E4M3; it is null if the input is not quantized.
+Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                               const MatrixInstruction &instruction, RowRange rows, const QuantizedRows *input);
 /// `input` says where the launch before has the input as integers.
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                 const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);

@@ -35,6 +35,7 @@ public:
   Error compileKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, StringRef hostTriple,
                        std::vector<target::CompiledObject> &objects) override {
     gpu::remarkOnLoops(kernels, architectures);
+    gpu::remarkOnWidening(kernels, architectures);
     for (const Architecture *architecture : architectures) {
       auto object = gpu::compileKernels(module, kernels, *architecture, codeFor, hostTriple);
       if (!object)

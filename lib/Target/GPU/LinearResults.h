@@ -54,12 +54,17 @@ protected:
     return at;
   }
 
+  /// Returns sums of a row from a column on by the scales of both factors, where these are not in the sums.
+  virtual mlir::Value scaled(mlir::Value sums, mlir::Value /*row*/, mlir::Value /*column*/, int64_t /*width*/) {
+    return sums;
+  }
+
   /// Stores `width` elements of the results from a column on, with the bias and all ops behind the linear. sums(column,
   /// width) returns sums of this row.
   template <typename Sums>
   llvm::LogicalResult storeResults(mlir::Value row, mlir::Value column, int64_t width, Sums sums) {
     this->bound[root.getResult()] = [&](llvm::ArrayRef<Index> at, int64_t count) -> Element {
-      mlir::Value sum = sums(at.back().base, count);
+      mlir::Value sum = scaled(sums(at.back().base, count), row, at.back().base, count);
       if (!root.getBias())
         return sum;
       Element bias = this->evaluate(root.getBias(), {Index{at.back().base, true}}, count);

@@ -40,6 +40,8 @@ int64_t MatrixEmitter::elementBytes() const {
   case MatrixElement::BF16:
     return 2;
   case MatrixElement::I8:
+  case MatrixElement::E4M3:
+  case MatrixElement::E4M3FNUZ:
     return 1;
   }
   llvm_unreachable("no other elements");
@@ -55,6 +57,8 @@ Type MatrixEmitter::elementType() {
   case MatrixElement::F32:
     return b.getF32Type();
   case MatrixElement::I8:
+  case MatrixElement::E4M3:
+  case MatrixElement::E4M3FNUZ:
     return b.getI8Type();
   }
   llvm_unreachable("no other elements");
@@ -258,6 +262,10 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
   bool areIntegers =
       instruction.element == MatrixElement::BF16 && !(instruction.family == MatrixFamily::Mfma && instruction.k == 32);
   Type vector = vectorOf(areIntegers ? b.getI16Type() : elementType(), chunkElements());
+  // Floats of 8 bits are words of registers: of an instruction of CDNA one of 64 bits, of RDNA 4 two of 32.
+  if (multipliesFloats8(instruction))
+    vector = instruction.family == MatrixFamily::Mfma ? vectorOf(b.getI64Type(), chunkBytes / 8)
+                                                      : vectorOf(b.getI32Type(), chunkBytes / 4);
   auto load = [&](Value chunk) -> Value { return LLVM::LoadOp::create(b, loc, vector, address(chunk), chunkBytes); };
   switch (instruction.family) {
   case MatrixFamily::Mma: {
@@ -322,9 +330,10 @@ void MatrixEmitter::multiplyFragments(ArrayRef<Value> left, ArrayRef<Value> righ
   }
   bool isMfma = instruction.family == MatrixFamily::Mfma;
   // A lane's chunk may be the elements of several instructions.
-  int64_t ofInstruction = isMfma ? instruction.k * instruction.m / architecture.warpSize
-                                 : cast<VectorType>(left[0].getType()).getDimSize(0);
   int64_t ofLane = cast<VectorType>(left[0].getType()).getDimSize(0);
+  int64_t ofInstruction = isMfma ? instruction.k * instruction.m / architecture.warpSize : ofLane;
+  if (multipliesFloats8(instruction))
+    ofInstruction = isMfma ? 1 : 2;
   auto part = [&](Value elements, int64_t first) -> Value {
     if (ofInstruction == ofLane)
       return elements;
@@ -381,8 +390,10 @@ void MatrixEmitter::beginWarpgroupStage(const MatrixTiles &tiles, Value left, Va
       << " {";
   for (int64_t i = 0; i != registers; ++i)
     out << (i ? ", " : "") << "$" << i;
-  // The sums so far are added, neither factor is negated, and both have rows along the depth.
-  out << "}, $" << 2 * registers << ", $" << 2 * registers + 1 << ", p, 1, 1, 0, 0;}";
+  // The sums so far are added, neither factor is negated, and both have rows along the depth, as those of 8 bits always
+  // have.
+  out << "}, $" << 2 * registers << ", $" << 2 * registers + 1 << ", p, 1, 1"
+      << (multipliesFloats8(instruction) ? ";}" : ", 0, 0;}");
   for (int64_t i = 0; i != registers; ++i)
     constraints += "=f,";
   for (int64_t i = 0; i != registers; ++i)

@@ -23,9 +23,11 @@ static constexpr MatrixInstruction instructions[] = {
     // Assembly, not an intrinsic. It has as many columns as one likes.
     {Wgmma, F16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.f16.f16", /*emulated=*/0},
     {Wgmma, BF16, 64, 8, 16, "wgmma.mma_async.sync.aligned.m64n", "k16.f32.bf16.bf16", /*emulated=*/0},
+    {Wgmma, E4M3, 64, 8, 32, "wgmma.mma_async.sync.aligned.m64n", "k32.f32.e4m3.e4m3", /*emulated=*/0},
     {Mma, F16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.f32.f32", "", ITX_EMULATED_M16N8K16_F32_F16},
     {Mma, BF16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.bf16", "", ITX_EMULATED_M16N8K16_F32_BF16},
     {Mma, TF32, 16, 8, 8, "llvm.nvvm.mma.m16n8k8.row.col.tf32", "", ITX_EMULATED_M16N8K8_F32_TF32},
+    {Mma, E4M3, 16, 8, 32, "llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e4m3.f32", "", ITX_EMULATED_M16N8K32_F32_E4M3},
     {Mma, I8, 16, 8, 32, "llvm.nvvm.mma.m16n8k32.row.col.s8", "", ITX_EMULATED_M16N8K32_I32_I8},
     {Mma, I8, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.s8", "", ITX_EMULATED_M16N8K16_I32_I8},
     {Mfma, F16, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.f16", "", ITX_EMULATED_MFMA_16X16X32_F32_F16},
@@ -33,6 +35,8 @@ static constexpr MatrixInstruction instructions[] = {
     {Mfma, F16, 16, 16, 16, "llvm.amdgcn.mfma.f32.16x16x16f16", "", ITX_EMULATED_MFMA_16X16X16_F32_F16},
     {Mfma, BF16, 16, 16, 16, "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", "", ITX_EMULATED_MFMA_16X16X16_F32_BF16},
     {Mfma, F32, 16, 16, 4, "llvm.amdgcn.mfma.f32.16x16x4f32", "", ITX_EMULATED_MFMA_16X16X4_F32_F32},
+    {Mfma, E4M3, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.fp8.fp8", "", ITX_EMULATED_MFMA_16X16X32_F32_E4M3},
+    {Mfma, E4M3FNUZ, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.fp8.fp8", "", ITX_EMULATED_MFMA_16X16X32_F32_E4M3FNUZ},
     {Mfma, I8, 16, 16, 32, "llvm.amdgcn.mfma.i32.16x16x32.i8", "", ITX_EMULATED_MFMA_16X16X32_I32_I8},
     {Mfma, I8, 16, 16, 16, "llvm.amdgcn.mfma.i32.16x16x16i8", "", ITX_EMULATED_MFMA_16X16X16_I32_I8},
     {WmmaRdna3, F16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16", ".v8f32.v16f16",
@@ -45,6 +49,8 @@ static constexpr MatrixInstruction instructions[] = {
      ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_F16},
     {WmmaRdna4, BF16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.bf16", ".v8f32.v8i16",
      ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_BF16},
+    {WmmaRdna4, E4M3, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.fp8.fp8", ".v8f32.v2i32",
+     ITX_EMULATED_WMMA_RDNA4_16X16X16_F32_E4M3},
     {WmmaRdna4, I8, 16, 16, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8", ".v8i32.v2i32",
      ITX_EMULATED_WMMA_RDNA4_16X16X16_I32_I8},
     {MultiplyAdds, F32, 16, 16, 4, "", "", /*emulated=*/0},
@@ -59,8 +65,17 @@ static bool hasInstruction(const Architecture &architecture, const MatrixInstruc
   if (architecture.matrixFamily != instruction.family &&
       (architecture.matrixFamily != Wgmma || instruction.family != Mma))
     return false;
+  // Floats of 8 bits came with Ada. Tensor cores of Hopper and of Blackwell's sm_100a multiply them for four warps
+  // alone: what ptxas 13.0 makes of a warp's instruction there converts both factors to f16.
+  if (instruction.family == Mma && instruction.element == E4M3)
+    return architecture.name == "sm_89" || architecture.name == "sm_120a";
   if (instruction.family != Mfma)
     return true;
+  // CDNA 3 has encodings of its own, CDNA 4 those of OCP.
+  if (instruction.element == E4M3FNUZ)
+    return architecture.name == "gfx942";
+  if (instruction.element == E4M3)
+    return architecture.name == "gfx950";
   // CDNA 3 replaced the shorter one of 8 bits; the longer ones of 16 bits came with CDNA 4.
   if (instruction.element == I8)
     return (instruction.k == 16) == (architecture.name == "gfx90a");
@@ -81,9 +96,9 @@ const MatrixInstruction *findWarpInstruction(const Architecture &architecture, M
   return nullptr;
 }
 
-const MatrixInstruction *findMatrixInstruction(StringRef intrinsic) {
+const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, StringRef intrinsic) {
   for (const MatrixInstruction &instruction : instructions)
-    if (intrinsic.starts_with(instruction.intrinsic) &&
+    if (hasInstruction(architecture, instruction) && intrinsic.starts_with(instruction.intrinsic) &&
         intrinsic.drop_front(instruction.intrinsic.size()) == instruction.overload)
       return &instruction;
   return nullptr;
@@ -105,6 +120,10 @@ static std::optional<MatrixElement> matrixElement(mlir::Type type) {
 }
 
 const MatrixInstruction &matrixInstruction(const Architecture &architecture, mlir::Type precision) {
+  if (isa<mlir::Float8E4M3FNType>(precision))
+    for (MatrixElement element : {E4M3, E4M3FNUZ, F16})
+      if (const MatrixInstruction *found = findMatrixInstruction(architecture, element))
+        return *found;
   std::optional<MatrixElement> element = matrixElement(precision);
   const MatrixInstruction *found = element ? findMatrixInstruction(architecture, *element) : nullptr;
   return found ? *found : *findMatrixInstruction(architecture, F32);

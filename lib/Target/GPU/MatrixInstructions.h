@@ -26,8 +26,9 @@ enum class MatrixFamily {
   MultiplyAdds ///< no instruction: lanes multiply and add their parts of the sums, on warps of 32
 };
 
-/// The element types that matrix instructions multiply. Sums are in f32, those of I8 in i32.
-enum class MatrixElement { F16, BF16, TF32, F32, I8 };
+/// The element types that matrix instructions multiply. Sums are in f32, those of I8 in i32. Bit patterns of E4M3FNUZ
+/// mean half of what they mean in E4M3; that of -0 is its NaN (CDNA 3 ISA, "FP8 and BF8").
+enum class MatrixElement { F16, BF16, TF32, F32, I8, E4M3, E4M3FNUZ };
 
 /// One matrix instruction, D = A * B + C, by a warp. Columns of B are rows of memory, as those of A are.
 struct MatrixInstruction {
@@ -47,10 +48,15 @@ const MatrixInstruction *findMatrixInstruction(const Architecture &architecture,
                                                int64_t depth = std::numeric_limits<int64_t>::max());
 /// Returns the one that a warp computes alone.
 const MatrixInstruction *findWarpInstruction(const Architecture &architecture, MatrixElement element);
-/// Returns the instruction that LLVM names so; null if it is none.
-const MatrixInstruction *findMatrixInstruction(llvm::StringRef intrinsic);
+/// Returns the instruction of an architecture that LLVM names so; null if it is none.
+const MatrixInstruction *findMatrixInstruction(const Architecture &architecture, llvm::StringRef intrinsic);
+/// Returns true if an instruction multiplies floats of 8 bits.
+inline bool multipliesFloats8(const MatrixInstruction &instruction) {
+  return instruction.element == MatrixElement::E4M3 || instruction.element == MatrixElement::E4M3FNUZ;
+}
 
 /// Returns what an architecture multiplies floats with that may be rounded to a type; f32, if it has nothing narrower.
+/// Floats of 8 bits that it has no instructions for are multiplied as f16, which holds them.
 const MatrixInstruction &matrixInstruction(const Architecture &architecture, mlir::Type precision);
 
 } // namespace intarsia::gpu

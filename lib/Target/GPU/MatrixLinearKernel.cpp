@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -17,15 +18,28 @@ namespace {
 /// Elements of a word of panels.
 constexpr int64_t wordDepth = 4;
 
-/// A linear whose operands are rounded to what matrix instructions multiply.
+/// A linear whose operands are rounded to what matrix instructions multiply. An input that is quantized to E4M3, and
+/// the weight beside it, are multiplied without their scales, which their sums get.
 class MatrixLinearKernel final : public TiledLinear {
 public:
-  using TiledLinear::TiledLinear;
+  MatrixLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
+                     const MatrixInstruction &instruction, RowRange range, const QuantizedRows *input)
+      : TiledLinear(kernel, root, architecture, instruction, range) {
+    if (input)
+      quantized = *input;
+  }
 
 private:
   MatrixTiles tilesFor(TileSize size) const override;
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow, Value firstColumn,
                                              TileRange range) override;
+  AffineExpr scratchBegin() override { return quantized ? quantized->bytes() : number(0); }
+  int64_t multipliedDepth() override { return quantized ? quantized->paddedDepth() : depth(); }
+  Value scaled(Value sums, Value row, Value column, int64_t width) override;
+  /// Returns the quantized input as a factor.
+  Factor quantizedFactor(Value rows);
+  /// Returns elements of E4M3 as instructions take them.
+  Value floats8(ArrayRef<Value> words);
   /// Returns a weight in panels as a factor.
   Factor panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels, Value firstColumn);
   void storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit, ArrayRef<Value> loaded,
@@ -37,15 +51,17 @@ private:
   /// Returns bytes `first` and `first + 1` of a word, each with one of `upper` above it.
   Value interleave(Value lower, Value upper, int32_t first);
   Value decodeFloats(const BlockPanels &panels, ArrayRef<Value> words, Value scale, Value minimum);
-  /// Returns the elements of a word as f32; of E2M1 they are factorOfE2M1 times too small.
+  /// Returns the elements of a word as f32; those that are floats are elementFactor() times too small.
   Value decodeWord(const BlockPanels &panels, Value bytes);
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
+
+  std::optional<QuantizedRows> quantized; ///< the input, if it is quantized to E4M3
 };
 } // namespace
 
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture,
-                               const MatrixInstruction &instruction, RowRange rows) {
-  return std::make_unique<MatrixLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, rows);
+                               const MatrixInstruction &instruction, RowRange rows, const QuantizedRows *input) {
+  return std::make_unique<MatrixLinearKernel>(kernel, cast<nn::LinearOp>(root), architecture, instruction, rows, input);
 }
 
 MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
@@ -69,7 +85,8 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
   MatrixTiles tiles = {64, 64, 32, 32, /*chunks=*/4, stages};
   if (size == TileSize::Least)
     tiles = {leastTileRows, 64, leastTileRows, 16, /*chunks=*/4, stages};
-  tiles.loadsAhead = loadsOfFewRows;
+  // A tile of elements of 8 bits has twice as many.
+  tiles.loadsAhead = multipliesFloats8(instruction) ? loadsOfFewRows / 2 : loadsOfFewRows;
   return tiles;
 }
 
@@ -89,6 +106,59 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
   if (found && found->dense && found->elementType == elementType())
     factor.address = addressOfRows(found->pointer, depth());
   return factor;
+}
+
+MatrixEmitter::Factor MatrixLinearKernel::quantizedFactor(Value rows) {
+  Factor factor;
+  factor.rows = rows;
+  factor.isRagged = true;
+  Value values = kernelScratch(number(0));
+  auto addressOf = [this, values](Value row) {
+    return offsetPointer(values, mul(row, constant(quantized->paddedDepth())), b.getI8Type());
+  };
+  if (multipliesFloats8(instruction))
+    factor.address = addressOf;
+  else
+    factor.elements = [this, addressOf](Value row, Value k, int64_t width) -> Element {
+      return widenE4M3(loadAt(addressOf(row), k, b.getI8Type(), width), width);
+    };
+  return factor;
+}
+
+Value MatrixLinearKernel::floats8(ArrayRef<Value> words) {
+  SmallVector<Value> elements;
+  for (Value each : words) {
+    if (instruction.element == MatrixElement::E4M3FNUZ) {
+      // The pattern of -0 is that of 0 there, and NaN has that of -0. What is added stays inside of each byte.
+      auto both = [&](Value a, Value other) -> Value { return arith::AndIOp::create(b, loc, a, other); };
+      auto sum = [&](Value a, int64_t other) -> Value { return arith::AddIOp::create(b, loc, a, bytesOf(other)); };
+      Value magnitude = both(each, bytesOf(0x7f));
+      Value isNumber = both(sum(magnitude, 0x7f), bytesOf(0x80)), isNan = both(sum(magnitude, 1), bytesOf(0x80));
+      each = both(each, arith::OrIOp::create(b, loc, isNumber, bytesOf(0x7f)));
+      // 0x80 less 0x80 >> 7 has all bits of the magnitude.
+      Value ofNan = arith::SubIOp::create(b, loc, isNan, arith::ShRUIOp::create(b, loc, isNan, word(7)));
+      each = both(each, arith::XOrIOp::create(b, loc, ofNan, bytesOf(0xff)));
+      each = arith::OrIOp::create(b, loc, each, isNan);
+    }
+    elements.push_back(each);
+  }
+  return vector::FromElementsOp::create(b, loc, VectorType::get({int64_t(elements.size())}, b.getI32Type()), elements);
+}
+
+Value MatrixLinearKernel::scaled(Value sums, Value row, Value column, int64_t width) {
+  if (!quantized)
+    return sums;
+  Type f32 = b.getF32Type();
+  BlockPanels panels = *panelsOf(root.getWeight());
+  Value panel =
+      offsetPointer(storage[root.getWeight()].pointer,
+                    mul(div(column, constant(BlockPanels::rows)), constant(panels.panelBytes())), b.getI8Type());
+  Value ofColumns = loadAt(panel, rem(column, constant(BlockPanels::rows)), f32, width);
+  Value ofRow = loadAt(kernelScratch(quantized->scalesBegin()), row, f32, 1);
+  // Both factors were half of what they mean.
+  if (instruction.element == MatrixElement::E4M3FNUZ)
+    ofRow = arith::MulFOp::create(b, loc, ofRow, floatConstant(4.0, f32, 1));
+  return arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, sums, splat(ofRow, width)), ofColumns);
 }
 
 MatrixEmitter::Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels,
@@ -122,8 +192,8 @@ Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
     elements.push_back(arith::AndIOp::create(b, loc, shifted, word(0xff)));
   }
   Value four = vector::FromElementsOp::create(b, loc, VectorType::get({wordDepth}, b.getI32Type()), elements);
-  if (panels.isE2M1)
-    return decodeE2M1(four, wordDepth);
+  if (panels.floatFormat())
+    return decodeFloatElements(panels, four, wordDepth);
   // The bits of 2^23 + element: exact, and cheaper than a conversion, which few units of a multiprocessor do.
   Value bits = arith::OrIOp::create(b, loc, four, splat(word(0x4b000000), wordDepth));
   Value shifted = arith::BitcastOp::create(b, loc, vectorOf(f32, wordDepth), bits);
@@ -133,7 +203,7 @@ Value MatrixLinearKernel::decodeWord(const BlockPanels &panels, Value bytes) {
 
 bool MatrixLinearKernel::decodesInHalves(const BlockPanels &panels) {
   // Integers and scales are exact in f16, so that their product is rounded as the f32 is that they have otherwise.
-  return elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 && !panels.isE2M1 &&
+  return elementType().isF16() && panels.block && panels.scale == nn::BlockScale::F16 && !panels.floatFormat() &&
          !panels.hasMinima && !panels.scaleBits && !panels.headBytes;
 }
 
@@ -181,18 +251,20 @@ Value MatrixLinearKernel::decodeFloats(const BlockPanels &panels, ArrayRef<Value
 
 void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &panels, const Unit &unit,
                                    ArrayRef<Value> loaded, Value tile) {
-  double factor = kernel::scaleFactor(panels) * (panels.isE2M1 ? factorOfE2M1 : 1.0);
+  double factor = kernel::scaleFactor(panels) * kernel::elementFactor(panels);
   SmallVector<std::pair<Value, Value>> scales;
   for (int64_t block = 0; block != blocksOfUnit(panels); ++block)
-    scales.push_back(scalesOfUnit(panels, unit, loaded, block, factor));
+    scales.push_back(quantized ? std::pair(floatConstant(factor, b.getF32Type(), 1), Value())
+                               : scalesOfUnit(panels, unit, loaded, block, factor));
   int64_t wordsOfChunk = chunkElements() / wordDepth, chunksOfUnit = BlockPanels::words / wordsOfChunk;
   for (int64_t chunk = 0; chunk != chunksOfUnit; ++chunk) {
     auto [scale, minimum] = scales[size_t(chunk * blocksOfUnit(panels) / chunksOfUnit)];
     SmallVector<Value> words;
     for (int64_t i = 0; i != wordsOfChunk; ++i)
       words.push_back(unpackWord(panels, loaded, chunk * wordsOfChunk + i));
-    Value narrow =
-        decodesInHalves(panels) ? decodeHalves(panels, words, scale) : decodeFloats(panels, words, scale, minimum);
+    Value narrow = multipliesFloats8(instruction) ? floats8(words)
+                   : decodesInHalves(panels)      ? decodeHalves(panels, words, scale)
+                                                  : decodeFloats(panels, words, scale, minimum);
     Value ofRow = add(mul(unit.step, constant(chunksOfUnit)), constant(chunk));
     LLVM::StoreOp::create(b, loc, narrow, chunkPointer(tiles, tile, unit.row, ofRow), 16);
   }
@@ -200,6 +272,9 @@ void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &
 
 FailureOr<SmallVector<Value>> MatrixLinearKernel::multiplyTile(const MatrixTiles &tiles, Value rows, Value firstRow,
                                                                Value firstColumn, TileRange range) {
+  if (quantized)
+    return multiply(tiles, quantizedFactor(rows), panelsFactor(tiles, *panelsOf(root.getWeight()), firstColumn),
+                    firstRow, firstColumn, constant(quantized->paddedDepth()), range);
   auto ofInput = [&](Value row, Value k) { return indicesAt(root.getInput(), row, k); };
   auto ofWeight = [&](Value row, Value k) { return Indices{{row}, {k, true}}; };
   Factor input = factorOf(root.getInput(), rows, /*isRagged=*/true, ofInput);

@@ -30,6 +30,8 @@ private:
   bool hasRowStatistics();
   /// Quantizes the span of a row that begins at a feature.
   LogicalResult quantizeSpan(const RowScope &row, Value begin);
+  /// Quantizes a row to E4M3.
+  LogicalResult quantizeToFloats(const RowScope &row, int64_t spans);
   /// Returns this lane's elements from feature `k` on; those behind the last feature are zeros.
   Element elementsAt(const RowScope &row, Value k);
   /// Returns the sum, or the maximum, of integers of neighbouring lanes.
@@ -45,7 +47,8 @@ private:
 } // namespace
 
 std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp linear) {
-  nn::QuantizeOp quantize = kernel::quantizedInput(linear.getInput());
+  nn::QuantizeOp floats = kernel::quantizedToFloats(linear.getInput());
+  nn::QuantizeOp quantize = floats ? floats : kernel::quantizedInput(linear.getInput());
   auto weight = dyn_cast<BlockArgument>(linear.getWeight());
   if (!quantize || !weight || weight.getOwner() != &kernel.getBody().front())
     return std::nullopt;
@@ -54,15 +57,18 @@ std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp
   if (!layout || !layout.getFormat() || !type.hasStaticShape())
     return std::nullopt;
   std::optional<BlockPanels> panels = BlockPanels::of(layout.getFormat(), type.getShape().back());
+  if (!panels)
+    return std::nullopt;
   // Blocks are steps, or halves of one, or whole ones together.
-  bool areSteps = panels && (panels->block % stepDepth == 0 || (panels->block == stepDepth / 2 && !panels->hasMinima));
-  if (!areSteps)
+  bool areSteps = panels->block % stepDepth == 0 || (panels->block == stepDepth / 2 && !panels->hasMinima);
+  bool isMultiplied = floats ? panels->isE4M3 && panels->block == 0 : !panels->isE4M3 && areSteps;
+  if (!isMultiplied)
     return std::nullopt;
   SymbolicSizes sizes(kernel);
   AffineExpr rows = getAffineConstantExpr(1, kernel.getContext());
   for (AffineExpr size : sizes.of(linear.getResult()).drop_back())
     rows = rows * size;
-  return QuantizedRows{quantize, type.getShape().back(), panels->hasMinima, rows};
+  return QuantizedRows{quantize, type.getShape().back(), panels->hasMinima, floats != nullptr, rows};
 }
 
 Emitter makeQuantizeRowsKernel(rt::KernelOp kernel, const QuantizedRows &rows, const Architecture &architecture) {
@@ -86,7 +92,7 @@ bool QuantizeRowsKernel::hasRowStatistics() {
 }
 
 LogicalResult QuantizeRowsKernel::run() {
-  bool takesRows = hasRowStatistics();
+  bool takesRows = quantized.areFloats || hasRowStatistics();
   int64_t spans = llvm::divideCeil(quantized.paddedDepth(), span), warps = threadsOfBlock / architecture.warpSize;
   AffineExpr items = takesRows ? quantized.rows : quantized.rows * spans;
   beginLaunch(threadsOfBlock, items.ceilDiv(warps));
@@ -101,8 +107,9 @@ LogicalResult QuantizeRowsKernel::run() {
     if (!takesRows)
       done = quantizeSpan(row, mul(rem(item, constant(spans)), constant(span)));
     else if (succeeded(done = prepareRow(row, {input})))
-      done = forLoop(constant(0), constant(spans * span), constant(span),
-                     [&](Value begin) { return quantizeSpan(row, begin); });
+      done = quantized.areFloats ? quantizeToFloats(row, spans)
+                                 : forLoop(constant(0), constant(spans * span), constant(span),
+                                           [&](Value begin) { return quantizeSpan(row, begin); });
     bound = savedBound;
     currentRow = nullptr;
     return done;
@@ -193,6 +200,62 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
         storeAt(sum, kernelScratch(quantized.sumsBegin()), step, f32, 1);
     });
   });
+  return success();
+}
+
+LogicalResult QuantizeRowsKernel::quantizeToFloats(const RowScope &row, int64_t spans) {
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  auto ofLane = VectorType::get({width}, b.getI32Type());
+  auto featureOf = [&](Value begin) { return add(begin, mul(lane, constant(width))); };
+  // NaN is larger than infinity, which is larger than all others.
+  using Next = FailureOr<SmallVector<Value>>;
+  Next magnitudes = forLoop(constant(0), constant(spans * span), constant(span), SmallVector<Value>{integers(0, width)},
+                            [&](Value begin, ValueRange running) -> Next {
+                              Element elements = alone([&] { return elementsAt(row, featureOf(begin)); });
+                              if (failed(elements))
+                                return failure();
+                              Value bits = vector::BitCastOp::create(b, loc, ofLane, *elements);
+                              bits = arith::AndIOp::create(b, loc, bits, integers(0x7fffffff, width));
+                              return SmallVector<Value>{arith::MaxSIOp::create(b, loc, bits, running[0])};
+                            });
+  if (failed(magnitudes))
+    return failure();
+  Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, (*magnitudes)[0]);
+  largest = arith::BitcastOp::create(b, loc, f32, combine(largest, architecture.warpSize, /*maximum=*/true));
+  // A row with infinity is NaN as a whole, as is one with NaN: the scale says so.
+  Value infinity = floatConstant(std::numeric_limits<double>::infinity(), f32, 1);
+  Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, infinity);
+  Value scale = arith::DivFOp::create(b, loc, largest, floatConstant(floatE4M3.largest, f32, 1));
+  Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
+  scale = arith::SelectOp::create(b, loc, isFinite, scale, nan);
+  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
+  // Zeros by 1 are zeros too.
+  Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
+  bool hasNegativeZero = !findMatrixInstruction(architecture, MatrixElement::E4M3FNUZ);
+  LogicalResult stored =
+      forLoop(constant(0), constant(spans * span), constant(span), [&](Value begin) -> LogicalResult {
+        Value k = featureOf(begin);
+        Element elements = alone([&] { return elementsAt(row, k); });
+        if (failed(elements))
+          return failure();
+        Value bytes = narrowE4M3(arith::DivFOp::create(b, loc, *elements, splat(divisor, width)), width);
+        if (!hasNegativeZero) {
+          auto byte = [&](int64_t value) {
+            return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(int8_t(value))), width);
+          };
+          Value isNegativeZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, bytes, byte(0x80));
+          bytes = arith::SelectOp::create(b, loc, isNegativeZero, byte(0), bytes);
+        }
+        return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
+          storeAt(bytes, kernelScratch(getAffineConstantExpr(0, b.getContext())),
+                  add(mul(row.flat, constant(quantized.paddedDepth())), k), i8, width);
+          return success();
+        });
+      });
+  if (failed(stored))
+    return failure();
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+  ifThen(isFirst, [&] { storeAt(scale, kernelScratch(quantized.scalesBegin()), row.flat, f32, 1); });
   return success();
 }
 

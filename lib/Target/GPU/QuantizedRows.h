@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The first launch of a linear with quantized input writes its rows to the scratch of the kernel's launches:
 //
-//   values  i8 [row][paddedDepth], zeros behind the last feature
-//   scales  f32 [row][step], of 32 features each, also where several steps have the same
+//   values  i8 [row][paddedDepth], integers or E4M3, zeros behind the last feature
+//   scales  f32 [row][step], of 32 features each, also where several steps have the same; of E4M3 [row]
 //   sums    f32 [row][step], of a step's values times its scale, where the weight has minima
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_GPU_QUANTIZEDROWS_H
@@ -23,16 +23,18 @@ struct QuantizedRows {
   static constexpr int64_t stepDepth = BlockPanels::stepDepth;
 
   /// Returns the rows of a linear's input; nothing if it is not quantized in the kernel, or not beside a weight that
-  /// kernels multiply by integers.
+  /// kernels multiply by integers, or, if it is quantized to floats, by those.
   static std::optional<QuantizedRows> of(rt::KernelOp kernel, nn::LinearOp linear);
 
   nn::QuantizeOp quantize;
   int64_t depth; ///< features
   bool hasSums;
+  bool areFloats;        ///< E4M3, a scale for each row
   mlir::AffineExpr rows; ///< in the kernel's sizes
 
   int64_t paddedDepth() const { return llvm::alignTo(depth, tileDepth); }
-  int64_t steps() const { return paddedDepth() / stepDepth; }
+  /// Scales of a row.
+  int64_t steps() const { return areFloats ? 1 : paddedDepth() / stepDepth; }
   // Offsets in the scratch.
   mlir::AffineExpr scalesBegin() const { return rows * paddedDepth(); }
   mlir::AffineExpr sumsBegin() const { return scalesBegin() + rows * (steps() * 4); }

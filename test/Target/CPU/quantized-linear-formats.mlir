@@ -180,3 +180,23 @@ rt.kernel @nvfp4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x25
   %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// Floats of 8 bits are decoded and multiplied as floats. A panel has 32 scales of f32, then 8 steps of 1024 bytes.
+// CHECK-LABEL: func.func @e4m3_run
+// CHECK:         %[[SCALE:.*]] = llvm.load %{{.*}} -> vector<16xf32>
+// The bias of f16, as which elements are read, is 8 more.
+// CHECK:         %[[BIAS:.*]] = arith.constant dense<2.560000e+02> : vector<16xf32>
+// CHECK:         %[[FACTORED:.*]] = arith.mulf %[[SCALE]], %[[BIAS]]
+// CHECK:         %[[LINE:.*]] = llvm.load %{{.*}} -> vector<64xi8>
+// CHECK:         %[[WORDS:.*]] = vector.bitcast %[[LINE]] : vector<64xi8> to vector<16xi32>
+// CHECK:         arith.trunci %{{.*}} : vector<16xi32> to vector<16xi16>
+// CHECK:         %[[VALUE:.*]] = arith.extf %{{.*}} : vector<16xf16> to vector<16xf32>
+// CHECK:         arith.mulf %[[VALUE]], %[[FACTORED]]
+// CHECK-LABEL: func.func @e4m3_plan
+rt.kernel @e4m3(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<e4m3, f32, 0, axis = 1>>})
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
+  %0 = nn.linear %x, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
+  rt.yield %0 : tensor<?x64xf32>
+}

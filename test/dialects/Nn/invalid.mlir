@@ -508,6 +508,11 @@ func.func private @f() attributes {nn.metadata = {a = #nn.block_format<e2m1, e8m
 
 // -----
 
+// expected-error@+1 {{block format of e4m3 with f32 scales has blocks of 32, must be one of 0}}
+func.func private @f() attributes {nn.metadata = {a = #nn.block_format<e4m3, f32, 32, axis = 0>}}
+
+// -----
+
 // expected-error@+1 {{block format has axis -1, must not be negative}}
 func.func private @f() attributes {nn.metadata = {a = #nn.block_format<i4, f32, 32, axis = -1>}}
 

@@ -196,8 +196,25 @@ std::optional<MatrixWork> matrixOf(const char *text, llvm::StringRef opName, Ker
       ops.push_back(&op);
   std::optional<MatrixWork> found = WorkModel(function).work(root, ops).matrix;
   if (found)
-    found->elementType = found->elementType.str() == "bf16" ? "bf16" : "f32"; // outlives the context
+    found->elementType = found->elementType.str() == "bf16"  ? "bf16" // outlives the context
+                         : found->elementType.str() == "fp8" ? "fp8"
+                                                             : "f32";
   return found;
+}
+
+TEST(GpuKernels, QuantizedInputsHaveTheirType) {
+  auto linear = matrixOf(R"mlir(
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<64x384xf32>) -> tensor<64x1536xf32> {
+  %w = nn.weight @weights["w"] : tensor<1536x384xf32>
+  %q, %s = nn.quantize %x {format = #nn.block_format<e4m3, f32, 0, axis = 1>} : (tensor<64x384xf32>) -> (tensor<64x384xi8>, tensor<64x1xf32>)
+  %d = nn.dequantize %q, %s {format = #nn.block_format<e4m3, f32, 0, axis = 1>} : (tensor<64x384xi8>, tensor<64x1xf32>) -> tensor<64x384xf32>
+  %h = nn.linear %d, %w : (tensor<64x384xf32>, tensor<1536x384xf32>) -> tensor<64x1536xf32>
+  return %h : tensor<64x1536xf32>
+})mlir",
+                         "nn.linear", KernelRoot::Linear);
+  ASSERT_TRUE(linear);
+  EXPECT_EQ(linear->elementType, "fp8");
 }
 
 TEST(GpuKernels, OpsHaveShapes) {

@@ -26,7 +26,7 @@ std::string emulated(const std::string &declarations, const std::string &body, s
     ADD_FAILURE() << problem.getMessage().str() << "\n" << source;
     return "";
   }
-  std::string error = toString(gpu::emulate(*module));
+  std::string error = toString(gpu::emulate(*module, *gpu::findArchitecture(gpu::Vendor::Nvidia, "sm_80")));
   llvm::raw_string_ostream stream(text);
   module->print(stream, nullptr);
   if (error.empty())
