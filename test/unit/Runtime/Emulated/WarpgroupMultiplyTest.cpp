@@ -95,6 +95,9 @@ INSTANTIATE_TEST_SUITE_P(Swizzles, WarpgroupMultiply,
                                           testing::Values(ITX_EMULATED_WGMMA_F16, ITX_EMULATED_WGMMA_E4M3)));
 
 namespace {
+/// Of elements of 16 bits, which alone come from registers.
+constexpr uint32_t depth = ofFactor / 2;
+
 /// The A of a warp as its lanes have it: PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", matrix A.
 struct Registers {
   uint16_t bits[32][8];
@@ -185,7 +188,7 @@ TEST(RegistersOfWarpgroupByRows, MultipliesAsSharedMemoryDoes) {
   SharedMemory shared;
   ASSERT_TRUE(shared.reset(16 << 10, /*tracked=*/true).ok());
   std::vector<float> a = numbers(16 * depth, 3, 17), b = numbers(columns * depth, 11, 29);
-  storeMatrix(shared, 0, columns, 128, b);
+  storeMatrix(shared, 0, columns, 128, b, ITX_EMULATED_WGMMA_F16);
   SharedMatrix right;
   ASSERT_TRUE(readDescriptor(descriptor(shared, 0, 128), /*transposed=*/false, shared, right).ok());
   Registers left(a);
