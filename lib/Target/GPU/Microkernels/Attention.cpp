@@ -142,9 +142,11 @@ ITX_MICROKERNEL void itx_attention(ITX_ATTENTION_ARGUMENTS, int64_t tileRows, in
 
 /// Computes a tile of 64 queries, times `rowBlocks`, by matrix instructions on elements of `kind`.
 ITX_MICROKERNEL void itx_attention_matrix(ITX_ATTENTION_ARGUMENTS, int64_t rowBlocks, int64_t tileKeys, int64_t kind,
-                                          int64_t parts, Shared shared) {
+                                          int64_t parts, int64_t keepsQueries, Shared shared) {
   Attention call = ITX_ATTENTION;
-  MatrixShape shape{rowBlocks, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
+  MatrixShape shape{
+      rowBlocks,       tileKeys, keyFeatures, valueFeatures, kind, parts, keepsQueries != 0, /*scalesQueries=*/false,
+      (Shared16)shared};
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), sums);
 }
