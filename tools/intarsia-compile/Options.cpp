@@ -71,7 +71,8 @@ struct Flags {
       "matmul-precision", cl::init("stored"), cl::value_desc("type"), cl::cat(category),
       cl::desc(
           "What devices with matrix instructions may round to before they multiply, in linears, attention and products "
-          "of tensors: f32 (nothing), tf32, bf16, f16, or stored (default): the weight's own type where it has 16 bits, "
+          "of tensors: f32 (nothing), tf32, bf16, f16, or stored (default): the weight's own type where it has 16 "
+          "bits, "
           "f16 where it is quantized, and between linears that have one type that type")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),

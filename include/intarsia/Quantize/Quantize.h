@@ -22,8 +22,8 @@ struct QuantizeOptions {
   /// Bits of the inputs of linears with quantized weights: 8 or 16; 0: what the devices of the artifact are fastest
   /// with.
   unsigned activations = 0;
-  /// The type that matrices may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16 bits,
-  /// f16 where it is quantized, that of the linears around products of computed tensors.
+  /// The type that matrices may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16
+  /// bits, f16 where it is quantized, that of the linears around products of computed tensors.
   std::string matmulPrecision = "stored";
   /// Parts that are quantized: linears, experts, lm_head, embedding; empty: all. Each may name its own format,
   /// `lm_head=int4`.
