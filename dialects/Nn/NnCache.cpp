@@ -281,7 +281,8 @@ static LogicalResult verifyCaches(CachedAttentionOp op) {
 }
 
 LogicalResult CachedAttentionOp::verify() {
-  if (failed(verifyRank(*this, "query", getQuery(), 3)) || failed(verifyRank(*this, "page_table", getPageTable(), 2)))
+  if (failed(verifyPrecision(*this, getPrecision())) || failed(verifyRank(*this, "query", getQuery(), 3)) ||
+      failed(verifyRank(*this, "page_table", getPageTable(), 2)))
     return failure();
   RankedTensorType query = getQuery().getType();
   if (query.isDynamicDim(1) || query.isDynamicDim(2))

@@ -74,6 +74,9 @@ def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [
     as the cache has them: what it sees depends on its position alone, and not on how the tokens before it were spread
     over calls.
 
+    With a `precision` a device may round what it multiplies to that type, as for nn.attention: queries, keys and values
+    as the formats define them, and powers of scores.
+
     ```mlir
     %a = nn.cached_attention %q, (%k) <keys, f16, page = 32, transposed>, (%v, %p) <values, ui8, page = 32>, %positions,
         %sequences, %pages {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xi8>,
@@ -84,7 +87,8 @@ def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [
                        Nn_IntegerTensor:$positions, Nn_IntegerTensor:$sequences, Nn_IntegerTensor:$page_table,
                        Optional<Nn_FloatTensor>:$rows, Optional<Nn_FloatTensor>:$sinks,
                        Nn_CacheFormatAttr:$key_format, Nn_CacheFormatAttr:$value_format,
-                       F32Attr:$scale, OptionalAttr<I64Attr>:$window, OptionalAttr<F32Attr>:$soft_cap);
+                       F32Attr:$scale, OptionalAttr<I64Attr>:$window, OptionalAttr<F32Attr>:$soft_cap,
+                       OptionalAttr<TypeAttr>:$precision);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
     $query `,` `(` $keys `)` $key_format `,` `(` $values `)` $value_format `,` $positions `,` $sequences `,` $page_table

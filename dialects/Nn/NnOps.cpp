@@ -105,7 +105,7 @@ LogicalResult MatmulOp::verify() {
   int64_t rank = lhs.getRank();
   if (rank != rhs.getRank())
     return emitOpError() << "lhs has rank " << rank << ", rhs has rank " << rhs.getRank();
-  if (failed(verifyLeastRank(*this, "lhs", getLhs(), 2)) ||
+  if (failed(verifyPrecision(*this, getPrecision())) || failed(verifyLeastRank(*this, "lhs", getLhs(), 2)) ||
       failed(verifySameElement(*this, "lhs", getLhs(), "rhs", getRhs())))
     return failure();
   for (int64_t dimension = 0; dimension != rank - 2; ++dimension)
@@ -155,6 +155,8 @@ static LogicalResult verifyMask(AttentionOp op, RankedTensorType query, RankedTe
 }
 
 LogicalResult AttentionOp::verify() {
+  if (failed(verifyPrecision(*this, getPrecision())))
+    return failure();
   for (auto [name, value] :
        {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()}, {"value", getValue()}})
     if (failed(verifyRank(*this, name, value, 4)) || failed(verifySameElement(*this, name, value, "query", getQuery())))

@@ -175,13 +175,15 @@ def Nn_MatmulOp : Nn_TensorOp<"matmul", "Matmul"> {
   let summary = "Batched matrix multiplication of two computed tensors";
   let description = [{
     `result[b…, m, n] = sum_k lhs[b…, m, k] * rhs[b…, k, n]`; with `transpose_lhs` the lhs is `[b…, k, m]`, with
-    `transpose_rhs` the rhs is `[b…, n, k]`. Batch dimensions agree one by one (static ones exactly).
+    `transpose_rhs` the rhs is `[b…, n, k]`. Batch dimensions agree one by one (static ones exactly). With a `precision`
+    a device may round lhs and rhs to that type before it multiplies them, as for nn.linear.
 
     ```mlir
     %c = nn.matmul %a, %b {transpose_rhs} : (tensor<?x4x8xf32>, tensor<?x16x8xf32>) -> tensor<?x4x16xf32>
     ```
   }];
-  let arguments = (ins Nn_FloatTensor:$lhs, Nn_FloatTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+  let arguments = (ins Nn_FloatTensor:$lhs, Nn_FloatTensor:$rhs, UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
+                   OptionalAttr<TypeAttr>:$precision);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
@@ -197,13 +199,17 @@ def Nn_AttentionOp : Nn_TensorOp<"attention", "Attention"> {
     `[batch|1, heads|1, queries|1, keys]`: i1 (true: may attend) or additive. With `causal` the query `i` sees the keys
     `j <= i + keys - queries`. A query that sees no key gets zeros.
 
+    With a `precision` a device may round what it multiplies to that type, as for nn.linear: query, key, value, and the
+    powers `exp(score - largest score)` that the values are multiplied by. Scores and sums are in f32.
+
     ```mlir
     %a = nn.attention %q, %k, %v mask %m {scale = 0.125 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>,
         tensor<?x?x12x64xf32>, tensor<?x1x1x?xi1>) -> tensor<?x?x12x64xf32>
     ```
   }];
   let arguments = (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value,
-                       Optional<Nn_MaskTensor>:$mask, F32Attr:$scale, UnitAttr:$causal);
+                       Optional<Nn_MaskTensor>:$mask, F32Attr:$scale, UnitAttr:$causal,
+                       OptionalAttr<TypeAttr>:$precision);
   let hasCanonicalizer = 1;
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{

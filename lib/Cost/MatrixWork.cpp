@@ -60,17 +60,22 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
     work.elementType = catalogueType(input.getType());
     return true;
   };
+  auto multiplyIn = [&](std::optional<Type> precision) {
+    if (precision)
+      work.elementType = catalogueType(*precision);
+    return true;
+  };
   bool described = llvm::TypeSwitch<Operation *, bool>(root)
                        .Case([&](nn::LinearOp op) {
                          shape.columns = size(op.getWeight(), 0);
                          shape.depth = size(op.getWeight(), 1);
                          shape.rows = double(elements(op.getInput())) / std::max(1.0, shape.depth);
                          describe(GpuKernelKind::Linear, op.getInput(), op.getWeight());
-                         if (std::optional<Type> precision = op.getPrecision())
-                           work.elementType = catalogueType(*precision);
-                         if (isQuantizedToFloats(op.getInput()))
+                         if (isQuantizedToFloats(op.getInput())) {
                            work.elementType = "fp8";
-                         return true;
+                           return true;
+                         }
+                         return multiplyIn(op.getPrecision());
                        })
                        .Case([&](nn::MatmulOp op) {
                          shape.rows = size(op.getResult(), -2);
@@ -78,7 +83,8 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
                          shape.depth = size(op.getLhs(), op.getTransposeLhs() ? -2 : -1);
                          shape.batch = double(elements(op.getResult())) / std::max(1.0, shape.rows * shape.columns);
                          shape.warmWeights = 1; // another kernel has just computed them
-                         return describe(GpuKernelKind::Linear, op.getLhs(), op.getRhs());
+                         describe(GpuKernelKind::Linear, op.getLhs(), op.getRhs());
+                         return multiplyIn(op.getPrecision());
                        })
                        .Case([&](nn::AttentionOp op) {
                          shape.batch = size(op.getQuery(), 0);
@@ -88,7 +94,8 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
                          shape.columns = size(op.getKey(), 1);
                          shape.keyHeads = size(op.getKey(), 2);
                          shape.causal = op.getCausal();
-                         return describe(GpuKernelKind::Prefill, op.getQuery(), op.getKey());
+                         describe(GpuKernelKind::Prefill, op.getQuery(), op.getKey());
+                         return multiplyIn(op.getPrecision());
                        })
                        .Case([&](nn::CachedAttentionOp op) {
                          // As many pages as the table has: how full the last one is, and each sequence, only a call
@@ -107,7 +114,7 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
                          // Bytes that hold several elements are no elements.
                          shape.weightBytes =
                              bytes(keys) / std::max(1.0, size(keys, 0) * shape.keyHeads * page * shape.depth);
-                         return true;
+                         return multiplyIn(op.getPrecision());
                        })
                        .Case([&](nn::ExpertsOp op) {
                          shape.rows = size(op.getInput(), 0);

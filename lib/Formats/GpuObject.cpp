@@ -145,8 +145,17 @@ static Json functionJson(const GpuFunction &function) {
   return json;
 }
 
+static bool hasTensorMaps(const GpuObject &object) {
+  for (const GpuKernel &kernel : object.kernels)
+    for (const GpuLaunch &launch : kernel.launches)
+      if (!launch.tensorMaps.empty())
+        return true;
+  return false;
+}
+
 static Json objectJson(const GpuObject &object) {
-  Json json = {{"format", gpuObjectFormatVersion}, {"architecture", object.architecture}};
+  uint32_t format = hasTensorMaps(object) ? gpuObjectFormatVersion : 1;
+  Json json = {{"format", format}, {"architecture", object.architecture}};
   json["kernels"] = Json::array();
   for (const GpuKernel &kernel : object.kernels) {
     Json item = {{"index", kernel.index}, {"buffers", kernel.buffers}, {"sizes", kernel.sizes}};
@@ -386,10 +395,11 @@ Status parseGpuObject(const void *data, uint64_t bytes, const std::string &name,
   ITX_RETURN_IF_ERROR(parseJson(all.substr(headerBytes, textBytes), name, json));
   MemberReader reader(name);
   if (uint64_t format = readCountOf(reader, json, "format", INT32_MAX);
-      reader.status.ok() && format != gpuObjectFormatVersion)
+      reader.status.ok() && (format == 0 || format > gpuObjectFormatVersion))
     return error(ITX_VERSION_MISMATCH,
-                 "%s: has format %llu of objects of GPUs, format %u is read: compile the model again", name.c_str(),
-                 (unsigned long long)format, gpuObjectFormatVersion);
+                 "%s: has format %llu of objects of GPUs, formats 1 to %u are read: compile the model again, or update "
+                 "Intarsia",
+                 name.c_str(), (unsigned long long)format, gpuObjectFormatVersion);
   GpuObject result;
   result.architecture = readName(reader, json, "architecture");
   readCode(reader, json, all.substr(headerBytes + textBytes), result);

@@ -30,7 +30,8 @@
 namespace intarsia {
 
 inline constexpr char gpuObjectMagic[8] = {'I', 'T', 'X', 'G', 'P', 'U', 0, 1};
-inline constexpr uint32_t gpuObjectFormatVersion = 1;
+/// The latest format of the text. Objects without tensor maps have format 1, which earlier runtimes read, too.
+inline constexpr uint32_t gpuObjectFormatVersion = 2;
 /// Bytes of the largest piece of code that is unpacked.
 inline constexpr uint64_t largestGpuCode = uint64_t(1) << 28;
 /// Threads of the largest block; both CUDA and HIP allow as many on each of their devices.

@@ -78,11 +78,17 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
 }
 
 def QuantizeMatmulPrecision : Pass<"quantize-matmul-precision", "::mlir::func::FuncOp"> {
-  let summary = "Says what linears may be multiplied in";
+  let summary = "Says what matrices may be multiplied in";
   let description = [{
     Devices with matrix instructions multiply floats of 16 bits many times faster than f32. Every `nn.linear` and
     `nn.experts` without a `precision` gets one: the given one, or with `stored` that of its weights, if these have 16
     bits or are quantized (then `f16`). Those of weights in f32, and those whose inputs are quantized, stay without.
+
+    So does every `nn.matmul`, `nn.attention` and `nn.cached_attention`, which have no weights. With `stored` they take
+    the precision of the linears and experts around them: all that compute what they multiply, and all that read their
+    results, through any other ops, must have one and the same. A linear whose input is quantized counts as `f16`, which
+    has more bits. An op that multiplies an argument of the function, or whose result is one of the function's, stays as
+    it is.
   }];
   let options = [
     Option<"precision", "precision", "std::string", "\"stored\"", "f32, tf32, bf16, f16, or stored">

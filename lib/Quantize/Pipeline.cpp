@@ -44,7 +44,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> format{*this, "format", llvm::cl::init("int4"), llvm::cl::desc("Format of the weights")};
   Option<std::string> activations{*this, "activations", llvm::cl::init("8"), llvm::cl::desc("Inputs of linears")};
   Option<std::string> matmulPrecision{*this, "matmul-precision", llvm::cl::init("stored"),
-                                      llvm::cl::desc("What linears may be multiplied in")};
+                                      llvm::cl::desc("What matrices may be multiplied in")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
 };

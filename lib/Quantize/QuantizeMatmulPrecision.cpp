@@ -1,4 +1,4 @@
-//===- QuantizeMatmulPrecision.cpp - Types that linears may be multiplied in -------------------------------------===//
+//===- QuantizeMatmulPrecision.cpp - Types that matrices may be multiplied in ------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,8 +8,12 @@
 #include "intarsia/Quantize/Quantize.h"
 #include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -18,7 +22,80 @@ namespace intarsia::quantize {
 #define GEN_PASS_DEF_QUANTIZEMATMULPRECISION
 #include "lib/Quantize/Passes.h.inc"
 
+/// Returns the tensors that a product of computed tensors multiplies; of caches, the rows that the call adds to them.
+static SmallVector<Value> factorsOf(Operation *product) {
+  return llvm::TypeSwitch<Operation *, SmallVector<Value>>(product)
+      .Case([](nn::MatmulOp op) { return SmallVector<Value>{op.getLhs(), op.getRhs()}; })
+      .Case([](nn::AttentionOp op) { return SmallVector<Value>{op.getQuery(), op.getKey(), op.getValue()}; })
+      .Case([](nn::CachedAttentionOp op) {
+        SmallVector<Value> factors{op.getQuery()};
+        for (Value cache : llvm::concat<Value>(SmallVector<Value>(op.getKeys()), SmallVector<Value>(op.getValues())))
+          if (auto append = cache.getDefiningOp<nn::CacheAppendOp>())
+            factors.push_back(append.getRows());
+        return factors;
+      })
+      .Default([](Operation *) { return SmallVector<Value>(); });
+}
+
 namespace {
+/// The linears and experts that compute what an op multiplies, and that read its result, through all other ops.
+class Surroundings {
+public:
+  /// Returns the one type that all of them may be multiplied in. Null if one may not be rounded, if two have different
+  /// types, or if a tensor comes from, or goes to, anywhere else.
+  static Type precisionAround(Operation *product) {
+    Surroundings before, after;
+    if (!llvm::all_of(factorsOf(product), [&](Value factor) { return before.followBack(factor); }) ||
+        !llvm::all_of(product->getResults(), [&](Value result) { return after.followUses(result); }))
+      return nullptr;
+    return before.type == after.type ? before.type : Type();
+  }
+
+private:
+  bool followBack(Value value) {
+    // Indices and masks are not multiplied, and the values of quantized weights are no tensors of floats.
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !isa<FloatType>(type.getElementType()))
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<RegionBranchOpInterface, CallOpInterface>(op))
+      return false;
+    if (!seen.insert(op).second)
+      return true;
+    if (isa<nn::LinearOp, nn::ExpertsOp>(op))
+      return meet(op);
+    return llvm::all_of(op->getOperands(), [&](Value operand) { return followBack(operand); });
+  }
+
+  bool followUses(Value value) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      if (isa<tensor::DimOp>(user) || !seen.insert(user).second)
+        return true;
+      if (isa<nn::LinearOp, nn::ExpertsOp>(user))
+        return meet(user);
+      if (user->hasTrait<OpTrait::IsTerminator>() || isa<RegionBranchOpInterface, CallOpInterface>(user))
+        return false;
+      return llvm::all_of(user->getResults(), [&](Value result) { return followUses(result); });
+    });
+  }
+
+  bool meet(Operation *op) {
+    // Inputs that are quantized have fewer bits than f16.
+    bool isQuantized = op->getOperand(0).getDefiningOp<nn::DequantizeOp>() != nullptr;
+    std::optional<Type> precision =
+        isa<nn::LinearOp>(op) ? cast<nn::LinearOp>(op).getPrecision() : cast<nn::ExpertsOp>(op).getPrecision();
+    if (!precision && isQuantized)
+      precision = Float16Type::get(op->getContext());
+    if (!precision || (type && type != *precision))
+      return false;
+    type = *precision;
+    return true;
+  }
+
+  Type type; ///< of those that were met so far
+  llvm::DenseSet<Operation *> seen;
+};
+
 struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmulPrecision> {
   using QuantizeMatmulPrecisionBase::QuantizeMatmulPrecisionBase;
 
@@ -40,17 +117,29 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
       if (type && type == precisionOf(experts.getInput(), experts.getDown()))
         experts.setPrecision(type);
     });
+    getOperation().walk([&](Operation *op) {
+      llvm::TypeSwitch<Operation *>(op).Case<nn::MatmulOp, nn::AttentionOp, nn::CachedAttentionOp>([&](auto product) {
+        Type type = precision == "stored" ? Surroundings::precisionAround(product) : namedPrecision();
+        if (type && !product.getPrecision())
+          product.setPrecision(type);
+      });
+    });
+  }
+
+  /// Returns the type that the option names; null for `f32`.
+  Type namedPrecision() {
+    MLIRContext *context = &getContext();
+    return llvm::StringSwitch<Type>(precision)
+        .Case("tf32", FloatTF32Type::get(context))
+        .Case("bf16", BFloat16Type::get(context))
+        .Case("f16", Float16Type::get(context))
+        .Default(Type());
   }
 
   /// Returns the type that rows and a weight may be multiplied in; null if they are multiplied as they are.
   Type precisionOf(Value input, Value weight) {
-    MLIRContext *context = &getContext();
     if (precision != "stored")
-      return llvm::StringSwitch<Type>(precision)
-          .Case("tf32", FloatTF32Type::get(context))
-          .Case("bf16", BFloat16Type::get(context))
-          .Case("f16", Float16Type::get(context))
-          .Default(Type());
+      return namedPrecision();
     // Inputs that are quantized are multiplied as integers.
     if (input.getDefiningOp<nn::DequantizeOp>())
       return nullptr;
@@ -58,7 +147,7 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
     while (movesRows(weight.getDefiningOp()))
       weight = weight.getDefiningOp()->getOperand(0);
     if (weight.getDefiningOp<nn::DequantizeOp>())
-      return Float16Type::get(context);
+      return Float16Type::get(&getContext());
     Type element = getElementTypeOrSelf(weight);
     return element.getIntOrFloatBitWidth() == 16 ? element : Type();
   }

@@ -14,14 +14,22 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import build
+from programs import SCHEDULES, build, random_cases
 from test_quantized_caches import dequantized
 
 # One architecture for each size of a warp and each vendor, and that of matrix instructions of four warps.
 EMULATED = ("sm_80", "sm_90a", "gfx942", "gfx1100")
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 
+#: The largest relative error of rounding to a type once.
+UNITS = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}
+
 pytestmark = pytest.mark.cpu_only
+
+
+def rounded(array: np.ndarray, element: str) -> np.ndarray:
+    """Round to what matrix instructions multiply, which is what a precision permits; f32 leaves an array as it is."""
+    return array.astype(np.float64) if element == "f32" else array.astype(DTYPES[element]).astype(np.float64)
 
 
 def attend(query, keys, values, scale, bias=0.0, soft_cap=0.0, sink=-np.inf) -> np.ndarray:
@@ -49,6 +57,13 @@ class Dense:
     mask: str = ""
     causal: bool = False
     mask_shape: str = "batch,1,1,keys"
+    precision: str = ""
+
+    @property
+    def multiplied(self) -> str:
+        """The type that kernels round operands in f32 and powers to."""
+        has_matrices = max(self.head_dim, self.value_dim) <= 128 and self.precision in ("f16", "bf16")
+        return self.precision if has_matrices and self.element == "f32" else self.element
 
     def program(self) -> str:
         extent = {"batch": "?", "heads": str(self.heads), "queries": "?", "keys": "?", "1": "1"}
@@ -59,12 +74,14 @@ class Dense:
         k = f"tensor<?x?x{self.key_heads}x{self.head_dim}x{self.element}>"
         v = f"tensor<?x?x{self.key_heads}x{self.value_dim}x{self.element}>"
         o = f"tensor<?x?x{self.heads}x{self.value_dim}x{self.element}>"
+        attributes = "scale = 0.2 : f32" + (", causal" if self.causal else "")
+        attributes += f", precision = {self.precision}" if self.precision else ""
         return f"""
 func.func @main(%q: {q} {{nn.name = "q", nn.sizes = ["batch", "queries", "", ""]}},
     %k: {k} {{nn.name = "k", nn.sizes = ["batch", "keys", "", ""]}},
     %v: {v} {{nn.name = "v", nn.sizes = ["batch", "keys", "", ""]}},
     %m: {mask} {{nn.name = "m", nn.sizes = [{sizes}]}}) -> {o} {{
-  %o = nn.attention %q, %k, %v {"mask %m" if self.mask else ""} {{scale = 0.2 : f32 {", causal" if self.causal else ""}}} :
+  %o = nn.attention %q, %k, %v {"mask %m" if self.mask else ""} {{{attributes}}} :
       ({q}, {k}, {v}{", " + mask if self.mask else ""}) -> {o}
   return %o : {o}
 }}
@@ -94,6 +111,16 @@ DENSE = {
     "bf16": Dense(80, 56, 2, 1, element="bf16", causal=True),
     "odd-f16": Dense(20, 44, 3, 1, element="f16", causal=True),
 }
+#: Operands in f32 that may be rounded, and those that stay as they are: of too many features, or of 16 bits already.
+ROUNDED = {
+    "rounded-encoder": Dense(64, 64, 4, 4, mask="i1", precision="f16"),
+    "rounded-causal": Dense(128, 128, 4, 2, causal=True, precision="bf16"),
+    "rounded-ragged": Dense(24, 40, 3, 1, mask="f32", mask_shape="batch,heads,queries,keys", precision="f16"),
+    "rounded-odd": Dense(13, 7, 2, 2, mask="f32", mask_shape="1,1,queries,keys", precision="bf16"),
+    "exact-wide": Dense(192, 128, 2, 1, causal=True, precision="f16"),
+    "exact-tf32": Dense(64, 64, 2, 1, precision="tf32"),
+    "narrow": Dense(64, 64, 2, 2, element="f16", precision="bf16"),
+}
 
 
 #: Shapes of which blocks of keys are many: all numbers of columns that values may have, and what registers hold.
@@ -108,10 +135,11 @@ LONG = {
     ("name", "architecture"),
     [(name, architecture) for name in DENSE for architecture in EMULATED]
     # Matrices of other layouts.
-    + [(name, architecture) for name in ("f16", "bf16") for architecture in ("gfx950", "gfx1201")],
+    + [(name, architecture) for name in ("f16", "bf16") for architecture in ("gfx950", "gfx1201")]
+    + [(name, architecture) for name in ROUNDED for architecture in EMULATED],
 )
 def test_dense(tools, scratch, name: str, architecture: str) -> None:
-    case, random = DENSE[name], np.random.default_rng(len(name))
+    case, random = (DENSE | ROUNDED)[name], np.random.default_rng(len(name))
     module = build(tools, scratch / f"{name}-{architecture}", case.program(), target=f"emulated:{architecture}")
     for _ in range(4):
         check_dense(
@@ -129,6 +157,7 @@ def check_dense(case: Dense, module, random: np.random.Generator, batch: int, qu
     shape = tuple(extent[part] for part in case.mask_shape.split(","))
     mask = random.random(shape) < 0.6 if case.mask == "i1" else random.standard_normal(shape).astype(np.float32)
     actual = module.main(q=q, k=k, v=v, m=mask).astype(np.float64)
+    q, k, v = (rounded(array, case.multiplied) for array in (q, k, v))
     for b in range(batch):
         for h in range(case.heads):
             g = h // (case.heads // case.key_heads)
@@ -136,13 +165,13 @@ def check_dense(case: Dense, module, random: np.random.Generator, batch: int, qu
             wanted = attend(q[b, :, h], k[b, :, g], v[b, :, g], 0.2, bias)
             # Scores up to 15 have roundings of 1e-6, relative to e^x, and values are up to 4. Weights and results of
             # 16 bits are rounded to them.
-            unit = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}[case.element]
             magnitude = attend(q[b, :, h], k[b, :, g], np.abs(v[b, :, g]), 0.2, bias)
-            error = np.abs(actual[b, :, h] - wanted) - unit * (np.abs(wanted) + magnitude)
+            rounding = UNITS[case.element] * np.abs(wanted) + UNITS[case.multiplied] * magnitude
+            error = np.abs(actual[b, :, h] - wanted) - rounding
             assert error.max() <= 1e-5, (b, h, queries, keys)
 
 
-@pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", LONG)
 def test_long_dense(tools, scratch, monkeypatch, name: str, schedule: str) -> None:
     """Tiles of both groups of four warps, and blocks of keys that take turns in the buffers of shared memory."""
@@ -153,13 +182,42 @@ def test_long_dense(tools, scratch, monkeypatch, name: str, schedule: str) -> No
         check_dense(case, module, random, 1, queries, keys)
 
 
-@pytest.mark.parametrize("schedule", ["greedy", "greedy-reversed"])
+@pytest.mark.parametrize("architecture", EMULATED)
+def test_random_dense_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
+    random = np.random.default_rng(11)
+    for number in random_cases(monkeypatch, usual=2):
+        head_dim, value_dim, key_heads, group, batch, queries, keys = (
+            int(size) for size in random.integers(1, [140, 140, 4, 4, 3, 150, 200])
+        )
+        case = Dense(
+            head_dim,
+            value_dim,
+            key_heads * group,
+            key_heads,
+            element=("f16", "f32", "bf16")[(number + number // 3) % 3],
+            mask=("", "i1", "f32")[number % 3],
+            causal=number % 2 == 1,
+            mask_shape=("batch,1,1,keys", "1,heads,queries,keys")[number // 2 % 2],
+        )
+        module = build(tools, tmp_path, case.program(), target=f"emulated:{architecture}")
+        check_dense(case, module, random, batch, queries, keys)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
 @pytest.mark.parametrize("architecture", EMULATED)
 def test_schedules(tools, scratch, monkeypatch, architecture: str, schedule: str) -> None:
     """A missing barrier shows when warps run one after the other."""
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     test_dense(tools, scratch, "f16", architecture)
     test_cached(tools, scratch, "f16", architecture)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+@pytest.mark.parametrize("architecture", EMULATED)
+def test_schedules_of_rounding(tools, scratch, monkeypatch, architecture: str, schedule: str) -> None:
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    test_dense(tools, scratch, "rounded-causal", architecture)
+    test_cached(tools, scratch, "rounded-int8", architecture)
 
 
 @dataclass
@@ -177,6 +235,16 @@ class Cached:
     sinks: bool = False
     query: str = "f32"
     integer: str = "i64"
+    precision: str = ""
+    far: float = 1.0  # what queries are multiplied by, and the scale divided
+
+    def multiplied(self, tokens: int) -> str:
+        """The type that operands and powers are rounded to in a call of so many tokens."""
+        has_tiles = tokens > 4 * SEQUENCES and max(self.head_dim, self.value_dim) <= 128
+        exact = {self.keys, self.values} <= {"f16", "f8E4M3FN"}
+        if not has_tiles or not self.precision or (self.precision == "tf32" and not exact):
+            return "f32"
+        return "f16" if exact else self.precision
 
     @staticmethod
     def tensors(kind: str, element: str, heads: int, features: int) -> list[tuple[str, str, str]]:
@@ -230,7 +298,8 @@ class Cached:
             for kind, tensors in (("keys", keys), ("values", values))
         }
         has_tail = any(name == "tail" for name, _, _ in keys)
-        attributes = "scale = 0.15 : f32"
+        attributes = f"scale = {0.15 / self.far:.9e} : f32"
+        attributes += f", precision = {self.precision}" if self.precision else ""
         attributes += f", window = {self.window} : i64" if self.window else ""
         attributes += f", soft_cap = {self.soft_cap} : f32" if self.soft_cap else ""
         body.append(
@@ -270,6 +339,20 @@ CACHED = {
     "odd": Cached("f16", "ui8", 13, 22, 20, 2),
     "wide": Cached("f16", "f16", 320, 264, 2, 1),
 }
+#: Caches and queries that may be rounded, and those that stay as they are.
+ROUNDED_CACHED = {
+    "rounded-f32": Cached("f32", "f32", 64, 64, 4, 2, precision="f16"),
+    "rounded-f16": Cached("f16", "f16", 128, 128, 8, 1, window=40, sinks=True, precision="bf16", far=2.0**20),
+    "rounded-bf16": Cached("bf16", "f16", 48, 64, 6, 2, soft_cap=1.5, precision="bf16"),
+    "rounded-fp8": Cached("f8E4M3FN", "f8E4M3FN", 64, 32, 3, 3, window=3, sinks=True, precision="tf32"),
+    "rounded-int8": Cached("ui8", "ui8", 128, 128, 4, 2, window=40, precision="f16"),
+    "rounded-int4": Cached("ui4", "ui4", 64, 32, 4, 1, soft_cap=20.0, sinks=True, precision="f16"),
+    "rounded-int8-bf16": Cached("ui8", "ui4", 64, 96, 4, 2, precision="bf16"),
+    "rounded-odd": Cached("ui8", "ui8", 13, 22, 20, 2, precision="f16"),
+    "rounded-mixed": Cached("ui4", "f16", 96, 96, 2, 2, query="f16", precision="f16"),
+    "exact-int8": Cached("ui8", "ui8", 64, 64, 4, 2, precision="tf32"),
+    "exact-wide": Cached("ui8", "f16", 320, 264, 2, 1, precision="f16"),
+}
 
 #: (sequence, tokens) of each call: single tokens, which are split by keys, and many, which are computed in tiles.
 MIXTURES = [
@@ -280,27 +363,64 @@ MIXTURES = [
     [(2, 33), (0, 30)],
     [(1, 2)],
 ]
-PAGES, ENTRIES = 16, 5
+PAGES, ENTRIES, SEQUENCES = 16, 5, 3
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [(name, architecture) for name in CACHED for architecture in EMULATED]
+    + [(name, architecture) for name in ROUNDED_CACHED for architecture in EMULATED],
+)
+def test_cached(tools, scratch, name: str, architecture: str) -> None:
+    case = (CACHED | ROUNDED_CACHED)[name]
+    module = build(tools, scratch / f"{name}-{architecture}", case.program(), target=f"emulated:{architecture}")
+    check_cached(case, module, np.random.default_rng(7), MIXTURES)
 
 
 @pytest.mark.parametrize("architecture", EMULATED)
-@pytest.mark.parametrize("name", CACHED)
-def test_cached(tools, scratch, name: str, architecture: str) -> None:
-    case, random = CACHED[name], np.random.default_rng(7)
-    module = build(tools, scratch / f"{name}-{architecture}", case.program(), target=f"emulated:{architecture}")
-    table = random.permutation(PAGES)[: 3 * ENTRIES].reshape(3, ENTRIES).astype(case.integer.replace("i", "int"))
-    state = intarsia.make_state(module.main, pages=PAGES, sequences=3)
+def test_random_cached_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
+    random = np.random.default_rng(13)
+    elements = ("f16", "ui8", "f32", "f8E4M3FN", "ui4", "bf16")
+    for number in random_cases(monkeypatch, usual=2):
+        keys, values = elements[number % 6], elements[(number // 6 + number) % 6]
+        key_heads, group = (int(count) for count in random.integers(1, [4, 6]))
+        # Rows of 4 bits are whole bytes.
+        head_dim, value_dim = (2 * int(size) for size in random.integers(1, 70, 2))
+        case = Cached(
+            keys,
+            values,
+            head_dim,
+            value_dim,
+            key_heads * group,
+            key_heads,
+            window=int(random.integers(0, 50)) * (number % 2),
+            soft_cap=2.0 * (number % 3 == 1),
+            sinks=number % 4 == 2,
+            query=("f32", "f16", "bf16")[number // 2 % 3],
+        )
+        module = build(tools, tmp_path, case.program(), target=f"emulated:{architecture}")
+        # A prompt, tokens one by one, and both in one call.
+        prompt, other = (int(count) for count in random.integers(2, 70, 2))
+        check_cached(case, module, random, [[(0, prompt)], [(0, 1), (1, other)], [(0, 1), (1, 1)], [(1, 5), (2, 40)]])
+
+
+def check_cached(case: Cached, module, random: np.random.Generator, mixtures: list[list[tuple[int, int]]]) -> None:
+    """Compare calls with random rows, each with some tokens of some sequences."""
+    table = random.permutation(PAGES)[: SEQUENCES * ENTRIES].reshape(SEQUENCES, ENTRIES)
+    table = table.astype(case.integer.replace("i", "int"))
+    state = intarsia.make_state(module.main, pages=PAGES, sequences=SEQUENCES)
     for array in state.values():
         array.view(np.uint8)[...] = random.integers(0, 256, array.view(np.uint8).shape)
         if array.dtype != np.int8:
             array[...] = np.nan
     sink = random.standard_normal(case.heads).astype(np.float32)
-    kept: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in range(3)]
-    for mixture in MIXTURES:
+    kept: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in range(SEQUENCES)]
+    for mixture in mixtures:
         sequences = np.repeat([s for s, _ in mixture], [n for _, n in mixture])
         positions = np.concatenate([np.arange(len(kept[s][0]), len(kept[s][0]) + n) for s, n in mixture])
         tokens = len(positions)
-        query = random.standard_normal((tokens, case.heads, case.head_dim)).astype(DTYPES[case.query])
+        query = (case.far * random.standard_normal((tokens, case.heads, case.head_dim))).astype(DTYPES[case.query])
+        multiplied = case.multiplied(tokens)
         key = random.standard_normal((tokens, case.key_heads, case.head_dim)).astype(np.float32)
         value = random.standard_normal((tokens, case.key_heads, case.value_dim)).astype(np.float32)
         actual = module.main(
@@ -312,19 +432,41 @@ def test_cached(tools, scratch, name: str, architecture: str) -> None:
             kept[s][1].append(value[row])
         for row, (s, position) in enumerate(zip(sequences, positions, strict=True)):
             keys, values = (
-                stored(case, kind, np.stack(kept[s][i]), position) for i, kind in enumerate(("keys", "values"))
+                rounded(stored(case, kind, np.stack(kept[s][i]), position), multiplied)
+                for i, kind in enumerate(("keys", "values"))
             )
+            seen = case.far * rounded(query[row] / case.far, multiplied)
             first = max(0, position - case.window + 1) if case.window else 0
             for head in range(case.heads):
                 g = head // (case.heads // case.key_heads)
                 wanted = attend(
-                    query[row, head][None], keys[first:, g], values[first:, g], 0.15, 0.0, case.soft_cap,
+                    seen[head][None], keys[first:, g], values[first:, g], 0.15 / case.far, 0.0, case.soft_cap,
                     sink[head] if case.sinks else -np.inf,
                 )[0]  # fmt: skip
-                # Scores up to 20 have roundings of 1e-6, relative to e^x; values are up to 4.
-                unit = {"f32": 0.0, "f16": 2.0**-11, "bf16": 2.0**-8}[case.query]
-                rounding = unit * (np.abs(wanted) + np.abs(values[first:, g]).max())
+                # Scores up to 20 have roundings of 1e-6, relative to e^x; values are up to 4. Results of 16 bits are
+                # rounded to them; so are weights where queries are of 16 bits, or may be rounded.
+                unit = max(UNITS[case.query], UNITS[multiplied])
+                rounding = UNITS[case.query] * np.abs(wanted) + unit * np.abs(values[first:, g]).max()
                 assert (np.abs(actual[row, head].astype(np.float64) - wanted) - rounding).max() <= 1e-5, (mixture, row)
+
+
+@pytest.mark.parametrize("architecture", EMULATED)
+def test_what_is_no_number_stays_so(tools, scratch, architecture: str) -> None:
+    """E4M3 becomes f16 by arithmetic on bits."""
+    case, tokens = ROUNDED_CACHED["rounded-fp8"], 20
+    module = build(tools, scratch / f"nan-{architecture}", case.program(), target=f"emulated:{architecture}")
+    query, key = np.ones((2, tokens, case.heads, case.head_dim), np.float32)
+    value = np.ones((tokens, case.heads, case.value_dim), np.float32)
+    value[7, 1, 5] = -np.nan
+    actual = module.main(
+        q=query, k=key, v=value, p=np.arange(tokens), s=np.zeros(tokens, np.int64), t=np.zeros((1, 1), np.int64),
+        z=np.zeros(case.heads, np.float32), **intarsia.make_state(module.main, pages=1, sequences=1),
+    )  # fmt: skip
+    # Rows of the same tile that do not see it multiply it by zero, which is no number either.
+    assert np.isnan(actual[7 : 7 + case.window, 1, 5]).all()
+    others = np.ones(actual.shape, bool)
+    others[:, 1, 5] = False
+    assert np.isfinite(actual[others]).all()
 
 
 def stored(case: Cached, kind: str, rows: np.ndarray, position: int) -> np.ndarray:

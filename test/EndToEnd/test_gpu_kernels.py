@@ -35,6 +35,19 @@ KERNELS: dict[str, tuple[Path, tuple[str, ...]]] = {
     "linear_nvfp4": (STORED, ("--quantize=nvfp4", "--matmul-precision=bf16")),
     "linear_int8": (STORED, ("--quantize=int8", "--matmul-precision=f16")),
     "linear_fp8": (STORED, ("--quantize=fp8", "--quantize-activations=fp8")),
+    **{
+        f"{name}_rounded_{precision}": (PROGRAMS / f"{name}.mlir", (f"--matmul-precision={precision}",))
+        for name, precision in [
+            ("attention", "f16"),
+            ("attention", "bf16"),
+            ("matmul", "f16"),
+            ("cache_f16", "bf16"),
+            ("cache_fp8", "f16"),
+            ("cache_int8", "f16"),
+            ("cache_int8", "bf16"),
+            ("cache_int4", "f16"),
+        ]
+    },
 }
 #: Kernels whose code must have what INSTRUCTIONS says, on all architectures.
 BY_MATRICES = ("matrix instructions", "global loads of 16 bytes")
@@ -50,12 +63,23 @@ NEEDED = {
     "attention_f16": BY_MATRICES,
     "attention_wide_f16": BY_MATRICES,
     "cache_f16": BY_MATRICES,
+    "cache_fp8": ("matrix instructions",),
+    "attention_rounded_f16": BY_MATRICES,
+    "attention_rounded_bf16": BY_MATRICES,
+    "matmul_rounded_f16": ("matrix instructions",),
+    "cache_f16_rounded_bf16": BY_MATRICES,
+    "cache_fp8_rounded_f16": ("matrix instructions",),
+    "cache_int8_rounded_f16": ("matrix instructions",),
+    "cache_int8_rounded_bf16": ("matrix instructions",),
+    "cache_int4_rounded_f16": ("matrix instructions",),
     "rms_norm": ("global loads of 16 bytes",),
     "softmax": ("global loads of 16 bytes",),
     "experts": BY_MATRICES,
 }
 #: Programs whose attention is computed by four warps together on Hopper.
 BY_WARPGROUPS = ("attention_f16", "attention_wide_f16", "cache_f16")
+#: Kernels whose operands nobody permitted to be rounded.
+WITHOUT_MATRICES = ("attention", "cache_int4", "cache_int8")
 #: How an instruction reads in PTX and in the vendor's listing for AMD's GPUs.
 INSTRUCTIONS = {
     "shared loads of 16 bytes": (
@@ -177,6 +201,10 @@ def test_instructions(compiled: Compiled) -> None:
             text = compiled.listing(architecture)
             for what in needed:
                 assert re.search(INSTRUCTIONS[what][architecture in HIP], text), f"no {what} on {architecture}"
+        if compiled.name in WITHOUT_MATRICES:
+            assert not re.search(
+                INSTRUCTIONS["matrix instructions"][architecture in HIP], compiled.listing(architecture)
+            )
 
 
 def test_products_do_not_wait_for_memory(compiled: Compiled) -> None:

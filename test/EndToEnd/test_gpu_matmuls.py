@@ -1,22 +1,36 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""nn.matmul on emulated GPUs, against NumPy in float64."""
+"""nn.matmul on emulated GPUs, against NumPy in float64.
+
+With a precision, both factors are rounded to it before they are multiplied, and nothing else.
+"""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from programs import RNG, SCHEDULES, build, close, normal, random_cases
 
 pytestmark = pytest.mark.cpu_only
 
-TYPES = {"f16": np.float16, "f32": np.float32}
+TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
-def program(element: str, left: bool, right: bool, after: str, depth: int | None) -> str:
+def rounded(array: np.ndarray, precision: str) -> np.ndarray:
+    """Round to nearest. TF32 has a mantissa of 10 bits, and ties go away from zero (PTX ISA, "cvt")."""
+    if precision != "tf32":
+        return array.astype(TYPES[precision]).astype(np.float64)
+    mantissa, exponent = np.frexp(array.astype(np.float64))
+    return np.ldexp(np.copysign(np.floor(np.abs(mantissa) * 2.0**11 + 0.5), mantissa), exponent - 11)
+
+
+def program(element: str, left: bool, right: bool, after: str, depth: int | None, precision: str = "") -> str:
     """A batch of products of any sizes, or of one depth."""
     shapes = [["b", "k", "m"] if left else ["b", "m", "k"], ["b", "n", "k"] if right else ["b", "k", "n"]]
-    flags = ", ".join(["transpose_lhs"] * left + ["transpose_rhs"] * right)
+    flags = ", ".join(
+        ["transpose_lhs"] * left + ["transpose_rhs"] * right + [f"precision = {precision}"] * bool(precision)
+    )
     named = [["" if size == "k" and depth else size for size in shape] for shape in shapes]
     names = ['["' + '", "'.join(shape) + '"]' for shape in named]
     tensor = f"tensor<?x?x?x{element}>"
@@ -31,11 +45,12 @@ def program(element: str, left: bool, right: bool, after: str, depth: int | None
     }}"""
 
 
-def check(tools, folder, architecture, element, left, right, sizes, depth=None) -> None:
-    module = build(tools, folder, program(element, left, right, "nn.relu", depth), target=f"emulated:{architecture}")
+def check(tools, folder, architecture, element, left, right, sizes, depth=None, precision="", multiplied="f32") -> None:
+    text = program(element, left, right, "nn.relu", depth, precision)
+    module = build(tools, folder, text, target=f"emulated:{architecture}")
     for b, m, k, n in sizes:
         x, y = normal(b, m, k).astype(TYPES[element]), normal(b, k, n).astype(TYPES[element])
-        wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
+        wide_x, wide_y = (rounded(a, multiplied) if element == "f32" else a.astype(np.float64) for a in (x, y))
         expected = np.maximum(wide_x @ wide_y, 0)
         given = [a.transpose(0, 2, 1) if flag else a for a, flag in ((x, left), (y, right))]
         # Sums in f32; results of f16 are rounded once more.
@@ -58,3 +73,26 @@ def test_random_shapes(tools, tmp_path, monkeypatch, architecture: str, element:
 def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     check(tools, tmp_path, architecture, "f16", False, True, [(2, 70, 72, 40)], depth=72)
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16", "tf32"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100"])
+def test_precision(tools, tmp_path, architecture: str, precision: str) -> None:
+    """AMD's GPUs have no instruction for tf32, and multiply f32."""
+    multiplied = "f32" if precision == "tf32" and architecture.startswith("gfx") else precision
+    for number, (left, right, depth) in enumerate([(False, True, 72), (False, False, None), (True, True, None)]):
+        sizes = [(2, 70, depth or 51, 40), (1, 3, depth or 90, 65)]
+        folder = tmp_path / str(number)
+        check(tools, folder, architecture, "f32", left, right, sizes, depth, precision, multiplied)
+
+
+@pytest.mark.parametrize("schedule", ["greedy", "greedy-reversed"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx942", "gfx1100"])
+def test_schedules_of_rounding(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    check(tools, tmp_path, architecture, "f32", False, True, [(2, 70, 72, 40)], 72, "bf16", "bf16")
+
+
+def test_f16_stays(tools, tmp_path) -> None:
+    """Elements of 16 bits are multiplied as they are, whatever the permission."""
+    check(tools, tmp_path, "sm_80", "f16", False, True, [(2, 70, 72, 40)], precision="bf16")

@@ -9,6 +9,7 @@ not written must not be read.
 from __future__ import annotations
 
 import intarsia
+import ml_dtypes
 import numpy as np
 import pytest
 from programs import build
@@ -96,17 +97,19 @@ class Reference:
         rows = np.stack(self.keys[sequence][entry * PAGE : (entry + 1) * PAGE])
         return np.moveaxis(rows, 0, -1)
 
-    def attend(self, sequence: int, position: int, query: np.ndarray) -> np.ndarray:
+    def attend(self, sequence: int, position: int, query: np.ndarray, multiplied: type = np.float64) -> np.ndarray:
+        """Attend over keys and values that are rounded to a type, as the query is."""
         keys = np.stack(self.keys[sequence][: position + 1]).astype(np.float64)
         for entry in range(position // PAGE):
             page = np.moveaxis(dequantized(self.page_of_keys(sequence, entry), self.bits), -1, 0)
             keys[entry * PAGE : (entry + 1) * PAGE] = page
         values = dequantized(np.stack(self.values[sequence][: position + 1]), self.bits)
+        query, keys, values = (array.astype(multiplied).astype(np.float64) for array in (query, keys, values))
         first = max(0, position - self.window + 1) if self.window else 0
         result = np.zeros(query.shape)
         for head in range(HEADS):
             group = head // (HEADS // KEY_HEADS)
-            scores = 0.15 * keys[first:, group] @ query[head].astype(np.float64)
+            scores = 0.15 * keys[first:, group] @ query[head]
             if self.soft_cap:
                 scores = self.soft_cap * np.tanh(scores / self.soft_cap)
             sink = -np.inf if self.sinks is None else self.sinks[head]
@@ -203,6 +206,33 @@ def test_ragged_mixtures(tools, scratch, bits, head_dim, window, soft_cap, sinks
             )
         for position in range(length // PAGE * PAGE, length):
             assert np.array_equal(state["tail"][s, ..., position % PAGE], reference.keys[s][position])
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize(("bits", "head_dim", "precision"), [(8, 48, "f16"), (4, 64, "f16"), (8, 90, "bf16")])
+def test_prompts_on_gpus(tools, scratch, bits, head_dim, precision, architecture):
+    """Keys that lie transposed: queries, keys, values and powers are rounded to the precision, and nothing else."""
+    multiplied, unit = {"f16": (np.float16, 2.0**-11), "bf16": (ml_dtypes.bfloat16, 2.0**-8)}[precision]
+    module = build(
+        tools, scratch / f"{architecture}-{bits}-{head_dim}", program(bits, head_dim, ", window = 70 : i64"), None,
+        f"emulated:{architecture}", f"--matmul-precision={precision}",
+    )  # fmt: skip
+    random = np.random.default_rng(9)
+    table, reference = random.permutation(PAGES)[:ENTRIES].reshape(1, ENTRIES), Reference(bits, 70, 0.0, None)
+    state = make_state(module, 1, random)
+    for begin, end in ((0, 45), (45, 130)):
+        query = random.standard_normal((end - begin, HEADS, head_dim)).astype(np.float32)
+        key, value = random.standard_normal((2, end - begin, KEY_HEADS, head_dim)).astype(np.float32)
+        positions = np.arange(begin, end)
+        actual = module.main(
+            q=query, k=key, v=value, p=positions, s=0 * positions, t=table, z=np.zeros(HEADS, np.float32), **state
+        )
+        for row in range(end - begin):
+            reference.add(0, key[row], value[row])
+        for row, position in enumerate(positions):
+            wanted = reference.attend(0, position, query[row], multiplied)
+            # Values are up to 5; powers are rounded once more.
+            assert np.abs(actual[row] - wanted).max() <= 5 * unit + 1e-5, position
 
 
 @pytest.mark.parametrize("chunk", [1, 9, 32, 50])

@@ -72,8 +72,10 @@ struct Flags {
   cl::opt<std::string> matmulPrecision{
       "matmul-precision", cl::init("stored"), cl::value_desc("type"), cl::cat(category),
       cl::desc(
-          "What devices with matrix instructions may round the operands of linears to: f32 (not at all), tf32, "
-          "bf16, f16, or stored: the weight's own type where it has 16 bits, f16 where it is quantized (default)")};
+          "What devices with matrix instructions may round to before they multiply, in linears, attention and products "
+          "of tensors: f32 (nothing), tf32, bf16, f16, or stored (default): the weight's own type where it has 16 "
+          "bits, "
+          "f16 where it is quantized, and between linears that have one type that type")};
   cl::list<std::string> quantizeParts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
       cl::desc("What --quantize applies to: linears, experts, lm_head, embedding (default: all of them), each alone or "

@@ -23,8 +23,8 @@ struct QuantizeOptions {
   /// "fp8": E4M3, where weights have it too; "16": as they are; empty: what the devices of the artifact are fastest
   /// with.
   std::string activations;
-  /// The type that linears may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16 bits,
-  /// f16 where it is quantized.
+  /// The type that matrices may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16
+  /// bits, f16 where it is quantized, that of the linears around products of computed tensors.
   std::string matmulPrecision = "stored";
   /// Parts that are quantized: linears, experts, lm_head, embedding; empty: all. Each may name its own format,
   /// `lm_head=int4`.
@@ -61,7 +61,7 @@ llvm::Error checkActivations(llvm::StringRef activations);
 /// Returns an error that names an option with an invalid value, or two that exclude each other.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);
 
-/// Fails if a text names no precision of linears.
+/// Fails if a text names no precision of products.
 llvm::Error checkMatmulPrecision(llvm::StringRef precision);
 
 /// Returns an error that names an invalid format of caches.

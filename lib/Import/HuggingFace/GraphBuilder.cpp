@@ -437,7 +437,8 @@ Value GraphBuilder::attention(Value query, Value key, Value value, Value mask, l
   Value valueHeads = expandShape(value, name, split, groups);
   double scale = 1.0 / std::sqrt(static_cast<double>(headDim));
   Value result = nn::AttentionOp::create(builder, location(name), queryHeads.getType(), queryHeads, keyHeads,
-                                         valueHeads, mask, builder.getF32FloatAttr(scale), UnitAttr());
+                                         valueHeads, mask, builder.getF32FloatAttr(scale), /*causal=*/UnitAttr(),
+                                         /*precision=*/TypeAttr());
   return collapseShape(result, name, groups);
 }
 

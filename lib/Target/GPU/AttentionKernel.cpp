@@ -12,7 +12,8 @@ using namespace mlir;
 namespace intarsia::gpu {
 
 namespace {
-/// A block computes a tile of the queries of one head: by matrix instructions if all operands are of 16 bits.
+/// A block computes a tile of the queries of one head: by matrix instructions if operands are of 16 bits, or may be
+/// rounded to those.
 class AttentionKernel final : public MicrokernelEmitter {
 public:
   AttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture)
@@ -49,18 +50,19 @@ LogicalResult AttentionKernel::run() {
     return failure();
   AttentionShape shape = shapeOf(root);
   ArrayRef<AffineExpr> query = sizes.of(root.getQuery()), key = sizes.of(root.getKey());
-  auto elementOf = [](Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); };
-  Type element = elementOf(root.getQuery());
-  bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16()) &&
-                    llvm::all_of(operands, [&](Value operand) { return elementOf(operand) == element; });
-  bool byWarpgroups = byMatrices && architecture.matrixFamily == MatrixFamily::Wgmma;
+  Type element = getElementTypeOrSelf(root.getQuery());
+  if (element.isF32())
+    element = root.getPrecision().value_or(element);
+  bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16());
+  bool areConverted = element != getElementTypeOrSelf(root.getKey());
+  bool byWarpgroups = byMatrices && !areConverted && architecture.matrixFamily == MatrixFamily::Wgmma;
   int64_t rows = byWarpgroups ? shape.warpgroupRows()
                  : byMatrices ? shape.matrixRows(architecture, 1)
                               : shape.tileRows();
   int64_t threads =
       byMatrices ? (byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile) * architecture.warpSize : threadsOfTile;
   int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(1)
-                  : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1)
+                  : byMatrices ? shape.sharedBytesOfMatrices(architecture, 1, areConverted)
                                : shape.sharedBytesOfTile();
   beginLaunch(threads, query[0] * query[2] * query[1].ceilDiv(rows));
   Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
@@ -99,9 +101,10 @@ LogicalResult AttentionKernel::run() {
       limitRegisters(188);
   } else if (byMatrices) {
     push(shape.rowBlocks(architecture, 1));
-    push(shape.matrixKeys(architecture, 1));
+    push(shape.matrixKeys(architecture, 1, areConverted));
     push(kindOf(element));
     push(1);
+    push(shape.keepsQueries(architecture, 1, areConverted));
     push(shared);
     call("itx_attention_matrix");
   } else {

@@ -47,7 +47,8 @@ struct AttentionShape {
     return 4 * (tileRows() * keyRow + tileKeys() * std::max(keyRow, valueRow) + tileRows() * (tileKeys() + padding));
   }
 
-  // Tiles by matrix instructions. `parts` are the summands of 16 bits that queries and powers have. Of rows a warp has
+  // Tiles by matrix instructions. `parts` are the summands of 16 bits that queries and powers have; `areConverted` says
+  // that keys or values are of another type in memory than what is multiplied. Of rows a warp has
   // as many as its registers hold queries and sums for; the more, the less is read of shared memory for each. Of keys
   // as many as leave room for two blocks in shared memory of 64 KiB on AMD's GPUs, and for three on NVIDIA's.
   bool fitsMatrices() const { return largest() <= 128; }
@@ -57,20 +58,24 @@ struct AttentionShape {
   int64_t matrixRows(const Architecture &architecture, int64_t parts) const {
     return warpsOfMatrixTile * matrixEdge * rowBlocks(architecture, parts);
   }
-  int64_t matrixKeys(const Architecture &architecture, int64_t parts) const {
-    return architecture.vendor == Vendor::Nvidia && parts == 1 ? 64 : 32;
+  int64_t matrixKeys(const Architecture &architecture, int64_t parts, bool areConverted) const {
+    return architecture.vendor == Vendor::Nvidia && parts == 1 && !fillsRegisters(areConverted) ? 64 : 32;
   }
-  int64_t sharedBytesOfMatrices(const Architecture &architecture, int64_t parts) const {
+  /// Returns true if queries stay in shared memory: registers of 32 lanes hold one summand of them.
+  bool keepsQueries(const Architecture &architecture, int64_t parts, bool areConverted) const {
+    return (architecture.warpSize == 32 && parts > 1) ||
+           (architecture.vendor == Vendor::Nvidia && fillsRegisters(areConverted));
+  }
+  int64_t sharedBytesOfMatrices(const Architecture &architecture, int64_t parts, bool areConverted) const {
     int64_t depth = llvm::alignTo(keyFeatures, architecture.warpSize == 64 ? 32 : 16);
-    int64_t rows = matrixRows(architecture, parts), keys = matrixKeys(architecture, parts);
-    // Registers of 32 lanes hold one summand of queries.
-    bool keepsQueries = architecture.warpSize == 32 && parts > 1;
-    int64_t queries = parts * rows * (depth + (keepsQueries ? padding16 : 0)) * 2 + (parts > 1 ? rows * 4 : 0);
+    int64_t rows = matrixRows(architecture, parts), keys = matrixKeys(architecture, parts, areConverted);
+    bool keeps = keepsQueries(architecture, parts, areConverted);
+    int64_t queries = parts * rows * (depth + (keeps ? padding16 : 0)) * 2;
     int64_t features = llvm::alignTo(valueFeatures, 16);
     int64_t values =
         architecture.vendor == Vendor::Nvidia ? keys * (features + padding16) : features * (keys + padding16);
     int64_t block = (keys * (depth + padding16) + values) * 2;
-    return keepsQueries ? queries + block : std::max(queries, block);
+    return keeps ? queries + block : std::max(queries, block);
   }
 
   // Tiles by matrix instructions of four warps, of which two groups share a block of keys: its rows then need half of
@@ -79,7 +84,7 @@ struct AttentionShape {
   int64_t warpgroupRows() const { return warpsOfWarpgroups * matrixEdge; }
   int64_t sharedBytesOfWarpgroups(int64_t parts) const {
     int64_t depth = llvm::alignTo(keyFeatures, 16), features = llvm::alignTo(valueFeatures, 16);
-    int64_t queries = parts * warpgroupRows() * depth * 2 + (parts > 1 ? warpgroupRows() * 4 : 0);
+    int64_t queries = parts * warpgroupRows() * depth * 2;
     return std::max(queries, warpgroupKeys * (2 * depth + 3 * features) * 2);
   }
 
@@ -88,6 +93,8 @@ struct AttentionShape {
 private:
   static constexpr int64_t padding16 = 8;
   static constexpr int64_t padding = 4, largestFeatures = 512;
+  /// True if rows pass through registers on their way to shared memory and have more features than leave room there.
+  bool fillsRegisters(bool areConverted) const { return areConverted && largest() > 64; }
   int64_t largest() const { return std::max(keyFeatures, valueFeatures); }
 };
 

@@ -13,8 +13,8 @@ namespace intarsia::gpu {
 
 namespace {
 /// Few tokens are split over the GPU by their keys, and what the parts give is added up by a second launch; many are
-/// computed in tiles, by matrix instructions where that is as exact as f32. Which of both a call is, blocks see from
-/// its sizes: the other launches end at once.
+/// computed in tiles, by matrix instructions where that is as exact as f32 or rounding is permitted. Which of both a
+/// call is, blocks see from its sizes: the other launches end at once.
 class CachedAttentionKernel final : public MicrokernelEmitter {
 public:
   CachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture)
@@ -81,17 +81,21 @@ LogicalResult CachedAttentionKernel::run() {
 }
 
 /// Returns the kind of elements that matrix instructions multiply, and how many summands of it a query has; nothing if
-/// keys and values are not of 16 bits or exact in them, or queries no sum of two.
+/// keys and values are not exact in 16 bits, or queries no sum of two, and neither may be rounded.
 std::optional<std::pair<int64_t, int64_t>> CachedAttentionKernel::matrixKindAndParts() {
-  Type query = cast<RankedTensorType>(root.getQuery().getType()).getElementType();
+  Type query = getElementTypeOrSelf(root.getQuery());
   Type keys = root.getKeyFormat().getElement(), values = root.getValueFormat().getElement();
+  Type precision = root.getPrecision().value_or(Type());
   auto isF16 = [](Type element) { return element.isF16() || isa<Float8E4M3FNType>(element); };
   if (!shape.fitsMatrices())
     return std::nullopt;
+  // Rows of queries are scaled, so that f16 is nearer to them than any type that they may be rounded to.
   if (isF16(keys) && isF16(values))
-    return std::pair<int64_t, int64_t>(ElementKind::F16, query.isF16() ? 1 : 2);
+    return std::pair<int64_t, int64_t>(ElementKind::F16, query.isF16() || precision ? 1 : 2);
   if (keys.isBF16() && values.isBF16() && query.isBF16())
     return std::pair<int64_t, int64_t>(ElementKind::BF16, 1);
+  if (precision && (precision.isF16() || precision.isBF16()))
+    return std::pair<int64_t, int64_t>(kindOf(precision), 1);
   return std::nullopt;
 }
 
@@ -106,22 +110,27 @@ bool CachedAttentionKernel::multipliesByWarpgroups(int64_t kind) {
 }
 
 LogicalResult CachedAttentionKernel::emitMatrixTiles(int64_t kind, int64_t parts) {
+  auto isMultiplied = [&](Type element) { return kind == ElementKind::F16 ? element.isF16() : element.isBF16(); };
+  bool areConverted =
+      !isMultiplied(root.getKeyFormat().getElement()) || !isMultiplied(root.getValueFormat().getElement());
   bool byWarpgroups = multipliesByWarpgroups(kind);
   int64_t rows = byWarpgroups ? shape.warpgroupRows() : shape.matrixRows(architecture, parts),
           headsOfTile = std::min(group, rows);
   AffineExpr tiles = sizes.of(root.getQuery())[0].ceilDiv(rows / headsOfTile);
   int64_t warps = byWarpgroups ? warpsOfWarpgroups : warpsOfMatrixTile;
-  int64_t bytes =
-      byWarpgroups ? shape.sharedBytesOfWarpgroups(parts) : shape.sharedBytesOfMatrices(architecture, parts);
+  int64_t bytes = byWarpgroups ? shape.sharedBytesOfWarpgroups(parts)
+                               : shape.sharedBytesOfMatrices(architecture, parts, areConverted);
   beginLaunch(warps * architecture.warpSize, tiles * keyHeads * llvm::divideCeil(group, headsOfTile));
   Value shared = sharedMemory(getAffineConstantExpr(bytes, b.getContext()));
   if (failed(pushCall()))
     return failure();
   push(headsOfTile);
   push(byWarpgroups ? warps : shape.rowBlocks(architecture, parts));
-  push(byWarpgroups ? warpgroupKeys : shape.matrixKeys(architecture, parts));
+  push(byWarpgroups ? warpgroupKeys : shape.matrixKeys(architecture, parts, areConverted));
   push(kind);
   push(parts);
+  if (!byWarpgroups)
+    push(shape.keepsQueries(architecture, parts, areConverted));
   push(shared);
   if (byWarpgroups)
     call("itx_cached_attention_warpgroups", /*leastBlocks=*/1);

@@ -188,6 +188,14 @@ private:
                                               like(builder.getFloatTy()));
           extension->replaceAllUsesWith(builder.CreateFPExt(wide, extension->getType()));
           extension->eraseFromParent();
+        } else if (auto *insertion = dyn_cast<InsertElementInst>(&instruction);
+                   insertion && isBf16(insertion->getType())) {
+          Type *type = insertion->getType()->getWithNewType(builder.getInt16Ty());
+          Value *element = builder.CreateBitCast(insertion->getOperand(1), builder.getInt16Ty());
+          Value *bits = builder.CreateInsertElement(builder.CreateBitCast(insertion->getOperand(0), type), element,
+                                                    insertion->getOperand(2));
+          insertion->replaceAllUsesWith(builder.CreateBitCast(bits, insertion->getType()));
+          insertion->eraseFromParent();
         }
       }
   }

@@ -34,11 +34,11 @@ private:
 
 Emitter makeMatmulKernel(rt::KernelOp kernel, Operation *root, const Architecture &architecture) {
   auto op = cast<nn::MatmulOp>(root);
-  // Without a permission to round: elements of 16 bits are multiplied as they are, others in f32.
-  Type left = getElementTypeOrSelf(op.getLhs()), right = getElementTypeOrSelf(op.getRhs());
-  bool isNarrow = left == right && left.getIntOrFloatBitWidth() == 16;
-  const MatrixInstruction &instruction =
-      matrixInstruction(architecture, isNarrow ? left : Float32Type::get(kernel.getContext()));
+  // Elements of 16 bits are multiplied as they are, others in f32 unless they may be rounded.
+  Type element = getElementTypeOrSelf(op.getLhs());
+  if (element.getIntOrFloatBitWidth() != 16)
+    element = op.getPrecision().value_or(Float32Type::get(kernel.getContext()));
+  const MatrixInstruction &instruction = matrixInstruction(architecture, element);
   return std::make_unique<MatmulKernel>(kernel, op, architecture, instruction);
 }
 

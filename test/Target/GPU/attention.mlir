@@ -44,3 +44,31 @@ rt.kernel @half(%q: tensor<?x?x4x64xf16> {nn.sizes = ["batch", "queries", "", ""
       tensor<?x?x2x64xf16>) -> tensor<?x?x4x64xf16>
   rt.yield %0 : tensor<?x?x4x64xf16>
 }
+
+// So are those of f32 that may be rounded to those: of a kind that is a constant of the call, here bf16.
+
+// CHECK-LABEL: gpu.func @itx_k2_0
+// CHECK: llvm.call @itx_attention_matrix({{.*}}, %c1_i64, %c64_i64, %c2_i64, %c1_i64, %c0_i64, %{{.*}})
+rt.kernel @rounded(%q: tensor<?x?x4x64xf32> {nn.sizes = ["batch", "queries", "", ""]},
+                   %k: tensor<?x?x2x64xf32> {nn.sizes = ["batch", "keys", "", ""]},
+                   %v: tensor<?x?x2x64xf32> {nn.sizes = ["batch", "keys", "", ""]})
+    -> (tensor<?x?x4x64xf32> {nn.sizes = ["batch", "queries", "", ""]})
+    attributes {root = #nn.root<attention>, sizes = ["batch", "keys", "queries"]} {
+  %0 = nn.attention %q, %k, %v {precision = bf16, scale = 0.125 : f32} : (tensor<?x?x4x64xf32>, tensor<?x?x2x64xf32>,
+      tensor<?x?x2x64xf32>) -> tensor<?x?x4x64xf32>
+  rt.yield %0 : tensor<?x?x4x64xf32>
+}
+
+// There is no microkernel for tf32.
+
+// CHECK-LABEL: gpu.func @itx_k3_0
+// CHECK: llvm.call @itx_attention(
+rt.kernel @tf32(%q: tensor<?x?x4x64xf32> {nn.sizes = ["batch", "queries", "", ""]},
+                %k: tensor<?x?x2x64xf32> {nn.sizes = ["batch", "keys", "", ""]},
+                %v: tensor<?x?x2x64xf32> {nn.sizes = ["batch", "keys", "", ""]})
+    -> (tensor<?x?x4x64xf32> {nn.sizes = ["batch", "queries", "", ""]})
+    attributes {root = #nn.root<attention>, sizes = ["batch", "keys", "queries"]} {
+  %0 = nn.attention %q, %k, %v {precision = tf32, scale = 0.125 : f32} : (tensor<?x?x4x64xf32>, tensor<?x?x2x64xf32>,
+      tensor<?x?x2x64xf32>) -> tensor<?x?x4x64xf32>
+  rt.yield %0 : tensor<?x?x4x64xf32>
+}

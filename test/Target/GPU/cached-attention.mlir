@@ -17,8 +17,8 @@
 // CHECK: llvm.call @itx_cached_attention_combine
 // CHECK-NEXT: gpu.return
 // CHECK-LABEL: gpu.func @itx_k0_3
-// CHECK-SAME: itx.grid = "(tokens ceildiv 32) * 2", itx.scratch = "[[$SCRATCH]]", itx.shared = "52480"
-// CHECK: llvm.call @itx_cached_attention_matrix_tiles({{.*}}, %c2_i64, %c1_i64, %c32_i64, %c1_i64, %c2_i64, %{{.*}})
+// CHECK-SAME: itx.grid = "(tokens ceildiv 32) * 2", itx.scratch = "[[$SCRATCH]]", itx.shared = "52224"
+// CHECK: llvm.call @itx_cached_attention_matrix_tiles({{.*}}, %c2_i64, %c1_i64, %c32_i64, %c1_i64, %c2_i64, %c1_i64, %{{.*}})
 // CHECK-NEXT: gpu.return
 
 // On Hopper two groups of four warps have 64 tokens of two heads.
@@ -41,7 +41,7 @@ rt.kernel @cached(%q: tensor<?x4x128xf32> {nn.sizes = ["tokens", "", ""]},
   rt.yield %0 : tensor<?x4x128xf32>
 }
 
-// Quantized keys are multiplied in f32.
+// Quantized values are multiplied in f32.
 
 // CHECK-LABEL: gpu.func @itx_k1_2
 // CHECK: llvm.call @itx_cached_attention_tiles
@@ -74,4 +74,40 @@ rt.kernel @narrow(%q: tensor<?x4x128xf16> {nn.sizes = ["tokens", "", ""]},
       {scale = 0.125 : f32} : (tensor<?x4x128xf16>, tensor<?x2x32x128xi8>, tensor<?x2x32x128xf16>, tensor<?xi64>,
       tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x128xf16>
   rt.yield %0 : tensor<?x4x128xf16>
+}
+
+// Unless they may be rounded: to bf16, which queries are then, too.
+
+// CHECK-LABEL: gpu.func @itx_k3_2
+// CHECK: llvm.call @itx_cached_attention_matrix_tiles({{.*}}, %c2_i64, %c1_i64, %c32_i64, %c2_i64, %c1_i64, %c1_i64, %{{.*}})
+rt.kernel @rounded(%q: tensor<?x4x128xf32> {nn.sizes = ["tokens", "", ""]},
+                     %k: tensor<?x2x32x128xf16> {nn.sizes = ["pages", "", "", ""]},
+                     %v: tensor<?x2x32x128xi8> {nn.sizes = ["pages", "", "", ""]},
+                     %w: tensor<?x2x2x32xi8> {nn.sizes = ["pages", "", "", ""]},
+                     %p: tensor<?xi64> {nn.sizes = ["tokens"]}, %s: tensor<?xi64> {nn.sizes = ["tokens"]},
+                     %t: tensor<?x?xi64> {nn.sizes = ["sequences", "entries"]})
+    -> (tensor<?x4x128xf32> {nn.sizes = ["tokens", "", ""]})
+    attributes {root = #nn.root<cached_attention>, sizes = ["tokens", "pages", "sequences", "entries"]} {
+  %0 = nn.cached_attention %q, (%k) <keys, f16, page = 32>, (%v, %w) <values, ui8, page = 32>, %p, %s, %t
+      {precision = bf16, scale = 0.125 : f32} : (tensor<?x4x128xf32>, tensor<?x2x32x128xf16>, tensor<?x2x32x128xi8>, tensor<?x2x2x32xi8>,
+      tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x128xf32>
+  rt.yield %0 : tensor<?x4x128xf32>
+}
+
+// What is exact in f16 is multiplied in it, and queries that may be rounded are one summand.
+
+// CHECK-LABEL: gpu.func @itx_k4_3
+// CHECK: llvm.call @itx_cached_attention_matrix_tiles({{.*}}, %c2_i64, %c1_i64, %c64_i64, %c1_i64, %c1_i64, %c0_i64, %{{.*}})
+rt.kernel @one_summand(%q: tensor<?x4x128xf32> {nn.sizes = ["tokens", "", ""]},
+                  %k: tensor<?x2x32x128xf16> {nn.sizes = ["pages", "", "", ""]},
+                  %v: tensor<?x2x32x128xf16> {nn.sizes = ["pages", "", "", ""]},
+                  %p: tensor<?xi64> {nn.sizes = ["tokens"]}, %s: tensor<?xi64> {nn.sizes = ["tokens"]},
+                  %t: tensor<?x?xi64> {nn.sizes = ["sequences", "entries"]}, %f: tensor<64xf32>)
+    -> (tensor<?x4x128xf32> {nn.sizes = ["tokens", "", ""]})
+    attributes {root = #nn.root<cached_attention>, sizes = ["tokens", "pages", "sequences", "entries"]} {
+  %r = nn.rope %q, %p, %f {attention_factor = 1.0 : f32} : (tensor<?x4x128xf32>, tensor<?xi64>, tensor<64xf32>) -> tensor<?x4x128xf32>
+  %0 = nn.cached_attention %r, (%k) <keys, f16, page = 32>, (%v) <values, f16, page = 32>, %p, %s, %t
+      {precision = bf16, scale = 0.125 : f32} : (tensor<?x4x128xf32>, tensor<?x2x32x128xf16>, tensor<?x2x32x128xf16>, tensor<?xi64>,
+      tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x128xf32>
+  rt.yield %0 : tensor<?x4x128xf32>
 }

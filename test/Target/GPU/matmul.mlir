@@ -19,3 +19,13 @@ rt.kernel @f32(%x: tensor<?x16x64xf32> {nn.sizes = ["batch", "", ""]}, %y: tenso
   %0 = nn.matmul %x, %y : (tensor<?x16x64xf32>, tensor<?x64x8xf32>) -> tensor<?x16x8xf32>
   rt.yield %0 : tensor<?x16x8xf32>
 }
+
+// Unless that is permitted.
+// CHECK: gpu.func @itx_k2_0
+// CHECK-NOT: math.fma
+// CHECK: llvm.nvvm.mma.m16n8k8.row.col.tf32
+rt.kernel @tf32(%x: tensor<?x16x64xf32> {nn.sizes = ["batch", "", ""]}, %y: tensor<?x64x8xf32> {nn.sizes = ["batch", "", ""]})
+    -> (tensor<?x16x8xf32> {nn.sizes = ["batch", "", ""]}) attributes {root = #nn.root<matmul>, sizes = ["batch"]} {
+  %0 = nn.matmul %x, %y {precision = tf32} : (tensor<?x16x64xf32>, tensor<?x64x8xf32>) -> tensor<?x16x8xf32>
+  rt.yield %0 : tensor<?x16x8xf32>
+}

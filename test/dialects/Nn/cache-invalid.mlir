@@ -224,6 +224,14 @@ func.func @f(%q: tensor<?x64xf32>, %k: tensor<?x2x64x32xf16>, %v: tensor<?x2x32x
 
 // -----
 
+func.func @f(%q: tensor<?x4x64xf32>, %k: tensor<?x2x64x32xf16>, %v: tensor<?x2x32x64xf16>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>) {
+  // expected-error@+1 {{'nn.cached_attention' op has the precision 'i8': f16, bf16 and tf32 are possible}}
+  %0 = nn.cached_attention %q, (%k) <keys, f16, page = 32, transposed>, (%v) <values, f16, page = 32>, %p, %s, %t {precision = i8, scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  return
+}
+
+// -----
+
 func.func @f(%q: tensor<?x?x64xf32>, %k: tensor<?x2x64x32xf16>, %v: tensor<?x2x32x64xf16>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>) {
   // expected-error@+1 {{'nn.cached_attention' op number of heads and features a head of query must be static}}
   %0 = nn.cached_attention %q, (%k) <keys, f16, page = 32, transposed>, (%v) <values, f16, page = 32>, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x?x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x?x64xf32>

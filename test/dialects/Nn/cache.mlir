@@ -39,5 +39,7 @@ func.func @mixed(%query: tensor<?x4x64xf32>, %rows: tensor<?x2x64xf32>, %positio
   %k = nn.cache_append(%keys) <keys, f8E4M3FN>, %rows, %positions, %sequences, %pages : (tensor<?x2x?x64xi8>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x2x?x64xi8>
   // CHECK: nn.cached_attention %{{.*}}, (%{{.*}}) <keys, f8E4M3FN>, (%{{.*}}, %{{.*}}) <values, ui8>, %{{.*}}, %{{.*}}, %{{.*}} {scale
   %0 = nn.cached_attention %query, (%k) <keys, f8E4M3FN>, (%values, %vp) <values, ui8>, %positions, %sequences, %pages {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x?x64xi8>, tensor<?x2x?x64xi8>, tensor<?x2x2x?xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
+  // CHECK: nn.cached_attention %{{.*}}, %{{.*}}, %{{.*}} {precision = bf16, scale
+  %1 = nn.cached_attention %query, (%k) <keys, f8E4M3FN>, (%values, %vp) <values, ui8>, %positions, %sequences, %pages {precision = bf16, scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x?x64xi8>, tensor<?x2x?x64xi8>, tensor<?x2x2x?xi8>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   return %0 : tensor<?x4x64xf32>
 }

@@ -289,6 +289,14 @@ func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>) {
 
 // -----
 
+func.func @matmul(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{'nn.matmul' op has the precision 'f8E4M3FN': f16, bf16 and tf32 are possible}}
+  %0 = nn.matmul %a, %a {precision = f8E4M3FN, transpose_rhs} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
 func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<1x8x4xf32>) {
   // expected-error@+1 {{'nn.matmul' op lhs has rank 2, rhs has rank 3}}
   %0 = nn.matmul %a, %b : (tensor<4x8xf32>, tensor<1x8x4xf32>) -> tensor<4x4xf32>
@@ -316,6 +324,14 @@ func.func @matmul(%a: tensor<2x4x8xf32>, %b: tensor<3x8x4xf32>) {
 func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<9x4xf32>) {
   // expected-error@+1 {{'nn.matmul' op sums over 8 elements of lhs, 9 of rhs}}
   %0 = nn.matmul %a, %b : (tensor<4x8xf32>, tensor<9x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<?x?x12x64xf32>) {
+  // expected-error@+1 {{'nn.attention' op has the precision 'f32': f16, bf16 and tf32 are possible}}
+  %0 = nn.attention %q, %q, %q {precision = f32, scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>) -> tensor<?x?x12x64xf32>
   return
 }
 

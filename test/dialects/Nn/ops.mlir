@@ -29,6 +29,8 @@ func.func @contractions(%x: tensor<?x?x384xf32>, %a: tensor<?x4x8xf32>, %b: tens
   %c = nn.matmul %a, %b {transpose_rhs} : (tensor<?x4x8xf32>, tensor<?x16x8xf32>) -> tensor<?x4x16xf32>
   // CHECK: nn.matmul %{{.*}}, %{{.*}} {transpose_lhs} : (tensor<?x4x8xf32>, tensor<?x4x16xf32>) -> tensor<?x8x16xf32>
   %d = nn.matmul %a, %c {transpose_lhs} : (tensor<?x4x8xf32>, tensor<?x4x16xf32>) -> tensor<?x8x16xf32>
+  // CHECK: nn.matmul %{{.*}}, %{{.*}} {precision = tf32, transpose_lhs} :
+  %e = nn.matmul %a, %c {precision = tf32, transpose_lhs} : (tensor<?x4x8xf32>, tensor<?x4x16xf32>) -> tensor<?x8x16xf32>
   return
 }
 
@@ -41,6 +43,8 @@ func.func @attention(%q: tensor<?x?x12x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: 
   %1 = nn.attention %q, %k, %v mask %s {scale = 0.125 : f32} : (tensor<?x?x12x64xbf16>, tensor<?x?x4x64xbf16>, tensor<?x?x4x32xbf16>, tensor<1x12x?x?xf32>) -> tensor<?x?x12x32xbf16>
   // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, scale = 1.250000e-01 : f32}
   %2 = nn.attention %q, %k, %v {causal, scale = 0.125 : f32} : (tensor<?x?x12x64xbf16>, tensor<?x?x4x64xbf16>, tensor<?x?x4x32xbf16>) -> tensor<?x?x12x32xbf16>
+  // CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} {precision = f16, scale = 1.250000e-01 : f32}
+  %3 = nn.attention %q, %k, %v {precision = f16, scale = 0.125 : f32} : (tensor<?x?x12x64xbf16>, tensor<?x?x4x64xbf16>, tensor<?x?x4x32xbf16>) -> tensor<?x?x12x32xbf16>
   return %2 : tensor<?x?x12x32xbf16>
 }
 

@@ -154,6 +154,15 @@ TEST(GpuObject, NothingIsWrittenThatCannotBeRead) {
   refused([](GpuObject &object) { object.kernels[0].launches[0].function = std::string("a\0b", 3); }, "zero byte");
 }
 
+TEST(GpuObject, ObjectsWithoutTensorMapsAreReadByEarlierRuntimes) {
+  EXPECT_THAT(written(), HasSubstr("\"format\":2"));
+  GpuObject object = twoKernels();
+  for (GpuKernel &kernel : object.kernels)
+    for (GpuLaunch &launch : kernel.launches)
+      launch.tensorMaps.clear();
+  EXPECT_THAT(written(object), HasSubstr("\"format\":1"));
+}
+
 TEST(GpuObject, RefusesDamagedHeaders) {
   GpuObject object;
   auto refused = [&](const std::string &bytes, const char *why, itx_status code = ITX_CORRUPT) {
@@ -173,7 +182,8 @@ TEST(GpuObject, RefusesDamagedHeaders) {
   refused(good.substr(0, 8) + number(~uint64_t(0)) + number(good.size() - 23) + good.substr(24), "there are");
   refused(container("{", ""), "m.itx");
   refused(container("[]", ""), "'format' is missing");
-  refused(container("{\"format\":2}", ""), "format 2", ITX_VERSION_MISMATCH);
+  refused(container("{\"format\":3}", ""), "format 3", ITX_VERSION_MISMATCH);
+  refused(container("{\"format\":0}", ""), "format 0", ITX_VERSION_MISMATCH);
 }
 
 TEST(GpuObject, RefusesDamagedText) {

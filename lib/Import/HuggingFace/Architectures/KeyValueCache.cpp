@@ -61,7 +61,8 @@ Value KeyValueCache::attend(GraphBuilder &graph, Value query, Value key, Value v
                                        positions, sequences, pages, /*rows=*/Value(), sinks, keyFormat, valueFormat,
                                        builder.getF32FloatAttr(scale),
                                        window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
-                                       softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr());
+                                       softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr(),
+                                       /*precision=*/TypeAttr());
 }
 
 } // namespace intarsia::importer

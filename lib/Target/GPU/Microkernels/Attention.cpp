@@ -145,9 +145,11 @@ ITX_MICROKERNEL void itx_attention(ITX_ATTENTION_ARGUMENTS, int64_t tileRows, in
 
 /// Computes a tile of 64 queries, times `rowBlocks`, by matrix instructions on elements of `kind`.
 ITX_MICROKERNEL void itx_attention_matrix(ITX_ATTENTION_ARGUMENTS, int64_t rowBlocks, int64_t tileKeys, int64_t kind,
-                                          int64_t parts, Shared shared) {
+                                          int64_t parts, int64_t keepsQueries, Shared shared) {
   Attention call = ITX_ATTENTION;
-  MatrixShape shape{rowBlocks, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
+  MatrixShape shape{
+      rowBlocks,       tileKeys, keyFeatures, valueFeatures, kind, parts, keepsQueries != 0, /*scalesQueries=*/false,
+      (Shared16)shared};
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), sums);
 }
@@ -157,7 +159,8 @@ ITX_MICROKERNEL void itx_attention_matrix(ITX_ATTENTION_ARGUMENTS, int64_t rowBl
 ITX_MICROKERNEL void itx_attention_warpgroups(ITX_ATTENTION_ARGUMENTS, int64_t warps, int64_t tileKeys, int64_t kind,
                                               int64_t parts, Shared shared) {
   Attention call = ITX_ATTENTION;
-  WarpgroupShape shape{{1, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared, warps, parts}};
+  WarpgroupShape shape{{1, tileKeys, keyFeatures, valueFeatures, kind, parts, /*keepsQueries=*/false,
+                        /*scalesQueries=*/false, (Shared16)shared, warps}};
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), sums);
 }

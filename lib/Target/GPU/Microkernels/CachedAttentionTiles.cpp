@@ -71,19 +71,48 @@ template <bool isKey> struct PageRows {
     if (isQuantized(pages().kind))
       scaleFeatures(x, physical, slot, first);
   }
+  bool hasBytesInRows() const {
+    bool hasBytes = isQuantized(pages().kind) || pages().kind == ElementKind::E4M3;
+    return hasBytes && !pages().isTransposed && features % chunkElements == 0;
+  }
+  Chunk loadHalves(int64_t position, int64_t first) const {
+    int64_t physical = call.physicalPage(sequence, position / pages().page), slot = position % pages().page;
+    uint64_t bytes = loadBytes(pages().at(physical, head) + slot * pages().bytesOf(features), first, pages().kind);
+    if (pages().kind == ElementKind::E4M3)
+      return halvesOfE4M3(bytes);
+    // Zeros of 4 bits have a sign: they and the elements are 128 larger instead.
+    bool hasSign = pages().kind == ElementKind::UI4;
+    if (hasSign)
+      bytes |= 0x8080808080808080;
+    if constexpr (isKey) {
+      Global parameters = pages().parametersAt(physical, head, features) + first;
+      uint64_t scales = loadAs<uint64_t>(parameters, 0), zeros = loadAs<uint64_t>(parameters + features, 0);
+      return dequantizeBytes(bytes, spreadBytes(hasSign ? zeros ^ 0x8080808080808080 : zeros, upperOf1024),
+                             spreadBytes(scales, 0) << scaleShift);
+    } else {
+      Global parameters = pages().parametersAt(physical, head, pages().page) + slot;
+      uint32_t scale = parameters[0], zero = parameters[pages().page];
+      // The same in both halves of a word.
+      Chunk scales = (scale | scale << 16) << scaleShift, zeros = (zero | zero << 16) | (upperOf1024 & 0xff00ff00);
+      return dequantizeBytes(bytes, hasSign ? zeros ^ 0x00800080 : zeros, scales);
+    }
+  }
 
 private:
   /// Keys have parameters for each feature, values for each position of a page.
   void scaleFeatures(float (&x)[chunkElements], int64_t physical, int64_t slot, int64_t first) const {
     int64_t groups = isKey ? features : pages().page;
     Global parameters = pages().parametersAt(physical, head, groups);
+    bool isWhole = isKey && features % chunkElements == 0, hasChunk = isWhole && first < features;
+    uint64_t scales = hasChunk ? loadAs<uint64_t>(parameters + first, 0) : 0;
+    uint64_t zeros = hasChunk ? loadAs<uint64_t>(parameters + groups + first, 0) : 0;
 #pragma unroll
     for (int i = 0; i < chunkElements; ++i) {
       int64_t group = isKey ? first + i : slot;
-      bool isInside = group < groups;
-      float scale = isInside ? floatOfScale(parameters[group]) : 0;
-      float zero = isInside ? floatOfZero(parameters[groups + group], pages().kind) : 0;
-      x[i] = (x[i] - (magic + zero)) * scale;
+      bool isInside = !isWhole && group < groups;
+      uint8_t scale = isInside ? parameters[group] : uint8_t(scales >> 8 * i);
+      uint8_t zero = isInside ? parameters[groups + group] : uint8_t(zeros >> 8 * i);
+      x[i] = (x[i] - (magic + floatOfZero(zero, pages().kind))) * floatOfScale(scale);
     }
   }
 };
@@ -198,11 +227,13 @@ ITX_MICROKERNEL void itx_cached_attention_tiles(ITX_CACHED_ATTENTION_ARGUMENTS, 
 /// Computes a tile of 64 rows, times `rowBlocks`, by matrix instructions on elements of `kind`.
 ITX_MICROKERNEL void itx_cached_attention_matrix_tiles(ITX_CACHED_ATTENTION_ARGUMENTS, int64_t headsOfTile,
                                                        int64_t rowBlocks, int64_t tileKeys, int64_t kind, int64_t parts,
-                                                       Shared shared) {
+                                                       int64_t keepsQueries, Shared shared) {
   if (!computesTiles(tokens, sequenceCount))
     return;
   CachedAttention call = ITX_CACHED_ATTENTION;
-  MatrixShape shape{rowBlocks, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared};
+  bool scalesQueries = kind == ElementKind::F16 && queryKind != ElementKind::F16;
+  MatrixShape shape{rowBlocks, tileKeys,          keyFeatures,   valueFeatures,   kind,
+                    parts,     keepsQueries != 0, scalesQueries, (Shared16)shared};
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), headsOfTile, sums);
 }
@@ -214,7 +245,9 @@ ITX_MICROKERNEL void itx_cached_attention_warpgroups(ITX_CACHED_ATTENTION_ARGUME
   if (!computesTiles(tokens, sequenceCount))
     return;
   CachedAttention call = ITX_CACHED_ATTENTION;
-  WarpgroupShape shape{{1, tileKeys, keyFeatures, valueFeatures, kind, parts, (Shared16)shared, warps, parts}};
+  bool scalesQueries = kind == ElementKind::F16 && queryKind != ElementKind::F16;
+  WarpgroupShape shape{{1, tileKeys, keyFeatures, valueFeatures, kind, parts, /*keepsQueries=*/false, scalesQueries,
+                        (Shared16)shared, warps}};
   MatrixSums sums;
   computeTile(call, shape, shape.rows(), headsOfTile, sums);
 }

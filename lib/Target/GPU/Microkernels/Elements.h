@@ -40,6 +40,46 @@ inline float floatOfZero(uint8_t byte, int64_t kind) {
   return kind == ElementKind::UI4 ? float(int8_t(byte)) : float(byte);
 }
 
+/// Returns two neighbouring bytes of a word, the lower bytes of halves whose upper byte is that of each byte of
+/// `upper`.
+template <int first> inline uint32_t spreadBytes(uint32_t word, uint32_t upper) {
+#if defined(__AMDGCN__)
+  // Bytes 0 to 3 are those of the second operand (CDNA 3 ISA, "V_PERM_B32").
+  return __builtin_amdgcn_perm(upper, word, 0x04000400 + first + ((first + 1) << 16));
+#else
+  auto low = __builtin_bit_cast(Vector<uint8_t, 4>, word), high = __builtin_bit_cast(Vector<uint8_t, 4>, upper);
+  return __builtin_bit_cast(uint32_t, __builtin_shufflevector(low, high, first, 4, first + 1, 4));
+#endif
+}
+/// Returns eight bytes likewise.
+inline Vector<uint32_t, 4> spreadBytes(uint64_t bytes, uint32_t upper) {
+  uint32_t low = uint32_t(bytes), high = uint32_t(bytes >> 32);
+  return {spreadBytes<0>(low, upper), spreadBytes<2>(low, upper), spreadBytes<0>(high, upper),
+          spreadBytes<2>(high, upper)};
+}
+
+/// A byte below this one is an f16: 1024 more than the byte.
+constexpr uint32_t upperOf1024 = 0x64646464;
+/// Returns eight quantized elements as f16, of bytes, and of scales and of zeros that are 1024 too large. Differences
+/// of elements and zeros have at most 8 bits and are exact, so that a product is rounded once.
+inline Vector<uint32_t, 4> dequantizeBytes(uint64_t bytes, Vector<uint32_t, 4> zeros, Vector<uint32_t, 4> scales) {
+  using Halves = Vector<_Float16, 8>;
+  auto elements = __builtin_bit_cast(Halves, spreadBytes(bytes, upperOf1024));
+  Halves differences = elements - __builtin_bit_cast(Halves, zeros);
+  return __builtin_bit_cast(Vector<uint32_t, 4>, differences * __builtin_bit_cast(Halves, scales));
+}
+
+/// Returns eight elements of E4M3, which are exact in f16. What is not a number stays so.
+inline Vector<uint32_t, 4> halvesOfE4M3(uint64_t bytes) {
+  Vector<uint32_t, 4> halves = spreadBytes(bytes, 0);
+  Vector<uint32_t, 4> magnitudes = halves << 7 & 0x3f803f80u;
+  // The largest magnitude alone carries into the highest bit of the exponent, and has all of its bits then.
+  Vector<uint32_t, 4> bits = (halves << 8 & 0x80008000u) | magnitudes | ((magnitudes + 0x00800080u) & 0x40004000u);
+  // The exponent of E4M3 is biased by 7, that of f16 by 15.
+  auto biased = __builtin_bit_cast(Vector<_Float16, 8>, bits);
+  return __builtin_bit_cast(Vector<uint32_t, 4>, biased * _Float16(256));
+}
+
 /// Values of 4 bits come in blocks of 32 in 16 bytes.
 constexpr int64_t packedValues = 32, packedBytes = 16;
 
@@ -137,6 +177,14 @@ inline int64_t loadInteger(Global base, int64_t index, int64_t kind) {
 /// Elements that a lane reads at once: 16 bytes of f16.
 constexpr int chunkElements = 8;
 
+/// Returns the elements [first, first + 8) of a row of E4M3, or of quantized ones, whose chunks are whole: a byte each.
+inline uint64_t loadBytes(Global row, int64_t first, int64_t kind) {
+  if (kind != ElementKind::UI4)
+    return loadAs<uint64_t>(row + first, 0);
+  uint64_t bytes = loadAs<uint64_t>(row + first / packedValues * packedBytes + first % packedBytes, 0);
+  return bytes >> (first % packedValues >= packedBytes ? 4 : 0) & 0x0f0f0f0f0f0f0f0f;
+}
+
 /// Loads the elements [first, first + 8) of a row of `count` elements; those behind the row's end are zero. Quantized
 /// elements are `magic` too large. `isAligned` says that the row begins at a multiple of 16 bytes of elements that fill
 /// 16 bytes, or less for elements of which eight are less.
@@ -144,10 +192,7 @@ inline void loadChunk(float (&x)[chunkElements], Global row, int64_t first, int6
                       bool isAligned) {
   if (kind == ElementKind::UI4) {
     // Rows have a multiple of 32 elements.
-    uint64_t bytes = 0;
-    if (first < count)
-      bytes = loadAs<uint64_t>(row + first / packedValues * packedBytes + first % packedBytes, 0);
-    bytes >>= first % packedValues >= packedBytes ? 4 : 0;
+    uint64_t bytes = first < count ? loadBytes(row, first, kind) : 0;
 #pragma unroll
     for (int i = 0; i < chunkElements; ++i)
       x[i] = floatAboveMagic(uint32_t(bytes >> 8 * i & 15));

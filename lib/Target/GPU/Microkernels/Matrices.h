@@ -27,8 +27,6 @@ extern "C" Vector<uint32_t, 4> itx_ldmatrix_transposed(Shared16 row);
 constexpr bool transposesValues = false;
 /// Columns of a left matrix: what one product sums over.
 constexpr int matrixDepth = 16;
-/// Summands of queries that a warp has registers for.
-constexpr int partsInRegisters = 1;
 /// Elements of a sum in a lane, how many of them are neighbours in a row, and the rows that they are in. Lanes whose
 /// numbers differ in the bits [rowLanesBegin, rowLanesEnd) have elements of the same rows.
 constexpr int sumElements = 8, runElements = 2, laneRows = 2, rowLanesBegin = 1, rowLanesEnd = 4;
@@ -84,11 +82,11 @@ inline int64_t depthOfSum(int64_t row) { return row; }
 constexpr bool transposesValues = true;
 
 #if defined(__GFX9__)
-constexpr int sumElements = 4, runElements = 4, laneElements = 8, matrixDepth = 32, partsInRegisters = 2;
+constexpr int sumElements = 4, runElements = 4, laneElements = 8, matrixDepth = 32;
 #elif defined(__GFX11__)
-constexpr int sumElements = 8, runElements = 1, laneElements = 16, matrixDepth = 16, partsInRegisters = 1;
+constexpr int sumElements = 8, runElements = 1, laneElements = 16, matrixDepth = 16;
 #else
-constexpr int sumElements = 8, runElements = 8, laneElements = 8, matrixDepth = 16, partsInRegisters = 1;
+constexpr int sumElements = 8, runElements = 8, laneElements = 8, matrixDepth = 16;
 #endif
 constexpr int laneRows = 1, rowLanesBegin = 16, rowLanesEnd = warpSize;
 

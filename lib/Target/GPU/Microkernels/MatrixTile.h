@@ -5,9 +5,10 @@
 //
 // A block of four warps has 64 or 128 rows, a warp 16 or 32. Queries are in registers if these suffice. While scores of
 // a block of keys are computed its values are on their way to shared memory, and the next keys while values are added
-// up. Keys and values are of 16 bits. Queries of 32 bits are two summands of f16 each, and so are powers of scores
-// then: products are computed for both, so that results are those of f32 up to the order of sums. The larger summand
-// has 11 bits, the smaller the next ones down to 2^-24 of the row's largest query.
+// up. Keys and values are of 16 bits, or become it on the way. Queries of 32 bits that may not be rounded are two
+// summands of f16 each, and so are powers of scores then: products are computed for both, so that results are those of
+// f32 up to the order of sums. The larger summand has 11 bits, the smaller the next ones down to 2^-24 of the row's
+// largest query.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_GPU_MICROKERNELS_MATRIXTILE_H
 #define INTARSIA_LIB_TARGET_GPU_MICROKERNELS_MATRIXTILE_H
@@ -29,11 +30,12 @@ struct MatrixShape {
   int64_t rowBlocks; ///< 16 rows each, of a warp
   int64_t keys;      ///< of a block, at most 64
   int64_t keyFeatures, valueFeatures;
-  int64_t kind;  ///< of keys and values: f16 or bf16
-  int64_t parts; ///< summands of queries and powers
+  int64_t kind;       ///< of keys and values: f16 or bf16
+  int64_t parts;      ///< summands of queries and powers
+  bool keepsQueries;  ///< in shared memory
+  bool scalesQueries; ///< a row's by a power of two, so that f16 has their range
   Shared16 shared;
   int64_t warps = warpsOfMatrixTile;
-  int64_t heldParts = partsInRegisters; ///< of queries, in registers if there are no more
 
   int64_t threads() const { return warps * warpSize; }
   int64_t warpRows() const { return rowBlocks * edge; }
@@ -45,11 +47,9 @@ struct MatrixShape {
   int64_t keyStride() const { return depth() + padding16; }
   int64_t valueStride() const { return (transposesValues ? keys : valueBlocks() * edge) + padding16; }
   // Parts of shared memory: keys and values take the place of queries that are in registers.
-  bool keepsQueries() const { return parts > heldParts; }
-  int64_t queryStride() const { return depth() + (keepsQueries() ? padding16 : 0); }
+  int64_t queryStride() const { return depth() + (keepsQueries ? padding16 : 0); }
   Shared16 queries(int64_t part) const { return shared + part * rows() * queryStride(); }
-  Shared factors() const { return (Shared)queries(parts); }
-  Shared16 keyBlock() const { return keepsQueries() ? (Shared16)(factors() + rows()) : shared; }
+  Shared16 keyBlock() const { return keepsQueries ? queries(parts) : shared; }
   Shared16 valueBlock() const { return keyBlock() + keys * keyStride(); }
 };
 
@@ -138,12 +138,18 @@ inline Chunk roundChunk(const float (&x)[chunkElements], int64_t kind) {
 ///   Global at(row, first)        where they are, if so
 ///   int64_t features
 ///   void load(x, row, first)     otherwise
+/// and, if elements may be of 8 bits or fewer,
+///   bool hasBytesInRows()        they are, and eight neighbours become f16 together
+///   Chunk loadHalves(row, first) those, if so
 template <typename Source> inline Chunk loadChunk16(const Source &source, int64_t row, int64_t first, int64_t kind) {
   if (source.isStored(kind)) {
     // As one number: LLVM makes loads of single elements of a vector.
     auto bits = loadAs<unsigned __int128>(source.at(row, first), 0);
     return __builtin_bit_cast(Chunk, bits);
   }
+  if constexpr (requires { source.loadHalves(row, first); })
+    if (kind == ElementKind::F16 && source.hasBytesInRows())
+      return source.loadHalves(row, first);
   float x[chunkElements];
   source.load(x, row, first);
   return roundChunk(x, kind);
@@ -198,9 +204,10 @@ template <typename Source> inline void endCopy(const BlockCopy &copy, const Sour
   }
 }
 
-/// Stores queries that are two summands each, a row after the other, and what the products of each row are multiplied
-/// by.
-template <typename Source> inline void splitQueries(const MatrixShape &shape, float scale, const Source &source) {
+/// Stores queries that are a row's power of two times one or two summands each, a row after the other. What the
+/// products of a row are multiplied by is kept by the lanes that have its sums.
+template <typename Source>
+inline void splitQueries(const MatrixShape &shape, float scale, const Source &source, MatrixSums &sums) {
   for (int64_t row = warpIndex() * shape.warpRows(); row < (warpIndex() + 1) * shape.warpRows(); ++row) {
     float x[chunkElements], largest = 0;
     // Rows have at most 128 features: a chunk of them for each of 16 lanes.
@@ -219,8 +226,9 @@ template <typename Source> inline void splitQueries(const MatrixShape &shape, fl
     uint32_t exponent = __builtin_bit_cast(uint32_t, largest) & 0x7f800000;
     bool isUsual = exponent > 0x08000000 && exponent < 0x77000000;
     float factor = isUsual ? __builtin_bit_cast(float, exponent) : 1;
-    if (laneIndex() == 0)
-      shape.factors()[row] = factor * scale;
+#pragma unroll
+    for (int slot = 0; slot < rowsOfThread(shape); ++slot)
+      sums.scale[slot] = rowOfThread(shape, slot) == row ? factor * scale : sums.scale[slot];
     if (!has)
       continue;
     float inverse = 1 / factor;
@@ -246,8 +254,11 @@ inline LeftMatrix loadQueries(const MatrixShape &shape, int rowBlock, int part, 
 /// Brings queries to where they stay, and begins sums.
 template <typename Source>
 inline void begin(const MatrixShape &shape, float scale, const Source &source, MatrixSums &sums) {
-  if (shape.parts > 1) {
-    splitQueries(shape, scale, source);
+#pragma unroll
+  for (int slot = 0; slot < rowsOfThread(shape); ++slot)
+    sums.scale[slot] = scale;
+  if (shape.scalesQueries) {
+    splitQueries(shape, scale, source, sums);
   } else {
     int64_t chunks = shape.depth() / chunkElements;
     for (int64_t i = threadIndex(); i < shape.rows() * chunks; i += shape.threads()) {
@@ -260,7 +271,7 @@ inline void begin(const MatrixShape &shape, float scale, const Source &source, M
   blockBarrier();
 #pragma unroll
   for (int rows = 0; rows < shape.rowBlocks; ++rows) {
-    if (!shape.keepsQueries())
+    if (!shape.keepsQueries)
 #pragma unroll
       for (int part = 0; part < shape.parts; ++part)
 #pragma unroll
@@ -272,7 +283,6 @@ inline void begin(const MatrixShape &shape, float scale, const Source &source, M
   }
 #pragma unroll
   for (int slot = 0; slot < rowsOfThread(shape); ++slot) {
-    sums.scale[slot] = shape.parts > 1 ? shape.factors()[rowOfThread(shape, slot)] : scale;
     sums.maximum[slot] = lowest;
     sums.total[slot] = 0;
   }
@@ -296,7 +306,7 @@ inline void multiplyKeys(const MatrixShape &shape, const MatrixSums &sums, Score
     for (int rows = 0; rows < shape.rowBlocks; ++rows)
 #pragma unroll
       for (int part = 0; part < shape.parts; ++part)
-        query[rows][part] = shape.keepsQueries() ? loadQueries(shape, rows, part, step) : sums.query[rows][part][step];
+        query[rows][part] = shape.keepsQueries ? loadQueries(shape, rows, part, step) : sums.query[rows][part][step];
 #pragma unroll
     for (int block = 0; block < shape.keyBlocks(); ++block) {
       RightMatrix right =
@@ -308,7 +318,7 @@ inline void multiplyKeys(const MatrixShape &shape, const MatrixSums &sums, Score
           multiplyAdd(scores[rows][block], query[rows][part], right, shape.kind);
     }
   };
-  if (shape.keepsQueries()) {
+  if (shape.keepsQueries) {
     // Unrolled, LLVM would load the queries of all steps first.
 #pragma unroll 1
     for (int step = 0; step < shape.steps(); ++step)
