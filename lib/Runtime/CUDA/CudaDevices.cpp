@@ -12,7 +12,7 @@
 
 namespace intarsia::runtime {
 
-static FoundGpus find() {
+static FoundGpus findCudaDevices() {
   cuda::Api api;
   if (Status status = cuda::Api::find(api); !status.ok())
     return {{}, status.message()};
@@ -23,7 +23,7 @@ static FoundGpus find() {
 }
 
 const FoundGpus &cudaDevices() {
-  static const FoundGpus found = find();
+  static const FoundGpus found = findCudaDevices();
   return found;
 }
 

@@ -16,9 +16,9 @@
 namespace intarsia::runtime {
 
 /// The bytes of a row that wgmma multiplies: 16 elements of 16 bits, or 32 of 8; those that stay together.
-static constexpr uint32_t productBytes = 32, chunkBytes = 16;
+static constexpr uint32_t productBytes = 32, bytesOfChunk = 16;
 /// The same in elements of 16 bits, and the most elements.
-static constexpr uint32_t depth16 = productBytes / 2, ofChunk16 = chunkBytes / 2, deepest = productBytes;
+static constexpr uint32_t depth16 = productBytes / 2, ofChunk16 = bytesOfChunk / 2, deepest = productBytes;
 /// Bits of an address in a descriptor, which counts in units of 16 bytes.
 static constexpr uint64_t addressMask = 0x3FFFF, fieldMask = 0x3FFF;
 
@@ -81,9 +81,10 @@ static Status readChunk(const SharedMemory &shared, uint64_t offset, int32_t ele
 /// Reads the elements of a row that is not transposed.
 static Status readRow(const SharedMemory &shared, const SharedMatrix &matrix, uint32_t row, int32_t element,
                       float (&values)[deepest]) {
-  uint32_t ofChunk = element == ITX_EMULATED_WGMMA_E4M3 ? chunkBytes : ofChunk16;
-  for (uint32_t chunk = 0; chunk < productBytes / chunkBytes; ++chunk)
-    ITX_RETURN_IF_ERROR(readChunk(shared, matrix.offsetOf(row, chunk * chunkBytes), element, values + chunk * ofChunk));
+  uint32_t ofChunk = element == ITX_EMULATED_WGMMA_E4M3 ? bytesOfChunk : ofChunk16;
+  for (uint32_t chunk = 0; chunk < productBytes / bytesOfChunk; ++chunk)
+    ITX_RETURN_IF_ERROR(
+        readChunk(shared, matrix.offsetOf(row, chunk * bytesOfChunk), element, values + chunk * ofChunk));
   return Status::success();
 }
 
@@ -157,7 +158,7 @@ void PendingProducts::clear() {
 Status PendingProducts::add(const SharedMatrix &matrix, uint32_t firstRow, uint32_t rows, SharedMemory &shared,
                             const ProxyWrites &writes) {
   // Of a transposed matrix, eight rows lie in a chunk at each element of the depth.
-  uint32_t rowStep = matrix.transposed ? ofChunk16 : 1, step = matrix.transposed ? 2 : chunkBytes;
+  uint32_t rowStep = matrix.transposed ? ofChunk16 : 1, step = matrix.transposed ? 2 : bytesOfChunk;
   try {
     for (uint32_t row = firstRow; row < firstRow + rows; row += rowStep)
       for (uint32_t byte = 0; byte < productBytes; byte += step) {

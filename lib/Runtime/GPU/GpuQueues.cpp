@@ -12,7 +12,7 @@
 
 namespace intarsia::runtime {
 
-static constexpr int indexBits = 48;
+static constexpr int workIndexBits = 48;
 
 Status GpuQueues::start(int device, uint32_t queues) {
   device_ = device;
@@ -28,9 +28,9 @@ Status GpuQueues::start(int device, uint32_t queues) {
 
 /// Finds the queue of an event and the index of its work; an error if no such event has been given out.
 Status GpuQueues::find(itx_event event, uint32_t &queue, uint64_t &index) const {
-  queue = uint32_t(event >> indexBits);
-  index = event & ((uint64_t(1) << indexBits) - 1);
-  if (event >> indexBits < queues_.size() && index != 0 && index <= queues_[queue].issued)
+  queue = uint32_t(event >> workIndexBits);
+  index = event & ((uint64_t(1) << workIndexBits) - 1);
+  if (event >> workIndexBits < queues_.size() && index != 0 && index <= queues_[queue].issued)
     return Status::success();
   return error(ITX_INTERNAL, "0x%llx is no event of the %s device; is it another device's?", (unsigned long long)event,
                driver_.kind());
@@ -151,7 +151,7 @@ itx_event GpuQueues::Submission::end(bool begun) {
   }
   ++queue_.issued;
   queues_.timings_.end(queue_.stream);
-  return uint64_t(number_) << indexBits | queue_.issued;
+  return uint64_t(number_) << workIndexBits | queue_.issued;
 }
 
 } // namespace intarsia::runtime

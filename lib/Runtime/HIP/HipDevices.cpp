@@ -12,7 +12,7 @@
 
 namespace intarsia::runtime {
 
-static FoundGpus find() {
+static FoundGpus findHipDevices() {
   hip::Api api;
   if (Status status = hip::Api::find(api); !status.ok())
     return {{}, status.message()};
@@ -23,7 +23,7 @@ static FoundGpus find() {
 }
 
 const FoundGpus &hipDevices() {
-  static const FoundGpus found = find();
+  static const FoundGpus found = findHipDevices();
   return found;
 }
 
