@@ -211,7 +211,7 @@ def test_products_do_not_wait_for_memory(compiled: Compiled) -> None:
     """On AMD's GPUs the next tile is loaded before this one is multiplied, and waited for after it."""
     if compiled.name != "linear_f16":
         return
-    # What multiplies, how many of them a warp has for a large tile, and what waits for loads.
+    # The instruction that multiplies, how many of them a warp has for a large tile, and the one that waits for loads.
     for architecture, product, count, wait in (
         ("gfx90a", "v_mfma", 32, "vmcnt("),
         ("gfx942", "v_mfma", 32, "vmcnt("),

@@ -157,7 +157,7 @@ void PendingProducts::clear() {
 
 Status PendingProducts::add(const SharedMatrix &matrix, uint32_t firstRow, uint32_t rows, SharedMemory &shared,
                             const ProxyWrites &writes) {
-  // Of a transposed matrix, eight rows lie in a chunk at each element of the depth.
+  // A chunk of a transposed matrix holds eight rows at one element of the depth.
   uint32_t rowStep = matrix.transposed ? ofChunk16 : 1, step = matrix.transposed ? 2 : bytesOfChunk;
   try {
     for (uint32_t row = firstRow; row < firstRow + rows; row += rowStep)

@@ -62,7 +62,7 @@ struct GpuGrid {
   uint32_t sharedBytes = 0; ///< dynamic shared memory
 };
 
-/// What a function takes for a tensor map, by value: bits that the driver makes (CUDA driver API, CUtensorMap).
+/// A tensor map as a function takes it, by value: bits that the driver makes (CUDA driver API, CUtensorMap).
 using GpuTensorDescriptor = std::array<uint64_t, 16>;
 
 /// A matrix with rows one after the other, and the boxes of it that are copied: GpuTensorMap, computed for a launch.

@@ -163,7 +163,7 @@ LogicalResult LinearKernel::splitOutputs() {
     DenseSet<Operation *> seen;
     while (!worklist.empty()) {
       Operation *op = worklist.pop_back_val().getDefiningOp();
-      // What its input is computed by comes before it.
+      // Ops that compute the root's input are none that follow it.
       if (!op || op == root.getOperation() || !seen.insert(op).second)
         continue;
       if (isa<RowwiseOpInterface>(op)) {

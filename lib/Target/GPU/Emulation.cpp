@@ -80,7 +80,7 @@ constexpr Emulated emulated[] = {
     {Intrinsic::amdgcn_wave_barrier, "warp_barrier", -1},
 };
 
-/// What assembly begins with, and the emulator's function for it, which takes the same operands.
+/// Beginnings of assembly, and the emulator's function for each, which takes the same operands.
 constexpr std::pair<StringLiteral, StringLiteral> emulatedAssembly[] = {
     {"fence.proxy.async.shared::cta;", "proxy_fence"},
     {"mbarrier.init.shared::cta.b64 [$0], $1;", "mbarrier_init"},
@@ -485,7 +485,7 @@ private:
           return false;
         callImport("wgmma_wait", builder.getVoidTy(), {builder.getInt64(groups)});
       }
-      // What waits for sums has them as operands.
+      // Instructions that wait for sums have them as operands.
       if (SmallVector<Value *> tied = tiedOperands(call); !tied.empty())
         call.replaceAllUsesWith(builder.CreateLoad(call.getType(), spill(tied)));
     } else if (!replaceWarpgroupMultiply(call, text)) {
@@ -559,7 +559,7 @@ private:
   Value *replaceAsyncCopy(CallInst &call) {
     StringRef name = calledBy(call)->getName();
     Type *none = builder.getVoidTy();
-    // What products read registers by is in order.
+    // Threads run in order here: fences of registers change nothing.
     if (name.starts_with("llvm.nvvm.wgmma.fence"))
       return builder.getTrue();
     if (name.starts_with("llvm.nvvm.wgmma.commit_group"))

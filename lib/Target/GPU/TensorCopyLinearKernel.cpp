@@ -82,7 +82,7 @@ private:
   Value asI32(Value value) { return arith::TruncIOp::create(b, loc, b.getI32Type(), value); }
 
   unsigned input, weight; ///< numbers of buffers
-  // Of the function that is being emitted.
+  // Values of the function that is being emitted.
   Value stages, full, empty;
   std::optional<SumsWindow> sums; ///< of this warp
 };
@@ -90,8 +90,8 @@ private:
 } // namespace
 
 std::optional<unsigned> TensorCopyLinearKernel::bufferOf(rt::KernelOp kernel, Value matrix, Type element) {
-  // What is widened only for its type is read as it is stored. Reshapes leave rows of all dimensions but the last where
-  // they are.
+  // A matrix that is widened only for its type is read as it is stored. Reshapes leave rows of all dimensions but the
+  // last where they are.
   matrix = stripReshapes(matrix);
   if (auto extend = matrix.getDefiningOp<arith::ExtFOp>())
     matrix = stripReshapes(extend.getIn());

@@ -83,7 +83,7 @@ inline void addKeys(const WarpgroupShape &shape, int64_t begin, int64_t end, flo
   if (begin >= end)
     return;
   int first = int(begin), last = int(end), step = int(shape.keys);
-  // Of the keys from `first` on, and of the values of the keys before them.
+  // The buffers of the keys from `first` on, and of the values of the keys before them.
   int keyBuffer = 0, valueBuffer = valueBuffers - 1;
   Chunks keyChunks, valueChunks;
   Scores scores;

@@ -146,8 +146,8 @@ TEST(CudaDriver, ReadsProperties) {
 }
 
 TEST(CudaDriver, DescribesTensors) {
-  // What cuTensorMapEncodeTiled() of the CUDA driver API takes: the dimension of neighbouring elements first, strides
-  // in bytes of the others.
+  // Arguments of cuTensorMapEncodeTiled() of the CUDA driver API: the dimension of neighbouring elements first, strides
+  // of the others in bytes.
   static std::vector<uint64_t> seen;
   Api api = sampleApi();
   api.encodeTensorMap = [](TensorMap *map, TensorElement element, unsigned rank, void *address, const uint64_t *extents,
