@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Swizzles, WarpgroupMultiply,
                                           testing::Values(ITX_EMULATED_WGMMA_F16, ITX_EMULATED_WGMMA_E4M3)));
 
 namespace {
-/// Of elements of 16 bits, which alone come from registers.
+/// The depth of factors with elements of 16 bits: no others come from registers.
 constexpr uint32_t depth = ofFactor / 2;
 
 /// The A of a warp as its lanes have it: PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", matrix A.
