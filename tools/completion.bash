@@ -1,4 +1,4 @@
-# Completes intarsia-compile and intarsia-run in bash: flags and their values as --help of the program lists them, else
+# Completes intarsia-compile, intarsia-quantize and intarsia-run in bash: flags and their values as --help of the program lists them, else
 # names of files. Installed under the name of each program in share/bash-completion/completions.
 _intarsia() {
   local word=${COMP_LINE:0:COMP_POINT} words
@@ -26,4 +26,4 @@ _intarsia() {
     mapfile -t COMPREPLY < <(compgen -f -- "${word##*[=@]}")
   fi
 }
-complete -F _intarsia intarsia-compile intarsia-run
+complete -F _intarsia intarsia-compile intarsia-quantize intarsia-run

@@ -44,6 +44,8 @@ public:
   size_t tensorCount() const { return gguf ? gguf->tensors().size() : safetensors->tensors().size(); }
   /// Returns the tensor of a name, null if there is none.
   const SafetensorsEntry *find(llvm::StringRef key) const;
+  /// Returns the file if it is one of safetensors, else null.
+  const SafetensorsFile *asSafetensors() const { return safetensors.get(); }
 
 private:
   std::unique_ptr<SafetensorsFile> safetensors; // either this or `gguf` is set

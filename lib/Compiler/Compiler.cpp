@@ -51,6 +51,8 @@ public:
         dumper(options.dumpDirectory, options.elideResourceStrings) {}
 
   llvm::Error run();
+  /// Imports and quantizes a model and writes it as a model directory.
+  llvm::Expected<std::vector<QuantizedMatrix>> quantizeModel(const std::string &secondMoments);
 
 private:
   bool stopsAt(Phase phase) const { return options.stopAfter == phase; }
@@ -133,6 +135,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--matmul-precision=" + options.quantize.matmulPrecision);
   if (!options.quantize.parts.empty())
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
+  if (!options.quantize.observe.empty())
+    result.flags.push_back("--observe=" + options.quantize.observe);
   if (!options.quantize.caches.empty())
     result.flags.push_back("--kv=" + llvm::join(options.quantize.caches, ","));
   for (const std::string &placement : options.partition.placements)
@@ -268,13 +272,17 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--context is about the import of a model, which does not run with --start-from=" + first);
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
+  if (!options.quantize.observe.empty() && options.quantize.format != "none")
+    return createStringError("--observe is about the model as it is: leave --quantize out");
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
   bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
-              options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision;
+              options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision ||
+              !options.quantize.observe.empty();
   if (!quantizes && asks)
-    return createStringError("--quantize, --quantize-activations and --matmul-precision are about the quantize phase, "
-                             "which does not run with " +
-                             (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
+    return createStringError(
+        "--quantize, --quantize-activations, --observe and --matmul-precision are about the quantize phase, "
+        "which does not run with " +
+        (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   if (!quantizes && !options.quantize.caches.empty())
     return createStringError("--kv is about the quantize phase, which does not run with " +
                              (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
@@ -493,12 +501,45 @@ llvm::Error Compilation::run() {
                                                                                    : createStringError(problem);
 }
 
+llvm::Expected<std::vector<QuantizedMatrix>> Compilation::quantizeModel(const std::string &secondMoments) {
+  QuantizedModelOptions written{options.model, options.output, secondMoments,
+                                options.threads ? options.threads : unsigned(usableThreads())};
+  if (llvm::Error error = checkQuantizedModel(written))
+    return std::move(error);
+  targetNames = {"cpu"};
+  output = "-";
+  if (llvm::Error error = createTargets())
+    return std::move(error);
+  if (llvm::Error error = checkModel())
+    return std::move(error);
+  if (llvm::Error error = checkFlags())
+    return std::move(error);
+  makeContext();
+  if (llvm::Error error = load())
+    return std::move(error);
+  if (llvm::Error error = runPhase(Phase::Quantize))
+    return std::move(error);
+  auto matrices = writeQuantizedModel(*module, written, [&](StringRef step) { progress.begin(step); });
+  progress.end();
+  return matrices;
+}
+
 } // namespace
 
 void registerCompilerDialects(DialectRegistry &registry) {
   registry
       .insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
               LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect>();
+}
+
+std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, const std::string &secondMoments) {
+  options.stopAfter = Phase::Quantize;
+  options.quantize.activations = "16"; // inputs are quantized when the result is compiled
+  auto matrices = Compilation(options).quantizeModel(secondMoments);
+  if (matrices)
+    return std::move(*matrices);
+  llvm::logAllUnhandledErrors(matrices.takeError(), llvm::errs(), "error: ");
+  return std::nullopt;
 }
 
 bool compile(const CompileOptions &options) {

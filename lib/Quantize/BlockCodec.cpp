@@ -431,6 +431,44 @@ void BlockCodec::decodeRow(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uin
   }
 }
 
+template <typename Encoder>
+INTARSIA_INLINE void encodeRatios(const Encoder &encoder, llvm::ArrayRef<float> ratios, uint8_t *quantized) {
+  for (size_t at = 0; at < ratios.size(); at += lanes)
+    store(encoder.encode(load(ratios.data() + at, ratios.size() - at), 0.0f), quantized + at, ratios.size() - at);
+}
+
+INTARSIA_INLINE void encodeRatiosHere(BlockElement element, llvm::ArrayRef<float> ratios, uint8_t *quantized) {
+  if (nn::getFloatElement(element))
+    encodeRatios(FloatEncoder(element), ratios, quantized);
+  else if (element == BlockElement::NF4)
+    encodeRatios(Nf4Encoder(element), ratios, quantized);
+  else
+    encodeRatios(IntegerEncoder(element), ratios, quantized);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void encodeRatiosAvx2(BlockElement element, llvm::ArrayRef<float> ratios,
+                                                             uint8_t *quantized) {
+  encodeRatiosHere(element, ratios, quantized);
+}
+#endif
+
+void BlockCodec::encodeElements(llvm::ArrayRef<float> ratios, llvm::MutableArrayRef<uint8_t> quantized) const {
+  assert(quantized.size() == ratios.size());
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2"))
+    return encodeRatiosAvx2(element, ratios, quantized.data());
+#endif
+  encodeRatiosHere(element, ratios, quantized.data());
+}
+
+float BlockCodec::encodeScale(float wanted, float tensorScale, uint8_t *bytes) const {
+  Encoding encoding = {element, scale, block,   tensorScale,      scaleValues.data(),
+                       nullptr, bytes, nullptr, /*zeroPattern=*/0};
+  // Of E8M0 the exponent of the wanted scale is that of the block's largest magnitude over that of the element.
+  return storeScale(encoding, wanted, /*largestMagnitude=*/wanted, /*index=*/0);
+}
+
 float BlockCodec::readScale(const uint8_t *bytes) const {
   switch (scale) {
   case BlockScale::F32:

@@ -52,6 +52,14 @@ public:
   void decodeRow(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales, llvm::ArrayRef<uint8_t> zeroPoints,
                  float tensorScale, llvm::MutableArrayRef<float> row) const;
 
+  /// Encodes numbers that are divided by their scales: the nearest elements, as encodeRow() rounds them.
+  void encodeElements(llvm::ArrayRef<float> ratios, llvm::MutableArrayRef<uint8_t> quantized) const;
+  /// Returns the number that a quantized value means, before scaling.
+  float elementValue(uint8_t quantized) const { return elementValues[quantized]; }
+  /// Writes the scale nearest to a wanted one (of E8M0 the power of two below it) and returns its value, multiplied by
+  /// the tensor's scale if the format has one; infinity if it is too large for the type of scales.
+  float encodeScale(float wanted, float tensorScale, uint8_t *bytes) const;
+
 private:
   float readScale(const uint8_t *bytes) const;
 

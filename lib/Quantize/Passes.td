@@ -49,6 +49,25 @@ def QuantizeKvCache : Pass<"quantize-kv-cache", "::mlir::ModuleOp"> {
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }
 
+def QuantizeObserve : Pass<"quantize-observe", "::mlir::func::FuncOp"> {
+  let summary = "Makes a model say what its linears multiply";
+  let description = [{
+    For each value that linears with weights of the model multiply, the function gets one more result
+    `second_moments.<name>`, with the name of the first of these linears: `[features, features]`, the sum of `x xᵀ` over
+    all rows `x` of the value. `intarsia quantize` runs such a model over a text and adds the results of its calls up.
+
+    ```mlir
+    %y = nn.linear %x, %w : (tensor<?x64xf32>, tensor<8x64xf32>) -> tensor<?x8xf32>
+    // is followed by the result second_moments.layer.0.query:
+    %m = nn.matmul %x, %x {transpose_lhs} : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<64x64xf32>
+    ```
+  }];
+  let options = [
+    Option<"linears", "linears", "std::string", "\"*\"", "A glob over the names of linears: those to observe">
+  ];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+}
+
 def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::FuncOp"> {
   let summary = "Quantizes weights to a block format";
   let description = [{

@@ -7,6 +7,7 @@
 #include "intarsia/Quantize/Quantize.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -24,6 +25,11 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
   caches.formats.assign(options.caches.begin(), options.caches.end());
   pipeline.addPass(quantize::createQuantizeKvCache(caches));
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
+  if (!options.observe.empty()) {
+    quantize::QuantizeObserveOptions observing;
+    observing.linears = options.observe;
+    functions.addPass(quantize::createQuantizeObserve(observing));
+  }
   if (options.format != "none") {
     quantize::QuantizeRoundToNearestOptions rounding;
     rounding.format = options.format;
@@ -46,6 +52,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> matmulPrecision{*this, "matmul-precision", llvm::cl::init("stored"),
                                       llvm::cl::desc("What matrices may be multiplied in")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
+  Option<std::string> observe{*this, "observe", llvm::cl::desc("Linears whose inputs are observed: a glob")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
 };
 } // namespace
@@ -59,6 +66,7 @@ void intarsia::registerQuantizePasses() {
                                          given.activations,
                                          given.matmulPrecision,
                                          {given.parts.begin(), given.parts.end()},
-                                         {given.caches.begin(), given.caches.end()}});
+                                         {given.caches.begin(), given.caches.end()},
+                                         given.observe});
       });
 }

@@ -25,6 +25,7 @@ from ._module import (
     set_threads,
     threads,
 )
+from ._quantize import quantize
 from ._runtime import version as _version
 from ._sampling import Sampling
 from ._writer import Generation, Writer
@@ -57,6 +58,7 @@ __all__ = [
     "load",
     "make_state",
     "profile",
+    "quantize",
     "set_threads",
     "threads",
     "to_device",

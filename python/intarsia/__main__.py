@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command line of language models: ``intarsia generate``, ``chat``, ``perplexity`` and ``bench llm``."""
+"""The command line of language models: ``intarsia generate``, ``chat``, ``perplexity``, ``quantize`` and ``bench llm``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
 from ._module import set_threads
+from ._quantize import encode_documents, quantize, read_windows
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
@@ -142,6 +143,41 @@ def _perplexity(options: argparse.Namespace) -> None:
     print(f"perplexity {np.exp(np.mean(losses)):.4f} over {len(windows)} windows of {step} tokens")
 
 
+def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
+    """Return the calibration text as windows of token ids: of a text, or of an array of ids."""
+    if options.calibration.suffix == ".npy":
+        ids = np.load(options.calibration)
+        if ids.dtype.kind not in "iu" or ids.ndim not in (1, 2):
+            raise InvalidArgumentError(
+                f"{options.calibration}: is {ids.dtype} of rank {ids.ndim}, token ids are integers [tokens] or "
+                "[texts, tokens]",
+                "invalid argument",
+            )
+        if ids.ndim == 2:
+            return np.asarray(ids, np.int64)
+    else:
+        text = _read_text(options.calibration)
+        documents = text.removesuffix("\n").split("\n") if options.lines else [text]
+        ids = encode_documents(options.model, documents, options.tokenizer)
+    return read_windows(ids, options.window, options.tokens or None)
+
+
+def _quantize(options: argparse.Namespace) -> None:
+    windows = None if options.calibration is None else _calibration_windows(options)
+    with _progress() as show:
+        table = quantize(
+            options.model,
+            options.output,
+            options.quantize,
+            windows,
+            parts=options.quantize_parts.split(","),
+            moments=options.second_moments,
+            progress=show,
+        )
+    print(table, end="")
+    print(f"wrote {options.output}: intarsia-compile {options.output} compiles it")
+
+
 def _bench_llm(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact)
     random = np.random.default_rng(0)
@@ -233,6 +269,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--windows", type=_at_least(0), default=0, help="stop after so many (default: all)")
     one.add_argument("--lines", action="store_true", help="each line is a text of its own, with beginning and end")
+
+    one = commands.add_parser(
+        "quantize",
+        help="round a model's weights so that little is lost on a text",
+        description="Quantize the linears of a model and write a model directory, which intarsia-compile and other "
+        "tools read. With a calibration text, weights are rounded so that their errors cancel in the outputs.",
+    )
+    one.set_defaults(run=_quantize)
+    one.add_argument("model", type=Path, metavar="MODEL", help="a Hugging Face directory")
+    one.add_argument("-o", dest="output", type=Path, required=True, metavar="DIRECTORY", help="the directory to write")
+    one.add_argument("--quantize", default="int4", metavar="FORMAT", help="int4 (default), int4-g128, mxfp4, nvfp4, …")
+    one.add_argument(
+        "--quantize-parts",
+        default="linears",
+        metavar="PARTS",
+        help="linears (default), lm_head, each alone or with a format of its own: linears,lm_head=int8",
+    )
+    one.add_argument("--calibration", type=Path, metavar="FILE", help="UTF-8 text, or token ids as .npy")
+    one.add_argument("--lines", action="store_true", help="each line of the text is a text of its own")
+    one.add_argument("--tokenizer", type=Path, help="tokenizer.json, or the folder that holds it (default: MODEL)")
+    one.add_argument("--window", type=_at_least(2), default=512, help="tokens of a window (default: %(default)s)")
+    one.add_argument("--tokens", type=_at_least(0), default=0, help="the most tokens of the text (default: all)")
+    one.add_argument(
+        "--second-moments",
+        type=Path,
+        metavar="FILE",
+        help="keep what was found on the text here, or use what is there where there is no --calibration",
+    )
+    one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
 
     bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")
     kinds = bench.add_subparsers(required=True, metavar="KIND")

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Bash completion for intarsia-compile and intarsia-run."""
+"""Bash completion for intarsia-compile, intarsia-quantize and intarsia-run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "completion.bash"
-TOOLS = ["intarsia-compile", "intarsia-run"]
+TOOLS = ["intarsia-compile", "intarsia-quantize", "intarsia-run"]
 
 
 def complete(program: Path, line: str, folder: Path) -> list[str]:
@@ -31,7 +31,7 @@ def test_every_flag_of_help_and_no_other(tools, tmp_path, tool):
     flags = set(re.findall(r"^ +(?:-[a-z],)?(--[a-z][a-z-]*)", text, flags=re.MULTILINE))
     offered = complete(tools.path(tool), f"{tool} --", tmp_path)
     assert {word.rstrip("=") for word in offered} == flags
-    assert ("--target=" if tool == "intarsia-compile" else "--variant=") in offered
+    assert {"compile": "--target=", "quantize": "--quantize=", "run": "--variant="}[tool.split("-")[1]] in offered
     assert "--version" in offered
 
 

@@ -8,10 +8,12 @@
 #define INTARSIA_COMPILER_COMPILER_H
 
 #include "intarsia/Assemble/Assemble.h"
+#include "intarsia/Assemble/QuantizedModel.h"
 #include "intarsia/Import/Import.h"
 #include "intarsia/Partition/Partition.h"
 #include "intarsia/Quantize/Quantize.h"
 #include "mlir/IR/DialectRegistry.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,11 @@ void registerCompilerDialects(mlir::DialectRegistry &registry);
 
 /// Compiles a model. On an error prints to standard error, leaves no file half written and returns false.
 bool compile(const CompileOptions &options);
+
+/// Quantizes the weights of a Hugging Face directory, with second moments by what their errors do to outputs, and
+/// writes the directory `options.output` (writeQuantizedModel). On an error prints to standard error and returns
+/// nullopt; no file is there then that was not before.
+std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, const std::string &secondMoments);
 
 /// Installs a handler for the case that another process shortens a mapped file: this process then ends with a message
 /// that names the file, exit status 1 and no incomplete files. For `main`, after LLVM's handlers are installed.

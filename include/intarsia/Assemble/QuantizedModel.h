@@ -1,0 +1,49 @@
+//===- QuantizedModel.h - A model directory with quantized weights -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_ASSEMBLE_QUANTIZEDMODEL_H
+#define INTARSIA_ASSEMBLE_QUANTIZEDMODEL_H
+
+#include "intarsia/Assemble/Assemble.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+#include <vector>
+
+namespace intarsia {
+
+struct QuantizedModelOptions {
+  std::string model;         ///< the Hugging Face directory that was imported
+  std::string output;        ///< the directory to write, which may exist
+  std::string secondMoments; ///< a file that `intarsia quantize` made of calibration text; empty: round to nearest
+  unsigned threads = 1;
+};
+
+/// What was made of one matrix.
+struct QuantizedMatrix {
+  std::string name;      ///< "model.layers.0.mlp.down_proj"
+  std::string format;    ///< "i4, f16 for 32"
+  uint64_t elements = 0; ///< weights of the matrix
+  uint64_t bytes = 0;    ///< that it takes now
+  double error = 0;      ///< relative root mean square error of its outputs on the calibration text, 0 without one
+  double nearest = 0;    ///< that of rounding to nearest
+  double reference = 0;  ///< sum of the squares of the outputs that both were measured with
+};
+
+/// Returns an error, before any work is done, if a directory cannot be written or is that of the model.
+llvm::Error checkQuantizedModel(const QuantizedModelOptions &options);
+
+/// Writes a model directory whose linears have the weights that the quantize phase asks for (`nn.quantize` of an
+/// `nn.weight`), with second moments by error feedback (lib/Quantize/ErrorFeedback.h). It is laid out as
+/// compressed-tensors has it (`quantization_config` in config.json; formats `pack-quantized`, `mxfp4-pack-quantized`,
+/// `nvfp4-pack-quantized` and `float-quantized`), so that the importer and others' tools read it. All other tensors and
+/// files are copied. Files appear under their names when all is done. Errors name what cannot be written so: a format,
+/// a table, weights that are stored transposed, second moments that are missing or of another model.
+llvm::Expected<std::vector<QuantizedMatrix>>
+writeQuantizedModel(mlir::ModuleOp module, const QuantizedModelOptions &options, StepCallback step);
+
+} // namespace intarsia
+
+#endif

@@ -1,0 +1,426 @@
+//===- QuantizedModel.cpp - A model directory with quantized weights ---------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The layout is that of the package compressed-tensors, as its documentation of formats gives it.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Assemble/QuantizedModel.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "lib/Assemble/CompressedTensors.h"
+#include "lib/Assemble/PackWeights.h"
+#include "lib/Assemble/TemporaryFiles.h"
+#include "lib/Assemble/TensorSource.h"
+#include "lib/Assemble/WeightItem.h"
+#include "lib/Quantize/ErrorFeedback.h"
+#include "lib/Quantize/LinearInputs.h"
+#include "lib/Support/Json.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <cmath>
+
+using namespace mlir;
+using llvm::createStringError;
+using llvm::Expected;
+
+namespace intarsia {
+namespace assemble {
+namespace {
+
+/// One matrix to quantize.
+struct Matrix {
+  nn::WeightOp weight;
+  nn::BlockFormatAttr format;
+  std::string linear;  // its name
+  std::string moments; // name of its input's second moments
+};
+
+/// Returns the op that quantizes a linear's weight as an archive has it; null if there is none.
+nn::QuantizeOp quantizeOf(nn::LinearOp linear) {
+  auto dequantize = linear.getWeight().getDefiningOp<nn::DequantizeOp>();
+  auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
+  return quantize && quantize.getInput().getDefiningOp<nn::WeightOp>() ? quantize : nullptr;
+}
+
+/// Writes one directory.
+class Writer {
+public:
+  Writer(ModuleOp module, const QuantizedModelOptions &options, StepCallback step)
+      : module(module), options(options), step(step), archives(module, options.model),
+        pool(llvm::hardware_concurrency(options.threads)) {}
+
+  Expected<std::vector<QuantizedMatrix>> write();
+
+private:
+  llvm::Error findMatrices();
+  llvm::Error openMoments();
+  llvm::Error writeArchive(nn::ArchiveOp archive);
+  llvm::Error writeMatrix(Matrix &matrix, OutputFile &file);
+  Expected<const InputMoments *> momentsOf(Matrix &matrix);
+  llvm::Error encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
+                         const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report);
+  llvm::Error copyFiles();
+  llvm::Error writeText(const std::string &name, const std::string &text);
+  Expected<Json> readJson(const std::string &name);
+  std::string pathOf(StringRef folder, StringRef name) const {
+    SmallString<128> path(folder);
+    llvm::sys::path::append(path, name);
+    return path.str().str();
+  }
+
+  ModuleOp module;
+  const QuantizedModelOptions &options;
+  StepCallback step;
+  Archives archives;
+  llvm::DefaultThreadPool pool;
+  TemporaryFiles files;
+  std::vector<std::pair<std::string, std::string>> written; // temporary path, final path
+  llvm::StringMap<llvm::StringMap<Matrix>> matrices;        // by archive and key
+  std::unique_ptr<SafetensorsFile> secondMoments;
+  std::string momentsName;             // of `moments`
+  std::optional<InputMoments> moments; // of the matrix before, which often has the same input
+  std::vector<QuantizedMatrix> reports;
+  std::vector<std::pair<std::string, nn::BlockFormatAttr>> compressed; // names of modules
+  Json weightMap = Json::object();
+  std::mutex mutex;
+};
+
+llvm::Error Writer::findMatrices() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    DenseMap<Value, std::string> names; // of inputs
+    llvm::Error error = llvm::Error::success();
+    for (const LinearInput &input : inputsOfLinears(function))
+      for (nn::LinearOp linear : input.linears) {
+        nn::QuantizeOp quantize = quantizeOf(linear);
+        if (!quantize || error)
+          continue;
+        auto weight = quantize.getInput().getDefiningOp<nn::WeightOp>();
+        bool isTable = llvm::any_of(weight->getUsers(), [](Operation *user) { return isa<nn::EmbeddingOp>(user); });
+        for (Operation *user : quantize->getUsers())
+          for (Operation *reader : user->getUsers())
+            isTable |= isa<nn::EmbeddingOp>(reader);
+        if (isTable || !weight.getKey().ends_with(".weight"))
+          error = createStringError(
+              llvm::formatv("'{0}' is {1}, which compressed-tensors has no format for; leave it to the compiler: "
+                            "--quantize-parts=linears here, and again for the parts that are left",
+                            weight.getKey(), isTable ? "also the embedding" : "not named '….weight'"));
+        else if (std::string why = whyNotCompressed(quantize.getFormat(), weight.getType()); !why.empty())
+          error = createStringError(llvm::formatv("'{0}': {1}", weight.getKey(), why));
+        else
+          matrices[weight.getArchive()].try_emplace(weight.getKey(),
+                                                    Matrix{weight, quantize.getFormat(), nameOf(linear),
+                                                           secondMomentsPrefix.str() + nameOf(input.linears.front())});
+      }
+    if (error)
+      return error;
+  }
+  return matrices.empty() ? createStringError("no linear is quantized that has a weight of its own as a tensor of the "
+                                              "model's files: give --quantize=int4 or another format")
+                          : llvm::Error::success();
+}
+
+llvm::Error Writer::openMoments() {
+  if (options.secondMoments.empty())
+    return llvm::Error::success();
+  Status status = SafetensorsFile::open(options.secondMoments, secondMoments);
+  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+}
+
+Expected<const InputMoments *> Writer::momentsOf(Matrix &matrix) {
+  if (!secondMoments)
+    return nullptr;
+  if (momentsName == matrix.moments)
+    return &*moments;
+  int64_t features = cast<RankedTensorType>(matrix.weight.getType()).getShape().back();
+  const SafetensorsEntry *entry = secondMoments->find(matrix.moments);
+  if (!entry)
+    return createStringError(
+        llvm::formatv("{0}: has no tensor '{1}', the inputs of '{2}': it was made of another model",
+                      options.secondMoments, matrix.moments, matrix.linear));
+  if (entry->dtype != "F32" || entry->shape != std::vector<int64_t>{features, features})
+    return createStringError(llvm::formatv("{0}: tensor '{1}' is {2}, the inputs of '{3}' are {4} features of F32: it "
+                                           "was made of another model",
+                                           options.secondMoments, matrix.moments, typeText(entry->dtype, entry->shape),
+                                           matrix.linear, features));
+  std::vector<float> values(features * features);
+  std::memcpy(values.data(), entry->data, entry->bytes());
+  momentsName.clear();
+  auto made = InputMoments::create(values, features, pool);
+  if (!made)
+    return createStringError(llvm::formatv("{0}: tensor '{1}': {2}", options.secondMoments, matrix.moments,
+                                           llvm::toString(made.takeError())));
+  moments.emplace(std::move(*made));
+  momentsName = matrix.moments;
+  return &*moments;
+}
+
+llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
+                               const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report) {
+  int64_t columns = source.shape().back();
+  BlockCodec codec(matrix.format);
+  size_t scaleBytes = codec.blockCount(columns) * codec.scaleBytes();
+  std::vector<float> weights(rows * columns), decoded(rows * columns);
+  std::vector<uint8_t> quantized(rows * columns), scales(rows * scaleBytes);
+  if (llvm::Error error = source.readFloats({firstRow * columns, rows * columns}, weights))
+    return error;
+  auto encodeToNearest = [&]() -> std::optional<size_t> {
+    for (int64_t row = 0; row < rows; ++row)
+      if (auto wrong = codec.encodeRow(ArrayRef(weights).slice(row * columns, columns), result.tensorScale,
+                                       MutableArrayRef(quantized).slice(row * columns, columns),
+                                       MutableArrayRef(scales).slice(row * scaleBytes, scaleBytes)))
+        return row * columns + *wrong;
+    return std::nullopt;
+  };
+  auto decode = [&] {
+    for (int64_t row = 0; row < rows; ++row)
+      codec.decodeRow(ArrayRef(quantized).slice(row * columns, columns),
+                      ArrayRef(scales).slice(row * scaleBytes, scaleBytes), {}, result.tensorScale,
+                      MutableArrayRef(decoded).slice(row * columns, columns));
+  };
+  // Errors are measured on every eighth tile, which takes as long as three eighths of the rounding itself.
+  constexpr int64_t measured = 8 * ErrorFeedback::kMostRows;
+  double nearest = 0, error = 0, all = 0;
+  std::optional<ErrorFeedback> feedback;
+  std::optional<size_t> wrong;
+  if (moments) {
+    feedback.emplace(matrix.format, *moments);
+    if (firstRow % measured == 0) {
+      if (!(wrong = encodeToNearest()))
+        decode();
+      nearest = feedback->outputError(weights, decoded, rows);
+      all = feedback->outputError(weights, std::vector<float>(weights.size()), rows);
+    }
+    if (!wrong)
+      wrong = feedback->encodeRows(weights, rows, result.tensorScale, quantized, scales);
+    if (!wrong && firstRow % measured == 0) {
+      decode();
+      error = feedback->outputError(weights, decoded, rows);
+    }
+  } else {
+    wrong = encodeToNearest();
+  }
+  if (wrong)
+    return createStringError(llvm::formatv(
+        "tensor '{0}' has {1} at {2}, which {3} cannot represent", matrix.weight.getKey(), weights[*wrong],
+        source.originOf(firstRow * columns + *wrong).indices(), matrix.format.getName()));
+  for (int64_t row = 0; row < rows; ++row)
+    result.store(firstRow + row, ArrayRef(quantized).slice(row * columns, columns),
+                 ArrayRef(scales).slice(row * scaleBytes, scaleBytes));
+  std::lock_guard lock(mutex);
+  report.error += error;
+  report.nearest += nearest;
+  report.reference += all;
+  return llvm::Error::success();
+}
+
+llvm::Error Writer::writeMatrix(Matrix &matrix, OutputFile &file) {
+  step(matrix.linear);
+  auto entry = findWeight(matrix.weight, archives);
+  if (!entry)
+    return entry.takeError();
+  auto type = cast<RankedTensorType>(matrix.weight.getType());
+  unsigned elementBytes = type.getElementTypeBitWidth() / 8;
+  StoredTensor source(*entry, type.getShape().vec(), (*entry)->dtype, elementBytes);
+  Expected<const InputMoments *> inputs = momentsOf(matrix);
+  if (!inputs)
+    return inputs.takeError();
+  int64_t rows = type.getShape()[0], columns = type.getShape()[1];
+  CompressedMatrix result(matrix.format, rows, columns);
+  if (matrix.format.hasTensorScale()) {
+    std::vector<float> row(columns);
+    float largest = 0;
+    for (int64_t number = 0; number < rows; ++number) {
+      if (llvm::Error error = source.readFloats({number * columns, columns}, row))
+        return error;
+      largest = std::max(largest, BlockCodec::largestMagnitude(row));
+    }
+    result.chooseTensorScale(largest);
+  }
+  result.allocate();
+  QuantizedMatrix report{matrix.linear, describe(matrix.format), uint64_t(rows * columns), result.bytes()};
+  llvm::ThreadPoolTaskGroup tasks(pool);
+  std::string problem;
+  for (int64_t first = 0; first < rows; first += ErrorFeedback::kMostRows)
+    tasks.async([&, first] {
+      int64_t count = std::min<int64_t>(ErrorFeedback::kMostRows, rows - first);
+      if (llvm::Error error = encodeTile(matrix, source, first, count, *inputs, result, report)) {
+        std::string message = llvm::toString(std::move(error));
+        std::lock_guard lock(mutex);
+        problem = message;
+      }
+    });
+  tasks.wait();
+  source.drop(0, rows * columns);
+  if (!problem.empty())
+    return createStringError(problem);
+  if (report.reference > 0) {
+    report.error = std::sqrt(report.error / report.reference);
+    report.nearest = std::sqrt(report.nearest / report.reference);
+  }
+  reports.push_back(report);
+  compressed.emplace_back(matrix.weight.getKey().drop_back(StringRef(".weight").size()).str(), matrix.format);
+  Status status = result.write(file);
+  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+}
+
+llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
+  auto opened = archives.open(FlatSymbolRefAttr::get(archive.getSymNameAttr()));
+  if (!opened)
+    return opened.takeError();
+  const SafetensorsFile *source = (*opened)->asSafetensors();
+  if (!source)
+    return createStringError((*opened)->name() + ": is a GGUF file; directories of safetensors can be quantized so");
+  llvm::StringMap<Matrix> &here = matrices[archive.getSymName()];
+  Json header = Json::object();
+  header["__metadata__"] = {{"format", "pt"}}; // what transformers asks for
+  uint64_t at = 0;
+  auto add = [&](const std::string &name, StringRef dtype, const std::vector<int64_t> &shape, uint64_t bytes) {
+    header[name] = {{"dtype", dtype.str()}, {"shape", shape}, {"data_offsets", {at, at + bytes}}};
+    weightMap[name] = archive.getFile().str();
+    at += bytes;
+  };
+  for (const SafetensorsEntry &entry : source->tensors()) {
+    auto matrix = here.find(entry.name);
+    if (matrix == here.end()) {
+      add(entry.name, entry.dtype, entry.shape, entry.bytes());
+      continue;
+    }
+    CompressedMatrix planned(matrix->second.format, entry.shape[0], entry.shape[1]);
+    std::string stem = entry.name.substr(0, entry.name.size() - StringRef("weight").size());
+    for (const CompressedMatrix::Part &part : planned.parts())
+      add(stem + part.name, part.dtype, part.shape, part.bytes());
+  }
+  std::string text = header.dump();
+  text.resize(llvm::alignTo(text.size(), 8), ' ');
+  std::string final = pathOf(options.output, archive.getFile());
+  auto path = files.make(final);
+  if (!path)
+    return path.takeError();
+  written.emplace_back(*path, final);
+  std::unique_ptr<OutputFile> file;
+  Status status = OutputFile::create(*path, file);
+  uint64_t length = text.size(); // little-endian, as every host of the compiler is
+  if (status.ok())
+    status = file->write(&length, sizeof(length));
+  if (status.ok())
+    status = file->write(text.data(), text.size());
+  for (const SafetensorsEntry &entry : source->tensors()) {
+    if (!status.ok())
+      break;
+    if (auto matrix = here.find(entry.name); matrix != here.end()) {
+      if (llvm::Error error = writeMatrix(matrix->second, *file))
+        return error;
+    } else {
+      status = file->write(entry.data, entry.bytes());
+      dropPages(entry.data, entry.bytes());
+    }
+  }
+  if (status.ok())
+    status = file->close();
+  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+}
+
+Expected<Json> Writer::readJson(const std::string &name) {
+  std::string path = pathOf(options.model, name);
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return createStringError(path + ": cannot be read: " + buffer.getError().message());
+  Json value;
+  Status status = parseJson((*buffer)->getBuffer(), path, value);
+  if (!status.ok())
+    return createStringError(status.message());
+  return value;
+}
+
+llvm::Error Writer::writeText(const std::string &name, const std::string &text) {
+  std::string final = pathOf(options.output, name);
+  auto path = files.make(final);
+  if (!path)
+    return path.takeError();
+  written.emplace_back(*path, final);
+  std::unique_ptr<OutputFile> file;
+  Status status = OutputFile::create(*path, file);
+  if (status.ok())
+    status = file->write(text.data(), text.size());
+  if (status.ok())
+    status = file->close();
+  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+}
+
+/// Copies what belongs to a model beside its weights: settings, tokenizers, templates, licences.
+llvm::Error Writer::copyFiles() {
+  static constexpr StringLiteral kinds[] = {".json", ".jinja", ".model", ".txt", ".md", ".tiktoken"};
+  std::error_code code;
+  for (llvm::sys::fs::directory_iterator entry(options.model, code), end; entry != end && !code;
+       entry.increment(code)) {
+    StringRef path = entry->path(), name = llvm::sys::path::filename(path);
+    bool isCopied = name.starts_with("LICENSE") ||
+                    llvm::any_of(kinds, [&](StringRef extension) { return name.ends_with(extension); });
+    if (!isCopied || name == "config.json" || name.ends_with(".index.json") || llvm::sys::fs::is_directory(path))
+      continue;
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return createStringError(path + ": cannot be read: " + buffer.getError().message());
+    if (llvm::Error error = writeText(name.str(), (*buffer)->getBuffer().str()))
+      return error;
+  }
+  return code ? createStringError(options.model + ": cannot be listed: " + code.message()) : llvm::Error::success();
+}
+
+Expected<std::vector<QuantizedMatrix>> Writer::write() {
+  if (llvm::Error error = findMatrices())
+    return std::move(error);
+  if (llvm::Error error = openMoments())
+    return std::move(error);
+  Expected<Json> config = readJson("config.json");
+  if (!config)
+    return config.takeError();
+  if (std::error_code code = llvm::sys::fs::create_directories(options.output))
+    return createStringError(options.output + ": cannot be made: " + code.message());
+  size_t archiveCount = 0;
+  for (auto archive : module.getOps<nn::ArchiveOp>()) {
+    if (llvm::Error error = writeArchive(archive))
+      return files.named(std::move(error));
+    ++archiveCount;
+  }
+  step("files");
+  if (archiveCount > 1)
+    if (llvm::Error error = writeText("model.safetensors.index.json",
+                                      Json{{"metadata", Json::object()}, {"weight_map", weightMap}}.dump(2) + "\n"))
+      return std::move(error);
+  if (llvm::Error error = copyFiles())
+    return std::move(error);
+  (*config)["quantization_config"] = compressedTensorsConfig(compressed);
+  if (llvm::Error error = writeText("config.json", config->dump(2) + "\n"))
+    return std::move(error);
+  for (const auto &[path, final] : written)
+    if (llvm::Error error = files.keep(path, final))
+      return std::move(error);
+  return std::move(reports);
+}
+
+} // namespace
+} // namespace assemble
+
+llvm::Error checkQuantizedModel(const QuantizedModelOptions &options) {
+  if (!llvm::sys::fs::is_directory(options.model))
+    return createStringError(options.model + ": --emit=huggingface needs a model directory (config.json and "
+                                             "*.safetensors)");
+  if (llvm::sys::fs::equivalent(options.model, options.output))
+    return createStringError(options.output + ": is the model that is read; choose another directory for the result");
+  if (llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_directory(options.output))
+    return createStringError(options.output + ": is no directory");
+  if (!options.secondMoments.empty() && !llvm::sys::fs::exists(options.secondMoments))
+    return createStringError(options.secondMoments + ": there is no such file; `intarsia quantize` makes it");
+  return llvm::Error::success();
+}
+
+Expected<std::vector<QuantizedMatrix>> writeQuantizedModel(ModuleOp module, const QuantizedModelOptions &options,
+                                                           StepCallback step) {
+  return assemble::Writer(module, options, step).write();
+}
+
+} // namespace intarsia

@@ -1,0 +1,385 @@
+//===- ErrorFeedback.cpp - Quantizes a weight so that its errors cancel in its outputs ---------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Lanes of vectors are different rows or columns and never added up, and products are rounded before they are added, so
+// that all processors and any number of threads give the same bits.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Quantize/ErrorFeedback.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#pragma STDC FP_CONTRACT OFF
+
+using llvm::ArrayRef;
+using llvm::MutableArrayRef;
+
+#define INTARSIA_INLINE __attribute__((always_inline)) static inline
+
+/// Defines `name` as `name##Here` for the processor that runs it: AVX-512, AVX2 or any.
+#ifdef __x86_64__
+#define INTARSIA_FOR_PROCESSORS(name, parameters, arguments)                                                           \
+  __attribute__((target("avx512f"))) static void name##Avx512 parameters { name##Here arguments; }                     \
+  __attribute__((target("avx2"))) static void name##Avx2 parameters { name##Here arguments; }                          \
+  static void name parameters {                                                                                        \
+    if (__builtin_cpu_supports("avx512f"))                                                                             \
+      return name##Avx512 arguments;                                                                                   \
+    if (__builtin_cpu_supports("avx2"))                                                                                \
+      return name##Avx2 arguments;                                                                                     \
+    name##Here arguments;                                                                                              \
+  }
+#else
+#define INTARSIA_FOR_PROCESSORS(name, parameters, arguments)                                                           \
+  static void name parameters { name##Here arguments; }
+#endif
+
+namespace intarsia {
+namespace {
+
+using Doubles = double __attribute__((ext_vector_type(8)));
+using Floats = float __attribute__((ext_vector_type(16)));
+
+constexpr size_t kRows = ErrorFeedback::kMostRows;
+/// Columns of a panel of the Cholesky factor, and places whose errors are added to later ones together.
+constexpr int64_t kPanel = 64, kPlaces = 32;
+
+template <typename Vector, typename Element> INTARSIA_INLINE Vector load(const Element *from) {
+  Vector value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+template <typename Vector, typename Element> INTARSIA_INLINE void store(Vector value, Element *to) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+//===-- Cholesky factor ------------------------------------------------------------------------------------------===//
+
+/// A symmetric matrix whose lower triangle becomes its Cholesky factor, panel by panel from the left. Rows have room
+/// for whole tiles.
+class Factor {
+public:
+  static constexpr int64_t tileRows = 4, tileColumns = 16;
+
+  explicit Factor(int64_t size)
+      : size(size), stride(llvm::alignTo(size, tileColumns)), values(llvm::alignTo(size, tileRows) * stride) {}
+  double *row(int64_t number) { return values.data() + number * stride; }
+
+  void compute(llvm::ThreadPoolInterface &pool) {
+    std::vector<double> panel(kPanel * stride);
+    for (int64_t begin = 0; begin < size; begin += kPanel) {
+      int64_t end = std::min(begin + kPanel, size);
+      for (int64_t number = begin; number < end; ++number)
+        solveRow(number, begin, number + 1);
+      forRows(pool, end, [&](int64_t number) { solveRow(number, begin, end); });
+      for (int64_t number = end; number < size; ++number)
+        for (int64_t column = begin; column < end; ++column)
+          panel[(column - begin) * stride + number] = row(number)[column];
+      llvm::ThreadPoolTaskGroup tasks(pool);
+      for (int64_t first = end; first < size; first += 8 * tileRows)
+        tasks.async([&, first] {
+          for (int64_t number = first; number < std::min(first + 8 * tileRows, size); number += tileRows)
+            update(number, begin, end, panel);
+        });
+      tasks.wait();
+    }
+  }
+
+private:
+  void forRows(llvm::ThreadPoolInterface &pool, int64_t begin, llvm::function_ref<void(int64_t)> work) {
+    llvm::ThreadPoolTaskGroup tasks(pool);
+    constexpr int64_t together = 64;
+    for (int64_t first = begin; first < size; first += together)
+      tasks.async([&, first] {
+        for (int64_t number = first; number < std::min(first + together, size); ++number)
+          work(number);
+      });
+    tasks.wait();
+  }
+
+  /// Columns [begin, end) of a row of the factor, where those before `begin` have been taken away already.
+  void solveRow(int64_t number, int64_t begin, int64_t end) {
+    double *here = row(number);
+    for (int64_t column = begin; column < end; ++column) {
+      const double *other = row(column);
+      double sum = here[column];
+      for (int64_t k = begin; k < column; ++k)
+        sum -= here[k] * other[k];
+      // Damping keeps what is under the root positive but for roundings.
+      here[column] =
+          column == number ? std::sqrt(std::max(sum, std::numeric_limits<double>::min())) : sum / other[column];
+    }
+  }
+
+  void update(int64_t number, int64_t begin, int64_t end, ArrayRef<double> panel);
+
+  int64_t size, stride;
+  std::vector<double> values;
+};
+
+/// Takes the products of a panel's columns away from a tile of rows, from column `end` to the diagonal.
+INTARSIA_INLINE void updateTileHere(double *values, int64_t stride, int64_t number, int64_t begin, int64_t end,
+                                    const double *panel) {
+  for (int64_t column = end / Factor::tileColumns * Factor::tileColumns; column < number + Factor::tileRows;
+       column += Factor::tileColumns) {
+    Doubles sums[Factor::tileRows][2] = {};
+    for (int64_t k = 0; k < end - begin; ++k) {
+      const Doubles right[2] = {load<Doubles>(panel + k * stride + column),
+                                load<Doubles>(panel + k * stride + column + 8)};
+      for (int64_t row = 0; row < Factor::tileRows; ++row)
+        for (int64_t half = 0; half < 2; ++half)
+          sums[row][half] += values[(number + row) * stride + begin + k] * right[half];
+    }
+    for (int64_t row = 0; row < Factor::tileRows; ++row)
+      for (int64_t half = 0; half < 2; ++half) {
+        double *at = values + (number + row) * stride + column + 8 * half;
+        // Columns of the panel itself are in the first tile where the panel does not end at a multiple of its width.
+        for (int64_t lane = 0; lane < 8; ++lane)
+          if (column + 8 * half + lane >= end)
+            at[lane] -= sums[row][half][lane];
+      }
+  }
+}
+INTARSIA_FOR_PROCESSORS(updateTile,
+                        (double *values, int64_t stride, int64_t number, int64_t begin, int64_t end,
+                         const double *panel),
+                        (values, stride, number, begin, end, panel))
+
+void Factor::update(int64_t number, int64_t begin, int64_t end, ArrayRef<double> panel) {
+  updateTile(values.data(), stride, number, begin, end, panel.data());
+}
+
+//===-- Sums of errors -------------------------------------------------------------------------------------------===//
+
+/// Values of a tile of rows: [places or features][kRows].
+using Tile = std::vector<float>;
+
+/// Adds errors of places [first, last) to the sums of all places [begin, end) before them.
+INTARSIA_INLINE void spreadHere(const float *errors, const float *directions, int64_t features, int64_t first,
+                                int64_t last, int64_t begin, int64_t end, float *sums) {
+  for (int64_t place = begin; place < end; ++place) {
+    Floats sum[kRows / 16];
+    for (size_t part = 0; part < kRows / 16; ++part)
+      sum[part] = load<Floats>(sums + place * kRows + 16 * part);
+    for (int64_t from = last; from-- > first;) {
+      const Floats direction = directions[from * features + place];
+      for (size_t part = 0; part < kRows / 16; ++part)
+        sum[part] += load<Floats>(errors + (from - first) * kRows + 16 * part) * direction;
+    }
+    for (size_t part = 0; part < kRows / 16; ++part)
+      store(sum[part], sums + place * kRows + 16 * part);
+  }
+}
+INTARSIA_FOR_PROCESSORS(spread,
+                        (const float *errors, const float *directions, int64_t features, int64_t first, int64_t last,
+                         int64_t begin, int64_t end, float *sums),
+                        (errors, directions, features, first, last, begin, end, sums))
+
+/// Visits places from the last to the first. `visit(place, sums, errors)` gives the errors of a place in a tile of rows
+/// from what the errors before it ask of it.
+void forPlaces(ArrayRef<float> directions, int64_t features,
+               llvm::function_ref<void(int64_t, const float *, float *)> visit) {
+  Tile sums(features * kRows), errors(kPlaces * kRows);
+  for (int64_t last = features; last > 0; last -= std::min(kPlaces, last)) {
+    int64_t first = std::max<int64_t>(last - kPlaces, 0);
+    for (int64_t place = last; place-- > first;) {
+      float *here = errors.data() + (place - first) * kRows;
+      visit(place, sums.data() + place * kRows, here);
+      spread(here, directions.data(), features, place, place + 1, first, place, sums.data());
+    }
+    spread(errors.data(), directions.data(), features, first, last, 0, first, sums.data());
+  }
+}
+
+/// Returns rows as [features][kRows]; rows that are missing are zero.
+Tile transposed(ArrayRef<float> rows, size_t count) {
+  size_t features = rows.size() / count;
+  Tile tile(features * kRows);
+  for (size_t row = 0; row < count; ++row)
+    for (size_t feature = 0; feature < features; ++feature)
+      tile[feature * kRows + row] = rows[row * features + feature];
+  return tile;
+}
+
+//===-- Scales ---------------------------------------------------------------------------------------------------===//
+
+/// Multiples of `nn.quantize`'s scale that are tried, as parts of 32: from 5/8, which clips what is beyond 5/8 of the
+/// largest magnitude. Above 17/16 integers only lose; of floats 3/2 puts the largest magnitude on another element.
+constexpr int kPartsOfScale = 32, kSmallestParts = 20, kLargestPartsOfIntegers = 34, kLargestPartsOfFloats = 52;
+
+/// Chooses the scales of blocks: of a grid, that with the least weighted error.
+class ScaleSearch {
+public:
+  ScaleSearch(nn::BlockFormatAttr format, const BlockCodec &codec, float tensorScale)
+      : element(format.getElement()), scale(format.getScale()), codec(codec), tensorScale(tensorScale) {}
+
+  /// Writes the scale of a block and returns its value; infinity if it is too large for its type.
+  float choose(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
+    float magnitude = BlockCodec::largestMagnitude(block);
+    float base =
+        scale == nn::BlockScale::E8M0
+            ? nn::decodeScale(scale, nn::encodeScaleE8M0(element, magnitude))
+            : nn::blockScale(element, magnitude, std::min(0.0f, *std::min_element(block.begin(), block.end())));
+    uint8_t candidate[4];
+    float best = codec.encodeScale(base, tensorScale, bytes);
+    if (best == 0 || !std::isfinite(best))
+      return best;
+    double least = errorOf(block, weights, best);
+    auto tryScale = [&](float wanted) {
+      float value = codec.encodeScale(wanted, tensorScale, candidate);
+      if (!std::isfinite(value) || value == 0)
+        return;
+      if (double error = errorOf(block, weights, value); error < least) {
+        least = error;
+        best = value;
+        std::memcpy(bytes, candidate, codec.scaleBytes());
+      }
+    };
+    if (scale == nn::BlockScale::E8M0) {
+      tryScale(base / 2);
+      tryScale(base * 2);
+      return best;
+    }
+    int largest = nn::getFloatElement(element) ? kLargestPartsOfFloats : kLargestPartsOfIntegers;
+    // Of the integers that reach one further below zero, the other sign gives the other end of the range.
+    float mirrored = nn::hasSignedScales(element)
+                         ? base * nn::quantizedLargest(element) / float(nn::getIntegerElement(element)->highest)
+                         : 0;
+    for (int parts = kSmallestParts; parts <= largest; ++parts) {
+      tryScale(base * float(parts) / kPartsOfScale);
+      if (mirrored != 0)
+        tryScale(mirrored * float(parts) / kPartsOfScale);
+    }
+    return best;
+  }
+
+private:
+  double errorOf(ArrayRef<float> block, ArrayRef<float> weights, float value) const {
+    constexpr size_t together = 64;
+    float ratios[together];
+    uint8_t patterns[together];
+    double error = 0;
+    for (size_t begin = 0; begin < block.size(); begin += together) {
+      size_t count = std::min(together, block.size() - begin);
+      for (size_t at = 0; at < count; ++at)
+        ratios[at] = block[begin + at] / value;
+      codec.encodeElements({ratios, count}, {patterns, count});
+      for (size_t at = 0; at < count; ++at) {
+        double difference = block[begin + at] - codec.elementValue(patterns[at]) * value;
+        error += difference * difference * weights[begin + at];
+      }
+    }
+    return error;
+  }
+
+  nn::BlockElement element;
+  nn::BlockScale scale;
+  const BlockCodec &codec;
+  float tensorScale;
+};
+
+} // namespace
+
+//===-- InputMoments ---------------------------------------------------------------------------------------------===//
+
+llvm::Expected<InputMoments> InputMoments::create(ArrayRef<float> moments, int64_t features,
+                                                  llvm::ThreadPoolInterface &pool) {
+  assert(moments.size() == size_t(features * features));
+  InputMoments result;
+  double total = 0;
+  for (int64_t feature = 0; feature < features; ++feature) {
+    ArrayRef<float> row = moments.slice(feature * features, features);
+    float meanSquare = row[feature];
+    if (!llvm::all_of(row, [](float value) { return std::isfinite(value); }) || meanSquare < 0)
+      return llvm::createStringError(
+          llvm::formatv("the moments of feature {0} are not finite, or negative on the diagonal", feature));
+    result.diagonal.push_back(meanSquare);
+    total += meanSquare;
+  }
+  if (total == 0)
+    return llvm::createStringError("all moments are zero: the model computed nothing on the calibration text");
+  result.order.resize(features);
+  std::iota(result.order.begin(), result.order.end(), 0);
+  llvm::stable_sort(result.order, [&](int32_t a, int32_t b) { return result.diagonal[a] < result.diagonal[b]; });
+  constexpr double damping = 0.01;
+  Factor factor(features);
+  for (int64_t row = 0; row < features; ++row) {
+    for (int64_t column = 0; column <= row; ++column)
+      factor.row(row)[column] = moments[int64_t(result.order[row]) * features + result.order[column]];
+    factor.row(row)[row] += damping * total / double(features);
+  }
+  factor.compute(pool);
+  result.lengths.resize(features);
+  result.directions.resize(features * features);
+  for (int64_t row = 0; row < features; ++row)
+    result.lengths[row] = float(factor.row(row)[row]);
+  for (int64_t row = 0; row < features; ++row)
+    for (int64_t column = 0; column < row; ++column)
+      result.directions[row * features + column] = float(factor.row(row)[column] / factor.row(column)[column]);
+  return result;
+}
+
+//===-- ErrorFeedback --------------------------------------------------------------------------------------------===//
+
+ErrorFeedback::ErrorFeedback(nn::BlockFormatAttr format, const InputMoments &moments)
+    : format(format), codec(format), moments(moments) {}
+
+std::optional<size_t> ErrorFeedback::encodeRows(ArrayRef<float> weights, size_t rows, float tensorScale,
+                                                MutableArrayRef<uint8_t> quantized,
+                                                MutableArrayRef<uint8_t> scales) const {
+  assert(rows && rows <= kMostRows && weights.size() == rows * moments.features());
+  const size_t features = moments.features(), block = format.getBlock() ? format.getBlock() : features;
+  const size_t blocks = codec.blockCount(features);
+  Tile values(blocks * kRows), inputs = transposed(weights, rows);
+  ScaleSearch search(format, codec, tensorScale);
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t number = 0; number < blocks; ++number) {
+      size_t begin = number * block, size = std::min(block, features - begin);
+      ArrayRef<float> here = weights.slice(row * features + begin, size);
+      auto wrong = llvm::find_if(here, [](float value) { return !std::isfinite(value); });
+      if (wrong != here.end())
+        return row * features + begin + (wrong - here.begin());
+      float value = search.choose(here, ArrayRef(moments.diagonal).slice(begin, size),
+                                  scales.data() + (row * blocks + number) * codec.scaleBytes());
+      if (!std::isfinite(value))
+        return row * features + begin;
+      values[number * kRows + row] = value;
+    }
+  forPlaces(moments.directions, features, [&](int64_t place, const float *sums, float *errors) {
+    size_t feature = moments.order[place];
+    const float *scale = values.data() + feature / block * kRows, *input = inputs.data() + feature * kRows;
+    float ratios[kRows];
+    uint8_t patterns[kRows];
+    for (size_t row = 0; row < kRows; ++row)
+      ratios[row] = scale[row] == 0 ? 0.0f : (input[row] + sums[row]) / scale[row];
+    codec.encodeElements(ratios, patterns);
+    for (size_t row = 0; row < kRows; ++row)
+      errors[row] = input[row] - codec.elementValue(patterns[row]) * scale[row];
+    for (size_t row = 0; row < rows; ++row)
+      quantized[row * features + feature] = patterns[row];
+  });
+  return std::nullopt;
+}
+
+double ErrorFeedback::outputError(ArrayRef<float> left, ArrayRef<float> right, size_t rows) const {
+  std::vector<float> differences(left.size());
+  for (size_t at = 0; at < left.size(); ++at)
+    differences[at] = left[at] - right[at];
+  Tile tile = transposed(differences, rows);
+  double total = 0;
+  forPlaces(moments.directions, moments.features(), [&](int64_t place, const float *sums, float *errors) {
+    std::memcpy(errors, tile.data() + size_t(moments.order[place]) * kRows, kRows * sizeof(float));
+    for (size_t row = 0; row < rows; ++row) {
+      double length = (double(errors[row]) + sums[row]) * moments.lengths[place];
+      total += length * length;
+    }
+  });
+  return total;
+}
+
+} // namespace intarsia

@@ -1,0 +1,33 @@
+//===- LinearInputs.h - What linears with weights of the model multiply ------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_QUANTIZE_LINEARINPUTS_H
+#define INTARSIA_LIB_QUANTIZE_LINEARINPUTS_H
+
+#include "dialects/Nn/Nn.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace intarsia {
+
+/// What the names of tensors of second moments begin with; the name of the first linear follows.
+constexpr llvm::StringLiteral secondMomentsPrefix = "second_moments.";
+
+/// A value [..., features] and the linears that multiply weights of the model by it, in their order.
+struct LinearInput {
+  mlir::Value value;
+  llvm::SmallVector<nn::LinearOp> linears;
+};
+
+/// Returns the inputs of a function's linears whose weights are matrices of an archive as they are stored, in the order
+/// of their first linears. Linears whose results a router reads are not among them: they are not quantized.
+std::vector<LinearInput> inputsOfLinears(mlir::func::FuncOp function);
+
+/// Returns the name of a linear in the model, "model.layers.0.mlp.down_proj"; empty if it has none.
+std::string nameOf(nn::LinearOp linear);
+
+} // namespace intarsia
+
+#endif
