@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command line of language models: ``intarsia generate``, ``chat``, ``perplexity``, ``quantize`` and ``bench llm``."""
+"""The command line: ``intarsia generate``, ``chat``, ``perplexity``, ``quantize`` and ``bench llm``."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _bench_llm(options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="intarsia", description="Run language models that intarsia-compile made.")
+    parser = argparse.ArgumentParser(prog="intarsia", description="Run language models that intarsia-compile made, and quantize models.")
     parser.add_argument("--version", action="version", version=f"intarsia {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
