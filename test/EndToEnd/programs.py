@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import intarsia
 import numpy as np
@@ -54,6 +56,61 @@ def build(
     (folder / "m.mlir").write_text(text)
     tools.compile(folder / "m.mlir", "-o", folder / "m.itx", f"--target={target}", *flags)
     return intarsia.load(folder / "m.itx")
+
+
+class Launch(NamedTuple):
+    """A function of a GPU's kernel: threads of a block, and blocks."""
+
+    function: str
+    threads: int
+    blocks: int
+
+
+class Size:
+    """A number in an expression of sizes; `@` is what MLIR writes as ceildiv."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __neg__(self) -> Size:
+        return Size(-self.value)
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.value + other.value)
+
+    def __sub__(self, other: Size) -> Size:
+        return Size(self.value - other.value)
+
+    def __mul__(self, other: Size) -> Size:
+        return Size(self.value * other.value)
+
+    def __floordiv__(self, other: Size) -> Size:
+        return Size(self.value // other.value)
+
+    def __matmul__(self, other: Size) -> Size:
+        return Size(-(-self.value // other.value))
+
+    def __mod__(self, other: Size) -> Size:
+        return Size(self.value % other.value)
+
+
+def launches(tools, program: Path, target: str, *sizes: int) -> list[Launch]:
+    """Return the functions of a program's only kernel with the blocks that they have for its sizes, s0, s1, …"""
+    named = {f"s{number}": size for number, size in enumerate(sizes)}
+    lowered = program.with_suffix(".lowered.mlir")
+    tools.compile(program, "-o", lowered, f"--target={target}", "--stop-after=lower")
+    found = []
+    for line in tools.run("intarsia-opt", lowered, "--target-emit-kernels").stdout.splitlines():
+        if function := re.search(r"gpu\.func @(itx_k0_\d+)\(", line):
+            grid, threads = (
+                re.search(r'itx\.grid = "([^"]*)"', line)[1],
+                re.search(r"size = array<i32: (\d+),", line)[1],
+            )
+            for word, operator in (("floordiv", "//"), ("ceildiv", "@"), ("mod", "%")):
+                grid = grid.replace(word, operator)
+            grid = re.sub(r"\w+", lambda name: f"Size({named.get(name[0], name[0])})", grid)
+            found.append(Launch(function[1], int(threads), eval(grid, {"Size": Size}).value))
+    return found
 
 
 def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:

@@ -9,7 +9,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import RNG, SCHEDULES, build, close, normal, random_cases
+from programs import RNG, SCHEDULES, build, close, launches, normal, random_cases
 
 pytestmark = pytest.mark.cpu_only
 
@@ -77,23 +77,69 @@ def test_random_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
         check(tools, tmp_path, architecture, rows, depth, features, stored, precision)
 
 
+# Features with which a quarter of the multiprocessors (lib/Target/GPU/Architecture.cpp) have a tile of 128 columns, the
+# last one a ragged one: more than 128 rows are multiplied by large tiles then.
+LARGE_FEATURES = {
+    architecture: 128 * (-(-multiprocessors // 4) - 1) + 3
+    for architecture, multiprocessors in {
+        "sm_80": 108, "sm_90a": 132, "gfx90a": 104, "gfx942": 304, "gfx1100": 96, "gfx1201": 64,
+    }.items()
+}  # fmt: skip
+LARGE_ROWS = 130
+
+
+def assert_large(tools, folder, architecture: str) -> None:
+    """The function behind all others, which has large tiles, is the only one that has blocks."""
+    *others, largest = launches(tools, folder / "m.mlir", f"emulated:{architecture}", LARGE_ROWS)
+    assert largest.blocks >= 2 * -(-LARGE_FEATURES[architecture] // 128)
+    assert all(one.blocks == 0 for one in others)
+
+
+@pytest.mark.parametrize(
+    ("precision", "stored", "depth"),
+    # Of tiles of 32 elements, or 16 of f32: four, three of which the last one is ragged, and rows that are no multiple
+    # of 16 bytes.
+    [("f16", "f16", 128), ("bf16", "bf16", 72), ("f16", "f32", 50), ("", "f32", 44)],
+)
+@pytest.mark.parametrize("architecture", LARGE_FEATURES)
+def test_large_tiles(tools, tmp_path, architecture: str, precision: str, stored: str, depth: int) -> None:
+    check(tools, tmp_path, architecture, (LARGE_ROWS,), depth, LARGE_FEATURES[architecture], stored, precision)
+    assert_large(tools, tmp_path, architecture)
+
+
+@pytest.mark.parametrize("architecture", [one for one in LARGE_FEATURES if one != "sm_90a"])
+def test_large_tiles_of_stored_inputs(tools, tmp_path, architecture: str) -> None:
+    """Inputs that are read as they lie in memory; on sm_90a tensor copies read these."""
+    check_stored(tools, tmp_path, [(2, LARGE_ROWS // 2)], 88, LARGE_FEATURES[architecture], "f16", "f16", architecture)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+@pytest.mark.parametrize("architecture", LARGE_FEATURES)
+def test_schedules_of_large_tiles(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    for number, (precision, stored) in enumerate((("f16", "f16"), ("", "f32"))):
+        features = LARGE_FEATURES[architecture]
+        check(tools, tmp_path / str(number), architecture, (LARGE_ROWS,), 96, features, stored, precision)
+
+
 # The depth of products of these sizes is split into parts of blocks of their own, of which the last one is shorter, and
 # into half as many where rows fill two tiles (test/Target/GPU/split-linear.mlir).
 SPLIT_FEATURES, SPLIT_DEPTH = 70, 2072
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("architecture", LARGE_FEATURES)
 def test_split_depth(tools, tmp_path, architecture: str) -> None:
     check(tools, tmp_path, architecture, (6, 64, 65, 130), SPLIT_DEPTH, SPLIT_FEATURES, "f16", "f16", "nn.relu")
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, schedule: str) -> None:
+@pytest.mark.parametrize("architecture", LARGE_FEATURES)
+def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
-    check(tools, tmp_path, "sm_80", (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
+    check(tools, tmp_path, architecture, (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
 
 
-def check_stored(tools, folder, shapes, depth, features, stored, result="f32") -> None:
+def check_stored(tools, folder, shapes, depth, features, stored, result="f32", architecture="sm_90a") -> None:
     """A linear of an input that is stored in 16 bits, with a bias, an addend and a ReLU behind it."""
     n, out = ("?",) * len(shapes[0]), f"x{features}x{result}"
     x, y, z = ("tensor<" + "x".join(n) + tail for tail in (f"x{depth}x{stored}>", f"x{features}xf32>", f"{out}>"))
@@ -112,7 +158,7 @@ def check_stored(tools, folder, shapes, depth, features, stored, result="f32") -
       return %z : {z}
     }}"""
     weight, bias = normal(features, depth).astype(TYPES[stored]), normal(features)
-    module = build(tools, folder, text, {"w": weight, "b": bias}, "emulated:sm_90a")
+    module = build(tools, folder, text, {"w": weight, "b": bias}, f"emulated:{architecture}")
     for shape in shapes:
         x, r = normal(*shape, depth).astype(TYPES[stored]), normal(*shape, features)
         a, w = x.astype(np.float64), weight.astype(np.float64)

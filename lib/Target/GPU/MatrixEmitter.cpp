@@ -230,12 +230,19 @@ SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value
                                                  bool isRight) {
   // Sums lie as those of Mma: storeFragment() says where.
   Value first = isRight ? mul(rem(lane, constant(4)), constant(2)) : div(lane, constant(4));
+  auto addressOf = [&](Value ofFragment) {
+    Value position = add(mul(ofFragment, constant(tiles.chunks)), swizzled(ofFragment, constant(step), tiles.chunks));
+    return offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
+  };
+  // Of four chunks or fewer the other rows are swizzled like the first one, because that repeats after eight rows, and
+  // an even row and the next one have the same: ptxas needs one address for all. LLVM does not know it, and takes fewer
+  // registers for AMD's GPUs so (version 22: 179 instead of 204 for small tiles on gfx1100).
+  bool haveOneAddress = tiles.chunks <= 4 && architecture.vendor == Vendor::Nvidia;
   SmallVector<Value> rows;
   for (int64_t offset : isRight ? ArrayRef<int64_t>{0, 1, 8, 9} : ArrayRef<int64_t>{0, 8}) {
-    Value ofFragment = add(first, constant(offset));
-    Value position = add(mul(ofFragment, constant(tiles.chunks)), swizzled(ofFragment, constant(step), tiles.chunks));
-    Value address = offsetPointer(tile, mul(position, constant(chunkBytes)), b.getI8Type());
-    address = offsetPointer(address, constant(row * tiles.chunks * chunkBytes), b.getI8Type());
+    Value address = addressOf(haveOneAddress ? first : add(first, constant(offset)));
+    int64_t behind = haveOneAddress ? row + offset : row;
+    address = offsetPointer(address, constant(behind * tiles.chunks * chunkBytes), b.getI8Type());
     rows.push_back(LLVM::LoadOp::create(b, loc, vectorOf(elementType(), chunkElements()), address, chunkBytes));
   }
   return rows;

@@ -24,6 +24,7 @@ struct MatrixTiles {
   int64_t scaleBytes = 0;        ///< of a stage, behind its tiles: what elements are scaled by
   int64_t loadsAhead = 1; ///< tiles that are loaded before they are stored to shared memory, of those that are not
                           ///< copied: as many reads of memory overlap
+  int32_t blocksOfMultiprocessor = 0; ///< that registers leave room for; 0 where ptxas chooses
 
   int64_t warps() const { return (rows / warpRows) * (columns / warpColumns); }
 };

@@ -75,8 +75,18 @@ MatrixTiles MatrixLinearKernel::tilesFor(TileSize size) const {
     return isLarge ? MatrixTiles{128, 128, 32, 128, /*chunks=*/4, /*stages=*/6}
                    : MatrixTiles{64, 64, 16, 64, /*chunks=*/4, /*stages=*/6};
   }
+  if (isLarge && instruction.family == MatrixFamily::MultiplyAdds && architecture.vendor == Vendor::Nvidia) {
+    // A lane has 8 x 8 sums: it reads 16 vectors of shared memory for 256 multiply-adds, and 12 for 128 if it has half.
+    // Sums and vectors are 128 registers. ptxas (version 13.0) takes 254 in all where it may, and 168 leave room for
+    // three blocks, which need no more instructions and no spills (docs/benchmarks-gpu-static.md).
+    constexpr int64_t blocksOfRegisters = 3;
+    MatrixTiles tiles = {128, 64, 64, 32, /*chunks=*/4, stages};
+    tiles.blocksOfMultiprocessor =
+        int32_t(std::min(blocksOfRegisters, architecture.sharedBytes / sharedBytesOf(tiles)));
+    return tiles;
+  }
   if (isLarge && instruction.family == MatrixFamily::MultiplyAdds)
-    return {128, 64, 32, 32, /*chunks=*/4, stages}; // of 32 sums a lane, which leaves registers for two blocks
+    return {128, 64, 32, 32, /*chunks=*/4, stages}; // of 32 sums a lane, which leaves registers for more waves
   // RDNA has 256 registers a lane: eight warps leave room for loads that are on their way while a tile is multiplied.
   if (isLarge && architecture.vendor == Vendor::Amd && architecture.warpSize == 32)
     return {128, 128, 64, 32, /*chunks=*/4, stages};

@@ -133,6 +133,8 @@ LogicalResult TiledLinear::storeTile(const Product &product, const TileOfProduct
 
 LogicalResult TiledLinear::emitProduct(const Product &product) {
   beginProduct(product, product.tiles.warps() * architecture.warpSize, product.tileCount());
+  if (int32_t blocks = product.tiles.blocksOfMultiprocessor)
+    planRegistersFor(blocks);
   Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
   Value parts = product.split ? size(product.split->parts) : constant(1), number = div(block, parts);
   Value columnTiles = constant(product.columnTiles);

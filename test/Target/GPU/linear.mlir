@@ -1,19 +1,22 @@
 // RUN: intarsia-opt %s --target-gpu-emit-kernels=architecture=sm_80 --verify-diagnostics | FileCheck %s
 
-// Without instructions for f32 lanes multiply and add: each has 32 of the sums of a tile, as the instructions of others
-// would give it. Chunks of four k's are zero outside of the matrices. What comes behind is computed where a sum is stored.
+// Without instructions for f32 lanes multiply and add: each has 64 of the sums of a large tile, as the instructions of
+// others would give it. Chunks of four k's are zero outside of the matrices. What comes behind is computed where a sum is
+// stored. Registers leave room for three blocks.
 
 // CHECK: llvm.mlir.global internal @itx_shared() {addr_space = 3 : i32, alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @itx_k0_1
 // CHECK-SAME: itx.grid = "(rows ceildiv 64) * {{[^"]*}}", itx.scratch = "0", itx.shared = "32768", known_block_size = array<i32: 128, 1, 1>
-// CHECK: %[[SUMS:.*]]:34 = scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
+// CHECK-LABEL: gpu.func @itx_k0_2
+// CHECK-SAME: itx.shared = "49152", known_block_size = array<i32: 128, 1, 1>, nvvm.minctasm = 3
+// CHECK: %[[SUMS:.*]]:66 = scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK: gpu.barrier
 // CHECK: scf.if %{{.*}} -> (f32) {
 // CHECK: llvm.load %{{.*}} : !llvm.ptr<1> -> f32
 // CHECK: } else {
 // CHECK: scf.yield %{{.*}} : f32
 // CHECK: llvm.load %{{.*}} : !llvm.ptr<1> -> bf16
-// CHECK-COUNT-512: math.fma
+// CHECK-COUNT-1024: math.fma
 // CHECK-NOT: math.fma
 // CHECK: scf.yield
 // CHECK: gpu.barrier
