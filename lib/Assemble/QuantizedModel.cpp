@@ -18,6 +18,7 @@
 #include "lib/Support/Json.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
@@ -30,12 +31,18 @@ namespace intarsia {
 namespace assemble {
 namespace {
 
+/// Names of linears that one glob may list in braces: more than large models have in all.
+constexpr size_t kMostAlternatives = 1 << 16;
+
 /// One matrix to quantize.
 struct Matrix {
   nn::WeightOp weight;
   nn::BlockFormatAttr format;
   std::string linear;  // its name
   std::string moments; // name of its input's second moments
+
+  /// What the names of its tensors begin with: "model.layers.0.mlp.down_proj."
+  std::string stem() { return weight.getKey().drop_back(StringRef("weight").size()).str(); }
 };
 
 /// Returns the op that quantizes a linear's weight as an archive has it; null if there is none.
@@ -56,14 +63,21 @@ public:
 
 private:
   llvm::Error findMatrices();
-  llvm::Error openMoments();
+  llvm::Error openInputs();
+  llvm::Error writeSome();
+  llvm::Error writeModel();
   llvm::Error writeArchive(nn::ArchiveOp archive);
-  llvm::Error writeMatrix(Matrix &matrix, OutputFile &file);
+  Expected<CompressedMatrix> compress(Matrix &matrix, float *decoded);
+  Expected<SharedSource> sourceOf(Matrix &matrix);
+  /// Writes a matrix that a part holds; false if none does.
+  Expected<bool> copyMatrix(Matrix &matrix, OutputFile &file);
   Expected<const InputMoments *> momentsOf(Matrix &matrix);
   llvm::Error encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
-                         const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report);
+                         const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report, float *kept);
   llvm::Error copyFiles();
   llvm::Error writeText(const std::string &name, const std::string &text);
+  /// Makes a file of safetensors that appears at `final`, with its header.
+  Expected<std::unique_ptr<OutputFile>> create(const std::string &final, const Json &header);
   Expected<Json> readJson(const std::string &name);
   std::string pathOf(StringRef folder, StringRef name) const {
     SmallString<128> path(folder);
@@ -80,6 +94,7 @@ private:
   std::vector<std::pair<std::string, std::string>> written; // temporary path, final path
   llvm::StringMap<llvm::StringMap<Matrix>> matrices;        // by archive and key
   std::unique_ptr<SafetensorsFile> secondMoments;
+  std::vector<std::unique_ptr<SafetensorsFile>> parts;
   std::string momentsName;             // of `moments`
   std::optional<InputMoments> moments; // of the matrix before, which often has the same input
   std::vector<QuantizedMatrix> reports;
@@ -122,11 +137,14 @@ llvm::Error Writer::findMatrices() {
                           : llvm::Error::success();
 }
 
-llvm::Error Writer::openMoments() {
-  if (options.secondMoments.empty())
-    return llvm::Error::success();
-  Status status = SafetensorsFile::open(options.secondMoments, secondMoments);
-  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+llvm::Error Writer::openInputs() {
+  if (!options.secondMoments.empty())
+    if (Status status = SafetensorsFile::open(options.secondMoments, secondMoments); !status.ok())
+      return createStringError(status.message());
+  for (const std::string &path : options.parts)
+    if (Status status = SafetensorsFile::open(path, parts.emplace_back()); !status.ok())
+      return createStringError(status.message());
+  return llvm::Error::success();
 }
 
 Expected<const InputMoments *> Writer::momentsOf(Matrix &matrix) {
@@ -158,7 +176,8 @@ Expected<const InputMoments *> Writer::momentsOf(Matrix &matrix) {
 }
 
 llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
-                               const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report) {
+                               const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report,
+                               float *kept) {
   int64_t columns = source.shape().back();
   BlockCodec codec(matrix.format);
   size_t scaleBytes = codec.blockCount(columns) * codec.scaleBytes();
@@ -206,6 +225,10 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
     return createStringError(llvm::formatv(
         "tensor '{0}' has {1} at {2}, which {3} cannot represent", matrix.weight.getKey(), weights[*wrong],
         source.originOf(firstRow * columns + *wrong).indices(), matrix.format.getName()));
+  if (kept) {
+    decode();
+    llvm::copy(decoded, kept + firstRow * columns);
+  }
   for (int64_t row = 0; row < rows; ++row)
     result.store(firstRow + row, ArrayRef(quantized).slice(row * columns, columns),
                  ArrayRef(scales).slice(row * scaleBytes, scaleBytes));
@@ -216,25 +239,42 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
   return llvm::Error::success();
 }
 
-llvm::Error Writer::writeMatrix(Matrix &matrix, OutputFile &file) {
-  step(matrix.linear);
+/// Returns what is rounded: the weight, or what the calibration found to be a better aim.
+Expected<SharedSource> Writer::sourceOf(Matrix &matrix) {
+  auto type = cast<RankedTensorType>(matrix.weight.getType());
+  std::string target = "target." + matrix.linear;
+  if (const SafetensorsEntry *entry = secondMoments ? secondMoments->find(target) : nullptr) {
+    if (entry->dtype != "F32" || ArrayRef(entry->shape) != type.getShape())
+      return createStringError(llvm::formatv(
+          "{0}: tensor '{1}' is {2}, the weight is {3}: it was made of another model", options.secondMoments, target,
+          typeText(entry->dtype, entry->shape), typeText("F32", type.getShape())));
+    return std::make_shared<StoredTensor>(entry, type.getShape().vec(), entry->dtype, sizeof(float));
+  }
   auto entry = findWeight(matrix.weight, archives);
   if (!entry)
     return entry.takeError();
-  auto type = cast<RankedTensorType>(matrix.weight.getType());
-  unsigned elementBytes = type.getElementTypeBitWidth() / 8;
-  StoredTensor source(*entry, type.getShape().vec(), (*entry)->dtype, elementBytes);
+  return std::make_shared<StoredTensor>(*entry, type.getShape().vec(), (*entry)->dtype,
+                                        type.getElementTypeBitWidth() / 8);
+}
+
+/// Rounds a matrix; its decoded weights go to `decoded` unless that is null.
+Expected<CompressedMatrix> Writer::compress(Matrix &matrix, float *decoded) {
+  step(matrix.linear);
+  Expected<SharedSource> found = sourceOf(matrix);
+  if (!found)
+    return found.takeError();
+  const TensorSource &source = **found;
   Expected<const InputMoments *> inputs = momentsOf(matrix);
   if (!inputs)
     return inputs.takeError();
-  int64_t rows = type.getShape()[0], columns = type.getShape()[1];
+  int64_t rows = source.shape()[0], columns = source.shape()[1];
   CompressedMatrix result(matrix.format, rows, columns);
   if (matrix.format.hasTensorScale()) {
     std::vector<float> row(columns);
     float largest = 0;
     for (int64_t number = 0; number < rows; ++number) {
       if (llvm::Error error = source.readFloats({number * columns, columns}, row))
-        return error;
+        return std::move(error);
       largest = std::max(largest, BlockCodec::largestMagnitude(row));
     }
     result.chooseTensorScale(largest);
@@ -246,7 +286,7 @@ llvm::Error Writer::writeMatrix(Matrix &matrix, OutputFile &file) {
   for (int64_t first = 0; first < rows; first += ErrorFeedback::kMostRows)
     tasks.async([&, first] {
       int64_t count = std::min<int64_t>(ErrorFeedback::kMostRows, rows - first);
-      if (llvm::Error error = encodeTile(matrix, source, first, count, *inputs, result, report)) {
+      if (llvm::Error error = encodeTile(matrix, source, first, count, *inputs, result, report, decoded)) {
         std::string message = llvm::toString(std::move(error));
         std::lock_guard lock(mutex);
         problem = message;
@@ -261,9 +301,33 @@ llvm::Error Writer::writeMatrix(Matrix &matrix, OutputFile &file) {
     report.nearest = std::sqrt(report.nearest / report.reference);
   }
   reports.push_back(report);
-  compressed.emplace_back(matrix.weight.getKey().drop_back(StringRef(".weight").size()).str(), matrix.format);
-  Status status = result.write(file);
-  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+  return std::move(result);
+}
+
+Expected<bool> Writer::copyMatrix(Matrix &matrix, OutputFile &file) {
+  auto type = cast<RankedTensorType>(matrix.weight.getType());
+  CompressedMatrix planned(matrix.format, type.getShape()[0], type.getShape()[1]);
+  for (const std::unique_ptr<SafetensorsFile> &part : parts) {
+    if (!part->find(matrix.stem() + planned.parts().front().name))
+      continue;
+    for (const CompressedMatrix::Part &tensor : planned.parts()) {
+      const SafetensorsEntry *entry = part->find(matrix.stem() + tensor.name);
+      if (!entry || entry->dtype != tensor.dtype || entry->shape != tensor.shape)
+        return createStringError(llvm::formatv("{0}: '{1}{2}' is {3}, expected {4}: it was made for another format",
+                                               part->name(), matrix.stem(), tensor.name,
+                                               entry ? typeText(entry->dtype, entry->shape) : "missing",
+                                               typeText(tensor.dtype, tensor.shape)));
+      if (Status status = file.write(entry->data, entry->bytes()); !status.ok())
+        return createStringError(status.message());
+    }
+    QuantizedMatrix report{matrix.linear, describe(matrix.format), uint64_t(type.getNumElements()), planned.bytes()};
+    for (auto [name, value] : {std::pair("error.", &report.error), std::pair("nearest.", &report.nearest)})
+      if (std::optional<std::string> text = part->metadata(name + matrix.linear))
+        *value = std::strtod(text->c_str(), nullptr);
+    reports.push_back(report);
+    return true;
+  }
+  return false;
 }
 
 llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
@@ -289,37 +353,117 @@ llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
       continue;
     }
     CompressedMatrix planned(matrix->second.format, entry.shape[0], entry.shape[1]);
-    std::string stem = entry.name.substr(0, entry.name.size() - StringRef("weight").size());
     for (const CompressedMatrix::Part &part : planned.parts())
-      add(stem + part.name, part.dtype, part.shape, part.bytes());
+      add(matrix->second.stem() + part.name, part.dtype, part.shape, part.bytes());
   }
-  std::string text = header.dump();
-  text.resize(llvm::alignTo(text.size(), 8), ' ');
-  std::string final = pathOf(options.output, archive.getFile());
+  auto file = create(pathOf(options.output, archive.getFile()), header);
+  if (!file)
+    return file.takeError();
+  Status status;
+  for (const SafetensorsEntry &entry : source->tensors()) {
+    auto found = here.find(entry.name);
+    if (found == here.end()) {
+      status = (*file)->write(entry.data, entry.bytes());
+      dropPages(entry.data, entry.bytes());
+    } else {
+      Matrix &matrix = found->second;
+      compressed.emplace_back(StringRef(matrix.stem()).drop_back().str(), matrix.format);
+      Expected<bool> isCopied = copyMatrix(matrix, **file);
+      if (!isCopied)
+        return isCopied.takeError();
+      if (!*isCopied) {
+        Expected<CompressedMatrix> result = compress(matrix, /*decoded=*/nullptr);
+        if (!result)
+          return result.takeError();
+        status = result->write(**file);
+      }
+    }
+    if (!status.ok())
+      return createStringError(status.message());
+  }
+  status = (*file)->close();
+  return status.ok() ? llvm::Error::success() : createStringError(status.message());
+}
+
+Expected<std::unique_ptr<OutputFile>> Writer::create(const std::string &final, const Json &header) {
   auto path = files.make(final);
   if (!path)
     return path.takeError();
   written.emplace_back(*path, final);
+  std::string text = header.dump();
+  text.resize(llvm::alignTo(text.size(), 8), ' ');
+  uint64_t length = text.size(); // little-endian, as every host of the compiler is
   std::unique_ptr<OutputFile> file;
   Status status = OutputFile::create(*path, file);
-  uint64_t length = text.size(); // little-endian, as every host of the compiler is
   if (status.ok())
     status = file->write(&length, sizeof(length));
   if (status.ok())
     status = file->write(text.data(), text.size());
-  for (const SafetensorsEntry &entry : source->tensors()) {
-    if (!status.ok())
-      break;
-    if (auto matrix = here.find(entry.name); matrix != here.end()) {
-      if (llvm::Error error = writeMatrix(matrix->second, *file))
-        return error;
-    } else {
-      status = file->write(entry.data, entry.bytes());
-      dropPages(entry.data, entry.bytes());
-    }
+  if (!status.ok())
+    return createStringError(status.message());
+  return std::move(file);
+}
+
+/// Writes the matrices whose linears have names that options.linears matches, and the weights that they mean.
+llvm::Error Writer::writeSome() {
+  llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(options.linears, kMostAlternatives);
+  if (!pattern)
+    return createStringError(
+        llvm::formatv("'{0}' is no glob: {1}", options.linears, llvm::toString(pattern.takeError())));
+  std::vector<Matrix> chosen;
+  for (auto &archive : matrices)
+    for (auto &entry : archive.second)
+      if (pattern->match(entry.second.linear))
+        chosen.push_back(entry.second);
+  llvm::sort(chosen, [](const Matrix &a, const Matrix &b) { return a.moments + a.linear < b.moments + b.linear; });
+  Json header = Json::object(), decodedHeader = Json::object();
+  uint64_t at = 0, decodedAt = 0;
+  auto add = [](Json &header, uint64_t &at, const std::string &name, StringRef dtype, ArrayRef<int64_t> shape,
+                uint64_t bytes) {
+    header[name] = {{"dtype", dtype.str()}, {"shape", shape.vec()}, {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  };
+  for (Matrix &matrix : chosen) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(matrix.weight.getType()).getShape();
+    CompressedMatrix planned(matrix.format, shape[0], shape[1]);
+    for (const CompressedMatrix::Part &part : planned.parts())
+      add(header, at, matrix.stem() + part.name, part.dtype, part.shape, part.bytes());
+    add(decodedHeader, decodedAt, matrix.weight.getKey().str(), "F32", shape, shape[0] * shape[1] * sizeof(float));
   }
-  if (status.ok())
-    status = file->close();
+  std::unique_ptr<OutputFile> decodedFile;
+  if (!options.decoded.empty()) {
+    auto created = create(options.decoded, decodedHeader);
+    if (!created)
+      return created.takeError();
+    decodedFile = std::move(*created);
+  }
+  Status status;
+  std::vector<CompressedMatrix> results;
+  for (Matrix &matrix : chosen) {
+    std::vector<float> decoded(decodedFile ? cast<RankedTensorType>(matrix.weight.getType()).getNumElements() : 0);
+    Expected<CompressedMatrix> result = compress(matrix, decodedFile ? decoded.data() : nullptr);
+    if (!result)
+      return result.takeError();
+    results.push_back(std::move(*result));
+    if (decodedFile)
+      status = decodedFile->write(decoded.data(), decoded.size() * sizeof(float));
+    if (!status.ok())
+      return createStringError(status.message());
+  }
+  // The figures of the table that is printed when parts become a model.
+  for (const QuantizedMatrix &report : reports) {
+    header["__metadata__"]["error." + report.name] = llvm::formatv("{0:E6}", report.error).str();
+    header["__metadata__"]["nearest." + report.name] = llvm::formatv("{0:E6}", report.nearest).str();
+  }
+  auto file = create(options.output, header);
+  if (!file)
+    return file.takeError();
+  for (const CompressedMatrix &result : results)
+    if (status = result.write(**file); !status.ok())
+      return createStringError(status.message());
+  status = (*file)->close();
+  if (status.ok() && decodedFile)
+    status = decodedFile->close();
   return status.ok() ? llvm::Error::success() : createStringError(status.message());
 }
 
@@ -370,11 +514,7 @@ llvm::Error Writer::copyFiles() {
   return code ? createStringError(options.model + ": cannot be listed: " + code.message()) : llvm::Error::success();
 }
 
-Expected<std::vector<QuantizedMatrix>> Writer::write() {
-  if (llvm::Error error = findMatrices())
-    return std::move(error);
-  if (llvm::Error error = openMoments())
-    return std::move(error);
+llvm::Error Writer::writeModel() {
   Expected<Json> config = readJson("config.json");
   if (!config)
     return config.takeError();
@@ -383,19 +523,27 @@ Expected<std::vector<QuantizedMatrix>> Writer::write() {
   size_t archiveCount = 0;
   for (auto archive : module.getOps<nn::ArchiveOp>()) {
     if (llvm::Error error = writeArchive(archive))
-      return files.named(std::move(error));
+      return error;
     ++archiveCount;
   }
   step("files");
   if (archiveCount > 1)
     if (llvm::Error error = writeText("model.safetensors.index.json",
                                       Json{{"metadata", Json::object()}, {"weight_map", weightMap}}.dump(2) + "\n"))
-      return std::move(error);
+      return error;
   if (llvm::Error error = copyFiles())
-    return std::move(error);
+    return error;
   (*config)["quantization_config"] = compressedTensorsConfig(compressed);
-  if (llvm::Error error = writeText("config.json", config->dump(2) + "\n"))
+  return writeText("config.json", config->dump(2) + "\n");
+}
+
+Expected<std::vector<QuantizedMatrix>> Writer::write() {
+  if (llvm::Error error = findMatrices())
     return std::move(error);
+  if (llvm::Error error = openInputs())
+    return std::move(error);
+  if (llvm::Error error = options.linears.empty() ? writeModel() : writeSome())
+    return files.named(std::move(error));
   for (const auto &[path, final] : written)
     if (llvm::Error error = files.keep(path, final))
       return std::move(error);
@@ -411,7 +559,7 @@ llvm::Error checkQuantizedModel(const QuantizedModelOptions &options) {
                                              "*.safetensors)");
   if (llvm::sys::fs::equivalent(options.model, options.output))
     return createStringError(options.output + ": is the model that is read; choose another directory for the result");
-  if (llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_directory(options.output))
+  if (options.linears.empty() && llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_directory(options.output))
     return createStringError(options.output + ": is no directory");
   if (!options.secondMoments.empty() && !llvm::sys::fs::exists(options.secondMoments))
     return createStringError(options.secondMoments + ": there is no such file; `intarsia quantize` makes it");

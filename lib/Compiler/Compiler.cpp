@@ -52,7 +52,7 @@ public:
 
   llvm::Error run();
   /// Imports and quantizes a model and writes it as a model directory.
-  llvm::Expected<std::vector<QuantizedMatrix>> quantizeModel(const std::string &secondMoments);
+  llvm::Expected<std::vector<QuantizedMatrix>> quantizeModel(QuantizedModelOptions written);
 
 private:
   bool stopsAt(Phase phase) const { return options.stopAfter == phase; }
@@ -135,8 +135,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--matmul-precision=" + options.quantize.matmulPrecision);
   if (!options.quantize.parts.empty())
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
-  if (!options.quantize.observe.empty())
-    result.flags.push_back("--observe=" + options.quantize.observe);
+  if (options.quantize.segment)
+    result.flags.push_back("--segment=" + std::to_string(*options.quantize.segment));
   if (!options.quantize.caches.empty())
     result.flags.push_back("--kv=" + llvm::join(options.quantize.caches, ","));
   for (const std::string &placement : options.partition.placements)
@@ -272,15 +272,15 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--context is about the import of a model, which does not run with --start-from=" + first);
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
-  if (!options.quantize.observe.empty() && options.quantize.format != "none")
-    return createStringError("--observe is about the model as it is: leave --quantize out");
+  if (options.quantize.segment && options.quantize.format != "none")
+    return createStringError("--segment is about the model as it is: leave --quantize out");
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
   bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
               options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision ||
-              !options.quantize.observe.empty();
+              options.quantize.segment.has_value();
   if (!quantizes && asks)
     return createStringError(
-        "--quantize, --quantize-activations, --observe and --matmul-precision are about the quantize phase, "
+        "--quantize, --quantize-activations, --segment and --matmul-precision are about the quantize phase, "
         "which does not run with " +
         (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   if (!quantizes && !options.quantize.caches.empty())
@@ -501,9 +501,9 @@ llvm::Error Compilation::run() {
                                                                                    : createStringError(problem);
 }
 
-llvm::Expected<std::vector<QuantizedMatrix>> Compilation::quantizeModel(const std::string &secondMoments) {
-  QuantizedModelOptions written{options.model, options.output, secondMoments,
-                                options.threads ? options.threads : unsigned(usableThreads())};
+llvm::Expected<std::vector<QuantizedMatrix>> Compilation::quantizeModel(QuantizedModelOptions written) {
+  written.model = options.model;
+  written.threads = options.threads ? options.threads : unsigned(usableThreads());
   if (llvm::Error error = checkQuantizedModel(written))
     return std::move(error);
   targetNames = {"cpu"};
@@ -532,10 +532,10 @@ void registerCompilerDialects(DialectRegistry &registry) {
               LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
-std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, const std::string &secondMoments) {
+std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, QuantizedModelOptions written) {
   options.stopAfter = Phase::Quantize;
   options.quantize.activations = "16"; // inputs are quantized when the result is compiled
-  auto matrices = Compilation(options).quantizeModel(secondMoments);
+  auto matrices = Compilation(options).quantizeModel(std::move(written));
   if (matrices)
     return std::move(*matrices);
   llvm::logAllUnhandledErrors(matrices.takeError(), llvm::errs(), "error: ");

@@ -8,6 +8,7 @@
 
 #include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Analysis/FunctionCaches.h"
+#include "intarsia/Analysis/LayerNames.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <map>
@@ -22,22 +23,6 @@ static constexpr double linkGBps = 25;
 /// A copy between a GPU and the host that the host waits for: two submissions and a wait, 10 us by the time that
 /// drivers take for a launch (catalogue/efficiency/gpu-kernels.yaml) and for waking a thread.
 static constexpr double copyUs = 10;
-
-/// Returns the layer that an op's name says: "encoder.layer.3" of "encoder.layer.3.output.dense", the whole name where
-/// it has no number; empty without a name.
-static std::string layerName(Operation *op) {
-  auto location = op->getLoc()->findInstanceOf<NameLoc>();
-  if (!location)
-    return "";
-  StringRef name = location.getName().getValue(), rest = name;
-  while (!rest.empty()) {
-    auto [part, behind] = rest.split('.');
-    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
-      return name.substr(0, part.end() - name.begin()).str();
-    rest = behind;
-  }
-  return name.str();
-}
 
 /// Returns the kind of kernel that an op alone makes.
 static KernelRoot rootOf(Operation *op) {

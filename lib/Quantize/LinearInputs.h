@@ -15,6 +15,9 @@ namespace intarsia {
 /// What the names of tensors of second moments begin with; the name of the first linear follows.
 constexpr llvm::StringLiteral secondMomentsPrefix = "second_moments.";
 
+/// What the names of inputs of linears begin with, as results of a segment, and of weights, as arguments.
+constexpr llvm::StringLiteral inputsPrefix = "input.", weightsPrefix = "weight.";
+
 /// A value [..., features] and the linears that multiply weights of the model by it, in their order.
 struct LinearInput {
   mlir::Value value;

@@ -49,25 +49,6 @@ def QuantizeKvCache : Pass<"quantize-kv-cache", "::mlir::ModuleOp"> {
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }
 
-def QuantizeObserve : Pass<"quantize-observe", "::mlir::func::FuncOp"> {
-  let summary = "Makes a model say what its linears multiply";
-  let description = [{
-    For each value that linears with weights of the model multiply, the function gets one more result
-    `second_moments.<name>`, with the name of the first of these linears: `[features, features]`, the sum of `x xᵀ` over
-    all rows `x` of the value. `intarsia quantize` runs such a model over a text and adds the results of its calls up.
-
-    ```mlir
-    %y = nn.linear %x, %w : (tensor<?x64xf32>, tensor<8x64xf32>) -> tensor<?x8xf32>
-    // is followed by the result second_moments.layer.0.query:
-    %m = nn.matmul %x, %x {transpose_lhs} : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<64x64xf32>
-    ```
-  }];
-  let options = [
-    Option<"linears", "linears", "std::string", "\"*\"", "A glob over the names of linears: those to observe">
-  ];
-  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
-}
-
 def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::FuncOp"> {
   let summary = "Quantizes weights to a block format";
   let description = [{
@@ -113,6 +94,26 @@ def QuantizeMatmulPrecision : Pass<"quantize-matmul-precision", "::mlir::func::F
     Option<"precision", "precision", "std::string", "\"stored\"", "f32, tf32, bf16, f16, or stored">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
+}
+
+def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
+  let summary = "Leaves a part of a model that calibration runs on its own";
+  let description = [{
+    A function is cut where the layers begin that the names of its ops say (`model.layers.3`). Segment 0 is what comes
+    before the second layer, and so on; the last one is what comes behind the last layer. The function becomes one of
+    these segments:
+
+    - Values that it takes from earlier ones are arguments `value.<number>`, those that later ones take from it results of
+      the same names. Constants and sizes are made again.
+    - Weights are arguments `weight.<key>`, those that are read as the matrices of linears in f32, so that a segment can be
+      run with quantized weights too.
+    - What linears multiply is a result `input.<name>`, with the name of the first linear that does.
+    - States stay states.
+
+    The function's metadata says how many `segments` there are.
+  }];
+  let options = [Option<"segment", "segment", "int64_t", "0", "The number of the segment">];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
 
 #endif

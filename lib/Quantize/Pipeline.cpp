@@ -7,7 +7,6 @@
 #include "intarsia/Quantize/Quantize.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -21,15 +20,15 @@ using namespace mlir;
 using namespace intarsia;
 
 void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOptions &options) {
+  if (options.segment) {
+    quantize::QuantizeSegmentOptions part;
+    part.segment = *options.segment;
+    pipeline.addPass(quantize::createQuantizeSegment(part));
+  }
   quantize::QuantizeKvCacheOptions caches;
   caches.formats.assign(options.caches.begin(), options.caches.end());
   pipeline.addPass(quantize::createQuantizeKvCache(caches));
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
-  if (!options.observe.empty()) {
-    quantize::QuantizeObserveOptions observing;
-    observing.linears = options.observe;
-    functions.addPass(quantize::createQuantizeObserve(observing));
-  }
   if (options.format != "none") {
     quantize::QuantizeRoundToNearestOptions rounding;
     rounding.format = options.format;
@@ -52,7 +51,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> matmulPrecision{*this, "matmul-precision", llvm::cl::init("stored"),
                                       llvm::cl::desc("What matrices may be multiplied in")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
-  Option<std::string> observe{*this, "observe", llvm::cl::desc("Linears whose inputs are observed: a glob")};
+  Option<int> segment{*this, "segment", llvm::cl::init(-1), llvm::cl::desc("The segment that is left; -1: all")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
 };
 } // namespace
@@ -67,6 +66,6 @@ void intarsia::registerQuantizePasses() {
                                          given.matmulPrecision,
                                          {given.parts.begin(), given.parts.end()},
                                          {given.caches.begin(), given.caches.end()},
-                                         given.observe});
+                                         given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment)});
       });
 }

@@ -171,7 +171,7 @@ def _quantize(options: argparse.Namespace) -> None:
             options.quantize,
             windows,
             parts=options.quantize_parts.split(","),
-            moments=options.second_moments,
+            work=options.work,
             progress=show,
         )
     print(table, end="")
@@ -207,7 +207,9 @@ def _bench_llm(options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="intarsia", description="Run language models that intarsia-compile made, and quantize models.")
+    parser = argparse.ArgumentParser(
+        prog="intarsia", description="Run language models that intarsia-compile made, and quantize models."
+    )
     parser.add_argument("--version", action="version", version=f"intarsia {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -292,10 +294,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--window", type=_at_least(2), default=512, help="tokens of a window (default: %(default)s)")
     one.add_argument("--tokens", type=_at_least(0), default=0, help="the most tokens of the text (default: all)")
     one.add_argument(
-        "--second-moments",
+        "--work",
         type=Path,
-        metavar="FILE",
-        help="keep what was found on the text here, or use what is there where there is no --calibration",
+        metavar="FOLDER",
+        help="what is between layers lies here, so that a run that was ended goes on (default: DIRECTORY.work)",
     )
     one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
 

@@ -107,9 +107,9 @@ def compile(
     return module
 
 
-def _run(arguments: Sequence[str]) -> None:
+def _run(arguments: Sequence[str], *, shows_steps: bool = True) -> None:
     command = [str(find_tool("intarsia-compile")), *arguments]
-    if "--verbose" not in command and sys.stderr is not None and sys.stderr.isatty():
+    if shows_steps and "--verbose" not in command and sys.stderr is not None and sys.stderr.isatty():
         command.append("--verbose")
     message = ""
     try:

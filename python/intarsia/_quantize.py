@@ -1,34 +1,31 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Quantize a model with what it computes on a calibration text."""
+"""Quantize a model layer by layer with what it computes on a calibration text."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._compile import compile, find_tool
+from ._compile import _run, find_tool
 from ._errors import CompileError, InvalidArgumentError
-from ._module import Function, Module, make_state
+from ._module import Function, Module, TensorType, load, make_state
+from ._safetensors import ModelWeights, read_tensors, write_tensors
 from ._tokenizer import encode, open_tokenizer
 
-#: Tokens of one call: enough that the matrix products of second moments take longer than reading the weights.
+#: Tokens of one call: enough that the matrix products take longer than reading the weights.
 TOKENS_OF_A_CALL = 4096
-#: Bytes of second moments that one pass over the text adds up; what is beyond them takes another pass.
-MOMENTS_BYTES = 1 << 30
-#: Seconds between two states of a pass that are kept, so that a pass which was ended goes on from there.
-SECONDS_BETWEEN_STATES = 60.0
-PREFIX = "second_moments."
+#: Of the mean of the diagonal of second moments, added to it (GPTQ, arXiv 2210.17323, section 3.3).
+DAMPING = 0.01
 
 Progress = Callable[[str], None]
 
@@ -81,50 +78,6 @@ def encode_documents(
     ]
 
 
-def _first_id(config: dict[str, Any], name: str) -> int | None:
-    """Return a token of config.json, which may list several."""
-    value = config.get(name)
-    return (value[0] if value else None) if isinstance(value, list) else value
-
-
-def second_moments(
-    model: str | os.PathLike[str],
-    windows: np.ndarray,
-    file: str | os.PathLike[str],
-    progress: Progress = lambda text: None,
-) -> None:
-    """Write the sums of ``x xᵀ`` over all rows ``x`` that each linear of a model multiplies on a text.
-
-    Parameters
-    ----------
-    model : path
-        A Hugging Face directory.
-    windows : array of int64 [count, length]
-        Token ids; each row is a text of its own.
-    file : path
-        The file of safetensors to write: ``second_moments.<name of the linear>`` in F32, the mean over all rows. If it
-        exists and was made of the same model and windows, nothing is done. A pass that was ended goes on where its last
-        state was kept, ``<file>.part``.
-    progress : callable
-        Gets a text now and then.
-    """
-    file = Path(file)
-    digest = _digest(Path(model), windows)
-    if file.exists() and _metadata(file).get("digest") == digest:
-        progress(f"{file} was made of this model and text")
-        return
-    everything = _observed(model, "*")
-    sizes = {name: int(np.prod(shape)) * 4 for name, shape in _results(everything).items()}
-    done: dict[str, np.ndarray] = {}
-    groups = list(_groups(sizes))
-    for number, group in enumerate(groups):
-        module = everything if len(groups) == 1 else _observed(model, _glob(group))
-        which = "" if len(groups) == 1 else f", pass {number + 1} of {len(groups)}"
-        done |= _add_up(module, windows, file.with_name(f"{file.name}.part"), f"{digest}.{number}", which, progress)
-    _write(file, done, {"digest": digest, "tokens": str(windows.size)})
-    file.with_name(f"{file.name}.part").unlink(missing_ok=True)
-
-
 def quantize(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -132,10 +85,14 @@ def quantize(
     windows: np.ndarray | None = None,
     *,
     parts: Sequence[str] = ("linears",),
-    moments: str | os.PathLike[str] | None = None,
+    work: str | os.PathLike[str] | None = None,
     progress: Progress = lambda text: None,
 ) -> str:
     """Quantize the linears of a model and write a model directory, which `compile` and other tools read.
+
+    With a calibration text the model is computed layer by layer, as it is and with the layers before quantized. The
+    weights of a layer are rounded so that the outputs of its linears, given what the quantized layers make, are near
+    those of the model as it is.
 
     Parameters
     ----------
@@ -144,46 +101,208 @@ def quantize(
     format : str
         ``"int4"``, ``"int4-g128"``, ``"int8"``, ``"mxfp4"``, ``"nvfp4"``, …
     windows : array of int64 [count, length], optional
-        Calibration text as token ids. With it weights are rounded so that their errors cancel in the outputs of the
-        linears; without it, and without `moments`, to nearest.
+        Calibration text as token ids; each row is a text of its own. Without it weights are rounded to nearest.
     parts : sequence of str
         What is quantized, each optionally with its own format: ``["linears", "lm_head=int8"]``.
-    moments : path, optional
-        The file of second moments: it is made of `windows`, or read where there are none. By default it lies in a
-        temporary folder.
+    work : path, optional
+        A folder for what is between layers; by default ``<output>.work``. It is removed at the end. A run that was
+        ended goes on from the last layer that is there, if model, text and formats are the same.
     progress : callable
         Gets a text now and then.
 
     Returns
     -------
     str
-        A table: weights, bits and errors of each format.
+        A table: weights and bits of each format.
     """
-    with tempfile.TemporaryDirectory(prefix="intarsia-") as folder:
-        if windows is not None:
-            moments = moments or Path(folder) / "second_moments.safetensors"
-            second_moments(model, windows, moments, progress)
-        progress("rounding weights")
-        command = [str(find_tool("intarsia-quantize")), os.fspath(model), "-o", os.fspath(output)]
-        command += [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
-        if moments is not None:
-            command.append(f"--second-moments={os.fspath(moments)}")
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    flags = [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
+    if windows is None:
+        return _round(model, output, flags)
+    work = Path(work if work is not None else f"{os.fspath(output)}.work")
+    pieces = _Calibration(Path(model), np.asarray(windows, np.int64), flags, work, progress).run()
+    progress("writing the model")
+    table = _round(model, output, [*flags, *(f"--part={piece}" for piece in pieces)])
+    shutil.rmtree(work)
+    return table
+
+
+def _round(model: str | os.PathLike[str], output: str | os.PathLike[str], flags: Sequence[str]) -> str:
+    command = [str(find_tool("intarsia-quantize")), os.fspath(model), "-o", os.fspath(output), *flags]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise CompileError(
-            result.stderr.strip() or f"{command[0]} ended with code {result.returncode}", "invalid argument"
-        )
+        message = result.stderr.strip() or f"{command[0]} ended with code {result.returncode}"
+        raise CompileError(message.removeprefix("error: "), "invalid argument")
     if result.stderr:  # remarks
         print(result.stderr, end="", file=sys.stderr)
     return result.stdout
 
 
-def _observed(model: str | os.PathLike[str], linears: str) -> Module:
-    return compile(model, options=[f"--observe={linears}"])
+class _Calibration:
+    """Runs the segments of a model over a text, one after another, and quantizes each.
+
+    What segments take from earlier ones lies in files of the folder `work`, for each call: ``<segment>/exact.<call>``
+    as the model computes it, ``<segment>/quantized.<call>`` as the quantized one does.
+    """
+
+    def __init__(self, model: Path, windows: np.ndarray, flags: list[str], work: Path, progress: Progress) -> None:
+        self.model, self.windows, self.flags, self.work, self.progress = model, windows, flags, work, progress
+        self.weights = ModelWeights(model)
+        at_once = max(1, TOKENS_OF_A_CALL // windows.shape[1])
+        self.calls = [windows[first : first + at_once] for first in range(0, len(windows), at_once)]
+
+    def run(self) -> list[Path]:
+        """Return the files of quantized weights, one for each segment."""
+        digest = self._digest()
+        state = self.work / "state.json"
+        begin = 0
+        if state.exists() and (kept := json.loads(state.read_text())).get("digest") == digest:
+            begin = kept["segments"]
+            self.progress(f"going on behind {begin} layers")
+        elif self.work.exists():
+            if any(self.work.iterdir()) and not state.exists():
+                raise InvalidArgumentError(
+                    f"{self.work}: has files of something else; give another folder", "invalid argument"
+                )
+            shutil.rmtree(self.work)
+        self.work.mkdir(parents=True, exist_ok=True)
+        state.write_text(json.dumps({"digest": digest, "segments": begin}))
+        segment, count = begin, begin + 1
+        while segment < count:
+            count = self._run_segment(segment)
+            segment += 1
+            (self.work / "state.new").write_text(json.dumps({"digest": digest, "segments": segment}))
+            (self.work / "state.new").replace(state)
+            shutil.rmtree(self.work / f"{segment - 1}", ignore_errors=True)
+        return sorted(self.work.glob("quantized-*.safetensors"))
+
+    def _run_segment(self, number: int) -> int:
+        """Quantize a segment and compute what the next ones take; return the number of segments."""
+        artifact = self.work / "segment.itx"
+        _run([os.fspath(self.model), "-o", str(artifact), f"--segment={number}"], shows_steps=False)
+        module = load(artifact)
+        segment = _Segment(module, self.weights)
+        count = int(segment.function.signature.metadata["segments"])
+        self.what = f"layer {number + 1} of {count}" if number + 1 < count else "what follows the layers"
+        piece = self.work / f"quantized-{number:05}.safetensors"
+        decoded = self.work / "decoded.safetensors"
+        if segment.linears:
+            moments = self._moments(number, segment)
+            self.progress(f"{self.what}: rounding weights")
+            write_tensors(self.work / "moments.safetensors", moments)
+            del moments
+            names = segment.linears
+            glob = names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
+            flags = [f"--linears={glob}", f"--decoded={decoded}", f"--second-moments={self.work}/moments.safetensors"]
+            _round(self.model, piece, [*self.flags, *flags])
+            segment.weights |= {
+                f"weight.{name}": array
+                for name, array in read_tensors(decoded).items()
+                if f"weight.{name}" in segment.weights
+            }
+        if number + 1 < count:
+            for call, some in self._progressing("the quantized layer"):
+                self._keep(number, "quantized", call, segment(some, self._values(number, "quantized", call)))
+        return count
+
+    def _moments(self, number: int, segment: _Segment) -> dict[str, np.ndarray]:
+        """Return the second moments of inputs with layers before quantized, and what weights are to be rounded."""
+        moments: dict[str, np.ndarray] = {}
+        crossed: dict[str, np.ndarray] = {}
+        for call, some in self._progressing("inputs"):
+            exact = segment(some, self._values(number, "exact", call))
+            self._keep(number, "exact", call, exact)
+            inputs = segment.inputs(exact)
+            changed = inputs if number == 0 else segment.inputs(segment(some, self._values(number, "quantized", call)))
+            for name, rows in changed.items():
+                moments[name] = moments.get(name, 0) + rows.T @ rows
+                if number > 0:
+                    crossed[name] = crossed.get(name, 0) + (inputs[name] - rows).T @ rows
+        tensors = {}
+        for name, total in moments.items():
+            mean = total / self.windows.size
+            tensors[f"second_moments.{name}"] = mean.astype(np.float32)
+            if name not in crossed or not np.isfinite(mean).all():
+                continue
+            # The weight w' with the least |x w' - y w|² over rows y of the exact model and x of the quantized one:
+            # w + w (y - x)ᵀ x (xᵀ x)⁻¹, by the normal equations.
+            damped = mean.astype(np.float64)
+            damped[np.diag_indices_from(damped)] += DAMPING * np.trace(damped) / len(damped)
+            change = np.linalg.solve(damped, crossed[name].T.astype(np.float64) / self.windows.size).T
+            for linear in segment.readers(name):
+                weight = segment.weights[f"weight.{linear}.weight"]
+                tensors[f"target.{linear}"] = weight + weight @ change.astype(np.float32)
+        return tensors
+
+    def _progressing(self, what: str) -> Iterator[tuple[int, np.ndarray]]:
+        for call, some in enumerate(self.calls):
+            yield call, some
+            self.progress(f"{self.what}: {what}, {100 * (call + 1) // len(self.calls)} %")
+
+    def _values(self, segment: int, kind: str, call: int) -> dict[str, np.ndarray]:
+        file = self.work / str(segment) / f"{kind}.{call}.safetensors"
+        return read_tensors(file) if segment else {}
+
+    def _keep(self, segment: int, kind: str, call: int, results: dict[str, np.ndarray]) -> None:
+        """Keep what later segments take: results of this one, and what it passes by."""
+        folder = self.work / str(segment + 1)
+        folder.mkdir(exist_ok=True)
+        values = self._values(segment, kind, call) | {n: a for n, a in results.items() if n.startswith("value.")}
+        write_tensors(folder / f"{kind}.{call}.safetensors", values)
+
+    def _digest(self) -> str:
+        """Return a hash of the windows, the formats, the model's settings, and the sizes and times of its weights."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.windows).tobytes())
+        digest.update(repr((self.windows.shape, self.flags)).encode())
+        for file in sorted([*self.model.glob("*.json"), *self.model.glob("*.safetensors")]):
+            state = file.stat()
+            digest.update(f"{file.name}:{state.st_size}:{state.st_mtime_ns};".encode())
+        return digest.hexdigest()
 
 
-def _glob(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
+class _Segment:
+    """One segment of a model with its weights."""
+
+    def __init__(self, module: Module, weights: ModelWeights) -> None:
+        self.module = module  # lives as long as its function
+        self.function = _function(module)
+        self.linears: list[str] = list(self.function.signature.metadata["linears"])
+        self.weights = {
+            value.name: weights.read(value.name.removeprefix("weight."), value.dtype)
+            for value in self.function.signature.inputs
+            if value.name.startswith("weight.")
+        }
+
+    def __call__(self, some: np.ndarray, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run windows [count, length] and return the results by name."""
+        inputs = self.function.signature.inputs
+        given = {**_token_inputs(some, inputs, self.module), **self.weights, **values}
+        arguments = {value.name: given[value.name] for value in inputs if not value.state}
+        answer = self.function(**arguments, **self._state(*some.shape))
+        names = [value.name for value in self.function.signature.outputs]
+        return dict(zip(names, answer if isinstance(answer, tuple) else (answer,), strict=True))
+
+    @staticmethod
+    def inputs(results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return what linears multiply, [rows, features] of f32, by the name of the first linear that does."""
+        return {
+            name.removeprefix("input."): np.asarray(array, np.float32).reshape(-1, array.shape[-1])
+            for name, array in results.items()
+            if name.startswith("input.")
+        }
+
+    def readers(self, name: str) -> list[str]:
+        """Return the linears that multiply one value, whose first one has this name, and have a weight of that name."""
+        first = self.linears.index(name)
+        heads = {value.name.removeprefix("input.") for value in self.function.signature.outputs}
+        last = first + 1
+        while last < len(self.linears) and self.linears[last] not in heads:
+            last += 1
+        return [linear for linear in self.linears[first:last] if f"weight.{linear}.weight" in self.weights]
+
+    def _state(self, count: int, length: int) -> dict[str, np.ndarray]:
+        if not any(value.state for value in self.function.signature.inputs):
+            return {}
+        return make_state(self.function, pages=count * _pages(self.module, length), sequences=count)
 
 
 def _function(module: Module) -> Function:
@@ -193,143 +312,40 @@ def _function(module: Module) -> Function:
     raise InvalidArgumentError(f"{module.path}: has no function 'step' or 'main'", "invalid argument")
 
 
-def _results(module: Module) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of second moments by the names of their linears."""
-    results = _function(module).signature.outputs
-    return {value.name.removeprefix(PREFIX): value.shape for value in results if value.name.startswith(PREFIX)}
+def _pages(module: Module, length: int) -> int:
+    pages = [entry["page_tokens"] for entry in module.manifest["functions"] if entry.get("page_tokens")]
+    return -(-length // pages[0]) if pages else 1
 
 
-def _groups(sizes: dict[str, int]) -> Iterator[list[str]]:
-    """Divide linears, in their order, so that the moments of each group fit in MOMENTS_BYTES."""
-    group: list[str] = []
-    for name in sizes:
-        if group and sum(sizes[other] for other in group) + sizes[name] > MOMENTS_BYTES:
-            yield group
-            group = []
-        group.append(name)
-    yield group
-
-
-def _add_up(
-    module: Module, windows: np.ndarray, part: Path, digest: str, which: str, progress: Progress
-) -> dict[str, np.ndarray]:
-    """Run all windows and return the means of the observed results."""
-    call = _caller(module, windows.shape[1])
-    at_once = max(1, TOKENS_OF_A_CALL // windows.shape[1])
-    sums: dict[str, np.ndarray] = {}
-    begin = 0
-    if part.exists() and (kept := _metadata(part)).get("digest") == digest:
-        sums = {name: array.copy() for name, array in _read(part).items()}
-        begin = int(kept["windows"])
-    kept_at = time.monotonic()
-    for first in range(begin, len(windows), at_once):
-        some = windows[first : first + at_once]
-        for name, array in call(some).items():
-            if name in sums:
-                sums[name] += array
-            else:
-                sums[name] = array.copy()
-        end = first + len(some)
-        progress(f"calibration: {end * windows.shape[1]:,} of {windows.size:,} tokens{which}")
-        if end < len(windows) and time.monotonic() - kept_at > SECONDS_BETWEEN_STATES:
-            _write(part, sums, {"digest": digest, "windows": str(end)})
-            kept_at = time.monotonic()
-    for array in sums.values():
-        array /= windows.size
-    return sums
-
-
-def _caller(module: Module, length: int) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Return a function that runs windows [count, length] and returns the observed results."""
-    function = _function(module)
-    names = [value.name for value in function.signature.inputs if not value.state]
-    outputs = [value.name for value in function.signature.outputs]
-
-    def results(answer: Any) -> dict[str, np.ndarray]:
-        # A model has results of its own beside those that are observed, so that there are several.
-        return {name: array for name, array in zip(outputs, answer, strict=True) if name.startswith(PREFIX)}
-
-    if "page_table" in names:  # a language model's step over paged caches
-        page = next(entry["page_tokens"] for entry in module.manifest["functions"] if entry["name"] == "step")
-        pages = -(-length // page)
-        states: dict[int, dict[str, np.ndarray]] = {}
-
-        def step(some: np.ndarray) -> dict[str, np.ndarray]:
-            count = len(some)
-            state = states.setdefault(count, make_state(function, pages=count * pages, sequences=count))
-            return results(
-                function(
-                    input_ids=some.reshape(-1),
-                    positions=np.tile(np.arange(length), count),
-                    sequences=np.repeat(np.arange(count), length),
-                    page_table=np.arange(count * pages).reshape(count, pages),
-                    output_tokens=np.zeros(1, np.int64),
-                    **state,
-                )
-            )
-
-        return step
+def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module) -> dict[str, np.ndarray]:
+    """Return what a model is given for windows [count, length] of token ids, by name."""
+    count, length = some.shape
+    names = {value.name for value in inputs}
+    if any(value.state for value in inputs) or "page_table" in names or "output_tokens" in names:
+        pages = _pages(module, length)
+        return {
+            "input_ids": some.reshape(-1),
+            "positions": np.tile(np.arange(length), count),
+            "sequences": np.repeat(np.arange(count), length),
+            "page_table": np.arange(count * pages).reshape(count, pages),
+            "output_tokens": np.arange(some.size),
+        }
     known = {
-        "input_ids": lambda some: some,
-        "attention_mask": np.ones_like,
-        "token_type_ids": np.zeros_like,
-        "position_ids": lambda some: np.tile(np.arange(length), (len(some), 1)),
+        "input_ids": some,
+        "attention_mask": np.ones_like(some),
+        "token_type_ids": np.zeros_like(some),
+        "position_ids": np.tile(np.arange(length), (count, 1)),
     }
-    if "input_ids" not in names or not set(names) <= set(known):
+    others = [name for name in names if name not in known and not name.startswith(("weight.", "value."))]
+    if others:
         raise InvalidArgumentError(
-            f"{module.path}: its inputs are {', '.join(names)}; models that read token ids can be calibrated",
+            f"{module.path}: has an input '{others[0]}'; models that read token ids can be calibrated",
             "invalid argument",
         )
-    return lambda some: results(function(**{name: known[name](some) for name in names}))
+    return known
 
 
-def _digest(model: Path, windows: np.ndarray) -> str:
-    """Return a hash of the windows, the model's settings and the sizes and times of its weights."""
-    digest = hashlib.sha256(np.ascontiguousarray(windows).tobytes())
-    digest.update(repr(windows.shape).encode())
-    for file in sorted([*model.glob("*.json"), *model.glob("*.safetensors")]):
-        state = file.stat()
-        digest.update(f"{file.name}:{state.st_size}:{state.st_mtime_ns};".encode())
-    return digest.hexdigest()
-
-
-def _write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """Write a file of safetensors, under its name when it is complete."""
-    header: dict[str, Any] = {"__metadata__": metadata}
-    at = 0
-    for name, array in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for array in tensors.values():
-                file.write(np.ascontiguousarray(array, np.float32).data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _header(path: Path) -> tuple[dict[str, Any], int]:
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        return json.loads(file.read(min(size, 1 << 27))), 8 + size
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    try:
-        return _header(path)[0].get("__metadata__", {})
-    except (ValueError, AttributeError, OSError):
-        return {}
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    header, data = _header(path)
-    return {
-        name: np.memmap(path, np.float32, "r", data + entry["data_offsets"][0], tuple(entry["shape"]))
-        for name, entry in header.items()
-        if name != "__metadata__"
-    }
+def _first_id(config: dict[str, Any], name: str) -> int | None:
+    """Return a token of config.json, which may list several."""
+    value = config.get(name)
+    return (value[0] if value else None) if isinstance(value, list) else value

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Models that are quantized with what they compute on a text: second moments, model directories, what they lose."""
+"""Models that are quantized with what they compute on a text: segments, model directories, what they lose."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from intarsia import _quantize
 from intarsia.__main__ import main
+from intarsia._safetensors import read_tensors, write_tensors
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "examples" / "glossary"
@@ -33,13 +34,6 @@ def golden():
 def windows():
     ids = _quantize.encode_documents(MODEL, (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n"))
     return _quantize.read_windows(ids[MEASURED * 192 + 1 :], 192)
-
-
-@pytest.fixture(scope="module")
-def moments(windows, tmp_path_factory):
-    path = tmp_path_factory.mktemp("calibration") / "second_moments.safetensors"
-    _quantize.second_moments(MODEL, windows, path)
-    return path
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
@@ -83,78 +77,109 @@ def linears(layer: int) -> list[str]:
         "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")]  # fmt: skip
 
 
-def test_second_moments_of_the_first_layer(windows, moments):
-    """Its input is the normalized embedding, which NumPy computes in f64."""
+@pytest.fixture(scope="module")
+def quantized(windows, tmp_path_factory):
+    """Directories by format, made when they are first asked for."""
+    made: dict[str, Path] = {}
+
+    def make(name: str) -> Path:
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(name) / "quantized"
+            intarsia.quantize(MODEL, made[name], name, windows)
+        return made[name]
+
+    return make
+
+
+def segment(tools, folder: Path, number: int) -> _quantize._Segment:
+    path = folder / f"{number}.itx"
+    tools.run("intarsia-compile", MODEL, "-o", path, f"--segment={number}")
+    return _quantize._Segment(intarsia.load(path), _quantize.ModelWeights(MODEL))
+
+
+def test_segments_compute_what_the_model_does(tools, windows, tmp_path):
+    """One after another, up to what the head multiplies; the input of the first linears is that of NumPy."""
+    some = windows[:3]
+    tools.compile(MODEL, "-o", tmp_path / "m.itx")
+    expected = intarsia.Generator(tmp_path / "m.itx").logits([row.tolist() for row in some])
     weights = read(MODEL / "model.safetensors")
     table = weights["model.embed_tokens.weight"].astype(np.float64)
-    rows = table[windows.reshape(-1)]
-    rows /= np.sqrt((rows**2).mean(-1, keepdims=True) + 1e-5)
-    rows *= weights["model.layers.0.input_layernorm.weight"].astype(np.float64)
-    actual = read(moments)["second_moments.model.layers.0.self_attn.q_proj"]
-    np.testing.assert_allclose(actual, rows.T @ rows / len(rows), rtol=2e-5, atol=1e-5 * (rows**2).mean())
+    values: dict[str, np.ndarray] = {}
+    for number in range(7):
+        part = segment(tools, tmp_path, number)
+        assert part.function.signature.metadata["segments"] == 7
+        results = part(some, values)
+        values |= {name: array for name, array in results.items() if name.startswith("value.")}
+        if number < 6:
+            assert part.linears == linears(number)
+            heads = ["self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.down_proj"]
+            assert list(part.inputs(results)) == [f"model.layers.{number}.{head}" for head in heads]
+            assert part.readers(f"model.layers.{number}.mlp.gate_proj") == linears(number)[4:6]
+        if number == 0:
+            rows = table[some.reshape(-1)]
+            rows /= np.sqrt((rows**2).mean(-1, keepdims=True) + 1e-5)
+            rows *= weights["model.layers.0.input_layernorm.weight"].astype(np.float64)
+            np.testing.assert_allclose(
+                part.inputs(results)["model.layers.0.self_attn.q_proj"], rows, rtol=1e-5, atol=1e-6
+            )
+    assert part.linears == ["lm_head"]
+    logits = part.inputs(results)["lm_head"] @ table.T
+    np.testing.assert_allclose(logits, np.concatenate(expected), atol=2e-3)
 
 
-def test_each_input_is_observed_once(moments):
-    names = {"self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.down_proj"}
-    expected = {f"second_moments.model.layers.{layer}.{name}" for layer in range(6) for name in names}
-    tensors = read(moments)
-    # The head multiplies one row of each call, and is not quantized with the linears; it is observed all the same.
-    assert set(tensors) - expected <= {"second_moments.lm_head", "second_moments.model.embed_tokens"}
-    assert expected <= set(tensors)
-    assert all(np.array_equal(array, array.T) or np.allclose(array, array.T, rtol=1e-5) for array in tensors.values())
-
-
-def test_several_passes_give_the_same(windows, moments, tmp_path, monkeypatch):
-    monkeypatch.setattr(_quantize, "MOMENTS_BYTES", 3 << 20)
-    said = []
-    _quantize.second_moments(MODEL, windows[:22], tmp_path / "several", said.append)
-    assert any("pass 2 of " in text for text in said)
-    monkeypatch.setattr(_quantize, "MOMENTS_BYTES", 1 << 30)
-    _quantize.second_moments(MODEL, windows[:22], tmp_path / "one")
-    several, one = read(tmp_path / "several"), read(tmp_path / "one")
-    assert several.keys() == one.keys()
-    for name, array in one.items():
-        np.testing.assert_allclose(several[name], array, rtol=1e-5, atol=1e-5 * np.abs(array).max())
-
-
-def test_a_pass_that_was_ended_goes_on(windows, tmp_path, monkeypatch):
-    monkeypatch.setattr(_quantize, "SECONDS_BETWEEN_STATES", 0)
-    some, file = windows[:63], tmp_path / "moments"
+def test_a_run_that_was_ended_goes_on(windows, tmp_path):
+    some = windows[:43]
+    said: list[str] = []
 
     def end(text: str) -> None:
-        if "8,064" in text:  # the second of three calls
+        said.append(text)
+        if text.startswith("layer 4 of 7: rounding"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _quantize.second_moments(MODEL, some, file, end)
-    assert not file.exists()
-    said = []
-    _quantize.second_moments(MODEL, some, file, said.append)
-    assert next(text for text in said if "tokens" in text) == "calibration: 8,064 of 12,096 tokens"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["moments"]
-    _quantize.second_moments(MODEL, some, tmp_path / "whole")
-    for name, array in read(tmp_path / "whole").items():
-        np.testing.assert_array_equal(read(file)[name], array)
+        intarsia.quantize(MODEL, tmp_path / "ended", "int4", some, progress=end)
+    assert said[0] == "layer 1 of 7: inputs, 33 %"
+    assert not (tmp_path / "ended").exists()
     said.clear()
-    _quantize.second_moments(MODEL, some, file, said.append)
-    assert said == [f"{file} was made of this model and text"]
-    # Another text is not taken for this one.
-    _quantize.second_moments(MODEL, some[:2], file, said.append)
-    assert "calibration: 384 of 384 tokens" in said
+    intarsia.quantize(MODEL, tmp_path / "ended", "int4", some, progress=said.append)
+    assert said[:2] == ["going on behind 3 layers", "layer 4 of 7: inputs, 33 %"]
+    intarsia.quantize(MODEL, tmp_path / "whole", "int4", some)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ended", "whole"]
+    assert (tmp_path / "ended" / "model.safetensors").read_bytes() == (
+        tmp_path / "whole" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_another_run_does_not_go_on(windows, tmp_path):
+    def end(text: str) -> None:
+        if text.startswith("layer 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        intarsia.quantize(MODEL, tmp_path / "q", "int4", windows[:2], progress=end)
+    said: list[str] = []
+    intarsia.quantize(MODEL, tmp_path / "q", "int8", windows[:2], progress=said.append)
+    assert said[0] == "layer 1 of 7: inputs, 100 %"
+
+
+def test_a_folder_with_other_files_is_left_alone(windows, tmp_path):
+    (tmp_path / "precious").touch()
+    with pytest.raises(intarsia.InvalidArgumentError, match="has files of something else; give another folder"):
+        intarsia.quantize(MODEL, tmp_path / "q", "int4", windows[:2], work=tmp_path)
+    assert (tmp_path / "precious").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "bits"), [("int4", 4.5), ("int4-g128", 4.13), ("int8", 8.5), ("mxfp4", 4.25), ("nvfp4", 4.5), ("fp8", 8.1)]
 )
-def test_directories_hold_what_compressed_tensors_does(tools, tmp_path, moments, name, bits):
-    output = tmp_path / "quantized"
-    tools.run("intarsia-quantize", MODEL, "-o", output, f"--quantize={name}", f"--second-moments={moments}")
+def test_directories_hold_what_compressed_tensors_does(quantized, name, bits):
+    output = quantized(name)
     tensors, original = read(output / "model.safetensors"), read(MODEL / "model.safetensors")
     config = json.loads((output / "config.json").read_text())
-    quantized = config.pop("quantization_config")
+    settings = config.pop("quantization_config")
     assert config == json.loads((MODEL / "config.json").read_text())
-    assert quantized["quant_method"] == "compressed-tensors"
-    groups = list(quantized["config_groups"].values())
+    assert settings["quant_method"] == "compressed-tensors"
+    groups = list(settings["config_groups"].values())
     modules = [module for layer in range(6) for module in linears(layer)]
     assert sorted(groups[0]["targets"]) == sorted(modules)
     assert len(groups) == 1
@@ -187,13 +212,12 @@ def test_without_a_text_weights_are_rounded_to_nearest(tools, tmp_path):
 NEAREST = {"int4": 2.34e-2, "int4-g128": 3.46e-2, "mxfp4": 2.67e-2, "nvfp4": 1.77e-2}
 
 
-@pytest.mark.parametrize(("name", "share"), [("int4", 0.5), ("int4-g128", 0.5), ("nvfp4", 0.5), ("mxfp4", 0.67)])
-def test_less_is_lost_on_other_texts(tools, tmp_path, moments, golden, name, share):
-    output = tmp_path / "quantized"
-    tools.run("intarsia-quantize", MODEL, "-o", output, f"--quantize={name}", f"--second-moments={moments}")
-    tools.compile(output, "-o", tmp_path / "m.itx", "--kv=f32", "--quantize-activations=16")
+@pytest.mark.parametrize("name", NEAREST)
+def test_less_is_lost_on_other_texts(tools, quantized, tmp_path, golden, name):
+    """Half of what rounding to nearest loses, or less."""
+    tools.compile(quantized(name), "-o", tmp_path / "m.itx", "--kv=f32", "--quantize-activations=16")
     perplexity = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"])
-    assert 1e-3 < perplexity / golden["perplexity"] - 1 < share * NEAREST[name]
+    assert 1e-3 < perplexity / golden["perplexity"] - 1 < 0.5 * NEAREST[name]
 
 
 def test_the_command(tmp_path, capsys):
@@ -244,35 +268,73 @@ def test_bad_outputs(tools, tmp_path):
     assert "needs a model directory" in result.stderr
 
 
+@pytest.fixture
+def moments():
+    """Second moments of the second layer as a calibration writes them, here of independent features."""
+    heads = {"self_attn.q_proj": 256, "self_attn.o_proj": 256, "mlp.gate_proj": 256, "mlp.down_proj": 768}
+    return {f"second_moments.model.layers.1.{name}": np.eye(size, dtype=np.float32) for name, size in heads.items()}
+
+
+def round_layer(tools, folder: Path, moments, *flags: str, check: bool = True):
+    write_tensors(folder / "moments", moments)
+    return tools.run(
+        "intarsia-quantize", MODEL, "-o", folder / "part", "--linears=model.layers.1.*",
+        f"--second-moments={folder / 'moments'}", *flags, check=check,
+    )  # fmt: skip
+
+
+def test_parts_and_what_they_mean(tools, tmp_path, moments):
+    round_layer(tools, tmp_path, moments, f"--decoded={tmp_path / 'decoded'}")
+    part, decoded = read(tmp_path / "part"), read_tensors(tmp_path / "decoded")
+    assert sorted(decoded) == sorted(f"{name}.weight" for name in linears(1))
+    for name in linears(1):
+        np.testing.assert_array_equal(decoded[f"{name}.weight"], dequantized(part, name))
+    tools.run("intarsia-quantize", MODEL, "-o", tmp_path / "model", f"--part={tmp_path / 'part'}")
+    tensors = read(tmp_path / "model" / "model.safetensors")
+    for name, array in part.items():
+        np.testing.assert_array_equal(tensors[name], array)
+    # A part of another format, or of another model, is not taken.
+    result = tools.run(
+        "intarsia-quantize", MODEL, "-o", tmp_path / "other", f"--part={tmp_path / 'part'}", "--quantize=int4-g128",
+        check=False,
+    )  # fmt: skip
+    assert "it was made for another format" in result.stderr
+
+
+def test_weights_can_have_another_aim(tools, tmp_path, moments):
+    aim = np.random.default_rng(0).normal(size=(256, 768)).astype(np.float32)
+    moments["target.model.layers.1.mlp.down_proj"] = aim
+    round_layer(tools, tmp_path, moments)
+    actual = dequantized(read(tmp_path / "part"), "model.layers.1.mlp.down_proj")
+    assert np.sqrt(((actual - aim) ** 2).mean()) < 0.15
+
+
 def test_moments_of_another_model(tools, tmp_path, moments):
-    tensors = {name: np.array(array) for name, array in read(moments).items()}
     name = "second_moments.model.layers.1.mlp.down_proj"
 
     def refused(change) -> str:
-        changed = dict(tensors)
+        changed = {key: array.copy() for key, array in moments.items()}
         change(changed)
-        _quantize._write(tmp_path / "moments", changed, {})
-        result = tools.run(
-            "intarsia-quantize", MODEL, "-o", tmp_path / "quantized", f"--second-moments={tmp_path / 'moments'}",
-            check=False,
-        )  # fmt: skip
+        result = round_layer(tools, tmp_path, changed, check=False)
         assert result.returncode == 1
-        assert not list((tmp_path / "quantized").glob("*"))
+        assert not (tmp_path / "part").exists()
         return result.stderr
 
     assert f"has no tensor '{name}', the inputs of" in refused(lambda changed: changed.pop(name))
     assert "is F32 [3, 3], the inputs of 'model.layers.1.mlp.down_proj' are 768 features of F32" in refused(
         lambda changed: changed.__setitem__(name, np.eye(3, dtype=np.float32))
     )
+    assert "tensor 'target.model.layers.1.mlp.down_proj' is F32 [3, 3], the weight is F32 [256, 768]" in refused(
+        lambda changed: changed.__setitem__("target.model.layers.1.mlp.down_proj", np.eye(3, dtype=np.float32))
+    )
 
     def damage(changed) -> None:
-        changed[name] = changed[name].copy()
         changed[name][5, 7] = np.nan
 
     assert f"tensor '{name}': the moments of feature 5 are not finite" in refused(damage)
 
 
-def test_weights_that_cannot_be_quantized(tools, tmp_path, moments):
+def test_weights_that_cannot_be_quantized(tools, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(MODEL, model)
     path = model / "model.safetensors"
@@ -282,23 +344,19 @@ def test_weights_that_cannot_be_quantized(tools, tmp_path, moments):
     at = 8 + size + entry["data_offsets"][0] + 2 * (3 * 256 + 5)
     data[at : at + 2] = b"\xc0\x7f"  # NaN
     path.write_bytes(data)
-    result = tools.run(
-        "intarsia-quantize", model, "-o", tmp_path / "quantized", f"--second-moments={moments}", check=False
-    )
+    result = tools.run("intarsia-quantize", model, "-o", tmp_path / "quantized", check=False)
     assert result.returncode == 1
     assert "tensor 'model.layers.4.mlp.up_proj.weight' has nan at [3, 5]" in result.stderr
     assert not list((tmp_path / "quantized").glob("*"))
 
 
-def test_observing(tools, tmp_path):
-    result = tools.run("intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--observe=no.such*", check=False)
-    assert "has a name that 'no.such*' matches" in result.stderr
-    result = tools.run("intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--observe=[", check=False)
-    assert "'[' is no glob" in result.stderr
+def test_segments_that_are_not_there(tools, tmp_path):
+    result = tools.run("intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--segment=7", check=False)
+    assert "'step' has segments 0 to 6, not 7" in result.stderr
     result = tools.run(
-        "intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--observe=*", "--quantize=int4", check=False
+        "intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--segment=0", "--quantize=int4", check=False
     )
-    assert "--observe is about the model as it is" in result.stderr
+    assert "--segment is about the model as it is: leave --quantize out" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -82,10 +82,11 @@ struct Flags {
                "with a format "
                "of its own: linears,lm_head=int4. Without one, the head and the embedding have int6 where --quantize "
                "has 4 bits")};
-  cl::opt<std::string> observe{
-      "observe", cl::value_desc("glob"), cl::cat(category),
-      cl::desc("Give the model more results: for the linears whose names match, the sum of x x^T over the rows x that "
-               "they multiply, as `intarsia quantize` adds it up over a text ('*' for all)")};
+  cl::opt<unsigned> segment{
+      "segment", cl::value_desc("number"), cl::cat(category),
+      cl::desc(
+          "Compile one layer of the model, the number-th, with weights as inputs and with what linears multiply as "
+          "results: `intarsia quantize` runs them one after another")};
   cl::list<std::string> placements{
       "place", cl::value_desc("names=@device"), cl::cat(category),
       cl::desc("Run the ops whose name in the model matches a glob on a device of --target: "
@@ -176,7 +177,8 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.quantize.matmulPrecision = flags.matmulPrecision;
   options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());
   options.quantize.caches.assign(flags.caches.begin(), flags.caches.end());
-  options.quantize.observe = flags.observe;
+  if (flags.segment.getNumOccurrences())
+    options.quantize.segment = flags.segment;
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());

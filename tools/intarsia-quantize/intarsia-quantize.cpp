@@ -39,6 +39,14 @@ struct Flags {
       "second-moments", cl::value_desc("file.safetensors"), cl::cat(category),
       cl::desc("What the linears multiply on a calibration text, as `intarsia quantize` writes it: weights are rounded "
                "so that errors cancel in their outputs (GPTQ). Without it they are rounded to nearest")};
+  cl::opt<std::string> linears{
+      "linears", cl::value_desc("glob"), cl::cat(category),
+      cl::desc("Write only the weights of the linears whose names match, to a file of safetensors that -o names")};
+  cl::opt<std::string> decoded{"decoded", cl::value_desc("file.safetensors"), cl::cat(category),
+                               cl::desc("With --linears: write what the quantized weights mean, in F32, too")};
+  cl::list<std::string> takenParts{
+      "part", cl::value_desc("file.safetensors"), cl::cat(category),
+      cl::desc("A file that --linears wrote: its weights are taken as they are; may be repeated")};
   cl::opt<unsigned> threads{"threads", cl::init(0), cl::value_desc("N"), cl::cat(category),
                             cl::desc("Threads to compute with (default: all that this process may use)")};
   cl::opt<bool> verbose{"verbose", cl::cat(category), cl::desc("Print each matrix with its time and error")};
@@ -104,14 +112,19 @@ int main(int argc, char **argv) {
                               "--second-moments of it.\n");
   CompileOptions options;
   options.model = flags.model;
-  options.output = flags.output;
   options.quantize.format = flags.format;
   options.quantize.parts = {"linears"};
   if (!flags.parts.empty())
     options.quantize.parts.assign(flags.parts.begin(), flags.parts.end());
   options.threads = flags.threads;
   options.verbose = flags.verbose;
-  auto matrices = quantizeModel(options, flags.secondMoments);
+  QuantizedModelOptions written;
+  written.output = flags.output;
+  written.secondMoments = flags.secondMoments;
+  written.linears = flags.linears;
+  written.decoded = flags.decoded;
+  written.parts.assign(flags.takenParts.begin(), flags.takenParts.end());
+  auto matrices = quantizeModel(options, written);
   if (!matrices)
     return 1;
   printTable(*matrices, flags.verbose);

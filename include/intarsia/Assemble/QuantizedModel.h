@@ -18,6 +18,11 @@ struct QuantizedModelOptions {
   std::string model;         ///< the Hugging Face directory that was imported
   std::string output;        ///< the directory to write, which may exist
   std::string secondMoments; ///< a file that `intarsia quantize` made of calibration text; empty: round to nearest
+  /// A glob over the names of linears: those whose weights are written, alone, to `output`, a file of safetensors, and
+  /// to `decoded` in F32. Empty: a model directory with all of them.
+  std::string linears;
+  std::string decoded;
+  std::vector<std::string> parts; ///< files that were written so: their weights are taken as they are
   unsigned threads = 1;
 };
 
@@ -35,12 +40,13 @@ struct QuantizedMatrix {
 /// Returns an error, before any work is done, if a directory cannot be written or is that of the model.
 llvm::Error checkQuantizedModel(const QuantizedModelOptions &options);
 
-/// Writes a model directory whose linears have the weights that the quantize phase asks for (`nn.quantize` of an
-/// `nn.weight`), with second moments by error feedback (lib/Quantize/ErrorFeedback.h). It is laid out as
-/// compressed-tensors has it (`quantization_config` in config.json; formats `pack-quantized`, `mxfp4-pack-quantized`,
-/// `nvfp4-pack-quantized` and `float-quantized`), so that the importer and others' tools read it. All other tensors and
-/// files are copied. Files appear under their names when all is done. Errors name what cannot be written so: a format,
-/// a table, weights that are stored transposed, second moments that are missing or of another model.
+/// Writes a model directory, or a part of it, whose linears have the weights that the quantize phase asks for
+/// (`nn.quantize` of an `nn.weight`), with second moments by error feedback (lib/Quantize/ErrorFeedback.h). It is laid
+/// out as compressed-tensors has it (`quantization_config` in config.json; formats `pack-quantized`,
+/// `mxfp4-pack-quantized`, `nvfp4-pack-quantized` and `float-quantized`), so that the importer and others' tools read
+/// it. All other tensors and files are copied. The file of second moments may hold `target.<linear>`, what is rounded
+/// instead of the weight. Files appear under their names when all is done. Errors name what cannot be written so: a
+/// format, a table, weights that are stored transposed, second moments that are missing or of another model.
 llvm::Expected<std::vector<QuantizedMatrix>>
 writeQuantizedModel(mlir::ModuleOp module, const QuantizedModelOptions &options, StepCallback step);
 

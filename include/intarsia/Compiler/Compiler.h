@@ -53,7 +53,7 @@ bool compile(const CompileOptions &options);
 /// Quantizes the weights of a Hugging Face directory, with second moments by what their errors do to outputs, and
 /// writes the directory `options.output` (writeQuantizedModel). On an error prints to standard error and returns
 /// nullopt; no file is there then that was not before.
-std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, const std::string &secondMoments);
+std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, QuantizedModelOptions written);
 
 /// Installs a handler for the case that another process shortens a mapped file: this process then ends with a message
 /// that names the file, exit status 1 and no incomplete files. For `main`, after LLVM's handlers are installed.

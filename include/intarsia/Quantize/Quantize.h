@@ -11,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,8 @@ struct QuantizeOptions {
   /// `cache.[2-3]=int4` or `cache.0.keys=f16`; the last that matches holds. Caches that nothing is said of get the
   /// default of quantize-kv-cache.
   std::vector<std::string> caches;
-  /// A glob over the names of linears whose inputs' second moments become results of the model (quantize-observe);
-  /// empty: none.
-  std::string observe;
+  /// The segment of the model that is left (quantize-segment); all of it without one.
+  std::optional<unsigned> segment;
 };
 
 /// Returns the names of the formats of weights, for people: "int4, … and none".

@@ -1,0 +1,214 @@
+//===- QuantizeSegment.cpp - A part of a model that calibration runs on its own ----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/LayerNames.h"
+#include "intarsia/Analysis/SymbolicSizes.h"
+#include "lib/Quantize/LinearInputs.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace intarsia::quantize {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_QUANTIZESEGMENT
+#include "lib/Quantize/Passes.h.inc"
+
+namespace {
+/// Returns where the segments of a block begin: the first of them, each layer behind the first, and what follows the
+/// last layer.
+SmallVector<Operation *> findSegments(Block &block) {
+  SmallVector<Operation *> begins = {&block.front()};
+  llvm::StringSet<> seen;
+  Operation *last = nullptr;
+  for (Operation &op : block) {
+    std::string layer = numberedLayerName(&op);
+    if (layer.empty())
+      continue;
+    if (seen.insert(layer).second && seen.size() > 1)
+      begins.push_back(&op);
+    last = &op;
+  }
+  if (last)
+    begins.push_back(last->getNextNode());
+  return begins;
+}
+
+/// Builds the function of one segment.
+class SegmentBuilder {
+public:
+  SegmentBuilder(func::FuncOp function, Operation *begin, Operation *end)
+      : function(function), builder(function.getContext()), sizes(function) {
+    segment = func::FuncOp::create(function.getLoc(), function.getName(), builder.getFunctionType({}, {}));
+    block = segment.addEntryBlock();
+    builder.setInsertionPointToEnd(block);
+    for (auto [number, op] : llvm::enumerate(function.front()))
+      numbers[&op] = number;
+    first = numbers.lookup(begin);
+    last = numbers.lookup(end);
+  }
+
+  func::FuncOp build(int64_t segmentCount) {
+    for (Operation &op : function.front())
+      if (isInside(&op))
+        copy(op);
+    for (const LinearInput &input : inputsOfLinears(function))
+      if (isInside(input.linears.front()))
+        addResult(mapping.lookup(input.value), inputsPrefix.str() + nameOf(input.linears.front()));
+    for (Operation &op : function.front())
+      if (isInside(&op))
+        for (Value result : op.getResults())
+          if (llvm::any_of(result.getUsers(), [&](Operation *user) { return isBehind(user); }) && isStored(result))
+            addResult(mapping.lookup(result), nameOfValue(result));
+    addStates();
+    func::ReturnOp::create(builder, function.getLoc(), results);
+    finish(segmentCount);
+    return segment;
+  }
+
+private:
+  unsigned numberOf(Operation *op) { return numbers.lookup(function.front().findAncestorOpInBlock(*op)); }
+  bool isInside(Operation *op) { return numberOf(op) >= first && numberOf(op) < last; }
+  bool isBehind(Operation *op) { return numberOf(op) >= last && !isa<func::ReturnOp>(op); }
+  /// False for what each segment makes for itself: weights, constants and sizes.
+  static bool isStored(Value value) {
+    return isa<RankedTensorType>(value.getType()) && !value.getDefiningOp<nn::WeightOp>() &&
+           !value.getDefiningOp()->hasTrait<OpTrait::ConstantLike>();
+  }
+  std::string nameOfValue(Value value) {
+    return "value." + std::to_string(numberOf(value.getDefiningOp())) + "." +
+           std::to_string(cast<OpResult>(value).getResultNumber());
+  }
+
+  void copy(Operation &op) {
+    if (isa<nn::WeightOp>(op))
+      return; // where it is read
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (!op.isAncestor(operand.getParentRegion()->getParentOp()) ||
+            operand.getParentRegion() == op.getParentRegion())
+          resolve(operand);
+    });
+    builder.clone(op, mapping);
+  }
+
+  /// Makes a value of the function known to the segment.
+  void resolve(Value value) {
+    if (mapping.contains(value))
+      return;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      unsigned number = argument.getArgNumber();
+      arguments[number] = block->getNumArguments();
+      addArgument(value, function.getArgAttrDict(number));
+      return;
+    }
+    Operation *op = value.getDefiningOp();
+    if (auto weight = dyn_cast<nn::WeightOp>(op)) {
+      StringAttr name = builder.getStringAttr(weightsPrefix + weight.getKey());
+      addArgument(value, builder.getDictionaryAttr(builder.getNamedAttr("nn.name", name)));
+      // What is read as a matrix may have been quantized, and then has values that 16 bits do not hold.
+      bool isMatrix = llvm::all_of(value.getUses(), [&](OpOperand &use) {
+        auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+        return !isInside(use.getOwner()) ||
+               (linear && use.get() == linear.getWeight() && getElementTypeOrSelf(linear.getInput().getType()).isF32());
+      });
+      if (isMatrix)
+        block->getArguments().back().setType(cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()));
+    } else if (isStored(value)) {
+      SmallVector<Attribute> names;
+      for (AffineExpr size : sizes.of(value)) {
+        auto symbol = dyn_cast_if_present<AffineSymbolExpr>(size);
+        names.push_back(builder.getStringAttr(symbol ? sizes.names()[symbol.getPosition()] : ""));
+      }
+      addArgument(value,
+                  builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(nameOfValue(value))),
+                                             builder.getNamedAttr("nn.sizes", builder.getArrayAttr(names))}));
+    } else {
+      for (Value operand : op->getOperands())
+        resolve(operand);
+      builder.clone(*op, mapping);
+    }
+  }
+
+  void addArgument(Value value, DictionaryAttr attributes) {
+    mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
+    argumentAttributes.push_back(attributes);
+  }
+
+  void addResult(Value value, std::string name, NamedAttrList attributes = {}) {
+    results.push_back(value);
+    attributes.set("nn.name", builder.getStringAttr(name));
+    resultAttributes.push_back(attributes.getDictionary(builder.getContext()));
+  }
+
+  /// States that the segment updates stay its states.
+  void addStates() {
+    Operation *terminator = function.front().getTerminator();
+    for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
+      auto state = function.getResultAttrOfType<IntegerAttr>(number, "nn.state");
+      if (!state || !arguments.contains(state.getInt()))
+        continue;
+      NamedAttrList attributes;
+      attributes.set("nn.state", builder.getI64IntegerAttr(arguments.lookup(state.getInt())));
+      auto name = function.getResultAttrOfType<StringAttr>(number, "nn.name");
+      addResult(mapping.lookup(value), name.str(), attributes);
+    }
+  }
+
+  void finish(int64_t segmentCount) {
+    SmallVector<Type> resultTypes(ValueRange(results).getTypes());
+    segment.setType(builder.getFunctionType(block->getArgumentTypes(), resultTypes));
+    segment.setAllArgAttrs(argumentAttributes);
+    segment.setAllResultAttrs(resultAttributes);
+    NamedAttrList metadata;
+    SmallVector<Attribute> linears;
+    for (const LinearInput &input : inputsOfLinears(function))
+      for (nn::LinearOp linear : input.linears)
+        if (isInside(linear))
+          linears.push_back(builder.getStringAttr(nameOf(linear)));
+    metadata.set("linears", builder.getArrayAttr(linears));
+    metadata.set("segments", builder.getI64IntegerAttr(segmentCount));
+    segment->setAttr("nn.metadata", metadata.getDictionary(builder.getContext()));
+    if (Attribute limits = function->getAttr("nn.size_limits"))
+      segment->setAttr("nn.size_limits", limits);
+  }
+
+  func::FuncOp function, segment;
+  OpBuilder builder;
+  SymbolicSizes sizes;
+  Block *block;
+  IRMapping mapping;
+  DenseMap<Operation *, unsigned> numbers;
+  unsigned first, last;
+  DenseMap<int64_t, int64_t> arguments; // of the function → of the segment
+  SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
+  SmallVector<Value> results;
+};
+
+struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
+  using QuantizeSegmentBase::QuantizeSegmentBase;
+
+  void runOnOperation() override {
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (function.isExternal())
+        continue;
+      SmallVector<Operation *> begins = findSegments(function.front());
+      if (segment < 0 || segment >= int64_t(begins.size())) {
+        function.emitError() << "'" << function.getName() << "' has segments 0 to " << begins.size() - 1 << ", not "
+                             << segment.getValue();
+        return signalPassFailure();
+      }
+      Operation *end = segment + 1 < int64_t(begins.size()) ? begins[segment + 1] : function.front().getTerminator();
+      func::FuncOp built = SegmentBuilder(function, begins[segment], end).build(begins.size());
+      function->getBlock()->getOperations().insert(function->getIterator(), built);
+      function.erase();
+    }
+  }
+};
+} // namespace
+} // namespace intarsia::quantize

@@ -1,0 +1,106 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Read and write files of safetensors (https://github.com/huggingface/safetensors#format)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._devices import bfloat16
+from ._errors import InvalidArgumentError, NotFoundError
+
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1"}
+_TYPES |= {"BOOL": "?"}
+_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items() if name != "BF16"}
+#: The longest header that the format allows.
+_LONGEST_HEADER = 100_000_000
+
+
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write tensors; the file has its name when it is complete."""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, array in tensors.items():
+        header[name] = {
+            "dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes],
+        }  # fmt: skip
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for array in tensors.values():
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_tensors(path: Path) -> dict[str, np.ndarray]:
+    """Return the tensors of a file, mapped; bf16 as 16-bit integers."""
+    header, begin = _header(path)
+    return {name: _map(path, begin, entry) for name, entry in header.items() if name != "__metadata__"}
+
+
+class ModelWeights:
+    """The weights of a Hugging Face directory: ``model.safetensors``, or the files that its index names."""
+
+    def __init__(self, folder: Path) -> None:
+        index = folder / "model.safetensors.index.json"
+        files = {"model.safetensors"}
+        if index.exists():
+            files = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        self._entries: dict[str, tuple[Path, int, dict[str, Any]]] = {}
+        for file in sorted(files):
+            header, begin = _header(folder / file)
+            self._entries |= {name: (folder / file, begin, entry) for name, entry in header.items()}
+
+    def read(self, name: str, dtype: str) -> np.ndarray:
+        """Return a tensor: mapped where it has the type already, widened where f32 is asked for.
+
+        Raises
+        ------
+        NotFoundError
+            The tensor is bfloat16, which NumPy has by the package ml_dtypes alone.
+        """
+        path, begin, entry = self._entries[name]
+        array = _map(path, begin, entry)
+        if dtype == "bf16":
+            if (kind := bfloat16()) is None:
+                raise NotFoundError(
+                    f"{path}: holds bfloat16, for which NumPy needs ml_dtypes: pip install ml_dtypes", "not found"
+                )
+            return array.view(kind)
+        if dtype != "f32" or entry["dtype"] == "F32":
+            return array
+        if entry["dtype"] == "BF16":
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array.astype(np.float32)
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            if size > _LONGEST_HEADER:
+                raise ValueError(f"its header is said to have {size} bytes")
+            return json.loads(file.read(size)), 8 + size
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path}: there is no such file", "not found") from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"{path}: is no file of safetensors: {error}", "invalid argument") from error
+
+
+def _map(path: Path, begin: int, entry: dict[str, Any]) -> np.ndarray:
+    shape, kind = tuple(entry["shape"]), _TYPES[entry["dtype"]]
+    if not all(shape):
+        return np.zeros(shape, kind)
+    return np.memmap(path, kind, "r", begin + entry["data_offsets"][0], shape)
