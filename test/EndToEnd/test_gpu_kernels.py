@@ -305,6 +305,7 @@ def test_artifacts_say_what_functions_take(tools, folder: Path) -> None:
     assert [row["variant"] for row in explained] == ["gfx942", "sm_80"]
     hip, emulated = explained
     assert hip["threads"] == emulated["threads"] == 256
+    assert (hip["blocks"], emulated["blocks"]) == ("s0 4 ceildiv", "s0 8 ceildiv"), "a row for each warp"
     assert {"registers", "spilled_bytes", "local_bytes", "scalar_registers", "spilled_scalars"} <= hip.keys()
     assert "registers" not in emulated, "the host's registers say nothing"
 
