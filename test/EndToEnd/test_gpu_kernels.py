@@ -246,7 +246,7 @@ def test_tensor_copies_on_hopper(compiled: Compiled) -> None:
             assert ".local" not in text
             # With fewer at the start of a block, setmaxnreg would wait for ever for those that consumers want.
             tiled = [one for one in compiled.functions[architecture] if one["threads"] == 384]
-            assert len(tiled) == 2
+            assert len(tiled) == 3, "of small tiles, of large ones, and of large ones that blocks share"
             assert {one["registers"] for one in tiled if "registers" in one} <= {168}
 
 
