@@ -49,6 +49,12 @@ public:
     return tilesUs(tiling, tiles, shape.depth, shape, memoryUs) + splitUs(rows * shape.columns, tiling.parts);
   }
 
+  double shared(const GpuKernelShape &shape, const GpuShare &share) const {
+    double memoryUs = matmulBytesUs(shape.rows, 1, shape.columns, shape.depth, shape, shape.outputBytes);
+    double sumUs = share.partials > 0 ? partialsUs(share.rows * share.columns * share.partials) : 0;
+    return blend(blockUs(share, shape), memoryUs) + sumUs;
+  }
+
   /// Tokens spread over the experts as evenly as whole numbers can.
   double experts(const GpuKernelShape &shape) const {
     double sent = std::max(1.0, shape.rows * shape.perToken), each = std::floor(sent / shape.experts);
@@ -120,8 +126,10 @@ private:
   }
 
   /// Sum of what `parts` computed of each element.
-  double splitUs(double elements, double parts) const {
-    return parts > 1 ? figures.splitUs + bytesOfPartial * elements * parts / (bytesPerUs() * figures.cache) : 0;
+  double splitUs(double elements, double parts) const { return parts > 1 ? partialsUs(elements * parts) : 0; }
+
+  double partialsUs(double partials) const {
+    return figures.splitUs + bytesOfPartial * partials / (bytesPerUs() * figures.cache);
   }
 
   double matmul(ArrayRef<RowGroup> groups, double columns, double depth, const GpuKernelShape &shape,
@@ -151,12 +159,17 @@ private:
   /// Time of tiles of a depth beside that of the bytes from memory, without the sum over parts.
   double tilesUs(const GpuTiling &tiling, double tiles, double depth, const GpuKernelShape &shape,
                  double memoryUs) const {
-    double rate = flopsPerUs() / (1 + figures.edge * (1 / tiling.rows + 1 / tiling.columns));
-    double computeUs = 2 * tiling.rows * tiling.columns * (depth / tiling.parts + figures.prologue) / rate;
-    double loadUs =
-        (tiling.rows * shape.inputBytes + tiling.columns * shape.weightBytes) * (depth / tiling.parts) / loadedPerUs();
     double waves = std::max(1.0, rounded(tiles * tiling.parts / rates.multiprocessors));
-    return blend(waves * (std::max(computeUs, loadUs) + figures.tileUs), memoryUs);
+    double blockUs = this->blockUs({tiling.rows, tiling.columns, /*tiles=*/1, depth / tiling.parts}, shape);
+    return blend(waves * blockUs, memoryUs);
+  }
+
+  /// Time in which a block computes its share, if the memory delivers what it loads.
+  double blockUs(const GpuShare &share, const GpuKernelShape &shape) const {
+    double rate = flopsPerUs() / (1 + figures.edge * (1 / share.rows + 1 / share.columns));
+    double computeUs = 2 * share.rows * share.columns * (share.depth + share.tiles * figures.prologue) / rate;
+    double loadUs = (share.rows * shape.inputBytes + share.columns * shape.weightBytes) * share.depth / loadedPerUs();
+    return std::max(computeUs, loadUs) + share.tiles * figures.tileUs;
   }
 
   /// Compute of heads of this size, relative to 128; other sizes are padded to the next.
@@ -220,6 +233,11 @@ double intarsia::gpuKernelUs(const GpuKernelShape &shape, const GpuRates &rates,
 double intarsia::gpuTiledUs(const GpuKernelShape &shape, const GpuTiling &tiling, const GpuRates &rates,
                             const GpuKernelFigures &figures) {
   return figures.launchUs + Kernel(rates, figures).tiled(shape, tiling);
+}
+
+double intarsia::gpuSharedUs(const GpuKernelShape &shape, const GpuShare &share, const GpuRates &rates,
+                             const GpuKernelFigures &figures) {
+  return figures.launchUs + Kernel(rates, figures).shared(shape, share);
 }
 
 double intarsia::gpuRooflineUs(const GpuKernelShape &shape, const GpuRates &rates) {

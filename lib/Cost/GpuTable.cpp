@@ -196,6 +196,12 @@ int64_t GpuCosts::bestParts(const GpuKernelShape &shape, StringRef elementType, 
   return best;
 }
 
+double GpuCosts::sharedUs(const GpuKernelShape &shape, StringRef elementType, const GpuShare &share) const {
+  auto found = rates.find(elementType.str());
+  const GpuRates &ofType = found == rates.end() ? rates.at(usualType.str()) : found->second;
+  return gpuSharedUs(shape, share, ofType, linear->figures);
+}
+
 double GpuCosts::streamUs(double bytes) const {
   return bytes / (rates.at(usualType.str()).memoryGBps * 1e3 * linear->figures.memory);
 }

@@ -197,6 +197,7 @@ void writeFunction(json::OStream &json, rt::ObjectOp object, const KernelFunctio
       json.attribute("kernel", name.getValue());
   json.attribute("function", function.name);
   json.attribute("threads", function.threads);
+  json.attribute("blocks", function.blocks);
   json.attribute("shared_bytes", function.sharedBytes);
   auto write = [&](StringRef key, std::optional<uint64_t> number) {
     if (number)

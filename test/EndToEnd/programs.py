@@ -59,11 +59,12 @@ def build(
 
 
 class Launch(NamedTuple):
-    """A function of a GPU's kernel: threads of a block, and blocks."""
+    """A function of a GPU's kernel: threads of a block, blocks, and why it is used, which few functions say."""
 
     function: str
     threads: int
     blocks: int
+    why: str
 
 
 class Size:
@@ -95,13 +96,13 @@ class Size:
 
 
 def launches(tools, program: Path, target: str, *sizes: int) -> list[Launch]:
-    """Return the functions of a program's only kernel with the blocks that they have for its sizes, s0, s1, …"""
+    """Return the functions of a program's kernels with the blocks that they have for their sizes, s0, s1, …"""
     named = {f"s{number}": size for number, size in enumerate(sizes)}
     lowered = program.with_suffix(".lowered.mlir")
     tools.compile(program, "-o", lowered, f"--target={target}", "--stop-after=lower")
     found = []
     for line in tools.run("intarsia-opt", lowered, "--target-emit-kernels").stdout.splitlines():
-        if function := re.search(r"gpu\.func @(itx_k0_\d+)\(", line):
+        if function := re.search(r"gpu\.func @(itx_k\d+_\d+)\(", line):
             grid, threads = (
                 re.search(r'itx\.grid = "([^"]*)"', line)[1],
                 re.search(r"size = array<i32: (\d+),", line)[1],
@@ -109,7 +110,9 @@ def launches(tools, program: Path, target: str, *sizes: int) -> list[Launch]:
             for word, operator in (("floordiv", "//"), ("ceildiv", "@"), ("mod", "%")):
                 grid = grid.replace(word, operator)
             grid = re.sub(r"\w+", lambda name: f"Size({named.get(name[0], name[0])})", grid)
-            found.append(Launch(function[1], int(threads), eval(grid, {"Size": Size}).value))
+            why = re.search(r'itx\.why = "([^"]*)"', line)
+            blocks = eval(grid, {"Size": Size}).value
+            found.append(Launch(function[1], int(threads), blocks, why[1] if why else ""))
     return found
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
@@ -184,7 +185,62 @@ def test_tensor_copies_of_more_tiles_than_blocks(tools, tmp_path) -> None:
 
 
 def test_tensor_copies_of_split_depth(tools, tmp_path) -> None:
-    check_stored(tools, tmp_path, [(20,), (64,), (260,)], SPLIT_DEPTH, SPLIT_FEATURES, "f16")
+    check_stored(tools, tmp_path, [(20,), (64,), (200,)], SPLIT_DEPTH, SPLIT_FEATURES, "f16")
+
+
+# Six tiles of 128 x 128, of which the last ones are ragged, with 25 steps along the depth: 38 of 132 blocks have four
+# steps each, some of two tiles.
+STREAM_ROWS, STREAM_DEPTH, STREAM_FEATURES = 300, 1560, 250
+
+
+def assert_streamed(tools, folder, rows: int, elements: int) -> None:
+    """The blocks of one function share tiles, and the next function adds up the sums of so many elements of these."""
+    functions = launches(tools, folder / "m.mlir", "emulated:sm_90a", rows)
+    (number,) = [number for number, one in enumerate(functions) if one.threads == 384 and one.blocks]
+    streamed, added = functions[number : number + 2]
+    assert streamed.blocks == 132
+    assert re.fullmatch(r"(\d+ rows of tiles: \d+\.\d us, \d+\.\d otherwise(; )?)+", streamed.why)
+    assert added.threads * added.blocks == elements
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_streams(tools, tmp_path, monkeypatch, schedule: str) -> None:
+    """Blocks share the depths of tiles that fill no wave."""
+    monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+    for stored, result in (("f16", "f16"), ("bf16", "f32")):
+        folder = tmp_path / stored
+        check_stored(tools, folder, [(STREAM_ROWS,)], STREAM_DEPTH, STREAM_FEATURES, stored, result)
+        assert_streamed(tools, folder, STREAM_ROWS, elements=6 * 128 * 128)
+
+
+def test_random_streams(tools, tmp_path, monkeypatch) -> None:
+    """Depths of whole steps and others, features that are no multiple of a vector."""
+    for number in random_cases(monkeypatch, usual=3):
+        folder, stored = tmp_path / str(number), ("f16", "bf16")[number % 2]
+        depth, features = 8 * int(RNG.integers(180, 256)), int(RNG.integers(1, 257))
+        rows = [int(count) for count in RNG.integers(130, 600, 2)]
+        check_stored(tools, folder, [(count,) for count in rows], depth, features, stored)
+        assert any(one.why and one.blocks for one in launches(tools, folder / "m.mlir", "emulated:sm_90a", max(rows)))
+
+
+def test_streams_behind_a_whole_wave(tools, tmp_path) -> None:
+    """133 tiles of 128 x 256: 132 blocks have a tile each, and three of them a third of the last one."""
+    check_stored(tools, tmp_path, [(780,)], 760, 4850, "f16")
+    assert_streamed(tools, tmp_path, 780, elements=128 * 256)
+
+
+def test_streams_are_the_same_at_each_run(tools, tmp_path, monkeypatch) -> None:
+    """Sums are added up in the order of the depth, whichever block has ended first."""
+    check_stored(tools, tmp_path, [(STREAM_ROWS,)], STREAM_DEPTH, STREAM_FEATURES, "f16")
+    x, r = normal(STREAM_ROWS, STREAM_DEPTH).astype(np.float16), normal(STREAM_ROWS, STREAM_FEATURES)
+    results = []
+    for schedule in SCHEDULES:
+        for threads in ("1", "2"):
+            monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
+            monkeypatch.setenv("ITX_THREADS", threads)
+            results.append(intarsia.load(tmp_path / "m.itx").main(x, r))
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 @pytest.mark.parametrize("schedule", ["lockstep", "greedy", "greedy-reversed"])

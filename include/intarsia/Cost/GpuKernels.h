@@ -88,6 +88,19 @@ struct GpuTiling {
 double gpuTiledUs(const GpuKernelShape &shape, const GpuTiling &tiling, const GpuRates &rates,
                   const GpuKernelFigures &figures);
 
+/// How blocks that all run at once share a matmul: what the busiest one computes, by tiles of one size.
+struct GpuShare {
+  double rows, columns; ///< of a tile
+  double tiles;         ///< that it computes, the whole depth of them or some of it
+  double depth;         ///< of all of these together
+  double partials = 0;  ///< of all blocks: tiles of sums that are written, and read once more for a sum over them
+};
+
+/// Returns microseconds of one call of a linear that is shared so. No share of a wave is taken off: the busiest block
+/// computes as long as its tiles take.
+double gpuSharedUs(const GpuKernelShape &shape, const GpuShare &share, const GpuRates &rates,
+                   const GpuKernelFigures &figures);
+
 /// Returns the bound that needs no fit: the longer of flops at the peak and bytes at the memory's bandwidth.
 double gpuRooflineUs(const GpuKernelShape &shape, const GpuRates &rates);
 
@@ -133,6 +146,8 @@ public:
   /// over the parts, in f32 whatever the elements are, takes as long as it was measured with bf16.
   int64_t bestParts(const GpuKernelShape &shape, llvm::StringRef elementType, double tileRows, double tileColumns,
                     int64_t most) const;
+  /// Returns microseconds of a linear that blocks share.
+  double sharedUs(const GpuKernelShape &shape, llvm::StringRef elementType, const GpuShare &share) const;
   /// Returns microseconds of a pass over memory, without a launch.
   double streamUs(double bytes) const;
   /// Returns microseconds of a kernel that computes almost nothing.

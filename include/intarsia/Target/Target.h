@@ -82,6 +82,7 @@ struct KernelFunction {
   unsigned kernel;                         ///< index in the artifact
   std::string name;                        ///< in the code
   uint64_t threads;                        ///< of a block
+  std::string blocks;                      ///< of its grid, in the same notation as the shared memory; 0: not launched
   std::string sharedBytes;                 ///< of a block: an expression in the kernel's sizes in postfix notation
   std::optional<uint64_t> registers;       ///< of a thread
   std::optional<uint64_t> spilledBytes;    ///< of a thread, for lack of registers

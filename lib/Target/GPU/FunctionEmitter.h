@@ -34,6 +34,9 @@ inline constexpr llvm::StringLiteral scratchAttribute = "itx.scratch"; ///< byte
 /// `columns`, `box` (rows and columns) and `swizzle_bytes`, as GpuTensorMap has them.
 inline constexpr llvm::StringLiteral tensorMapsAttribute = "itx.tensor_maps";
 
+/// Why a function is used for some sizes, with times: for people who read the IR.
+inline constexpr llvm::StringLiteral whyAttribute = "itx.why";
+
 /// A tensor map that a function takes (GpuTensorMap of lib/Formats/GpuObject.h), in the kernel's sizes.
 struct TensorMapShape {
   unsigned buffer;

@@ -191,8 +191,9 @@ Expected<std::vector<target::KernelFunction>> GpuTarget::listFunctions(ArrayRef<
       auto found = find_if(object.functions, [&](const GpuFunction &one) { return one.name == launch.function; });
       GpuFunction known = found == object.functions.end() ? GpuFunction{launch.function} : *found;
       functions.push_back({kernel.index, launch.function, uint64_t(launch.block[0]) * launch.block[1] * launch.block[2],
-                           sharedBytesOf(launch, known.sharedBytes.value_or(0)), known.registers, known.spilledBytes,
-                           known.localBytes, known.scalarRegisters, known.spilledScalars});
+                           sizeExpressionText(launch.grid[0]), sharedBytesOf(launch, known.sharedBytes.value_or(0)),
+                           known.registers, known.spilledBytes, known.localBytes, known.scalarRegisters,
+                           known.spilledScalars});
     }
   return functions;
 }

@@ -239,7 +239,8 @@ SmallVector<Value> MatrixEmitter::loadRowsOfLane(const MatrixTiles &tiles, Value
   // registers for AMD's GPUs so (version 22: 179 instead of 204 for small tiles on gfx1100).
   bool haveOneAddress = tiles.chunks <= 4 && architecture.vendor == Vendor::Nvidia;
   SmallVector<Value> rows;
-  for (int64_t offset : isRight ? ArrayRef<int64_t>{0, 1, 8, 9} : ArrayRef<int64_t>{0, 8}) {
+  static constexpr int64_t rowsOfLeft[] = {0, 8}, rowsOfRight[] = {0, 1, 8, 9};
+  for (int64_t offset : isRight ? ArrayRef(rowsOfRight) : ArrayRef(rowsOfLeft)) {
     Value address = addressOf(haveOneAddress ? first : add(first, constant(offset)));
     int64_t behind = haveOneAddress ? row + offset : row;
     address = offsetPointer(address, constant(behind * tiles.chunks * chunkBytes), b.getI8Type());

@@ -6,10 +6,11 @@
 // A block has three groups of four warps. One thread of the last group, the producer, copies tiles of both operands to
 // a ring of stages; the other groups, the consumers, multiply 64 rows each. Two mbarriers guard a stage: `full` ends a
 // phase when the bytes of both tiles have come, `empty` when all warps of the consumers have read them. Blocks are as
-// many as multiprocessors and take tiles in turn, so that while consumers store one tile the next one comes.
+// many as multiprocessors and take tiles in turn, so that while consumers store one tile the next one comes. Tiles that
+// fill no whole number of waves may be shared (StreamedLinear.h).
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/StreamedLinear.h"
 #include "lib/Target/GPU/TensorCopies.h"
-#include "lib/Target/GPU/TiledLinear.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,11 +36,11 @@ constexpr int64_t columnsOfSums = 64;
 /// rows of both operands: 132 blocks have 8 x 17 tiles.
 constexpr int64_t rowsOfTilesTogether = 8;
 
-class TensorCopyLinearKernel final : public TiledLinear {
+class TensorCopyLinearKernel final : public StreamedLinear {
 public:
   TensorCopyLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
                          const MatrixInstruction &instruction, RowRange rows, unsigned input, unsigned weight)
-      : TiledLinear(kernel, root, architecture, instruction, rows), input(input), weight(weight) {}
+      : StreamedLinear(kernel, root, architecture, instruction, rows), input(input), weight(weight) {}
 
   /// Returns the buffer that a factor of a linear is, row by row, in a type; nothing if it is none.
   static std::optional<unsigned> bufferOf(rt::KernelOp kernel, Value matrix, Type element);
@@ -55,15 +56,24 @@ private:
   FailureOr<SmallVector<Value>> multiplyTile(const MatrixTiles &, Value, Value, Value, TileRange) override {
     llvm_unreachable("emitProduct() emits all");
   }
-  void emitProducer(const Product &product, Value number, Place &place);
-  LogicalResult emitConsumer(const Product &product, Value number, Place &place);
+  void emitProducer(const Product &product, const TileOfProduct &tile, Place &place);
+  LogicalResult emitConsumer(const Product &product, const TileOfProduct &tile, Place &place);
   /// Emits a loop over the tiles of this block, with a place that each of them moves on.
   LogicalResult forEachTile(const Product &product, int32_t parity,
-                            function_ref<LogicalResult(Value number, Place &place)> body);
+                            function_ref<LogicalResult(const TileOfProduct &tile, Place &place)> body);
   TileOfProduct tileAt(const Product &product, Value number);
-  /// Returns as many blocks as multiprocessors, or as tiles if those are fewer.
+  /// Returns the tiles of all parts for the numbers of rows that the product is for: what a function that runs can
+  /// count on, without long expressions that say for which numbers of rows it does.
+  AffineExpr tilesOf(const Product &product) {
+    Product used = product;
+    used.isUsed = number(1);
+    return used.tileCount();
+  }
+  /// Returns for these as many blocks as multiprocessors, or as tiles if those are fewer and not shared.
   AffineExpr blocksOf(const Product &product) {
-    AffineExpr tiles = product.tileCount(), areFew = isAtMost(tiles, architecture.multiprocessors);
+    if (product.stream)
+      return number(architecture.multiprocessors);
+    AffineExpr tiles = tilesOf(product), areFew = isAtMost(tiles, architecture.multiprocessors);
     return tiles * areFew + (number(1) - areFew) * architecture.multiprocessors;
   }
   Place placeBehind(const MatrixTiles &tiles, Place place);
@@ -157,26 +167,36 @@ TensorCopyLinearKernel::Place TensorCopyLinearKernel::placeBehind(const MatrixTi
           arith::XOrIOp::create(b, loc, place.parity, turn)};
 }
 
-LogicalResult TensorCopyLinearKernel::forEachTile(const Product &product, int32_t parity,
-                                                  function_ref<LogicalResult(Value number, Place &place)> body) {
+LogicalResult
+TensorCopyLinearKernel::forEachTile(const Product &product, int32_t parity,
+                                    function_ref<LogicalResult(const TileOfProduct &tile, Place &place)> body) {
   Value first = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(parity));
   using Next = FailureOr<SmallVector<Value>>;
-  Next places = forLoop(block, size(product.tileCount()), size(blocksOf(product)), {constant(0), first},
-                        [&](Value number, ValueRange running) -> Next {
-                          Place place = {running[0], running[1]};
-                          if (failed(body(number, place)))
-                            return failure();
-                          return SmallVector<Value>{place.stage, place.parity};
-                        });
+  auto loop = [&](Value begin, Value end, Value step, function_ref<TileOfProduct(Value number)> tileOf) {
+    return forLoop(begin, end, step, {constant(0), first}, [&](Value number, ValueRange running) -> Next {
+      Place place = {running[0], running[1]};
+      if (failed(body(tileOf(number), place)))
+        return failure();
+      return SmallVector<Value>{place.stage, place.parity};
+    });
+  };
+  auto numbered = [&](Value number) { return tileAt(product, number); };
+  Next places;
+  if (product.stream) {
+    ShareOfBlock share = shareOfBlock(product);
+    places = loop(constant(0), add(share.waves, share.parts), constant(1),
+                  [&](Value item) { return tileOfShare(product, share, item, numbered); });
+  } else {
+    places = loop(block, size(tilesOf(product)), size(blocksOf(product)), numbered);
+  }
   if (failed(places))
     return failure();
   keepRolled(*places);
   return success();
 }
 
-void TensorCopyLinearKernel::emitProducer(const Product &product, Value number, Place &place) {
+void TensorCopyLinearKernel::emitProducer(const Product &product, const TileOfProduct &tile, Place &place) {
   const MatrixTiles &tiles = product.tiles;
-  TileOfProduct tile = tileAt(product, number);
   Value firstRow = asI32(tile.firstRow), firstColumn = asI32(tile.firstColumn);
   SmallVector<Value> last = forLoop(
       tile.range.begin, tile.range.end, constant(1), {place.stage, place.parity}, [&](Value k, ValueRange running) {
@@ -195,11 +215,10 @@ void TensorCopyLinearKernel::emitProducer(const Product &product, Value number, 
   place = {last[0], last[1]};
 }
 
-LogicalResult TensorCopyLinearKernel::emitConsumer(const Product &product, Value number, Place &place) {
+LogicalResult TensorCopyLinearKernel::emitConsumer(const Product &product, const TileOfProduct &tile, Place &place) {
   const MatrixTiles &tiles = product.tiles;
   MatrixTiles ofGroup = tiles;
   ofGroup.rows = instruction.m;
-  TileOfProduct tile = tileAt(product, number);
   // A warp has read a stage when its matrix instructions have ended; those of the stage before have, once one more
   // stage is begun.
   auto release = [&](Value stage, Value condition) {
@@ -242,8 +261,10 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
   auto mapOf = [&](unsigned buffer, AffineExpr rows, int64_t boxRows) -> TensorMapShape {
     return {buffer, elementBytes, rows, number(depth()), boxRows, tiles.chunks * chunkElements(), rowBytes};
   };
-  beginProduct(product, (consumerWarps + warpsOfGroup) * architecture.warpSize, blocksOf(product),
+  beginProduct(product, (consumerWarps + warpsOfGroup) * architecture.warpSize, blocksOf(product) * product.isUsed,
                {mapOf(input, rowsOfLinear(), tiles.rows), mapOf(weight, number(features()), tiles.columns)});
+  if (product.stream)
+    reserveParts(product);
   planRegistersFor(1);
   // Stages come first: tiles begin where swizzles do.
   stages = sharedMemory(number(tiles.stages * stageBytes(tiles)));
@@ -263,7 +284,7 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
   auto consume = [&]() -> LogicalResult {
     setRegisters(b, loc, /*areFewer=*/false, consumerRegisters);
     return forEachTile(product, /*parity=*/0,
-                       [&](Value number, Place &place) { return emitConsumer(product, number, place); });
+                       [&](const TileOfProduct &tile, Place &place) { return emitConsumer(product, tile, place); });
   };
   auto produce = [&]() -> LogicalResult {
     setRegisters(b, loc, /*areFewer=*/true, producerRegisters);
@@ -271,8 +292,8 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
     return ifThen(isFirst, [&] {
       return ifThen(electThread(b, loc), [&] {
         // All stages are empty at first: the phase before the first one counts as ended.
-        return forEachTile(product, /*parity=*/1, [&](Value number, Place &place) {
-          emitProducer(product, number, place);
+        return forEachTile(product, /*parity=*/1, [&](const TileOfProduct &tile, Place &place) {
+          emitProducer(product, tile, place);
           return success();
         });
       });
@@ -281,7 +302,9 @@ LogicalResult TensorCopyLinearKernel::emitProduct(const Product &product) {
   if (failed(alone([&] { return ifThen(less(warp, constant(consumerWarps)), consume, produce); })))
     return failure();
   endLaunch();
-  return success();
+  if (!product.stream)
+    return success();
+  return emitSumOfStream(product, [&](Value number) { return tileAt(product, number); });
 }
 
 } // namespace intarsia::gpu

@@ -6,17 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/TiledLinear.h"
 
-#include "intarsia/Cost/GpuKernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 
 namespace intarsia::gpu {
 
-/// The least depth of a part: shorter ones mostly fill and drain the pipeline of tiles, whose time is that of a depth
-/// of 90 to 190 in kernels that were measured (`prologue` of catalogue/efficiency/gpu-kernels.yaml).
-static constexpr int64_t leastDepthOfPart = 256;
-/// The most parts that such kernels were measured with (lib/Cost/GpuKernels.cpp).
+/// The most parts that kernels were measured with (lib/Cost/GpuKernels.cpp).
 static constexpr int64_t mostParts = 16;
 /// Threads of a block that adds up parts, and elements that one takes: 16 bytes.
 static constexpr int64_t threadsOfSum = 256, widestVector = 4;
@@ -32,13 +28,9 @@ LogicalResult TiledLinear::run() {
                  succeeded(emitTiles(TileSize::Large, {mostOfSmall})));
 }
 
-/// Returns into how many parts the depth of products of one row of tiles is best split.
-int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
-  // The catalogue is part of the program, and has a device for each architecture.
-  const CatalogueDevice *device = llvm::cantFail(findDevice(architecture.device));
-  GpuCosts costs = llvm::cantFail(GpuCosts::create(*device));
+GpuKernelShape TiledLinear::shapeOf(int64_t rows) {
   GpuKernelShape shape;
-  shape.rows = double(tiles.rows);
+  shape.rows = double(rows);
   shape.columns = double(features());
   shape.depth = double(depth());
   shape.inputBytes = 16.0 / double(chunkElements());
@@ -46,20 +38,39 @@ int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
   if (std::optional<BlockPanels> panels = panelsOf(root.getWeight()))
     shape.weightBytes = double(panels->panelBytes()) / double(BlockPanels::rows * depth());
   shape.outputBytes = 4;
-  StringRef type = instruction.element == MatrixElement::I8                                                  ? "int8"
-                   : multipliesFloats8(instruction)                                                          ? "fp8"
-                   : instruction.element == MatrixElement::F16 || instruction.element == MatrixElement::BF16 ? "bf16"
-                                                                                                             : "f32";
-  return costs.bestParts(shape, type, double(tiles.rows), double(tiles.columns),
-                         std::clamp<int64_t>(depth() / leastDepthOfPart, 1, mostParts));
+  return shape;
 }
 
-std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles) {
+/// Returns the catalogue's name of what an instruction multiplies.
+static StringRef catalogueType(const MatrixInstruction &instruction) {
+  bool hasHalves = instruction.element == MatrixElement::F16 || instruction.element == MatrixElement::BF16;
+  return instruction.element == MatrixElement::I8 ? "int8"
+         : multipliesFloats8(instruction)         ? "fp8"
+         : hasHalves                              ? "bf16"
+                                                  : "f32";
+}
+
+/// Returns times of kernels: the catalogue is part of the program, and has a device for each architecture.
+static GpuCosts costsOf(const Architecture &architecture) {
+  return llvm::cantFail(GpuCosts::create(*llvm::cantFail(findDevice(architecture.device))));
+}
+
+double TiledLinear::microseconds(int64_t rows, const GpuShare &share) {
+  return costsOf(architecture).sharedUs(shapeOf(rows), catalogueType(instruction), share);
+}
+
+/// Returns into how many parts the depth of products of one row of tiles is best split.
+int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
+  return costsOf(architecture)
+      .bestParts(shapeOf(tiles.rows), catalogueType(instruction), double(tiles.rows), double(tiles.columns),
+                 std::clamp<int64_t>(depth() / leastDepthOfPart, 1, mostParts));
+}
+
+std::optional<TiledLinear::Split> TiledLinear::splitOf(const MatrixTiles &tiles, AffineExpr rowTiles) {
   int64_t best = bestParts(tiles);
   if (best == 1)
     return std::nullopt;
   // As many blocks in all where there are more rows of tiles. Divisors are at least 1.
-  AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows);
   AffineExpr share = number(best).floorDiv(rowTiles + isAtMost(rowTiles, 0)), wanted = share + isAtMost(share, 0);
   AffineExpr all = number(depthTiles(tiles));
   Split split;
@@ -86,10 +97,26 @@ LogicalResult TiledLinear::emitTiles(TileSize tileSize, RowRange rowsOfSize) {
   if (isUsed == number(0))
     return success();
   MatrixTiles tiles = tilesFor(tileSize);
-  Product product = {tiles, rowsOfLinear().ceilDiv(tiles.rows), int64_t(llvm::divideCeil(features(), tiles.columns)),
-                     isUsed, tileSize == TileSize::Large ? std::nullopt : splitOf(tiles)};
+  AffineExpr rowTiles = rowsOfLinear().ceilDiv(tiles.rows);
+  Product product = {tiles,
+                     rowTiles,
+                     int64_t(llvm::divideCeil(features(), tiles.columns)),
+                     isUsed,
+                     tileSize == TileSize::Large ? std::nullopt : splitOf(tiles, rowTiles),
+                     std::nullopt};
+  if (std::optional<Stream> stream = streamOf(product, {above, most})) {
+    Product streamed = product;
+    streamed.split = std::nullopt;
+    streamed.isUsed = isUsed * stream->isUsed;
+    streamed.stream = std::move(stream);
+    if (failed(emitProduct(streamed)))
+      return failure();
+    product.isUsed = product.isUsed - streamed.isUsed;
+    if (product.isUsed == number(0))
+      return success(); // the number of rows is known
+  }
   if (product.split)
-    product.split->isUsed = product.split->isUsed * isUsed;
+    product.split->isUsed = product.split->isUsed * product.isUsed;
   if (failed(emitProduct(product)))
     return failure();
   return product.split ? emitSumOfParts(*product.split) : success();
@@ -103,8 +130,12 @@ void TiledLinear::beginProduct(const Product &product, int64_t threads, AffineEx
 }
 
 TiledLinear::TileOfProduct TiledLinear::tileOf(const Product &product, Value rowTile, Value columnTile, Value part) {
-  TileOfProduct tile = {mul(rowTile, constant(product.tiles.rows)), mul(columnTile, constant(product.tiles.columns)),
-                        part, TileRange()};
+  TileOfProduct tile = {mul(rowTile, constant(product.tiles.rows)),
+                        mul(columnTile, constant(product.tiles.columns)),
+                        part,
+                        TileRange(),
+                        Value(),
+                        nullptr};
   if (const std::optional<Split> &split = product.split) {
     tile.range.begin = mul(part, size(split->tilesOfPart));
     tile.range.end = min(add(tile.range.begin, size(split->tilesOfPart)), constant(depthTiles(product.tiles)));
@@ -117,12 +148,12 @@ LogicalResult TiledLinear::storeTile(const Product &product, const TileOfProduct
   Value rows = this->product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
   auto storePart = [&](Value row, Value column, int64_t width, const SumsFn &read) -> LogicalResult {
     auto store = [&] { return storeResults(row, column, width, read); };
-    if (!product.split)
+    if (!product.split && !product.stream)
       return store();
     return ifThen(
-        less(constant(1), size(product.split->parts)),
+        product.split ? less(constant(1), size(product.split->parts)) : tile.isPart,
         [&]() -> LogicalResult {
-          Value element = elementOfPart(tile.part, row, column);
+          Value element = product.split ? elementOfPart(tile.part, row, column) : tile.elementOfPart(row, column);
           storeAt(read(column, width), partials(), element, b.getF32Type(), width);
           return success();
         },

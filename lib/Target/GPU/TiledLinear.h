@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_TARGET_GPU_TILEDLINEAR_H
 #define INTARSIA_LIB_TARGET_GPU_TILEDLINEAR_H
 
+#include "intarsia/Cost/GpuKernels.h"
 #include "lib/Target/GPU/LinearResults.h"
 #include "lib/Target/GPU/MatrixEmitter.h"
 
@@ -19,6 +20,10 @@ inline constexpr int64_t leastTileRows = 16;
 /// needs 10 to 40 KB on their way to use its share of the memory's bandwidth (latency times bandwidth: 0.6 us at 2 to 8
 /// TB/s of 100 to 150 multiprocessors), and a block's tile of 4 bits has 1 to 2 KB.
 inline constexpr int64_t loadsOfFewRows = 4;
+
+/// The least depth of a part of sums: shorter ones mostly fill and drain the pipeline of tiles, whose time is that of a
+/// depth of 90 to 190 in kernels that were measured (`prologue` of catalogue/efficiency/gpu-kernels.yaml).
+inline constexpr int64_t leastDepthOfPart = 256;
 
 /// A linear by matrix instructions, and the elementwise ops behind it: a block computes a tile. What is multiplied is
 /// what derived classes say.
@@ -41,6 +46,13 @@ protected:
     mlir::AffineExpr parts, tilesOfPart; ///< of the depth
     mlir::AffineExpr isUsed;             ///< 1 if there are several parts, else 0
   };
+  /// How blocks share tiles that fill no whole number of waves (StreamedLinear.h). A block computes `wholeWaves` tiles;
+  /// the depths of those that are left follow each other, and each block computes as many steps of them.
+  struct Stream {
+    mlir::AffineExpr wholeWaves, restTiles, stepsOfBlock;
+    mlir::AffineExpr isUsed; ///< 1 for those numbers of rows for which this is fastest, else 0
+    std::string why;         ///< with times
+  };
   /// A product, for some of the numbers of rows.
   struct Product {
     MatrixTiles tiles;
@@ -48,6 +60,7 @@ protected:
     int64_t columnTiles;
     mlir::AffineExpr isUsed;    ///< 1 for those numbers of rows, else 0
     std::optional<Split> split; ///< nothing if it is not split, whatever the number of rows is
+    std::optional<Stream> stream;
 
     /// Returns the tiles of all parts; none for other numbers of rows.
     mlir::AffineExpr tileCount() const {
@@ -59,13 +72,19 @@ protected:
   struct TileOfProduct {
     mlir::Value firstRow, firstColumn, part;
     TileRange range;
+    // Of a stream:
+    mlir::Value isPart; ///< other blocks have other parts of the tile's depth
+    std::function<mlir::Value(mlir::Value row, mlir::Value column)> elementOfPart; ///< where sums of a part are
   };
-  /// Emits the function that computes a product, or its parts. Here a block computes a tile.
+  /// Emits the function that computes a product, or its parts; of a stream, also the one that adds them up. Here a
+  /// block computes a tile.
   virtual mlir::LogicalResult emitProduct(const Product &product);
   /// Begins the function of a product.
   void beginProduct(const Product &product, int64_t threads, mlir::AffineExpr blocks,
                     llvm::ArrayRef<TensorMapShape> tensorMaps = {});
   TileOfProduct tileOf(const Product &product, mlir::Value rowTile, mlir::Value columnTile, mlir::Value part);
+  /// Returns how blocks may share the tiles of a product; nothing if they never do.
+  virtual std::optional<Stream> streamOf(const Product & /*product*/, RowRange /*rows*/) { return std::nullopt; }
   /// Stores the results of a tile, or the sums of its part; by way of a window of the warp, or the memory of the tiles.
   mlir::LogicalResult storeTile(const Product &product, const TileOfProduct &tile, llvm::ArrayRef<mlir::Value> sums,
                                 std::optional<SumsWindow> window = std::nullopt);
@@ -109,18 +128,23 @@ protected:
 
   mlir::AffineExpr number(int64_t value) { return mlir::getAffineConstantExpr(value, b.getContext()); }
 
+  /// Returns how the product of a number of rows of tiles is split; nothing if it is not, whatever that number is.
+  std::optional<Split> splitOf(const MatrixTiles &tiles, mlir::AffineExpr rowTiles);
+  /// Returns microseconds of the product of so many rows by the formula of GPU kernels.
+  double microseconds(int64_t rows, const GpuShare &share);
+  /// Returns where parts of sums are in scratch.
+  mlir::Value partials() { return kernelScratch(scratchBegin()); }
+
 private:
   mlir::LogicalResult run() override;
   /// Emits the functions for some of the numbers of rows that the emitter is for. The depth of products of few tiles
   /// may be split.
   mlir::LogicalResult emitTiles(TileSize tileSize, RowRange rowsOfSize);
-  /// Returns how the product is split; nothing if it is not, whatever the number of rows is.
-  std::optional<Split> splitOf(const MatrixTiles &tiles);
+  /// What that formula takes.
+  GpuKernelShape shapeOf(int64_t rows);
   int64_t bestParts(const MatrixTiles &tiles);
   /// Emits the function that adds up the parts of sums.
   mlir::LogicalResult emitSumOfParts(const Split &split);
-  /// Returns where parts of sums are in scratch, and the number of an element there.
-  mlir::Value partials() { return kernelScratch(scratchBegin()); }
   mlir::Value elementOfPart(mlir::Value part, mlir::Value row, mlir::Value column);
 
   RowRange rowRange;

@@ -12,7 +12,7 @@
 // CHECK-NOT: cp.async.cg
 // CHECK: wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16
 // CHECK: gpu.func @itx_k0_4(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64, %{{.*}}: !llvm.ptr<1>, %[[X:.*]]: !llvm.ptr, %[[W:.*]]: !llvm.ptr)
-// CHECK-SAME: * 132"
+// CHECK-SAME: * 132
 // CHECK-SAME: box = array<i64: 256, 64>, buffer = 1
 // CHECK-SAME: known_block_size = array<i32: 384, 1, 1>
 // CHECK-SAME: nvvm.minctasm = 1

@@ -92,6 +92,20 @@ TEST(GpuKernels, TilesOfOneSizeAreTimed) {
   EXPECT_GT(gpuTiledUs(shape, {64, 64, 32}, rates, figures), gpuTiledUs(shape, {64, 64, 16}, rates, figures));
 }
 
+TEST(GpuKernels, TheBusiestBlockCounts) {
+  GpuKernelShape shape = linearOf(128, 128 * 120, 1 << 14);
+  GpuKernelFigures figures = plainFigures();
+  double depth = 1 << 14, ofDepth = 2 * 128.0 * 128 / 0.5e6; // 120 tiles on 100 multiprocessors
+  EXPECT_NEAR(gpuSharedUs(shape, {128, 128, 2, 2 * depth}, rates, figures), 2 + 2 * depth * ofDepth, 1e-2);
+  figures.splitUs = 3;
+  figures.prologue = 100;
+  figures.tileUs = 0.5;
+  // 100 blocks compute a tile each, and a fifth of the depth of one of 20 tiles, whose sums are 100 partial ones.
+  double sum = 3 + 8.0 * 128 * 128 * 100 / 1e6;
+  EXPECT_NEAR(gpuSharedUs(shape, {128, 128, 2, 1.2 * depth, 100}, rates, figures),
+              2 + (1.2 * depth + 2 * 100) * ofDepth + 2 * 0.5 + sum, 1e-2);
+}
+
 TEST(GpuKernels, DepthIsSplitWhereTilesAreFew) {
   const CatalogueDevice *device = llvm::cantFail(findDevice("nvidia/a100-sxm"));
   GpuCosts costs = llvm::cantFail(GpuCosts::create(*device));
