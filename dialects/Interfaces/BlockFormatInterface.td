@@ -39,7 +39,8 @@ def BlockFormatAttrInterface : AttrInterface<"BlockFormatAttrInterface"> {
                                            "const ::intarsia::QuantizedOperands &":$operands)>,
     InterfaceMethod<"The sizes of the tensor that values of these sizes mean.", "::intarsia::Sizes",
                     "getDequantizedSizes", (ins "::intarsia::Sizes":$values)>,
-    InterfaceMethod<"The sizes of scales and zero points of values of these sizes.", "::intarsia::Sizes",
+    InterfaceMethod<[{The sizes of scales and zero points of values of these sizes; empty if there are none, or if the
+                      operands are weights, whose sizes are verified.}], "::intarsia::Sizes",
                     "getScaleSizes", (ins "::intarsia::Sizes":$values)>
   ];
 }

@@ -93,6 +93,54 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
   }];
 }
 
+def Nn_ArchiveOrder : I32EnumAttr<"ArchiveOrder", "how an archive orders the quantized values of a matrix", [
+    I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Columns", 1, "columns">,
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">]> {
+  let cppNamespace = "::intarsia::nn";
+}
+
+def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
+                                   [DeclareAttrInterfaceMethods<BlockFormatAttrInterface>]> {
+  let mnemonic = "archive_format";
+  let summary = "How an archive that another tool wrote holds a quantized matrix";
+  let description = [{
+    `#nn.archive_format<order, element, group = g>`: a matrix `[N, K]` (output features, input features) of values of
+    `element`, of which `g` input features of an output feature share a scale (0: all of them do), and with `rows = r` so
+    many output features too (0: all of them). A value means `scale * (q - zero)`, where `zero` is the attribute of that
+    name, and with zero points their sum modulo the number of integers. Of `e2m1` with scales in E4M3 it is
+    `scale / tensor_scale * q`. With group indices `[K]`, integers, they say which group an input feature belongs to.
+
+    Values lie in words, integers without a sign in words of 32 bits (i32), others in bytes; the first value of a word has
+    its lowest bits. The tensors are, with P values in a word and G groups:
+
+    | order | known as | quantized values | scales | zero points |
+    |---|---|---|---|---|
+    | `rows` | compressed-tensors, FP8 | `[N, K / P]`, words along K | `[N, G]` | `[N / P, G]`, words along N |
+    | `columns` | GPTQ | `[K / P, N]`, words along K | `[G, N]` | `[G, N / P]`, words along N |
+    | `interleaved` | AWQ | `[K, N / P]`, words along N | `[G, N]` | `[G, N / P]`, words along N |
+
+    A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on. Scales are of any type of floats
+    or, of `e2m1`, also E4M3, or E8M0 as bytes.
+
+    `kept` is the block format that holds the same values: kernels read those. Without it the matrix is dequantized to
+    f32 when weights are packed.
+  }];
+  let parameters = (ins EnumParameter<Nn_ArchiveOrder>:$order, EnumParameter<Nn_BlockElement>:$element,
+                        "int64_t":$group, DefaultValuedParameter<"int64_t", "1">:$rows,
+                        DefaultValuedParameter<"int64_t", "0">:$zero, OptionalParameter<"BlockFormatAttr">:$kept);
+  let assemblyFormat = "`<` $order `,` $element `,` struct($group, $rows, $zero, $kept) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bits of a value, and of the words that values lie in.
+    unsigned getBits() const;
+    unsigned getWordBits() const;
+    int64_t getValuesOfWord() const { return getWordBits() / getBits(); }
+    /// Number of groups of `inputs` input features; of blocks of `outputs` output features.
+    int64_t getGroups(int64_t inputs) const;
+    int64_t getRowBlocks(int64_t outputs) const;
+  }];
+}
+
 def Nn_CacheKind : I32EnumAttr<"CacheKind", "what a cache holds of each token", [
     I32EnumAttrCase<"Keys", 0, "keys">, I32EnumAttrCase<"Values", 1, "values">]> {
   let cppNamespace = "::intarsia::nn";

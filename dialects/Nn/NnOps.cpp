@@ -265,7 +265,9 @@ INTARSIA_INFER_FIRST(SigmoidOp)
 
 LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType whole,
                                               const QuantizedOperands &operands) const {
-  auto [quantized, scales, zeroPoints, tensorScale] = operands;
+  auto [quantized, scales, zeroPoints, tensorScale, groupIndices] = operands;
+  if (groupIndices)
+    return op->emitOpError() << "has group indices, a block format has none";
   if (!scales)
     return op->emitOpError() << "has no scales, the format " << *this << " needs them";
   int64_t axis = getAxis();
@@ -335,19 +337,21 @@ void QuantizeOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult QuantizeOp::verify() {
-  return getFormat().verifyOperands(*this, typeOf(getInput()),
-                                    {getQuantized(), getScales(), getZeroPoints(), getTensorScale()});
+  return getFormat().verifyOperands(
+      *this, typeOf(getInput()),
+      {getQuantized(), getScales(), getZeroPoints(), getTensorScale(), /*groupIndices=*/Value()});
 }
 
 LogicalResult DequantizeOp::verify() {
-  return getFormat().verifyOperands(*this, cast<RankedTensorType>(getType()),
-                                    {getQuantized(), getScales(), getZeroPoints(), getTensorScale()});
+  return getFormat().verifyOperands(
+      *this, cast<RankedTensorType>(getType()),
+      {getQuantized(), getScales(), getZeroPoints(), getTensorScale(), getGroupIndices()});
 }
 
 LogicalResult GgmlTypeAttr::verifyOperands(Operation *op, RankedTensorType whole,
                                            const QuantizedOperands &operands) const {
   const GgmlType &type = getType();
-  if (operands.scales || operands.zeroPoints || operands.tensorScale)
+  if (operands.scales || operands.zeroPoints || operands.tensorScale || operands.groupIndices)
     return op->emitOpError() << "has scales, blocks of " << type.keyword << " hold theirs";
   auto blocks = cast<RankedTensorType>(operands.values.getType());
   if (!blocks.getElementType().isInteger(8) || blocks.getRank() == 0)

@@ -400,13 +400,23 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
     %b = nn.weight @weights["blk.0.attn_q.weight"] : tensor<2048x1152xi8>
     %w = nn.dequantize %b {format = #nn.ggml_type<q4_k>} : (tensor<2048x1152xi8>) -> tensor<2048x2048xf32>
     ```
+
+    A matrix that another tool quantized lies in an archive as that tool orders it (`#nn.archive_format`); operands are
+    weights, the result is in f32.
+
+    ```mlir
+    %q = nn.weight @weights["model.layers.0.self_attn.q_proj.weight_packed"] : tensor<64x8xi32>
+    %s = nn.weight @weights["model.layers.0.self_attn.q_proj.weight_scale"] : tensor<64x2xf16>
+    %w = nn.dequantize %q, %s {format = #nn.archive_format<rows, u4, group = 32, zero = 8, kept = <i4, f16, 32, axis = 1>>} : (tensor<64x8xi32>, tensor<64x2xf16>) -> tensor<64x64xf32>
+    ```
   }];
   let arguments = (ins Nn_AnyTensor:$quantized, Optional<Nn_AnyTensor>:$scales, Optional<Nn_AnyTensor>:$zero_points,
-                       Optional<Nn_AnyTensor>:$tensor_scale, BlockFormatAttrInterface:$format);
+                       Optional<Nn_AnyTensor>:$tensor_scale, Optional<Nn_AnyTensor>:$group_indices,
+                       BlockFormatAttrInterface:$format);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
-    $quantized (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)? attr-dict `:`
-    functional-type(operands, results)
+    $quantized (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)?
+    (`group_indices` $group_indices^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let hasFolder = 1;

@@ -127,6 +127,8 @@ SizePairs DequantizeOp::getEqualSizes(SizesRange sizes) {
   if (!getScales())
     return pairs;
   Sizes blocks = getFormat().getScaleSizes(sizes[0]);
+  if (blocks.empty()) // of weights alone, whose sizes are verified
+    return pairs;
   for (unsigned operand = 1; operand != (getZeroPoints() ? 3u : 2u); ++operand)
     for (auto [expected, size] : llvm::zip_equal(blocks, sizes[operand]))
       pairs.emplace_back(expected, size);

@@ -98,6 +98,8 @@ static Why whyNot(DequantizeOp op) {
   }
   if (!storedWeight(op.getResult()) || (op.getScales() && !op.getScales().getDefiningOp<WeightOp>()))
     return "what is dequantized at compile time must be what one nn.quantize gives, or what an archive holds";
+  if (isa<ArchiveFormatAttr>(op.getFormat()))
+    return std::nullopt; // whose operands are weights
   if (op.getZeroPoints() || op.getTensorScale() || !op.getFormat().hasBlocksInRows(op.getType().getRank()))
     return "quantized values of an archive are dequantized at compile time along their last dimension, without zero "
            "points and without a scale of the tensor";

@@ -7,6 +7,7 @@
 #include "lib/Assemble/Recipes.h"
 
 #include "dialects/Nn/Prepacking.h"
+#include "lib/Assemble/ArchiveMatrix.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -125,11 +126,17 @@ private:
       recipe.blocks.emplace_back(values->originOf(0).tensor, type);
       return std::make_shared<DequantizedBlocks>(values, *type, shapeOf(op));
     }
+    isDecoded = !constant.getLayout().getFormat();
+    if (auto format = dyn_cast<nn::ArchiveFormatAttr>(op.getFormat())) {
+      auto sourceOf = [&](Value operand) { return operand ? sources.lookup(operand) : nullptr; };
+      return ArchiveMatrix::create({values, sourceOf(op.getScales()), sourceOf(op.getZeroPoints()),
+                                    sourceOf(op.getTensorScale()), sourceOf(op.getGroupIndices())},
+                                   format, shapeOf(op));
+    }
     auto format = dyn_cast<nn::BlockFormatAttr>(op.getFormat());
     if (!format)
       return createStringError("constant '" + constant.getSymName() + "': the packer cannot dequantize values of " +
                                op.getFormat().getName());
-    isDecoded = !constant.getLayout().getFormat();
     return std::make_shared<DequantizedTensor>(values, sources.lookup(op.getScales()), format, dtypeOf(op));
   }
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/Prepacking.h"
 #include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,7 +28,8 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
   auto quantize =
       nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input, format);
   return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
-                                  quantize.getZeroPoints(), quantize.getTensorScale(), format);
+                                  quantize.getZeroPoints(), quantize.getTensorScale(), /*group_indices=*/Value(),
+                                  format);
 }
 
 /// Returns the format of activations with so many dimensions.
@@ -65,6 +67,15 @@ void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
   operand.set(result);
 }
 
+/// Larger blocks for weights of fewer than 8 bits save a multiplication for each block's sums, as in ggml's K types
+/// (block_q8_K). Their error is small beside that of the weights (docs/quantization.md), but not beside that of weights
+/// with 8 bits.
+static constexpr int64_t blockOfFewBits = 256, blockOfEightBits = 32;
+
+int64_t inputBlockBeside(nn::BlockFormatAttr format) {
+  return nn::elementBits(format.getElement()) < 8 ? blockOfFewBits : blockOfEightBits;
+}
+
 bool movesRows(Operation *op) {
   if (auto transpose = dyn_cast_if_present<linalg::TransposeOp>(op))
     return transpose.getPermutation().back() == transpose.getInput().getType().getRank() - 1;
@@ -98,14 +109,21 @@ static bool isQuantizedInArchive(Value weight, BlockFormatAttrInterface &format)
   return llvm::all_of(parts, [&](Value part) { return isQuantizedInArchive(part, format); });
 }
 
+/// Returns how many features of a linear's input share a scale.
+static int64_t inputBlockOf(Value weight, BlockFormatAttrInterface format) {
+  // Blocks of the input are as long as blocks of the weight, as in ggml (block_q8_0, block_q8_K).
+  if (!isa<nn::ArchiveFormatAttr>(weight.getDefiningOp<nn::DequantizeOp>().getFormat()))
+    return format.getBlockElements();
+  return inputBlockBeside(cast<nn::BlockFormatAttr>(format));
+}
+
 namespace {
 struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsOfBlocks> {
   void runOnOperation() override {
     QuantizedInputs inputs;
     getOperation().walk([&](nn::LinearOp linear) {
-      // Blocks of the input are as long as blocks of the weight, as in ggml (block_q8_0, block_q8_K).
       if (BlockFormatAttrInterface format = storedFormatOf(linear.getWeight()))
-        inputs.quantize(linear, format.getBlockElements());
+        inputs.quantize(linear, inputBlockOf(linear.getWeight(), format));
     });
     getOperation().walk([&](nn::ExpertsOp experts) {
       BlockFormatAttrInterface gateUp, down;

@@ -22,11 +22,6 @@ namespace intarsia::quantize {
 #include "lib/Quantize/Passes.h.inc"
 
 namespace {
-/// Input features that share a scale. Larger blocks for weights of fewer than 8 bits save a multiplication for each
-/// block's sums, as in ggml's K types (block_q8_K). Their error is small beside that of the weights
-/// (docs/quantization.md), but not beside that of weights with 8 bits.
-constexpr int64_t kBlockOfFewBits = 256, kBlockOfEightBits = 32;
-
 /// Returns true if a value is a matrix of an archive: as stored, transposed or quantized there.
 bool isStoredMatrix(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -161,10 +156,9 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
 
   void quantize(nn::LinearOp linear) {
     nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getWeight())).asked.format;
-    unsigned bits = nn::elementBits(format.getElement());
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
     if (activations == "8" && format.hasIntegerValues())
-      inputs.quantize(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
+      inputs.quantize(linear, inputBlockBeside(format));
     else if (activations == "fp8" && nn::isScaledByRows(format))
       inputs.quantizeToFloats(linear);
   }

@@ -19,6 +19,9 @@ mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location locat
 /// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
+/// Returns how many features of a linear's input share a scale, beside weights of a block format.
+int64_t inputBlockBeside(nn::BlockFormatAttr format);
+
 /// Quantizes inputs of linears and experts to 8 bits, each input once: to integers by blocks of 32 or 256 features, or
 /// to floats by rows.
 class QuantizedInputs {

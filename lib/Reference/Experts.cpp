@@ -86,7 +86,8 @@ static Value buildRequantized(ReferenceBuilder &builder, Value rows, nn::BlockFo
   SmallVector<Value> parts = buildReference(builder, quantize);
   quantize.erase();
   auto dequantize = nn::DequantizeOp::create(builder, builder.getLoc(), type, parts[0], parts[1],
-                                             /*zero_points=*/Value(), /*tensor_scale=*/Value(), format);
+                                             /*zero_points=*/Value(), /*tensor_scale=*/Value(),
+                                             /*group_indices=*/Value(), format);
   Value result = buildReference(builder, dequantize);
   dequantize.erase();
   return result;

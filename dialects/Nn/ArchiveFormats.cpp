@@ -1,0 +1,228 @@
+//===- ArchiveFormats.cpp - Quantized matrices as archives of other tools hold them ------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/BlockFormats.h"
+#include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Verify.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::nn;
+
+static bool isUnsigned(BlockElement element) { return element == BlockElement::U4 || element == BlockElement::U8; }
+
+unsigned ArchiveFormatAttr::getBits() const { return storageBits(getElement()); }
+
+unsigned ArchiveFormatAttr::getWordBits() const { return isUnsigned(getElement()) ? 32 : 8; }
+
+int64_t ArchiveFormatAttr::getGroups(int64_t inputs) const {
+  return getGroup() ? llvm::divideCeil(inputs, getGroup()) : 1;
+}
+
+int64_t ArchiveFormatAttr::getRowBlocks(int64_t outputs) const {
+  return getRows() ? llvm::divideCeil(outputs, getRows()) : 1;
+}
+
+LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArchiveOrder order,
+                                        BlockElement element, int64_t group, int64_t rows, int64_t zero,
+                                        BlockFormatAttr kept) {
+  if (!isUnsigned(element) && element != BlockElement::I8 && element != BlockElement::E2M1 &&
+      element != BlockElement::E4M3)
+    return emitError() << "archive format has elements " << stringifyBlockElement(element)
+                       << ", must be u4, u8, i8, e2m1 or e4m3";
+  if (order != ArchiveOrder::Rows && (!isUnsigned(element) || rows != 1))
+    return emitError() << "archive format orders " << stringifyArchiveOrder(order)
+                       << ", which is for integers without a sign, with scales of single rows";
+  if (order == ArchiveOrder::Interleaved && element != BlockElement::U4)
+    return emitError() << "archive format orders interleaved, which is for u4";
+  if (group < 0 || rows < 0)
+    return emitError() << "archive format has groups of " << group << " in " << rows << " rows, must not be negative";
+  if (zero < 0 || (zero > 0 && !isUnsigned(element)) || (isUnsigned(element) && zero >> storageBits(element)))
+    return emitError() << "archive format has a zero of " << zero << ", no integer of "
+                       << stringifyBlockElement(element);
+  if (!kept)
+    return success();
+  int64_t block = kept.getBlock();
+  if (kept.getAxis() != 1 || (group ? !block || group % block : block != 0))
+    return emitError() << "archive format has groups of " << group << ", which " << kept << " does not keep";
+  bool areIntegers = getIntegerElement(element).has_value();
+  if (areIntegers ? !getIntegerElement(kept.getElement()) || kept.getElement() == BlockElement::Ternary
+                  : kept.getElement() != element)
+    return emitError() << "archive format has elements " << stringifyBlockElement(element) << ", which " << kept
+                       << " does not keep";
+  return success();
+}
+
+//===-- Operands ------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// The types of the operands of an nn.dequantize.
+class Operands {
+public:
+  Operands(Operation *op, ArchiveFormatAttr format, RankedTensorType whole)
+      : op(op), format(format), outputs(whole.getDimSize(0)), inputs(whole.getDimSize(1)) {}
+
+  LogicalResult verify(const QuantizedOperands &operands) const {
+    int64_t perWord = format.getValuesOfWord(), groups = format.getGroups(inputs);
+    bool isRows = format.getOrder() == ArchiveOrder::Rows, isColumns = format.getOrder() == ArchiveOrder::Columns;
+    if ((isRows || isColumns ? inputs : outputs) % perWord != 0)
+      return op->emitOpError() << "result has " << (isRows || isColumns ? inputs : outputs)
+                               << " values in a row of words, no multiple of the " << perWord << " of a word";
+    SmallVector<int64_t> values = isRows      ? SmallVector<int64_t>{outputs, inputs / perWord}
+                                  : isColumns ? SmallVector<int64_t>{inputs / perWord, outputs}
+                                              : SmallVector<int64_t>{inputs, outputs / perWord};
+    if (failed(verifyWeight("quantized values", operands.values, values)) || failed(verifyWords(operands.values)))
+      return failure();
+    int64_t rows = format.getRowBlocks(outputs);
+    if (failed(verifyCountOf("scales", operands.scales, rows * groups)) || failed(verifyScales(operands.scales)))
+      return failure();
+    if (operands.zeroPoints) {
+      int64_t words = llvm::divideCeil(outputs, perWord);
+      if (!isUnsigned(format.getElement()))
+        return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(format.getElement())
+                                 << " have none";
+      if (failed(verifyWeight("zero points", operands.zeroPoints,
+                              isRows ? ArrayRef<int64_t>{words, groups} : ArrayRef<int64_t>{groups, words})) ||
+          failed(verifyWords(operands.zeroPoints)))
+        return failure();
+    }
+    bool needsTensorScale = format.getElement() == BlockElement::E2M1 && isE4M3(operands.scales);
+    if (needsTensorScale != static_cast<bool>(operands.tensorScale))
+      return op->emitOpError() << (operands.tensorScale ? "has a tensor scale, the format has none"
+                                                        : "has no tensor scale, the format needs one");
+    if (operands.tensorScale && (failed(verifyCountOf("tensor scale", operands.tensorScale, 1)) ||
+                                 !typeOf(operands.tensorScale).getElementType().isF32()))
+      return op->emitOpError() << "tensor scale is " << operands.tensorScale.getType() << ", must be one f32";
+    if (operands.groupIndices && (failed(verifyWeight("group indices", operands.groupIndices, {inputs})) ||
+                                  !typeOf(operands.groupIndices).getElementType().isInteger(32)))
+      return op->emitOpError() << "group indices are " << operands.groupIndices.getType() << ", must be i32";
+    return verifyKept(operands);
+  }
+
+private:
+  static bool isE4M3(Value scales) { return isa<Float8E4M3FNType>(typeOf(scales).getElementType()); }
+
+  LogicalResult verifyWeight(StringRef name, Value value, ArrayRef<int64_t> shape) const {
+    if (typeOf(value).getShape() == shape)
+      return verifyCountOf(name, value, ShapedType::getNumElements(shape));
+    return op->emitOpError() << "type of " << name << " is " << value.getType() << ", the format implies "
+                             << RankedTensorType::get(shape, typeOf(value).getElementType());
+  }
+
+  LogicalResult verifyCountOf(StringRef name, Value value, int64_t count) const {
+    if (!value)
+      return op->emitOpError() << "has no " << name << ", the format " << format << " needs them";
+    if (!value.getDefiningOp<WeightOp>())
+      return op->emitOpError() << name << " are no nn.weight";
+    if (typeOf(value).getNumElements() == count)
+      return success();
+    return op->emitOpError() << name << " have " << typeOf(value).getNumElements() << " elements, the format implies "
+                             << count;
+  }
+
+  LogicalResult verifyWords(Value value) const {
+    Type element = typeOf(value).getElementType();
+    bool fits = format.getElement() == BlockElement::E4M3 ? isa<Float8E4M3FNType>(element)
+                                                          : element.isInteger(format.getWordBits());
+    if (fits)
+      return success();
+    return op->emitOpError() << "words are " << element << ", elements " << stringifyBlockElement(format.getElement())
+                             << " lie in words of " << format.getWordBits() << " bits";
+  }
+
+  LogicalResult verifyScales(Value scales) const {
+    Type element = typeOf(scales).getElementType();
+    bool isE2M1 = format.getElement() == BlockElement::E2M1;
+    if (element.isF32() || element.isF16() || element.isBF16() || (isE2M1 && (isE4M3(scales) || element.isInteger(8))))
+      return success();
+    return op->emitOpError() << "scales are " << element << ", which no format of "
+                             << stringifyBlockElement(format.getElement()) << " has";
+  }
+
+  /// The block format must hold all values that may be stored.
+  LogicalResult verifyKept(const QuantizedOperands &operands) const {
+    BlockFormatAttr kept = format.getKept();
+    if (!kept)
+      return success();
+    if (operands.groupIndices)
+      return op->emitOpError() << "has group indices, which " << kept << " does not keep";
+    std::optional<IntegerElement> stored = getIntegerElement(format.getElement()),
+                                  element = getIntegerElement(kept.getElement());
+    if (stored) {
+      int64_t zero = format.getZero(), highestZero = operands.zeroPoints ? stored->highest : zero;
+      int64_t lowestZero = operands.zeroPoints ? 0 : zero;
+      if (stored->lowest - highestZero < element->lowest || stored->highest - lowestZero > element->highest)
+        return op->emitOpError() << "has values from " << stored->lowest - highestZero << " to "
+                                 << stored->highest - lowestZero << ", which " << kept << " does not keep";
+    }
+    bool isPattern = typeOf(operands.scales).getElementType().isInteger(8);
+    bool keepsScales = isE4M3(operands.scales) ? kept.getScale() == BlockScale::E4M3
+                       : isPattern             ? kept.getScale() == BlockScale::E8M0
+                                               : isa<FloatType>(scaleType(kept.getScale(), op->getContext()));
+    if (!keepsScales)
+      return op->emitOpError() << "has scales " << typeOf(operands.scales).getElementType() << ", which " << kept
+                               << " does not keep";
+    return success();
+  }
+
+  Operation *op;
+  ArchiveFormatAttr format;
+  int64_t outputs, inputs;
+};
+} // namespace
+
+LogicalResult ArchiveFormatAttr::verifyOperands(Operation *op, RankedTensorType whole,
+                                                const QuantizedOperands &operands) const {
+  if (!isa<DequantizeOp>(op))
+    return op->emitOpError() << "has the format of an archive, which is only dequantized";
+  if (whole.getRank() != 2 || !whole.hasStaticShape() || !whole.getElementType().isF32())
+    return op->emitOpError() << "result is " << whole << ", must be a matrix of f32 of static shape";
+  if (!operands.values || !typeOf(operands.values).hasStaticShape())
+    return op->emitOpError() << "quantized values have no static shape";
+  return Operands(op, *this, whole).verify(operands);
+}
+
+//===-- The interface -------------------------------------------------------------------------------------------===//
+
+std::string ArchiveFormatAttr::getName() const {
+  return getKept() ? getKept().getName()
+                   : (stringifyArchiveOrder(getOrder()) + "-" + stringifyBlockElement(getElement())).str();
+}
+
+int64_t ArchiveFormatAttr::getBlockElements() const { return getKept() ? getKept().getBlock() : getGroup(); }
+
+bool ArchiveFormatAttr::hasIntegerValues() const { return getKept() && getKept().hasIntegerValues(); }
+
+bool ArchiveFormatAttr::hasBlocksInRows(int64_t) const { return true; }
+
+BlockFormatAttrInterface ArchiveFormatAttr::getRowFormat(int64_t elements) const {
+  return getKept() ? getKept().getRowFormat(elements) : BlockFormatAttrInterface();
+}
+
+std::optional<QuantizedBlocks> ArchiveFormatAttr::getQuantizedBlocks() const {
+  return getKept() ? getKept().getQuantizedBlocks() : std::nullopt;
+}
+
+const GgmlType *ArchiveFormatAttr::getFileBlocks() const { return nullptr; }
+
+DenseElementsAttr ArchiveFormatAttr::dequantize(RankedTensorType, const QuantizedConstants &) const {
+  return nullptr; // operands are weights, which are no constants of the IR
+}
+
+Sizes ArchiveFormatAttr::getDequantizedSizes(Sizes values) const {
+  int64_t perWord = getValuesOfWord();
+  switch (getOrder()) {
+  case ArchiveOrder::Rows:
+    return {values[0], values[1] * perWord};
+  case ArchiveOrder::Columns:
+    return {values[1], values[0] * perWord};
+  case ArchiveOrder::Interleaved:
+    return {values[1] * perWord, values[0]};
+  }
+  llvm_unreachable("unknown order");
+}
+
+Sizes ArchiveFormatAttr::getScaleSizes(Sizes) const { return {}; }
