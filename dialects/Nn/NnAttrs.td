@@ -68,7 +68,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
     | `e2m1` | `e8m0` | 32 | MXFP4 (OCP Microscaling 1.0) |
     | `e2m3`, `e3m2` | `e8m0` | 32 | MXFP6 |
     | `e4m3`, `e5m2` | `e8m0` | 32 | MXFP8 |
-    | `e2m1` | `e4m3` | 16 | NVFP4, with an f32 scale for the tensor |
+    | `e2m1` | `e4m3` | 16 | NVFP4, with an f32 scale for the tensor, or for each row |
     | `e4m3`, `e5m2` | `f32` | 0 | FP8 |
     | `nf4` | `f32`, `f16`, `bf16` | 64 | NF4 (arXiv 2305.14314, appendix E) |
     | `ternary` | `f32`, `f16`, `bf16` | 0, 32, 64, 128 | {-1, 0, 1} |
@@ -88,7 +88,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
     int64_t getBlockCount(int64_t size) const;
     /// True if there may be zero points: integer elements.
     bool mayHaveZeroPoints() const;
-    /// True if a scale for the whole tensor belongs to it: NVFP4.
+    /// True if a scale for the whole tensor, or for each row, belongs to it: NVFP4.
     bool hasTensorScale() const;
   }];
 }

@@ -188,7 +188,7 @@ static float leastError(BlockElement element, BlockScale scaleType, float scale,
 /// Computed in f32 by the formulas of the op's description, in the order of lower-nn-to-reference.
 LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) {
   auto input = dyn_cast_if_present<DenseFPElementsAttr>(adaptor.getInput());
-  if (!input || input.getNumElements() > largestFoldedTensor ||
+  if (!input || input.getNumElements() > largestFoldedTensor || hasRowScales() ||
       llvm::any_of(getResultTypes(), [](Type type) { return !cast<ShapedType>(type).hasStaticShape(); }))
     return failure();
   BlockFormatAttr format = getFormat();
@@ -291,7 +291,7 @@ DenseElementsAttr GgmlTypeAttr::dequantize(RankedTensorType type, const Quantize
 
 OpFoldResult DequantizeOp::fold(FoldAdaptor adaptor) {
   auto type = cast<RankedTensorType>(getType());
-  if (!type.hasStaticShape() || type.getNumElements() > largestFoldedTensor)
+  if (!type.hasStaticShape() || type.getNumElements() > largestFoldedTensor || hasRowScales())
     return {};
   QuantizedConstants constants;
   bool areConstants = true;

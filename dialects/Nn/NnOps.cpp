@@ -305,8 +305,17 @@ LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType wh
     return success();
   if (failed(verifyElement("tensor scale", tensorScale, Float32Type::get(op->getContext()))))
     return failure();
-  return verifyShape("tensor scale", tensorScale, {});
+  SmallVector<int64_t> tensorScaleShape;
+  if (typeOf(tensorScale).getRank() == whole.getRank()) {
+    tensorScaleShape.assign(whole.getShape().begin(), whole.getShape().end());
+    tensorScaleShape[axis] = 1;
+  }
+  return verifyShape("tensor scale", tensorScale, tensorScaleShape);
 }
+
+bool QuantizeOp::hasRowScales() { return getTensorScale() && typeOf(getTensorScale()).getRank() != 0; }
+
+bool DequantizeOp::hasRowScales() { return getTensorScale() && typeOf(getTensorScale()).getRank() != 0; }
 
 ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
   OpAsmParser::UnresolvedOperand input;

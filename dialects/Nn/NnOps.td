@@ -361,15 +361,18 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     - `nf4`, and floats with f32 scales: `m / largest element`;
     - MX formats: `2^(floor(log2(m)) - exponent of the largest element)` (OCP Microscaling 1.0, section 6.3), NaN for a
       block with NaN or infinity in it;
-    - NVFP4: `tensor_scale = max(abs(input)) / (448 * 6)`, then `m / 6 / tensor_scale` rounded to E4M3.
-    Of `i4` without zero points and of NVFP4 more scales are tried: that one, 15/16 of it and, of NVFP4, 3/2 of it (before
-    it is divided by `tensor_scale` and rounded to its type). The first that leaves the least error is taken, which is
+    - NVFP4: `tensor_scale = max(abs(input)) / (448 * 6)`, then `m / 6 / tensor_scale` rounded to E4M3. `tensor_scale` is
+      one number of type `tensor<f32>`, or one for each row along the axis, with the shape of the input but for a 1 there:
+      then the maximum is that of the row, which makes a row the same whatever other rows there are.
+    Of `i4` without zero points and of NVFP4 with one `tensor_scale` more scales are tried: that one, 15/16 of it and, of
+    NVFP4, 3/2 of it (before it is divided by `tensor_scale` and rounded to its type). The first that leaves the least error is taken, which is
     the sum of `(input - dequantized)^2` over the block, in f32 and in the order of its elements. 15/16 clips the largest
     value a little and makes the steps between all others smaller; 3/2 puts the largest value on 4 instead of 6.
     A scale of zero is stored as such; the quantized values of its block are zeros.
 
     ```mlir
     %c, %s = nn.quantize %x {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x4xf16>)
+    %d, %t, %r = nn.quantize %y {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<?x128xf32>) -> (tensor<?x128xi4>, tensor<?x8xi8>, tensor<?x1xf32>)
     ```
   }];
   let arguments = (ins Nn_FloatTensor:$input, Nn_BlockFormatAttr:$format);
@@ -378,6 +381,10 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// True if `tensor_scale` is one for each row.
+    bool hasRowScales();
+  }];
 }
 
 def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
@@ -420,6 +427,10 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
   }];
   let hasVerifier = 1;
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// True if `tensor_scale` is one for each row.
+    bool hasRowScales();
+  }];
 }
 
 #endif

@@ -65,6 +65,10 @@ SmallVector<Sizes> QuantizeOp::inferResultSizes(SizesRange sizes) {
     results.push_back(scales);
   if (getTensorScale())
     results.push_back({});
+  if (hasRowScales()) {
+    results.back() = sizes[0];
+    results.back()[axis] = getAffineConstantExpr(1, getContext());
+  }
   return results;
 }
 
@@ -132,6 +136,11 @@ SizePairs DequantizeOp::getEqualSizes(SizesRange sizes) {
   for (unsigned operand = 1; operand != (getZeroPoints() ? 3u : 2u); ++operand)
     for (auto [expected, size] : llvm::zip_equal(blocks, sizes[operand]))
       pairs.emplace_back(expected, size);
+  // Rows along the axis have a scale each: all other sizes are those of the values.
+  if (hasRowScales())
+    for (auto [dimension, value] : llvm::enumerate(sizes[0]))
+      if (int64_t(dimension) != cast<BlockFormatAttr>(getFormat()).getAxis())
+        pairs.emplace_back(value, sizes.back()[dimension]);
   return pairs;
 }
 

@@ -80,10 +80,10 @@ static Why whyNot(tensor::ConcatOp op) {
 /// Returns why values cannot be quantized when weights are packed.
 static Why whyNot(QuantizeOp op) {
   int64_t rank = typeOf(op.getInput()).getRank();
-  if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || op.getZeroPoints() ||
+  if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || op.getZeroPoints() || op.hasRowScales() ||
       isMadeWith(op.getInput(), llvm::IsaPred<QuantizeOp>) || !isMadeWith(op.getInput(), llvm::IsaPred<WeightOp>))
     return "only matrices of an archive are quantized at compile time, once, along their last dimension and without "
-           "zero points";
+           "zero points and scales of rows";
   return std::nullopt;
 }
 

@@ -64,6 +64,16 @@ struct Blocks {
                              });
   }
 
+  /// In a loop over elements or scales: the scale of the tensor, or of the row along the axis.
+  Value tensorScaleAt(reference::ScalarBuilder &b, Value tensorScale, bool ofRows) const {
+    SmallVector<Value> indices;
+    if (ofRows) {
+      indices = loopIndices(b);
+      indices[axis] = b.index(0);
+    }
+    return tensor::ExtractOp::create(b, tensorScale, indices);
+  }
+
   SmallVector<Value> loopIndices(reference::ScalarBuilder &b) const {
     SmallVector<Value> indices;
     for (unsigned dimension = 0; dimension != rank; ++dimension)
@@ -189,6 +199,7 @@ Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
   Blocks blocks(builder, format, sizes);
   Value elementTable = buildElementTable(builder, format.getElement());
   Value scaleTable = buildScaleTable(builder, format.getScale());
+  bool hasRowScales = op.hasRowScales();
   Type element = cast<RankedTensorType>(op.getType()).getElementType();
   return builder.parallel(sizes, element, {{op.getQuantized(), builder.identity(sizes.size())}},
                           [&](ScalarBuilder &b, ValueRange v) {
@@ -196,7 +207,7 @@ Value reference::buildReference(ReferenceBuilder &builder, DequantizeOp op) {
                             Value scale = tensor::ExtractOp::create(b, op.getScales(), indices);
                             scale = buildDecodeScale(b, format.getScale(), scaleTable, scale);
                             if (op.getTensorScale())
-                              scale = b.mul(scale, tensor::ExtractOp::create(b, op.getTensorScale(), ValueRange()));
+                              scale = b.mul(scale, blocks.tensorScaleAt(b, op.getTensorScale(), hasRowScales));
                             Value number = buildDecode(b, format.getElement(), elementTable, v[0]);
                             if (op.getZeroPoints()) {
                               Value zeroPoint = tensor::ExtractOp::create(b, op.getZeroPoints(), indices);
@@ -214,13 +225,25 @@ static Value buildLargest(reference::ReferenceBuilder &builder, const Blocks &bl
                        [](reference::ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(b.abs(x), soFar); });
 }
 
-/// Largest magnitude of the whole tensor divided by that of an E2M1 element times an E4M3 scale.
-static Value buildTensorScale(reference::ReferenceBuilder &builder, Value input) {
+/// Largest magnitude of the whole tensor, or of each row, divided by that of an E2M1 element times an E4M3 scale.
+static Value buildTensorScale(reference::ReferenceBuilder &builder, QuantizeOp op) {
+  Value input = op.getInput();
   unsigned rank = cast<RankedTensorType>(input.getType()).getRank();
-  Value largest =
-      builder.reduceF32({}, rank, 0.0f, {{input, builder.identity(rank)}},
-                        [](reference::ScalarBuilder &b, ValueRange v) { return b.max(b.abs(b.widen(v[0])), v[1]); });
-  return builder.parallel({}, builder.getF32Type(), {{largest, builder.identity(0)}},
+  reference::MixedSizes sizes;
+  Value largest;
+  if (op.hasRowScales()) {
+    // One block is as long as a row.
+    auto rows = BlockFormatAttr::get(op.getContext(), BlockElement::E4M3, BlockScale::F32, /*block=*/0,
+                                     op.getFormat().getAxis());
+    Blocks blocks(builder, rows, builder.sizesOf(input));
+    largest = buildLargest(builder, blocks, input);
+    sizes = blocks.scaleSizes;
+  } else {
+    largest =
+        builder.reduceF32({}, rank, 0.0f, {{input, builder.identity(rank)}},
+                          [](reference::ScalarBuilder &b, ValueRange v) { return b.max(b.abs(b.widen(v[0])), v[1]); });
+  }
+  return builder.parallel(sizes, builder.getF32Type(), {{largest, builder.identity(unsigned(sizes.size()))}},
                           [](reference::ScalarBuilder &b, ValueRange v) { return b.div(v[0], b.f32(448.0f * 6.0f)); });
 }
 
@@ -251,12 +274,13 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   const FloatFormat *small = getFloatElement(element);
 
   // The contents of the blocks of each scale, then the scales.
-  Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, input) : Value();
+  Value tensorScale = op.getTensorScale() ? buildTensorScale(builder, op) : Value();
+  bool hasRowScales = op.hasRowScales();
   Value scales, zeroPoints;
   Value scaleTable = buildScaleTable(builder, format.getScale());
   auto decodeScale = [&](ScalarBuilder &b, Value stored) {
     Value scale = buildDecodeScale(b, format.getScale(), scaleTable, stored);
-    return tensorScale ? b.mul(scale, tensor::ExtractOp::create(b, tensorScale, ValueRange())) : scale;
+    return tensorScale ? b.mul(scale, blocks.tensorScaleAt(b, tensorScale, hasRowScales)) : scale;
   };
   if (op.getZeroPoints()) {
     Value low = blocks.reduce(builder, input, 0.0f,
@@ -301,11 +325,13 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
                                       b.select(b.isEqual(v[1], b.sub(b.f32(0), v[0])), b.sub(b.f32(0), scale), scale);
                                 scale = b.mul(scale, b.f32(factor));
                                 if (tensorScale)
-                                  scale = buildRatio(b, scale, tensor::ExtractOp::create(b, tensorScale, ValueRange()));
+                                  scale = buildRatio(b, scale, blocks.tensorScaleAt(b, tensorScale, hasRowScales));
                                 return buildStoreScale(b, format, scale);
                               });
     };
     ArrayRef<float> factors = scaleFactors(element, format.getScale());
+    if (hasRowScales)
+      factors = factors.front();
     scales = scalesTimes(factors.front());
     Value elementTable = buildElementTable(builder, element);
     auto errorsOf = [&](Value candidates) {

@@ -78,7 +78,7 @@ def compile_reference(tools, tmp_path: Path):
 
 def dequantize(compile_reference, form: str, quantized: np.ndarray, value_type: str, scales: np.ndarray,
                scale_type: str, zero_points: np.ndarray | None = None,
-               tensor_scale: float | None = None) -> np.ndarray:  # fmt: skip
+               tensor_scale: float | np.ndarray | None = None) -> np.ndarray:  # fmt: skip
     rows, columns = quantized.shape
     blocks = scales.shape[1]
     types = [f"tensor<{rows}x{columns}x{value_type}>", f"tensor<{rows}x{blocks}x{scale_type}>"]
@@ -88,7 +88,7 @@ def dequantize(compile_reference, form: str, quantized: np.ndarray, value_type: 
         operands += " zero_points %2"
         inputs.append(zero_points)
     if tensor_scale is not None:
-        types.append("tensor<f32>")
+        types.append(f"tensor<{rows}x1xf32>" if np.ndim(tensor_scale) else "tensor<f32>")
         operands += " tensor_scale %2"
         inputs.append(np.array(tensor_scale, np.float32))
     arguments = ", ".join(f"%{index}: {kind}" for index, kind in enumerate(types))
@@ -120,6 +120,15 @@ def test_decode_nvfp4(compile_reference) -> None:
     actual = dequantize(compile_reference, "e2m1, e4m3, 16", quantized, "i4", scales, "i8", tensor_scale=0.3)
     values = scales.view(ml_dtypes.float8_e4m3fn).astype(np.float32) * np.float32(0.3)
     same(actual, values * values_of("e2m1")[None, :])
+
+
+def test_decode_nvfp4_by_rows(compile_reference) -> None:
+    quantized = np.tile(np.arange(16, dtype=np.uint8), (256, 2))
+    scales = np.stack([np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8)[::-1]], axis=1)
+    row_scales = np.random.default_rng(14).normal(size=(256, 1)).astype(np.float32)
+    actual = dequantize(compile_reference, "e2m1, e4m3, 16", quantized, "i4", scales, "i8", tensor_scale=row_scales)
+    values = scales.view(ml_dtypes.float8_e4m3fn).astype(np.float32) * row_scales
+    same(actual, np.repeat(values, 16, axis=1) * np.tile(values_of("e2m1"), 2))
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -171,6 +180,9 @@ def quantize(compile_reference, form: str, values: np.ndarray, value_type: str, 
     if extra == "tensor_scale":
         types.append("tensor<f32>")
         outputs.append(np.empty((), np.float32))
+    if extra == "row_scales":
+        types.append(f"tensor<{rows}x1xf32>")
+        outputs.append(np.empty((rows, 1), np.float32))
     names = ", ".join(f"%r{index}" for index in range(len(types)))
     reference = compile_reference(f"""
         func.func @f(%x: tensor<{rows}x{columns}xf32>) -> ({", ".join(types)}) {{
@@ -269,6 +281,25 @@ def test_encode_nvfp4(compile_reference) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.where(factors == 0, 0, values / factors).clip(-6, 6)
     same_bits(quantized, ratios.astype(np.float32).astype(ml_dtypes.float4_e2m1fn).view(np.uint8), 4)
+
+
+def test_encode_nvfp4_by_rows(compile_reference) -> None:
+    """Each row has a scale of its own, and blocks the one that their largest number asks for."""
+    random = np.random.default_rng(13)
+    values = random.normal(size=(40, 70)).astype(np.float32)
+    values *= np.exp2(random.integers(-60, 60, (40, 1))).astype(np.float32)
+    values[3], values[4, :16], values[5, 16:] = 0, 0, 1e-38
+    quantized, scales, row_scales = quantize(compile_reference, "e2m1, e4m3, 16", values, "i4", 5, "i8", "row_scales")
+    expected = np.abs(values).max(1, keepdims=True) / np.float32(448 * 6)
+    same(row_scales, expected)
+    peaks = np.abs(np.pad(values, ((0, 0), (0, 10)))).reshape(40, 5, 16).max(2)
+    divisors = np.where(expected == 0, np.float32(1), expected)
+    stored = (peaks / np.float32(6) / divisors).clip(max=448).astype(ml_dtypes.float8_e4m3fn)
+    same_bits(scales, stored.view(np.uint8), 8)
+    factors = np.repeat(stored.astype(np.float32) * expected, 16, axis=1)[:, :70]
+    ratios = np.where(factors == 0, np.float32(0), values / np.where(factors == 0, np.float32(1), factors)).clip(-6, 6)
+    elements = ratios.astype(np.float32).astype(ml_dtypes.float4_e2m1fn)
+    same_bits(quantized, elements.view(np.uint8), 4)
 
 
 @pytest.mark.parametrize("element", ["e4m3", "e5m2"])

@@ -46,6 +46,7 @@ static StringRef catalogueType(const MatrixInstruction &instruction) {
   bool hasHalves = instruction.element == MatrixElement::F16 || instruction.element == MatrixElement::BF16;
   return instruction.element == MatrixElement::I8 ? "int8"
          : multipliesFloats8(instruction)         ? "fp8"
+         : multipliesE2M1(instruction)            ? "fp4"
          : hasHalves                              ? "bf16"
                                                   : "f32";
 }

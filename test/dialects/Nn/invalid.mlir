@@ -599,8 +599,24 @@ func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>) {
 // -----
 
 func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<4xf32>) {
-  // expected-error@+1 {{'nn.dequantize' op type of tensor scale is 'tensor<4xf32>', the format implies 'tensor<f32>'}}
+  // expected-error@+1 {{'nn.dequantize' op type of tensor scale is 'tensor<4xf32>', the format implies 'tensor<1xf32>'}}
   %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 0>} : (tensor<64xi4>, tensor<4xi8>, tensor<4xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @dequantize(%c: tensor<3x64xi4>, %s: tensor<3x4xi8>, %t: tensor<3xf32>) {
+  // expected-error@+1 {{'nn.dequantize' op type of tensor scale is 'tensor<3xf32>', the format implies 'tensor<f32>'}}
+  %0 = nn.dequantize %c, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<3x64xi4>, tensor<3x4xi8>, tensor<3xf32>) -> tensor<3x64xf32>
+  return
+}
+
+// -----
+
+func.func @quantize(%x: tensor<3x64xf32>) {
+  // expected-error@+1 {{'nn.quantize' op type of tensor scale is 'tensor<3x4xf32>', the format implies 'tensor<3x1xf32>'}}
+  %c, %s, %t = nn.quantize %x {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<3x64xf32>) -> (tensor<3x64xi4>, tensor<3x4xi8>, tensor<3x4xf32>)
   return
 }
 

@@ -107,6 +107,10 @@ func.func @blocks(%x: tensor<64x128xf32>) {
   %n:3 = nn.quantize %x {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x8xi8>, tensor<f32>)
   // CHECK: nn.dequantize %[[N0]], %[[N1]] tensor_scale %[[N2]]
   %2 = nn.dequantize %n#0, %n#1 tensor_scale %n#2 {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x128xi4>, tensor<64x8xi8>, tensor<f32>) -> tensor<64x128xf32>
+  // CHECK: %[[R0:.*]], %[[R1:.*]], %[[R2:.*]] = nn.quantize %{{.*}} {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x8xi8>, tensor<64x1xf32>)
+  %r:3 = nn.quantize %x {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x8xi8>, tensor<64x1xf32>)
+  // CHECK: nn.dequantize %[[R0]], %[[R1]] tensor_scale %[[R2]]
+  %4 = nn.dequantize %r#0, %r#1 tensor_scale %r#2 {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x128xi4>, tensor<64x8xi8>, tensor<64x1xf32>) -> tensor<64x128xf32>
   // CHECK: %[[F:.*]], %[[G:.*]] = nn.quantize %{{.*}} {format = #nn.block_format<e4m3, f32, 0, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi8>, tensor<64x1xf32>)
   %f, %g = nn.quantize %x {format = #nn.block_format<e4m3, f32, 0, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi8>, tensor<64x1xf32>)
   // CHECK: nn.dequantize %[[F]], %[[G]] {format = #nn.block_format<e4m3, f32, 0, axis = 1>} : (tensor<64x128xi8>, tensor<64x1xf32>) -> tensor<64x128xf32>
