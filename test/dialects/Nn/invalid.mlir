@@ -607,7 +607,7 @@ func.func @dequantize(%c: tensor<64xi4>, %s: tensor<4xi8>, %t: tensor<4xf32>) {
 // -----
 
 func.func @group(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected one of [linear, matmul, attention, cached_attention, cache_append, route, experts, rows, generic] for what a kernel is built around, got: conv}}
+  // expected-error@+1 {{expected one of [linear, matmul, attention, cached_attention, cache_append, route, experts, candidates, rows, generic] for what a kernel is built around, got: conv}}
   %0 = nn.group conv(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
     nn.yield %a : tensor<4xf32>
   }
