@@ -31,7 +31,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CATALOGUE = ROOT / "catalogue/efficiency"
 ROOTS = ("linear", "matmul", "attention", "rows", "generic")
 #: Kinds of kernels that are not measured, and those whose figures they take.
-LIKE = {"cached_attention": "attention", "cache_append": "rows", "route": "rows", "experts": "linear"}
+LIKE = {
+    "cached_attention": "attention",
+    "cache_append": "rows",
+    "route": "rows",
+    "candidates": "rows",
+    "experts": "linear",
+}
 NORM_FLOPS = 8  # FLOPs of a layer norm for one element (nn.layer_norm in dialects/Nn/NnSizesAndWork.cpp)
 WORK = ("flops", "transcendentals", "weight_bytes", "activation_bytes", "finish_elements")
 CHAIN = "chain"

@@ -341,6 +341,7 @@ def Nn_RopeOp : Nn_TensorOp<"rope", "Rows"> {
 
 include "dialects/Nn/NnCacheOps.td"
 include "dialects/Nn/NnExpertOps.td"
+include "dialects/Nn/NnSamplingOps.td"
 
 //===-- Block formats -----------------------------------------------------------------------------------------===//
 

@@ -68,11 +68,12 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
   static LogicalResult wrap(Fuser &fuser, Operation *op) {
     std::optional<KernelRoot> kind = kernelRootOf(op);
     if (!kind)
-      return op->emitError() << "no kernel computes '" << op->getName() << "'" << inModel(op)
-                             << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
-                                "nn.cached_attention, nn.route, nn.experts, rows (elementwise ops, norms, softmax, "
-                                "embeddings, slices) and "
-                                "linalg.generic";
+      return op->emitError()
+             << "no kernel computes '" << op->getName() << "'" << inModel(op)
+             << "; kernels are built around nn.linear, nn.matmul, nn.attention, nn.cache_append, "
+                "nn.cached_attention, nn.route, nn.experts, nn.candidates, rows (elementwise ops, norms, softmax, "
+                "embeddings, slices) and "
+                "linalg.generic";
     if (!hasOnlyCloneableScalars(op, fuser.work()))
       return op->emitError() << "no kernel computes '" << op->getName() << "'" << inModel(op)
                              << ": a scalar operand is computed from tensors";

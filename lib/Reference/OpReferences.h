@@ -29,6 +29,8 @@ mlir::Value buildReference(ReferenceBuilder &builder, nn::DequantizeOp op);
 /// Indices and weights.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::RouteOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op);
+/// Values, tokens and sums.
+llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CandidatesOp op);
 /// The tensors of the cache that the op updates.
 llvm::SmallVector<mlir::Value> buildReference(ReferenceBuilder &builder, nn::CacheAppendOp op);
 mlir::Value buildReference(ReferenceBuilder &builder, nn::CachedAttentionOp op);

@@ -270,6 +270,15 @@ CASES = {
         "",
         {"x": normal(6, 13)},
     ),
+    "candidates": Case(
+        "candidates",
+        {"x": "tokens x 4 x f32", "t": "tokens x 4 x f32"},
+        "%y, %i, %s = nn.candidates %x, %t {count = 3 : i64} : ($x, $t) -> (tensor<?x3xf32>, tensor<?x3xi32>, $t) SUSPECT",
+        {"y": "tensor<?x3xf32>", "i": "tensor<?x3xi32>", "s": "$t"},
+        r"nn\.candidates (%\w+), (%\w+)",
+        r"nn.candidates \2, \1",
+        {"x": np.abs(normal(6, 4)) + 1, "t": np.abs(normal(6, 4)) + 1},
+    ),
     "experts": Case(
         "experts",
         {

@@ -27,6 +27,7 @@ static ArrayRef<Root> roots() {
       {TypeID::get<nn::CachedAttentionOp>(), makeCachedAttentionKernel},
       {TypeID::get<nn::RouteOp>(), makeRouteKernel},
       {TypeID::get<nn::ExpertsOp>(), makeExpertsKernel},
+      {TypeID::get<nn::CandidatesOp>(), makeCandidatesKernel},
   };
   return table;
 }
@@ -59,7 +60,8 @@ LogicalResult emitKernel(rt::KernelOp kernel, const TileConfig &config, ModuleOp
     root = op;
   });
   if (second)
-    return refuse(kernel, second, "a kernel holds one matmul, attention, cache, routing or layer of experts");
+    return refuse(kernel, second,
+                  "a kernel holds one matmul, attention, cache, routing, layer of experts or search for candidates");
   const Root *found =
       llvm::find_if(roots(), [&](const Root &entry) { return root && root->getName().getTypeID() == entry.op; });
   Emitter emitter = found == roots().end() ? makeRowsKernel(kernel, root, config) : found->make(kernel, root, config);

@@ -23,6 +23,7 @@ Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const 
 Emitter makeCachedAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 /// A kernel of rows needs no root.
 Emitter makeRowsKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 

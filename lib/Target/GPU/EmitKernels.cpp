@@ -116,6 +116,9 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
       .Case([&](nn::RouteOp op) {
         return unless(hasRouteKernel(kernel, op), "another op than elementwise ones is in the same kernel");
       })
+      .Case([&](nn::CandidatesOp op) {
+        return unless(hasCandidatesKernel(kernel, op), "another op than elementwise ones is in the same kernel");
+      })
       .Case([&](nn::ExpertsOp op) {
         return op.getIntermediateFormat()
                    ? "rows between its matrices are quantized, and kernels of experts multiply floats "
@@ -190,7 +193,8 @@ LogicalResult emitKernel(rt::KernelOp kernel, const Architecture &architecture, 
                   .Case([](nn::CachedAttentionOp) { return makeCachedAttentionKernel; })
                   .Case([](nn::CacheAppendOp) { return makeCacheAppendKernel; })
                   .Case([](nn::RouteOp) { return makeRouteKernel; })
-                  .Case([](nn::ExpertsOp) { return makeExpertsKernel; });
+                  .Case([](nn::ExpertsOp) { return makeExpertsKernel; })
+                  .Case([](nn::CandidatesOp) { return makeCandidatesKernel; });
   return make(kernel, root, architecture)->emit(module, name);
 }
 

@@ -171,6 +171,7 @@ Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const 
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeRouteKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 Emitter makeExpertsKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
+Emitter makeCandidatesKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture);
 // True if these emitters can compile a kernel; the others are left to emitGeneralKernel().
 bool hasAttentionKernel(rt::KernelOp kernel, nn::AttentionOp root, const Architecture &architecture);
 bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, const Architecture &architecture);
@@ -178,6 +179,7 @@ bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root);
 bool hasMatmulKernel(rt::KernelOp kernel, nn::MatmulOp root);
 bool hasRouteKernel(rt::KernelOp kernel, nn::RouteOp root);
 bool hasExpertsKernel(rt::KernelOp kernel, nn::ExpertsOp root);
+bool hasCandidatesKernel(rt::KernelOp kernel, nn::CandidatesOp root);
 
 /// Emits a kernel of any ops, one launch for each loop nest of their references, in f32. Temporaries are in the
 /// launch's scratch.

@@ -623,7 +623,7 @@ func.func @quantize(%x: tensor<3x64xf32>) {
 // -----
 
 func.func @group(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected one of [linear, matmul, attention, cached_attention, cache_append, route, experts, rows, generic] for what a kernel is built around, got: conv}}
+  // expected-error@+1 {{expected one of [linear, matmul, attention, cached_attention, cache_append, route, experts, candidates, rows, generic] for what a kernel is built around, got: conv}}
   %0 = nn.group conv(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
     nn.yield %a : tensor<4xf32>
   }

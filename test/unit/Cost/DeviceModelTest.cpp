@@ -41,6 +41,7 @@ roots:
   cached_attention: {like: attention}
   cache_append: {like: rows}
   route: {like: rows}
+  candidates: {like: rows}
   experts: {like: linear}
 )";
 
