@@ -20,6 +20,7 @@ namespace intarsia::python {
 namespace {
 
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Temperatures = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 class Sequence {
 public:
@@ -62,6 +63,8 @@ private:
   itx_sequence *sequence;
 };
 
+using Chunks = std::vector<std::tuple<Sequence *, Ids, int64_t>>;
+
 class Cache {
 public:
   Cache(const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes) {
@@ -86,6 +89,7 @@ public:
     result["free_sequences"] = info.free_sequences;
     result["context"] = info.context;
     result["vocabulary"] = info.vocabulary;
+    result["candidates"] = info.candidates;
     return result;
   }
 
@@ -102,16 +106,36 @@ public:
   }
 
   /// `chunks`: (sequence, token ids, how many logits) each.
-  nb::object step(const std::vector<std::tuple<Sequence *, Ids, int64_t>> &chunks) {
+  nb::object step(const Chunks &chunks) {
+    TensorHandle logits = run(itx_cache_step, chunks);
+    return logits ? toNumpy(std::move(logits)) : nb::object(nb::none());
+  }
+
+  nb::object stepOnDevice(const Chunks &chunks) {
+    TensorHandle logits = run(itx_cache_step_on_device, chunks);
+    return logits ? nb::cast(std::make_unique<Tensor>(std::move(logits))) : nb::object(nb::none());
+  }
+
+  nb::list candidates(const Tensor &logits, const Temperatures &temperatures) {
+    if (static_cast<int64_t>(temperatures.shape(0)) != logits.shape().front())
+      throw ItxError{ITX_INVALID_ARGUMENT, "temperatures must be as many as there are rows of logits"};
+    std::vector<itx_tensor *> results(3, nullptr);
+    checkUnlocked([&] {
+      return itx_cache_candidates(cache, logits.handle(), temperatures.data(), &results[0], &results[1], &results[2]);
+    });
+    return toResults(results);
+  }
+
+private:
+  template <typename Step> TensorHandle run(Step step, const Chunks &chunks) {
     std::vector<itx_chunk> parsed;
     for (const auto &[sequence, ids, outputs] : chunks)
       parsed.push_back({sequence->handle(), ids.data(), static_cast<int64_t>(ids.shape(0)), outputs});
     itx_tensor *logits = nullptr;
-    checkUnlocked([&] { return itx_cache_step(cache, parsed.data(), parsed.size(), &logits); });
-    return logits ? toNumpy(TensorHandle(logits)) : nb::object(nb::none());
+    checkUnlocked([&] { return step(cache, parsed.data(), parsed.size(), &logits); });
+    return TensorHandle(logits);
   }
 
-private:
   itx_cache *cache = nullptr;
 };
 
@@ -137,7 +161,9 @@ void bindSequences(nb::module_ &m) {
       .def("sequence", &Cache::sequence, "Return a sequence without tokens.")
       .def("restore", &Cache::restore, nb::arg("path"),
            "Return a new sequence with what `Sequence.save` wrote; it must have been made with the same artifact.")
-      .def("step", &Cache::step, nb::arg("chunks"));
+      .def("step", &Cache::step, nb::arg("chunks"))
+      .def("step_on_device", &Cache::stepOnDevice, nb::arg("chunks"))
+      .def("candidates", &Cache::candidates, nb::arg("logits"), nb::arg("temperatures"));
   m.def(
       "cache_bytes_needed",
       [](const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes) {

@@ -99,6 +99,7 @@ void bindTensors(nb::module_ &m) {
       .def_prop_ro("dtype", &Tensor::dtype)
       .def_prop_ro("shape", &Tensor::shape)
       .def("copy", &Tensor::copy, nb::arg("device").none())
+      .def("rows", &Tensor::rows, nb::arg("first"), nb::arg("count"))
       .def("numpy", &Tensor::numpy)
       .def("capsule", &Tensor::capsule, nb::arg("versioned"));
   m.def(

@@ -113,6 +113,12 @@ public:
     checkUnlocked([&] { return itx_tensor_copy(tensor.get(), to ? to->handle() : nullptr, &made); });
     return std::make_unique<Tensor>(TensorHandle(made));
   }
+  std::unique_ptr<Tensor> rows(int64_t first, int64_t count) const {
+    itx_tensor *made = nullptr;
+    check(itx_tensor_rows(tensor.get(), first, count, &made));
+    return std::make_unique<Tensor>(TensorHandle(made));
+  }
+  const itx_tensor *handle() const { return tensor.get(); }
   nb::object numpy() const {
     itx_tensor *made = nullptr;
     checkUnlocked([&] { return itx_tensor_copy(tensor.get(), nullptr, &made); });

@@ -154,6 +154,9 @@ ITX_API itx_status itx_tensor_copy(const itx_tensor *tensor, const itx_device *d
 /* The same on another thread: itx_pending_wait gives the copy. The tensor's handle may be freed at once, its contents
  * must not change before the copy is done. */
 ITX_API itx_status itx_tensor_copy_start(const itx_tensor *tensor, const itx_device *device, itx_pending **pending);
+/* Makes a tensor of `count` rows of another one, from `first` on: it shares the memory. Rows are along the first
+ * dimension. */
+ITX_API itx_status itx_tensor_rows(const itx_tensor *tensor, int64_t first, int64_t count, itx_tensor **rows);
 /* Returns the name of the device in whose own memory the tensor is; a null pointer for memory of the host. */
 ITX_API const char *itx_tensor_device(const itx_tensor *tensor);
 /* Frees the handle; a null pointer is allowed. The memory lives on while a DLPack tensor or a call in flight uses it.
@@ -369,6 +372,7 @@ typedef struct itx_cache_info {
   int64_t free_sequences;
   int64_t context; /* the most tokens of a sequence */
   int64_t vocabulary;
+  int64_t candidates; /* tokens that itx_cache_candidates gives for each row; 0: it gives none */
 } itx_cache_info;
 
 /* Gives the bytes of a cache with these options. function: name, null means "step"; options may be null: one sequence
@@ -424,6 +428,20 @@ typedef struct itx_chunk {
  * ITX_CACHE_FULL, ITX_EVICTED. The sequences of the call are then unchanged; others that were evicted to make room stay
  * evicted. */
 ITX_API itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count, itx_tensor **logits);
+/* The same, with logits in the memory of the device that computes them. */
+ITX_API itx_status itx_cache_step_on_device(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count,
+                                            itx_tensor **logits);
+/* Gives the likeliest tokens of rows of such logits, in memory of the host, so that logits need not be copied there.
+ * temperatures: one for each row, above 0.
+ * *values: f32 [rows, candidates], the largest logits of each row, the largest first; of equal ones that of the lower
+ * token comes first, and NaN counts as larger than any number.
+ * *tokens: i32 [rows, candidates], the tokens that have them.
+ * *sums: f32 [rows, 2], sums over all tokens of exp((logit - values[row][0]) / t) with t = 1 and with the row's
+ * temperature. The token of values[row][k] has the probability exp((values[row][k] - values[row][0]) / t) / sum.
+ * ITX_UNSUPPORTED if itx_cache_info.candidates is 0: logits are in memory of the host then, or the artifact is of an
+ * older compiler. */
+ITX_API itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logits, const float *temperatures,
+                                        itx_tensor **values, itx_tensor **tokens, itx_tensor **sums);
 
 /* ---- Profiles --------------------------------------------------------------------------------------------- */
 

@@ -43,6 +43,25 @@ def PartitionFit : Pass<"partition-fit", "::mlir::ModuleOp"> {
   let dependentDialects = ["::intarsia::rt::RtDialect"];
 }
 
+def PartitionAddCandidates : Pass<"partition-add-candidates", "::mlir::ModuleOp"> {
+  let summary = "Adds functions that find the likeliest next tokens on the device that computes logits";
+  let description = [{
+    Logits of a large vocabulary are half a megabyte a token, and a sampler needs few of them. For each forward step (a
+    function with state and a result `logits`) whose logits are computed on a device with a memory of its own, or will be
+    in an alternative of the function, this pass adds a function of the same name and `_candidates`, on the same device:
+    the 64 largest logits of each row, and the denominators of the softmax at two temperatures, 1 and the sampler's. A
+    function that has this name already is kept.
+
+    ```mlir
+    func.func @step_candidates(%logits: tensor<?x32000xf32> …, %temperatures: tensor<?x2xf32> …) -> (…) {
+      %values, %tokens, %sums = nn.candidates %logits, %temperatures {count = 64 : i64} : …
+      return %values, %tokens, %sums : tensor<?x64xf32>, tensor<?x64xi32>, tensor<?x2xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::intarsia::rt::RtDialect"];
+}
+
 def PartitionAlternatives : Pass<"partition-alternatives", "::mlir::ModuleOp"> {
   let summary = "Each device that nothing is placed on gets the functions too";
   let description = [{

@@ -28,6 +28,7 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
     given.memory = options.gpuMemory;
     pipeline.addPass(partition::createPartitionFit(given));
   }
+  pipeline.addPass(partition::createPartitionAddCandidates());
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
 }

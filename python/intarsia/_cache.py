@@ -10,7 +10,10 @@ import numpy as np
 
 from . import _runtime
 from ._checks import INT64_MAX, token_ids, whole_number
+from ._device_rows import DeviceRow
+from ._errors import InvalidArgumentError
 from ._module import Module
+from ._sampling import DEVICE_ERROR, Likeliest
 
 
 class Cache(_runtime.Cache):
@@ -71,6 +74,46 @@ class Cache(_runtime.Cache):
         """
         logits = super().step([(sequence, token_ids(ids), outputs) for sequence, ids, outputs in chunks])
         return np.empty((0, self.info["vocabulary"]), np.float32) if logits is None else logits
+
+    def step_on_device(
+        self, chunks: Iterable[tuple[_runtime.Sequence, Sequence[int], int]], temperature: float
+    ) -> list[DeviceRow]:
+        """Append tokens as `step` does; logits stay on the device, and only the likeliest tokens come from there.
+
+        Parameters
+        ----------
+        chunks : iterable of (Sequence, token ids, int)
+            As those of `step`.
+        temperature : float
+            The sampler's temperature, above 0.
+
+        Returns
+        -------
+        list of DeviceRow
+            One for each row of the logits that `step` returns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Logits are in memory of the host (``info["candidates"]`` is 0), or what `step` refuses.
+        """
+        if not (0 < temperature < np.inf):
+            raise InvalidArgumentError(f"temperature is {temperature}, must be above 0", "invalid argument")
+        if not self.info["candidates"]:
+            raise InvalidArgumentError(
+                "logits are in memory of the host, or an older compiler made the artifact: use step", "invalid argument"
+            )
+        logits = super().step_on_device([(sequence, token_ids(ids), outputs) for sequence, ids, outputs in chunks])
+        if logits is None:
+            return []
+        values, tokens, sums = self.candidates(logits, np.full(logits.shape[0], temperature, np.float32))
+        vocabulary = self.info["vocabulary"]
+        return [
+            DeviceRow(
+                logits, row, Likeliest(tokens[row], values[row], float(own), DEVICE_ERROR, vocabulary), float(total)
+            )
+            for row, (total, own) in enumerate(sums)
+        ]
 
 
 def _checked(sequences: int, pages: int, memory: int) -> tuple[int, int, int]:

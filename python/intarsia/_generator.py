@@ -17,12 +17,13 @@ from ._cache import Cache
 from ._chat import ChatTemplate
 from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
+from ._device_rows import DeviceRow, log_probability
 from ._errors import CacheFullError, InvalidArgumentError
 from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
 from ._tokenizer import Text, encode, open_tokenizer, open_tokenizer_of
-from ._writer import Generation, Writer, log_probability
+from ._writer import Generation, Writer
 
 #: Tokens of a prompt in one call of the step function: enough that weights are read once for many tokens.
 PREFILL_TOKENS = 512
@@ -234,7 +235,7 @@ class Generator:
         """Return the seconds of prefill and of `decode` forward steps after it, which repeat tokens of the prompts."""
         sequences = [self.encode(ids) for ids in prompts]
         begin = time.perf_counter()
-        batch = _Batch(self, sequences, decode)
+        batch = _Batch(self, sequences, decode, temperature=1.0)
         batch.prefill(every_token=False)
         middle = time.perf_counter()
         for step in range(decode):
@@ -387,15 +388,17 @@ class Generator:
     ) -> Iterator[None]:
         """Decode all texts together until each has ended; yield after every forward step."""
         prompts = [writer.prompt for writer in writers]
-        batch = _Batch(self, prompts, max_tokens)
         if draft is None:
-            return self._decode(batch, writers, max_tokens)
+            needs_all = any(writer.needs_all_logits for writer in writers)
+            temperature = None if needs_all else writers[0].sampling.divisor  # the same for all
+            return self._decode(_Batch(self, prompts, max_tokens, temperature), writers, max_tokens)
+        batch = _Batch(self, prompts, max_tokens)
         # A prompt longer than the draft's context is continued without the draft: its first token is a placeholder.
         fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
         return speculate(batch, _Batch(draft, fitting, max_tokens), writers, max_tokens, draft_tokens)
 
     def _decode(self, batch: _Batch, writers: list[Writer], max_tokens: int) -> Iterator[None]:
-        latest: dict[int, np.ndarray] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
+        latest: dict[int, Any] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
         for count in range(1, max_tokens + 1):
             tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
             yield
@@ -451,15 +454,26 @@ class Generator:
 
 
 class _Batch:
-    """Sequences that are decoded together, and their state in the cache."""
+    """Sequences that are decoded together, and their state in the cache.
 
-    def __init__(self, generator: Generator, sequences: list[list[int]], max_tokens: int) -> None:
+    Logits are arrays [rows, vocabulary] on the host. With a temperature they are rows that stay on the device which
+    computes them, if the likeliest tokens can be found there.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        sequences: list[list[int]],
+        max_tokens: int,
+        temperature: float | None = None,
+    ) -> None:
         self.generator = generator
         self.sequences = sequences
         self.lengths = [0] * len(sequences)
         self.caches: list[_runtime.Sequence] = []
         lengths = [len(ids) + max_tokens for ids in sequences]
         info = generator._open_cache(len(sequences)).info
+        self.temperature = temperature if info["candidates"] else None
         if generator._pages(lengths) > info["pages"]:
             raise CacheFullError(
                 f"{len(sequences)} prompts and {max_tokens} tokens after each need {generator.cache_bytes(lengths)} "
@@ -480,13 +494,13 @@ class _Batch:
         """Keep the first tokens of a sequence; if fewer remain (`lengths`), the others must be appended again."""
         self.lengths[sequence] = self.caches[sequence].truncate(length)
 
-    def prefill(self, every_token: bool) -> list[list[np.ndarray]]:
+    def prefill(self, every_token: bool) -> list[list[Any]]:
         """Run all prompts in chunks; return logits of every token, or of the last one of each prompt."""
         # Logits of every token require that every token is computed.
         self.cache = self.generator._open_cache(len(self.sequences))
         self.caches = [self.generator._sequence(self.cache, ids, reuse=not every_token) for ids in self.sequences]
         self.lengths = [sequence.length for sequence in self.caches]
-        results: list[list[np.ndarray]] = [[] for _ in self.sequences]
+        results: list[list[Any]] = [[] for _ in self.sequences]
         pieces: list[tuple[int, int, int]] = []
         room = PREFILL_TOKENS
         for i, ids in enumerate(self.sequences):
@@ -503,31 +517,42 @@ class _Batch:
             self._chunk(pieces, every_token, results)
         return results
 
-    def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[np.ndarray]]) -> None:
+    def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[Any]]) -> None:
         # The wanted logits are those of the last tokens of a piece.
         counts = [end - begin if every_token else int(end == len(self.sequences[i])) for i, begin, end in pieces]
         logits = self._step(
             [(i, self.sequences[i][begin:end], count) for (i, begin, end), count in zip(pieces, counts, strict=True)]
         )
-        for (i, _, _), count, rows in zip(pieces, counts, np.split(logits, np.cumsum(counts)[:-1]), strict=True):
+        for (i, _, _), count, rows in zip(pieces, counts, _split(logits, counts), strict=True):
             if count:
                 results[i].append(rows)
 
-    def decode(self, tokens: dict[int, int]) -> list[np.ndarray]:
+    def decode(self, tokens: dict[int, int]) -> list[Any]:
         """Append one token to some sequences; return the logits after it."""
         return [rows[0] for rows in self.extend({i: ([token], 1) for i, token in tokens.items()})]
 
-    def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[np.ndarray]:
+    def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[Any]:
         """Append tokens to some sequences; return logits after the last tokens of each, as many as the number says."""
         logits = self._step([(i, ids, count) for i, (ids, count) in tokens.items()])
-        return np.split(logits, np.cumsum([count for _, count in tokens.values()])[:-1])
+        return _split(logits, [count for _, count in tokens.values()])
 
-    def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray:
+    def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray | list[DeviceRow]:
         """Append tokens to some sequences; return logits after the last `outputs` tokens of each."""
-        logits = self.cache.step([(self.caches[i], ids, outputs) for i, ids, outputs in rows])
+        chunks = [(self.caches[i], ids, outputs) for i, ids, outputs in rows]
+        logits: np.ndarray | list[DeviceRow]
+        if self.temperature is None:
+            logits = self.cache.step(chunks)
+        else:
+            logits = self.cache.step_on_device(chunks, self.temperature)
         for i, ids, _ in rows:
             self.lengths[i] += len(ids)
         return logits
+
+
+def _split(rows: np.ndarray | list[DeviceRow], counts: Sequence[int]) -> list[Any]:
+    """Return parts of rows, each of so many."""
+    ends = np.cumsum(counts)
+    return [rows[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
 
 def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:

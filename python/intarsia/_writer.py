@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._constrained import Constraint
+from ._device_rows import DeviceRow, log_probability
 from ._sampling import Sampling
 
 if TYPE_CHECKING:
@@ -74,12 +75,23 @@ class Writer:
     def _allowed(self, logits: np.ndarray) -> np.ndarray:
         return logits if self.constraint is None else self.constraint.restrict(logits)
 
-    def take(self, logits: np.ndarray) -> int | None:
+    @property
+    def needs_all_logits(self) -> bool:
+        """True if the likeliest tokens alone decide nothing."""
+        return self.constraint is not None or self.sampling.needs_all_logits
+
+    def take(self, logits: np.ndarray | DeviceRow) -> int | None:
         """Choose the next token; None when the text ends."""
-        token = self.sampling.choose(self._allowed(logits), self.prompt + self.ids, self.random)
+        number = self.random.random() if self.sampling.temperature else 0.0
+        token = None
+        if isinstance(logits, DeviceRow) and not self.needs_all_logits:
+            token = self.sampling.choose_candidate(logits.likeliest, number)
+        if token is None:
+            everything = logits.logits() if isinstance(logits, DeviceRow) else logits
+            token = self.sampling.choose(self._allowed(everything), self.prompt + self.ids, number)
         return token if self.add(token, logits) else None
 
-    def add(self, token: int, logits: np.ndarray) -> bool:
+    def add(self, token: int, logits: np.ndarray | DeviceRow) -> bool:
         """Append a token, given the logits that it was chosen by; return True if the text continues after it."""
         complete = self.constraint is not None and self.constraint.accept(token)
         if token in self.ends:
@@ -138,11 +150,3 @@ class Writer:
         """Return the finished text."""
         text = None if self.tokenizer is None else self.text
         return Generation(self.ids, text, self.logprobs, self.finish_reason)
-
-
-def log_probability(logits: np.ndarray, token: int) -> float:
-    """Return the natural logarithm of a token's probability, given logits [vocabulary]."""
-    largest = logits.max()
-    # Exponentials of a large vocabulary are slow, so they are in single precision; the sum in double loses nothing.
-    total = np.exp(logits - largest).sum(dtype=np.float64)
-    return float(np.float64(logits[token]) - np.float64(largest) - np.log(total))

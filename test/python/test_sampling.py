@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from intarsia import Sampling
-from intarsia._sampling import draw
+from intarsia import InvalidArgumentError, Sampling
+from intarsia._sampling import DEVICE_ERROR, Likeliest, draw, likeliest_tokens
 
 LOGITS = np.log(np.array([0.4, 0.1, 0.3, 0.15, 0.05]))
 NONE = np.array([], np.int64)
@@ -27,6 +27,13 @@ def test_temperature():
 def test_top_k():
     np.testing.assert_allclose(probabilities(temperature=1.0, top_k=2), [4 / 7, 0, 3 / 7, 0, 0])
     np.testing.assert_allclose(probabilities(temperature=1.0, top_k=9), [0.4, 0.1, 0.3, 0.15, 0.05])
+
+
+def test_top_k_of_equal_tokens_keeps_the_lower_ones():
+    logits = np.array([1.0, 3.0, 2.0, 2.0, 2.0])
+    for top_k in (2, 3):
+        chosen = Sampling(temperature=1.0, top_k=top_k).probabilities(logits, NONE)
+        np.testing.assert_array_equal(chosen.nonzero()[0], [1, 2, 3][:top_k])
 
 
 def test_top_p():
@@ -76,3 +83,84 @@ def test_what_has_no_probability_is_never_drawn():
     values = np.concatenate([np.random.default_rng(3).random(5000), [0.0]])
     assert draw(values / values.sum(), Highest()) < 5000
     assert draw(np.array([0.0, 2.0, 0.0]), Highest()) == 1
+
+
+RULES = {
+    "temperature": {"temperature": 1.3},
+    "cold": {"temperature": 0.2},
+    "nearly greedy": {"temperature": 1e-40},
+    "greedy": {},
+    "top_k": {"temperature": 1.0, "top_k": 64},
+    "top_k beyond the candidates": {"temperature": 1.0, "top_k": 65},
+    "top_p": {"temperature": 0.8, "top_p": 0.9},
+    "min_p": {"temperature": 1.0, "min_p": 0.05},
+    "all": {"temperature": 0.7, "top_k": 50, "top_p": 0.95, "min_p": 0.01},
+}
+
+
+def rows(count: int):
+    """Logits of vocabularies of several sizes, with few and with many likely tokens, some with ties."""
+    random = np.random.default_rng(5)
+    for number in range(count):
+        logits = random.uniform(0.1, 6) * random.standard_normal((40, 3000, 20000)[number % 3])
+        yield (np.round(logits) if number % 4 == 0 else logits).astype(np.float32), float(random.random())
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_a_number_means_the_token_in_whose_share_it_lies(rules):
+    """The shares of the probabilities, sorted and summed in float64, lie side by side, the largest first."""
+    sampling = Sampling(**rules)
+    for logits, number in rows(100):
+        chosen = sampling.probabilities(logits, NONE)
+        order = np.argsort(-logits, kind="stable")
+        ends = np.cumsum(chosen[order])
+        if np.abs(ends - number).min() > 1e-6:  # sums of single precision may be on the other side
+            assert sampling.choose(logits, NONE, number) == order[np.searchsorted(ends, number, side="right")]
+
+
+def on_a_device(logits: np.ndarray, sampling: Sampling, count: int = 64, error: float = 0.0) -> Likeliest:
+    """Return what a device says of a row, with a total that is off by some share of what it may be off by."""
+    tokens = np.argsort(-logits, kind="stable")[:count]
+    exact = logits.astype(np.float64)
+    total = np.exp((exact - exact.max()) / sampling.divisor).sum() * (1 + error * DEVICE_ERROR)
+    return Likeliest(tokens.astype(np.int32), logits[tokens], float(total), DEVICE_ERROR, logits.size)
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_candidates_decide_the_same_or_nothing(rules):
+    sampling = Sampling(**rules)
+    decided = 0
+    for logits, number in rows(300):
+        token = sampling.choose(logits, NONE, number)
+        for error in (-0.9, 0.9):
+            candidate = sampling.choose_candidate(on_a_device(logits, sampling, error=error), number)
+            assert candidate in (None, token)
+            decided += candidate is not None
+    assert decided > (0 if rules.get("top_k") == 65 else 250)
+
+
+def test_candidates_that_an_error_could_change_decide_nothing():
+    """A number right at the end of a token's share, by the total and by a limit of top_p."""
+    logits = np.log(np.array([0.5, 0.25, 0.125, 0.125], np.float32))
+    plain, nucleus = Sampling(temperature=1.0), Sampling(temperature=1.0, top_p=0.75)
+    assert plain.choose_candidate(on_a_device(logits, plain), 0.5 + DEVICE_ERROR / 4) is None
+    assert plain.choose_candidate(on_a_device(logits, plain), 0.5 - DEVICE_ERROR * 4) == 0
+    assert plain.choose_candidate(on_a_device(logits, plain), 0.5 + DEVICE_ERROR * 4) == 1
+    assert nucleus.choose_candidate(on_a_device(logits, nucleus), 0.1) is None
+    assert Sampling(temperature=1.0, top_p=0.74).choose_candidate(on_a_device(logits, plain), 0.1) == 0
+
+
+def test_candidates_without_a_total_decide_nothing():
+    logits = np.array([1.0, np.nan], np.float32)
+    likeliest = Likeliest(np.array([1, 0], np.int32), logits[[1, 0]], float("nan"), DEVICE_ERROR, 2)
+    assert Sampling(temperature=1.0).choose_candidate(likeliest, 0.5) is None
+    assert Sampling().choose_candidate(likeliest, 0.0) == 1 == Sampling().choose(logits, NONE, 0.0)
+    with pytest.raises(InvalidArgumentError, match="the largest logit is nan"):
+        Sampling(temperature=1.0).choose(logits, NONE, 0.5)
+
+
+def test_likeliest_tokens_are_those_of_a_stable_sort():
+    for logits, _ in rows(20):
+        for count in (1, 17, logits.size):
+            wanted = np.argsort(-logits, kind="stable")[:count]
+            np.testing.assert_array_equal(likeliest_tokens(logits, min(count, logits.size)), wanted)

@@ -64,11 +64,28 @@ struct Line {
 
 /// Appends tokens; returns the logits after the last `outputs` of them, null for none.
 static TensorHandle append(itx_cache *cache, itx_sequence *sequence, const int64_t *tokens, int64_t count,
-                           int64_t outputs) {
+                           int64_t outputs, bool onDevice) {
   itx_chunk chunk = {sequence, tokens, count, outputs};
   itx_tensor *logits = nullptr;
-  check(itx_cache_step(cache, &chunk, 1, outputs ? &logits : nullptr));
+  auto step = onDevice ? itx_cache_step_on_device : itx_cache_step;
+  check(step(cache, &chunk, 1, outputs ? &logits : nullptr));
   return TensorHandle(logits);
+}
+
+/// Returns the likeliest token by the last row of logits, found on the device that has them or in memory of the host.
+static int64_t likeliest(itx_cache *cache, const itx_tensor *logits, int64_t vocabulary) {
+  int64_t last = itx_tensor_shape(logits)[0] - 1;
+  if (!itx_tensor_device(logits)) {
+    const float *row = static_cast<const float *>(itx_tensor_data(logits)) + last * vocabulary;
+    return std::max_element(row, row + vocabulary) - row;
+  }
+  itx_tensor *row = nullptr, *values = nullptr, *tokens = nullptr, *sums = nullptr;
+  check(itx_tensor_rows(logits, last, 1, &row));
+  TensorHandle lastRow(row);
+  const float temperature = 1;
+  check(itx_cache_candidates(cache, row, &temperature, &values, &tokens, &sums));
+  TensorHandle candidates[] = {TensorHandle(values), TensorHandle(tokens), TensorHandle(sums)};
+  return static_cast<const int32_t *>(itx_tensor_data(tokens))[0];
 }
 
 TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits) {
@@ -84,6 +101,8 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
   check(itx_sequence_create(cache.get(), &made));
   SequenceHandle sequence(made);
 
+  // Logits that are saved are needed on the host.
+  bool onDevice = !withLogits && info.candidates > 0;
   TensorHandle all, logits;
   if (withLogits) {
     int64_t shape[] = {count, info.vocabulary};
@@ -96,7 +115,8 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
     logits = append(cache.get(), sequence.get(), &ids[begin], tokens,
                     withLogits                ? tokens
                     : begin + tokens == count ? 1
-                                              : 0);
+                                              : 0,
+                    onDevice);
     if (withLogits)
       std::memcpy(static_cast<float *>(itx_tensor_data(all.get())) + begin * info.vocabulary,
                   itx_tensor_data(logits.get()), itx_tensor_bytes(logits.get()));
@@ -105,9 +125,7 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
   std::vector<int64_t> ends = endsOf(step);
   Line line;
   for (int64_t number = 0; number < options.maxTokens; ++number) {
-    const float *row = static_cast<const float *>(itx_tensor_data(logits.get())) +
-                       (itx_tensor_shape(logits.get())[0] - 1) * info.vocabulary;
-    int64_t token = std::max_element(row, row + info.vocabulary) - row;
+    int64_t token = likeliest(cache.get(), logits.get(), info.vocabulary);
     if (std::find(ends.begin(), ends.end(), token) != ends.end())
       break;
     std::printf("%s%lld", number ? " " : "", (long long)token);
@@ -115,7 +133,7 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
     line.isBegun = true;
     if (number + 1 == options.maxTokens || itx_sequence_length(sequence.get()) == info.context)
       break;
-    logits = append(cache.get(), sequence.get(), &token, 1, 1);
+    logits = append(cache.get(), sequence.get(), &token, 1, 1, onDevice);
   }
   line.isBegun |= options.maxTokens > 0;
   return all;

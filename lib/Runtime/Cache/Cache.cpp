@@ -89,6 +89,7 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   const Module &loaded = *result->module_;
   int64_t pages = 0;
   ITX_RETURN_IF_ERROR(readStepLayout(*loaded.functions()[function].info, loaded.name(), result->layout_));
+  ITX_RETURN_IF_ERROR(findCandidates(loaded, function, result->candidates_));
   ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded, options, pages, result->bytes_));
   ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded, result->memory_));
   result->sequences_.resize(options.sequences);
@@ -109,6 +110,7 @@ itx_cache_info Cache::info() const {
   info.free_sequences = std::count(sequences_.begin(), sequences_.end(), nullptr);
   info.context = layout_.context;
   info.vocabulary = layout_.vocabulary;
+  info.candidates = candidates_.count;
   return info;
 }
 

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RUNTIME_CACHE_CACHE_H
 #define INTARSIA_RUNTIME_CACHE_CACHE_H
 
+#include "lib/Runtime/Cache/Candidates.h"
 #include "lib/Runtime/Cache/StateMemory.h"
 #include "lib/Runtime/Core/Module.h"
 #include "lib/Support/Hash.h"
@@ -65,8 +66,12 @@ public:
   void evict(Sequence &sequence);
 
   /// Runs the step function on new tokens. Gives logits [sum of outputs, vocabulary] in the order of the chunks, or a
-  /// tensor without memory if none are wanted. On an error nothing has changed.
-  Status step(const std::vector<Chunk> &chunks, Tensor &logits);
+  /// tensor without memory if none are wanted. They are in memory of the host, or if `onDevice` where the function
+  /// computes them. On an error nothing has changed.
+  Status step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
+
+  /// Computes the likeliest tokens of rows of logits that a step has left on their device.
+  Status candidates(const Tensor &logits, const float *temperatures, Candidates &candidates);
 
   Status save(const Sequence &sequence, const std::string &path) const;
   Status restore(const std::string &path, Sequence *&sequence);
@@ -86,11 +91,12 @@ private:
   /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
   bool hasSlots() const { return layout_.sequenceBytes != 0; }
-  Status run(const std::vector<Chunk> &chunks, Tensor &logits);
+  Status run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
 
   std::shared_ptr<Module> module_;
   size_t function_;
   StepLayout layout_;
+  CandidatesFunction candidates_;
   std::unique_ptr<StateMemory> memory_;
   uint64_t bytes_ = 0;
   mutable std::mutex mutex_;

@@ -167,28 +167,55 @@ itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_sequence
   });
 }
 
+static Status step(itx_cache *cache, const itx_chunk *chunks, size_t count, bool onDevice, itx_tensor **logits) {
+  ITX_REQUIRE(cache);
+  if (count != 0)
+    ITX_REQUIRE(chunks);
+  std::vector<Chunk> parsed;
+  bool wanted = false;
+  for (size_t i = 0; i < count; ++i) {
+    const itx_chunk &chunk = chunks[i];
+    if (!chunk.sequence || (!chunk.tokens && chunk.token_count != 0))
+      return error(ITX_INVALID_ARGUMENT, "the %s of chunk %zu are null", chunk.sequence ? "tokens" : "sequence", i);
+    if (chunk.sequence->cache != cache->cache)
+      return error(ITX_INVALID_ARGUMENT, "the sequence of chunk %zu is of another cache", i);
+    parsed.push_back({chunk.sequence->sequence, chunk.tokens, chunk.token_count, chunk.output_count});
+    wanted |= chunk.output_count > 0;
+  }
+  if (wanted)
+    ITX_REQUIRE(logits);
+  auto result = std::make_unique<itx_tensor>();
+  ITX_RETURN_IF_ERROR(cache->cache->step(parsed, onDevice, *result));
+  if (logits)
+    *logits = wanted ? result.release() : nullptr;
+  return Status::success();
+}
+
 itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, size_t count, itx_tensor **logits) {
+  return guarded([&] { return step(cache, chunks, count, /*onDevice=*/false, logits); });
+}
+
+itx_status itx_cache_step_on_device(itx_cache *cache, const itx_chunk *chunks, size_t count, itx_tensor **logits) {
+  return guarded([&] { return step(cache, chunks, count, /*onDevice=*/true, logits); });
+}
+
+itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logits, const float *temperatures,
+                                itx_tensor **values, itx_tensor **tokens, itx_tensor **sums) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(cache);
-    if (count != 0)
-      ITX_REQUIRE(chunks);
-    std::vector<Chunk> parsed;
-    bool wanted = false;
-    for (size_t i = 0; i < count; ++i) {
-      const itx_chunk &chunk = chunks[i];
-      if (!chunk.sequence || (!chunk.tokens && chunk.token_count != 0))
-        return error(ITX_INVALID_ARGUMENT, "the %s of chunk %zu are null", chunk.sequence ? "tokens" : "sequence", i);
-      if (chunk.sequence->cache != cache->cache)
-        return error(ITX_INVALID_ARGUMENT, "the sequence of chunk %zu is of another cache", i);
-      parsed.push_back({chunk.sequence->sequence, chunk.tokens, chunk.token_count, chunk.output_count});
-      wanted |= chunk.output_count > 0;
-    }
-    if (wanted)
-      ITX_REQUIRE(logits);
-    auto result = std::make_unique<itx_tensor>();
-    ITX_RETURN_IF_ERROR(cache->cache->step(parsed, *result));
-    if (logits)
-      *logits = wanted ? result.release() : nullptr;
+    ITX_REQUIRE(logits);
+    ITX_REQUIRE(temperatures);
+    ITX_REQUIRE(values);
+    ITX_REQUIRE(tokens);
+    ITX_REQUIRE(sums);
+    Candidates found;
+    ITX_RETURN_IF_ERROR(cache->cache->candidates(*logits, temperatures, found));
+    std::unique_ptr<itx_tensor> handles[3];
+    for (size_t i = 0; i < found.size(); ++i)
+      handles[i] = std::make_unique<itx_tensor>(std::move(found[i]));
+    *values = handles[0].release();
+    *tokens = handles[1].release();
+    *sums = handles[2].release();
     return Status::success();
   });
 }

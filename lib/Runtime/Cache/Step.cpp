@@ -209,7 +209,7 @@ static Status makeIntegers(std::vector<int64_t> shape, Tensor &tensor, int64_t *
   return Status::success();
 }
 
-Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
+Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
   int64_t tokens = 0, outputs = 0, rows = int64_t(chunks.size());
   size_t columns = 1;
   for (const Chunk &chunk : chunks) {
@@ -260,6 +260,8 @@ Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
 
   std::unique_ptr<itx_call> call = module_->takeCall();
   Status status = prepareCall(*module_, function_, inputs.data(), inputs.size(), *call);
+  if (onDevice)
+    call->outputMemories = {module_->memoryOf(call->function->outputs[0].device)};
   if (status.ok())
     status = runCall(*call);
   if (status.ok() && outputs != 0)
@@ -269,14 +271,24 @@ Status Cache::run(const std::vector<Chunk> &chunks, Tensor &logits) {
   return status;
 }
 
-Status Cache::step(const std::vector<Chunk> &chunks, Tensor &logits) {
+Status Cache::step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
   std::lock_guard lock(mutex_);
   ITX_RETURN_IF_ERROR(checkChunks(chunks));
   Transaction transaction(*this, chunks);
   ITX_RETURN_IF_ERROR(transaction.begin());
-  ITX_RETURN_IF_ERROR(run(chunks, logits));
+  ITX_RETURN_IF_ERROR(run(chunks, onDevice, logits));
   transaction.commit();
   return Status::success();
+}
+
+Status Cache::candidates(const Tensor &logits, const float *temperatures, Candidates &candidates) {
+  if (candidates_.count == 0)
+    return error(
+        ITX_UNSUPPORTED,
+        "%s: no function finds the likeliest tokens of '%s' on a device: its logits are in memory of the host, "
+        "or an older compiler made the artifact; sample from the logits instead",
+        name(), module_->functions()[function_].info->name.c_str());
+  return computeCandidates(*module_, candidates_, logits, temperatures, candidates);
 }
 
 } // namespace intarsia::runtime

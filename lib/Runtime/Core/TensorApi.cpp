@@ -120,6 +120,26 @@ itx_status itx_tensor_copy_start(const itx_tensor *tensor, const itx_device *dev
   });
 }
 
+itx_status itx_tensor_rows(const itx_tensor *tensor, int64_t first, int64_t count, itx_tensor **rows) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(tensor);
+    ITX_REQUIRE(rows);
+    if (tensor->shape.empty())
+      return error(ITX_INVALID_ARGUMENT, "a tensor of rank 0 has no rows");
+    int64_t all = tensor->shape[0];
+    if (first < 0 || count < 0 || first > all || count > all - first)
+      return error(ITX_INVALID_ARGUMENT, "%lld rows from row %lld on are wanted, the tensor has %lld", (long long)count,
+                   (long long)first, (long long)all);
+    Tensor result = *tensor;
+    uint64_t bytesOfRow = all == 0 ? 0 : tensor->bytes / uint64_t(all);
+    result.shape[0] = count;
+    result.bytes = bytesOfRow * uint64_t(count);
+    result.data = {tensor->data, static_cast<char *>(tensor->data.get()) + bytesOfRow * uint64_t(first)};
+    *rows = handleOf(std::move(result));
+    return Status::success();
+  });
+}
+
 const char *itx_tensor_device(const itx_tensor *tensor) {
   return tensor && tensor->device ? tensor->device->name() : nullptr;
 }

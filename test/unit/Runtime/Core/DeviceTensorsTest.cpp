@@ -109,6 +109,43 @@ TEST_F(DeviceTensors, AreMadeAndCopied) {
   EXPECT_STREQ(itx_device_get_name(there.get()), "reference");
 }
 
+TEST_F(DeviceTensors, RowsShareTheMemory) {
+  DevicePointer there = device("reference");
+  TensorPointer all = valuesOn(there, {1, 2, 3, 4, 5});
+  auto rows = [&](const TensorPointer &of, int64_t first, int64_t count) {
+    itx_tensor *made = nullptr;
+    EXPECT_EQ(itx_tensor_rows(of.get(), first, count, &made), ITX_OK) << itx_last_error();
+    return TensorPointer(made);
+  };
+  TensorPointer some = rows(all, 1, 3);
+  EXPECT_STREQ(itx_tensor_device(some.get()), "reference");
+  EXPECT_EQ(itx_tensor_data(some.get()), static_cast<int64_t *>(itx_tensor_data(all.get())) + 1);
+  EXPECT_EQ(copiesDuring([&] { rows(all, 0, 2); }), 0u);
+  EXPECT_EQ(valuesIn(some), (std::vector<int64_t>{2, 3, 4}));
+  EXPECT_EQ(valuesIn(rows(some, 2, 1)), std::vector<int64_t>{4});
+  EXPECT_EQ(valuesIn(rows(all, 5, 0)), std::vector<int64_t>());
+  some = rows(all, 4, 1);
+  all.reset();
+  EXPECT_EQ(valuesIn(some), std::vector<int64_t>{5}) << "rows keep the memory";
+
+  int64_t shape[] = {2, 3};
+  const int64_t numbers[] = {1, 2, 3, 4, 5, 6};
+  itx_tensor *made = nullptr;
+  ASSERT_EQ(itx_tensor_create(ITX_I64, 2, shape, numbers, &made), ITX_OK);
+  TensorPointer matrix(made);
+  EXPECT_EQ(valuesIn(rows(matrix, 1, 1)), (std::vector<int64_t>{4, 5, 6}));
+  for (auto [first, count] : {std::pair<int64_t, int64_t>(-1, 1), {0, -1}, {0, 3}, {3, 0}, {1, INT64_MAX}}) {
+    made = nullptr;
+    EXPECT_EQ(itx_tensor_rows(matrix.get(), first, count, &made), ITX_INVALID_ARGUMENT);
+    EXPECT_THAT(itx_last_error(), HasSubstr("are wanted, the tensor has 2"));
+    EXPECT_EQ(made, nullptr);
+  }
+  ASSERT_EQ(itx_tensor_create(ITX_I64, 0, nullptr, numbers, &made), ITX_OK);
+  TensorPointer scalar(made);
+  EXPECT_EQ(itx_tensor_rows(scalar.get(), 0, 0, &made), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("a tensor of rank 0 has no rows"));
+}
+
 TEST_F(DeviceTensors, RefusedArguments) {
   DevicePointer there = device("reference");
   itx_device *found = nullptr;
