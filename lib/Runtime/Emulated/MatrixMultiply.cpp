@@ -457,9 +457,19 @@ static void multiplyScaled(const MatrixKind &kind, const KindFragments &fragment
   gatherPairs(fragments.a, kind.lanes, a, left);
   gatherPairs(fragments.b, kind.lanes, b, right);
   scaleElements(kind, scales, left, right);
-  gather(kind.accumulator, fragments.accumulator, kind.lanes, accumulators, sums);
-  accumulateAs(kind, left, right, sums);
-  scatterAs<float>(fragments.accumulator, kind.lanes, sums, results, [](float value) { return value; });
+  uint32_t elements = fragments.accumulator.elements;
+  const uint16_t *positions = fragments.accumulator.positions.data();
+  for (uint32_t lane = 0; lane < kind.lanes; ++lane)
+    for (uint32_t i = 0; i < elements; ++i)
+      std::memcpy(sums + positions[lane * elements + i], static_cast<const float *>(accumulators[lane]) + i,
+                  sizeof(float));
+  for (uint32_t row = 0; row < kind.m; ++row)
+    for (uint32_t inner = 0; inner < kind.k; ++inner)
+      for (uint32_t column = 0; column < kind.n; ++column)
+        sums[row * kind.n + column] += left[row * kind.k + inner] * right[inner * kind.n + column];
+  for (uint32_t lane = 0; lane < kind.lanes; ++lane)
+    for (uint32_t i = 0; i < elements; ++i)
+      std::memcpy(static_cast<float *>(results[lane]) + i, sums + positions[lane * elements + i], sizeof(float));
 }
 
 Status multiplyMatrices(const MatrixKind &kind, void *const *results, const void *const *a, const void *const *b,
