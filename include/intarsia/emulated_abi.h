@@ -124,6 +124,13 @@ void itx_emulated_ldmatrix(int32_t *result, const void *row, int32_t count, int3
  * registers do, one after the other; result and accumulator may be the same memory. */
 void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator);
 
+/* The same by an instruction whose elements have scales by blocks along k. Each lane passes a word with bytes of scales
+ * of A and one of B; selectors, the same in all lanes, say which lanes and bytes are used:
+ *   PTX's mma with .block_scale   the byte-id, and behind its 8 bits the thread-id
+ *   CDNA 4's mfma_scale           the byte of the word (op_sel) */
+void itx_emulated_mma_scaled(int32_t kind, void *result, const void *a, const void *b, const void *accumulator,
+                             int32_t scales_a, int32_t selector_a, int32_t scales_b, int32_t selector_b);
+
 /* PTX's wgmma.mma_async of m64 and `columns` columns: adds A * B to the sums of this lane, `columns` / 2 of f32. `a`
  * and `b` are matrix descriptors of shared memory, whose rows follow the depth: 16 elements of 16 bits, or 32 of 8. It
  * is done at once: that a kernel waits before it reads the sums is not checked, but that it does before copies write to
@@ -158,6 +165,9 @@ enum itx_emulated_mma_kind {
   ITX_EMULATED_M16N8K32_F32_E4M3_E5M2 = 8,
   ITX_EMULATED_M16N8K32_F32_E5M2_E4M3 = 9,
   ITX_EMULATED_M16N8K16_I32_I8 = 10,
+  /* E2M1 with scales, for itx_emulated_mma_scaled: E8M0 for 32, E4M3 for 16. */
+  ITX_EMULATED_M16N8K64_F32_MXFP4 = 11,
+  ITX_EMULATED_M16N8K64_F32_NVFP4 = 12,
 
   /* CDNA, warps of 64 threads. */
   ITX_EMULATED_MFMA_16X16X16_F32_F16 = 64,
@@ -179,6 +189,8 @@ enum itx_emulated_mma_kind {
   ITX_EMULATED_MFMA_32X32X16_F32_BF16 = 78,
   /* Up to gfx90a. */
   ITX_EMULATED_MFMA_16X16X16_I32_I8 = 79,
+  /* gfx950, for itx_emulated_mma_scaled. */
+  ITX_EMULATED_MFMA_SCALE_16X16X128_F32_MXFP4 = 80,
 
   /* RDNA 3, warps of 32 threads. Lanes 16 to 31 hold the same A and B as lanes 0 to 15. */
   ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16 = 96,

@@ -336,14 +336,31 @@ void itx_emulated_wgmma_wait(int64_t groups) {
     lane.warp->products.end(uint64_t(groups), lane.block->shared());
 }
 
-void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {
+/// Waits for the matrix instruction of the warp. Selectors of scales are behind its kind in the variant.
+static void multiplyMatrices(int32_t kind, void *result, const void *a, const void *b, const void *accumulator,
+                             uint64_t selectors, bool isScaled, const void *site) {
   Lane &lane = *currentLane;
   Warp &warp = *lane.warp;
-  if (!findMatrixKind(kind))
-    lane.block->fail(lane, error(ITX_INTERNAL, "there is no matrix instruction of kind %d", kind));
+  const MatrixKind *known = findMatrixKind(kind);
+  if (!known || (known->scaleBlock != 0) != isScaled)
+    lane.block->fail(lane, error(ITX_INTERNAL, "there is no matrix instruction of kind %d%s", kind,
+                                 known ? isScaled ? " with scales" : " without scales" : ""));
   warp.results[lane.index] = result;
   warp.pointers[0][lane.index] = a;
   warp.pointers[1][lane.index] = b;
   warp.pointers[2][lane.index] = accumulator;
-  lane.block->rendezvous(lane, Operation::MatrixMultiply, uint32_t(kind), ITX_CALL_SITE);
+  lane.block->rendezvous(lane, Operation::MatrixMultiply, uint64_t(uint32_t(kind)) | selectors, site);
+}
+
+void itx_emulated_mma(int32_t kind, void *result, const void *a, const void *b, const void *accumulator) {
+  multiplyMatrices(kind, result, a, b, accumulator, /*selectors=*/0, /*isScaled=*/false, ITX_CALL_SITE);
+}
+
+void itx_emulated_mma_scaled(int32_t kind, void *result, const void *a, const void *b, const void *accumulator,
+                             int32_t scales_a, int32_t selector_a, int32_t scales_b, int32_t selector_b) {
+  Lane &lane = *currentLane;
+  lane.warp->values[lane.index] = scales_a;
+  lane.warp->operands[lane.index] = scales_b;
+  uint64_t selectors = uint64_t(uint16_t(selector_a)) << 32 | uint64_t(uint16_t(selector_b)) << 48;
+  multiplyMatrices(kind, result, a, b, accumulator, selectors, /*isScaled=*/true, ITX_CALL_SITE);
 }

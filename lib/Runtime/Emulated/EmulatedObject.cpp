@@ -55,6 +55,7 @@ void *findEmulatedImport(const std::string &name) {
       ITX_IMPORT(vote_all),
       ITX_IMPORT(ldmatrix),
       ITX_IMPORT(mma),
+      ITX_IMPORT(mma_scaled),
       ITX_IMPORT(wgmma),
       ITX_IMPORT(wgmma_registers),
       ITX_IMPORT(wgmma_commit),

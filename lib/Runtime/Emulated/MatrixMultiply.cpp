@@ -34,6 +34,8 @@ static constexpr MatrixKind kinds[] = {
     {ITX_EMULATED_M16N8K32_F32_E5M2, "m16n8k32_f32_e5m2", Mma, 32, 16, 8, 32, E5M2, E5M2, F32},
     {ITX_EMULATED_M16N8K32_F32_E4M3_E5M2, "m16n8k32_f32_e4m3_e5m2", Mma, 32, 16, 8, 32, E4M3, E5M2, F32},
     {ITX_EMULATED_M16N8K32_F32_E5M2_E4M3, "m16n8k32_f32_e5m2_e4m3", Mma, 32, 16, 8, 32, E5M2, E4M3, F32},
+    {ITX_EMULATED_M16N8K64_F32_MXFP4, "m16n8k64_f32_mxfp4", Mma, 32, 16, 8, 64, E2M1, E2M1, F32, 32, E8M0},
+    {ITX_EMULATED_M16N8K64_F32_NVFP4, "m16n8k64_f32_nvfp4", Mma, 32, 16, 8, 64, E2M1, E2M1, F32, 16, E4M3},
     {ITX_EMULATED_MFMA_16X16X16_F32_F16, "mfma_16x16x16_f32_f16", Mfma, 64, 16, 16, 16, F16, F16, F32},
     {ITX_EMULATED_MFMA_16X16X16_F32_BF16, "mfma_16x16x16_f32_bf16", Mfma, 64, 16, 16, 16, BF16, BF16, F32},
     {ITX_EMULATED_MFMA_32X32X8_F32_F16, "mfma_32x32x8_f32_f16", Mfma, 64, 32, 32, 8, F16, F16, F32},
@@ -52,6 +54,8 @@ static constexpr MatrixKind kinds[] = {
     {ITX_EMULATED_MFMA_16X16X32_F32_BF16, "mfma_16x16x32_f32_bf16", Mfma, 64, 16, 16, 32, BF16, BF16, F32},
     {ITX_EMULATED_MFMA_32X32X16_F32_F16, "mfma_32x32x16_f32_f16", Mfma, 64, 32, 32, 16, F16, F16, F32},
     {ITX_EMULATED_MFMA_32X32X16_F32_BF16, "mfma_32x32x16_f32_bf16", Mfma, 64, 32, 32, 16, BF16, BF16, F32},
+    {ITX_EMULATED_MFMA_SCALE_16X16X128_F32_MXFP4, "mfma_scale_16x16x128_f32_mxfp4", Mfma, 64, 16, 16, 128, E2M1, E2M1,
+     F32, 32, E8M0},
     {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_F16, "wmma_rdna3_16x16x16_f32_f16", WmmaRdna3, 32, 16, 16, 16, F16, F16, F32},
     {ITX_EMULATED_WMMA_RDNA3_16X16X16_F32_BF16, "wmma_rdna3_16x16x16_f32_bf16", WmmaRdna3, 32, 16, 16, 16, BF16, BF16,
      F32},
@@ -96,6 +100,8 @@ struct KindFragments {
 
 /// The most elements of A, B or C of an instruction, copies for other lanes included.
 constexpr uint32_t largestMatrix = 1024;
+/// The same of instructions with scales.
+constexpr uint32_t largestScaledMatrix = 2048;
 
 constexpr uint32_t bitsOf(ElementFormat format) {
   switch (format) {
@@ -110,8 +116,11 @@ constexpr uint32_t bitsOf(ElementFormat format) {
   case E5M2:
   case E4M3FNUZ:
   case E5M2FNUZ:
+  case E8M0:
   case I8:
     return 8;
+  case E2M1:
+    return 4;
   }
   __builtin_unreachable();
 }
@@ -267,7 +276,9 @@ ITX_INLINED void gather(ElementFormat format, const Fragments &fragments, uint32
   case E5M2FNUZ:
     return gatherAs<uint8_t>(fragments, lanes, pointers, matrix,
                              [&values = valuesOf<floatE5M2FNUZ>()](uint8_t bits) { return values[bits]; });
+  case E2M1: // multiplyScaled() has its own
   case F32:
+  case E8M0:
   case I8:
   case I32:
     return gatherAs<float>(fragments, lanes, pointers, matrix, [](float value) { return value; });
@@ -375,9 +386,100 @@ __attribute__((target("avx2,fma"))) static void multiplyWide(const MatrixKind &k
 }
 #endif
 
+// ---- Elements with scales ---------------------------------------------------------------------------------------
+
+/// Decodes fragments of E2M1, of which a byte holds two, the first one in its low bits.
+static void gatherPairs(const Fragments &fragments, uint32_t lanes, const void *const *pointers, float *matrix) {
+  static constexpr float magnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (uint32_t lane = 0; lane < lanes; ++lane)
+    for (uint32_t i = 0; i < fragments.elements; ++i) {
+      uint32_t pattern = static_cast<const uint8_t *>(pointers[lane])[i / 2] >> i % 2 * 4 & 15;
+      float magnitude = magnitudes[pattern & 7];
+      matrix[fragments.positions[lane * fragments.elements + i]] = pattern & 8 ? -magnitude : magnitude;
+    }
+}
+
+/// Returns an error unless an instruction has such selectors of scales.
+static Status checkSelectors(const MatrixKind &kind, const MatrixScales &scales) {
+  auto refuse = [&](const char *matrix, uint32_t selector) {
+    return error(ITX_INTERNAL, "the matrix instruction %s has no scales of %s at byte %u of thread %u", kind.name,
+                 matrix, selector & 0xff, selector >> 8);
+  };
+  // Bytes of PTX's are aligned to their number. A has two threads of four, B one (PTX ISA, "Block scaling for
+  // mma.sync").
+  bool isMma = kind.layout == Mma;
+  uint32_t bytes = isMma ? kind.k / kind.scaleBlock : 1;
+  auto isKnown = [&](uint32_t selector, uint32_t threads) {
+    return (selector & 0xff) < 4 && (selector & 0xff) % bytes == 0 && selector >> 8 < threads;
+  };
+  if (!isKnown(scales.selectorA, isMma ? 2 : 1))
+    return refuse("A", scales.selectorA);
+  return isKnown(scales.selectorB, isMma ? 4 : 1) ? Status::success() : refuse("B", scales.selectorB);
+}
+
+/// Returns the scale of a block of a row of A, or of a column of B.
+static float scaleOf(const MatrixKind &kind, const MatrixScales &scales, bool isB, uint32_t row, uint32_t block) {
+  uint32_t selector = isB ? scales.selectorB : scales.selectorA, byte = selector & 0xff, thread = selector >> 8;
+  uint32_t lane;
+  if (kind.layout == Mma) {
+    // Four lanes have the eight rows that are 8 apart: of A two of them a row and the one 8 behind it.
+    lane = isB ? 4 * row + thread : 4 * (row % 8) + 2 * thread + row / 8;
+    byte += block;
+  } else {
+    lane = block * kind.m + row; // which has the block's elements (CDNA 4 ISA, "V_MFMA_SCALE")
+  }
+  auto pattern = uint8_t(uint32_t((isB ? scales.b : scales.a)[lane]) >> 8 * byte);
+  // PTX's UE4M3 has no sign.
+  return kind.scale == E8M0 ? decodeE8M0(pattern) : decodeFloat(floatE4M3, pattern & 0x7F);
+}
+
+/// Multiplies the elements of A [m, k] and of B [k, n] by the scales of their blocks.
+static void scaleElements(const MatrixKind &kind, const MatrixScales &scales, float *a, float *b) {
+  for (uint32_t block = 0; block < kind.k / kind.scaleBlock; ++block) {
+    uint32_t first = block * kind.scaleBlock;
+    for (uint32_t row = 0; row < kind.m; ++row) {
+      float scale = scaleOf(kind, scales, /*isB=*/false, row, block);
+      for (uint32_t i = first; i < first + kind.scaleBlock; ++i)
+        a[row * kind.k + i] *= scale;
+    }
+    for (uint32_t column = 0; column < kind.n; ++column) {
+      float scale = scaleOf(kind, scales, /*isB=*/true, column, block);
+      for (uint32_t i = first; i < first + kind.scaleBlock; ++i)
+        b[i * kind.n + column] *= scale;
+    }
+  }
+}
+
+static void multiplyScaled(const MatrixKind &kind, const KindFragments &fragments, void *const *results,
+                           const void *const *a, const void *const *b, const void *const *accumulators,
+                           const MatrixScales &scales) {
+  float left[largestScaledMatrix], right[largestScaledMatrix], sums[largestMatrix];
+  gatherPairs(fragments.a, kind.lanes, a, left);
+  gatherPairs(fragments.b, kind.lanes, b, right);
+  scaleElements(kind, scales, left, right);
+  uint32_t elements = fragments.accumulator.elements;
+  const uint16_t *positions = fragments.accumulator.positions.data();
+  for (uint32_t lane = 0; lane < kind.lanes; ++lane)
+    for (uint32_t i = 0; i < elements; ++i)
+      std::memcpy(sums + positions[lane * elements + i], static_cast<const float *>(accumulators[lane]) + i,
+                  sizeof(float));
+  for (uint32_t row = 0; row < kind.m; ++row)
+    for (uint32_t inner = 0; inner < kind.k; ++inner)
+      for (uint32_t column = 0; column < kind.n; ++column)
+        sums[row * kind.n + column] += left[row * kind.k + inner] * right[inner * kind.n + column];
+  for (uint32_t lane = 0; lane < kind.lanes; ++lane)
+    for (uint32_t i = 0; i < elements; ++i)
+      std::memcpy(static_cast<float *>(results[lane]) + i, sums + positions[lane * elements + i], sizeof(float));
+}
+
 Status multiplyMatrices(const MatrixKind &kind, void *const *results, const void *const *a, const void *const *b,
-                        const void *const *accumulators) {
+                        const void *const *accumulators, const MatrixScales &scales) {
   const KindFragments &fragments = fragmentsOf(kind);
+  if (kind.scaleBlock) {
+    ITX_RETURN_IF_ERROR(checkSelectors(kind, scales));
+    multiplyScaled(kind, fragments, results, a, b, accumulators, scales);
+    return Status::success();
+  }
   if (kind.layout == WmmaRdna3) {
     ITX_RETURN_IF_ERROR(checkCopies(kind, "A", kind.a, fragments.a, a));
     ITX_RETURN_IF_ERROR(checkCopies(kind, "B", kind.b, fragments.b, b));

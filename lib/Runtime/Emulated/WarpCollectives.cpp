@@ -36,7 +36,7 @@ std::string operationText(Operation operation, uint64_t variant) {
   case Operation::LoadMatrix:
     return format("ldmatrix (%llu matrices%s)", (unsigned long long)(variant >> 1), variant & 1 ? ", transposed" : "");
   case Operation::MatrixMultiply:
-    return format("mma (%s)", findMatrixKind(int32_t(variant))->name);
+    return format("mma (%s)", findMatrixKind(int32_t(uint32_t(variant)))->name);
   case Operation::MbarrierWait:
     return format("mbarrier_wait (offset %llu, parity %d)", (unsigned long long)(variant >> 1), int(variant & 1));
   case Operation::SetRegisters:
@@ -121,13 +121,16 @@ static Status loadMatrix(Warp &warp) {
 }
 
 static Status multiply(Warp &warp) {
-  const MatrixKind &kind = *findMatrixKind(int32_t(warp.variant));
+  const MatrixKind &kind = *findMatrixKind(int32_t(uint32_t(warp.variant)));
   if (kind.lanes != warp.size)
     return error(ITX_INTERNAL, "the matrix instruction %s needs warps of %u threads, those of the kernel have %u",
                  kind.name, kind.lanes, warp.size);
   ITX_RETURN_IF_ERROR(checkFull(warp));
+  // Behind the kind are what lanes say which scales they have.
+  MatrixScales scales = {warp.values.data(), warp.operands.data(), uint32_t(warp.variant >> 32 & 0xffff),
+                         uint32_t(warp.variant >> 48)};
   return multiplyMatrices(kind, warp.results.data(), warp.pointers[0].data(), warp.pointers[1].data(),
-                          warp.pointers[2].data());
+                          warp.pointers[2].data(), scales);
 }
 
 static Status setRegisters(Warp &warp) {

@@ -321,7 +321,7 @@ TEST(EmulatedObject, ImportsAreThoseOfTheHeader) {
     }
     at = end;
   }
-  EXPECT_EQ(declared, 36);
+  EXPECT_EQ(declared, 37);
 }
 
 // ---- Settings --------------------------------------------------------------------------------------------------

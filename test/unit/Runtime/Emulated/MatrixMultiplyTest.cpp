@@ -342,6 +342,9 @@ TEST(MatrixMultiply, EachKindIsTested) {
   std::set<int32_t> tested;
   for (const Instruction &instruction : instructions())
     tested.insert(instruction.kind);
+  // ScaledMatrixMultiplyTest.cpp
+  tested.insert(
+      {ITX_EMULATED_M16N8K64_F32_MXFP4, ITX_EMULATED_M16N8K64_F32_NVFP4, ITX_EMULATED_MFMA_SCALE_16X16X128_F32_MXFP4});
   for (int32_t kind = -1; kind <= 128; ++kind)
     EXPECT_EQ(findMatrixKind(kind) != nullptr, tested.count(kind) == 1) << kind;
 }
