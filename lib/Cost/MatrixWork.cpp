@@ -26,11 +26,12 @@ static StringRef catalogueType(Type type) {
   return bits >= 16 ? "bf16" : bits == 8 ? "fp8" : "fp4";
 }
 
-/// Returns true if a tensor is what values of E4M3 mean.
-static bool isQuantizedToFloats(Value input) {
+/// Returns the catalogue's name for the floats that a tensor is quantized to; empty if it is not.
+static StringRef quantizedFloats(Value input) {
   auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
   auto format = dequantize ? dyn_cast<nn::BlockFormatAttr>(dequantize.getFormat()) : nullptr;
-  return format && format.getElement() == nn::BlockElement::E4M3;
+  bool isE4M3 = format && format.getElement() == nn::BlockElement::E4M3;
+  return isE4M3 ? "fp8" : format && format.getElement() == nn::BlockElement::E2M1 ? "fp4" : "";
 }
 
 bool MatrixWork::addColumns(const MatrixWork &other) {
@@ -71,8 +72,8 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
                          shape.depth = size(op.getWeight(), 1);
                          shape.rows = double(elements(op.getInput())) / std::max(1.0, shape.depth);
                          describe(GpuKernelKind::Linear, op.getInput(), op.getWeight());
-                         if (isQuantizedToFloats(op.getInput())) {
-                           work.elementType = "fp8";
+                         if (StringRef floats = quantizedFloats(op.getInput()); !floats.empty()) {
+                           work.elementType = floats;
                            return true;
                          }
                          return multiplyIn(op.getPrecision());

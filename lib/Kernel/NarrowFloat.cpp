@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/MemoryEmitter.h"
 
+#include "dialects/Nn/BlockFormats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -138,6 +139,94 @@ Value MemoryEmitter::narrowE4M3(Value value, int64_t width) {
   result = bits.select(bits.above(magnitude, 0x7f800000), bits.constant(0x7f), result);
   Value sign = bits.right(bits.conjunction(x, bits.constant(0x80000000)), 24);
   return arith::TruncIOp::create(b, loc, vectorOf(b.getI8Type(), width), bits.disjunction(result, sign));
+}
+
+// E2M1 and its scales (OCP Microscaling Formats 1.0, sections 5.3.3, 5.4.1 and 6.3; nn.quantize says how they are
+// chosen).
+
+namespace {
+/// A magnitude of E2M1 while it is rounded: steps between neighbours in the last bits of a sum.
+struct RoundedE2M1 {
+  Value exponent; ///< of an f32, of which the steps are those
+  Value rounder;  ///< bits of a number with such steps in its last bits
+  Value sum;      ///< f32: magnitude and rounder
+};
+} // namespace
+
+/// Rounds the magnitude of an element, which is clamped. NaN becomes zero.
+static RoundedE2M1 roundMagnitude(const Bits &bits, Value value) {
+  constexpr uint32_t largest = 0x40c00000, exponentOfOne = 127, infinity = 0x7f800000;
+  Value x = bits.of(value), magnitude = bits.conjunction(x, bits.constant(0x7fffffff));
+  Value isNaN = bits.above(magnitude, infinity);
+  magnitude = bits.select(bits.above(magnitude, largest), bits.constant(largest), magnitude);
+  magnitude = bits.select(isNaN, bits.constant(0), magnitude);
+  RoundedE2M1 rounded;
+  // Below 1 the step stays that of 1, a half.
+  rounded.exponent = arith::MaxUIOp::create(bits.b, bits.loc, bits.right(magnitude, 23), bits.constant(exponentOfOne));
+  // 1.5 * 2^(e + 22) has steps of 2^(e - 1) in its last bit, as E2M1 has from 2^e on: a sum is rounded to them, to
+  // even.
+  rounded.rounder =
+      bits.disjunction(bits.left(bits.add(rounded.exponent, bits.constant(22)), 23), bits.constant(0x400000));
+  rounded.sum = arith::AddFOp::create(bits.b, bits.loc, bits.asFloat(magnitude), bits.asFloat(rounded.rounder));
+  return rounded;
+}
+
+Value MemoryEmitter::roundE2M1(Value value, int64_t width) {
+  Bits bits{b, loc, width};
+  RoundedE2M1 rounded = roundMagnitude(bits, value);
+  Value magnitude = arith::SubFOp::create(b, loc, rounded.sum, bits.asFloat(rounded.rounder));
+  Value sign = bits.conjunction(bits.of(value), bits.constant(0x80000000));
+  return bits.asFloat(bits.disjunction(bits.of(magnitude), sign));
+}
+
+Value MemoryEmitter::narrowE2M1(Value value, int64_t width) {
+  Bits bits{b, loc, width};
+  RoundedE2M1 rounded = roundMagnitude(bits, value);
+  Value steps = arith::SubIOp::create(b, loc, bits.of(rounded.sum), rounded.rounder);
+  // Each exponent has two patterns, and those of 1 come behind the two below it.
+  Value before = bits.left(arith::SubIOp::create(b, loc, rounded.exponent, bits.constant(127)), 1);
+  Value sign = bits.left(bits.right(bits.of(value), 31), 3);
+  return bits.disjunction(bits.add(steps, before), sign);
+}
+
+Value MemoryEmitter::quotient(Value values, Value scale, int64_t width) {
+  Type f32 = b.getF32Type();
+  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
+  Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
+  Value ratios = arith::DivFOp::create(b, loc, values, splat(divisor, width));
+  return arith::SelectOp::create(b, loc, splat(isZero, width), floatConstant(0.0, f32, width), ratios);
+}
+
+Value MemoryEmitter::rowScaleE2M1(Value largest) {
+  Type f32 = b.getF32Type();
+  Value infinity = floatConstant(std::numeric_limits<double>::infinity(), f32, 1);
+  Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, infinity);
+  Value scale = arith::DivFOp::create(b, loc, largest, floatConstant(floatE4M3.largest * floatE2M1.largest, f32, 1));
+  return arith::SelectOp::create(b, loc, isFinite, scale,
+                                 floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1));
+}
+
+MemoryEmitter::BlockScale MemoryEmitter::scaleE2M1(Value largest, Value ofRow) {
+  Bits bits{b, loc, 1};
+  BlockScale scale;
+  if (ofRow) {
+    Value ratio = arith::DivFOp::create(b, loc, largest, floatConstant(floatE2M1.largest, b.getF32Type(), 1));
+    scale.pattern = narrowE4M3(quotient(ratio, ofRow, 1), 1);
+    scale.stored = widenE4M3(scale.pattern, 1);
+    scale.whole = arith::MulFOp::create(b, loc, scale.stored, ofRow);
+    return scale;
+  }
+  // The exponent of the largest magnitude, less that of 6. 0 is 2^-127, a subnormal, and 255 is NaN.
+  constexpr uint32_t exponentOfLargest = 2, nan = 255, smallest = 0x00400000, nanOfF32 = 0x7fc00000;
+  Value exponent = bits.right(bits.of(largest), 23);
+  Value isFinite = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, exponent, bits.constant(nan));
+  Value lower = arith::SubIOp::create(b, loc, exponent, bits.constant(exponentOfLargest));
+  lower = arith::MaxSIOp::create(b, loc, lower, bits.constant(0));
+  Value power = arith::MaxUIOp::create(b, loc, bits.left(lower, 23), bits.constant(smallest));
+  scale.pattern = arith::TruncIOp::create(b, loc, b.getI8Type(), bits.select(isFinite, lower, bits.constant(nan)));
+  scale.stored = bits.asFloat(bits.select(isFinite, power, bits.constant(nanOfF32)));
+  scale.whole = scale.stored;
+  return scale;
 }
 
 } // namespace intarsia::kernel

@@ -34,7 +34,8 @@ std::optional<BlockPanels> PanelEmitter::panelsOf(Value weight) {
 static nn::QuantizeOp quantizeOf(Value input) {
   auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
   auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
-  if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat())
+  if (!quantize || dequantize.getScales() != quantize.getScales() || dequantize.getFormat() != quantize.getFormat() ||
+      dequantize.getTensorScale() != quantize.getTensorScale())
     return nullptr;
   bool isKnown = !quantize.getZeroPoints() &&
                  quantize.getFormat().getAxis() == cast<RankedTensorType>(input.getType()).getRank() - 1;
@@ -53,7 +54,12 @@ nn::QuantizeOp quantizedInput(Value input) {
 
 nn::QuantizeOp quantizedToFloats(Value value) {
   nn::QuantizeOp quantize = quantizeOf(value);
-  return quantize && nn::isScaledByRows(quantize.getFormat()) ? quantize : nullptr;
+  if (!quantize)
+    return nullptr;
+  bool isE2M1 = quantize.getFormat().getElement() == nn::BlockElement::E2M1;
+  bool isKnown = nn::isScaledByRows(quantize.getFormat()) ||
+                 (isE2M1 && quantize.hasRowScales() == quantize.getFormat().hasTensorScale());
+  return isKnown ? quantize : nullptr;
 }
 
 //===-- Scales ------------------------------------------------------------------------------------------------===//

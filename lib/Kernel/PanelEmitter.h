@@ -61,7 +61,8 @@ inline double elementFactor(const BlockPanels &panels) {
 /// Returns the nn.quantize to 8 bits, by blocks of a step or of a super-block, that a matmul's input comes from; null
 /// if there is none.
 nn::QuantizeOp quantizedInput(mlir::Value input);
-/// Returns the nn.quantize to E4M3, by rows, that a value comes from; null if there is none.
+/// Returns the nn.quantize that a value comes from, to E4M3 by rows or to E2M1 by blocks, of which rows have a scale of
+/// their own where there is one beside those of blocks; null if there is none.
 nn::QuantizeOp quantizedToFloats(mlir::Value value);
 
 } // namespace intarsia::kernel

@@ -166,14 +166,54 @@ Element RowEmitter::scaled(NormOpInterface norm, Value x, Value at, int64_t widt
   return arith::AddFOp::create(b, loc, x, *bias).getResult();
 }
 
-LogicalResult RowEmitter::prepareQuantized(Value dequantized, nn::QuantizeOp quantize, const RowScope &row) {
+Element RowEmitter::largestMagnitude(const NormInput &input, Value begin, Value count, bool isFirst) {
+  return reduce(count, true, b.getF32Type(), [&](Value i, int64_t width) -> Element {
+    Value at = add(begin, i);
+    Element x = isFirst ? readFirst(input, at, width) : readAgain(input, at, width);
+    return failed(x) ? x : Element(math::AbsFOp::create(b, loc, *x).getResult());
+  });
+}
+
+LogicalResult RowEmitter::prepareE2M1(Value dequantized, nn::QuantizeOp quantize, const RowScope &row) {
   Type f32 = b.getF32Type();
   NormInput input = normInput(quantize.getInput(), row);
-  Element largest =
-      reduce(size(sizes.of(quantize.getInput()).back()), true, f32, [&](Value i, int64_t width) -> Element {
-        Element x = readFirst(input, i, width);
-        return failed(x) ? x : Element(math::AbsFOp::create(b, loc, *x).getResult());
-      });
+  // A block is read before its dequantized elements are stored.
+  Value values = input.scratch ? input.scratch : scratch(input.length * 4);
+  Value length = size(input.length), block = constant(quantize.getFormat().getBlock()), ofRow;
+  if (quantize.hasRowScales()) {
+    Element largest = largestMagnitude(input, constant(0), length, /*isFirst=*/true);
+    if (failed(largest))
+      return failure();
+    ofRow = rowScaleE2M1(*largest);
+  }
+  std::optional<int64_t> known = getConstantIntValue(length);
+  bool areWhole = known && *known % quantize.getFormat().getBlock() == 0;
+  LogicalResult stored = forLoop(constant(0), length, block, [&](Value begin) -> LogicalResult {
+    Value count = areWhole ? block : min(block, sub(length, begin));
+    Element largest = largestMagnitude(input, begin, count, /*isFirst=*/!ofRow);
+    if (failed(largest))
+      return failure();
+    BlockScale scale = scaleE2M1(*largest, ofRow);
+    return vectorLoop(count, [&](Value i, int64_t width) -> LogicalResult {
+      Value at = add(begin, i);
+      Element x = readAgain(input, at, width);
+      if (failed(x))
+        return failure();
+      Value element = roundE2M1(quotient(*x, scale.whole, width), width);
+      storeAt(arith::MulFOp::create(b, loc, splat(scale.whole, width), element), values, at, f32, width);
+      return success();
+    });
+  });
+  bound[dequantized] = [=, this](ArrayRef<Index> indices, int64_t width) -> Element {
+    return loadAt(values, indices.back().base, b.getF32Type(), width);
+  };
+  return stored;
+}
+
+LogicalResult RowEmitter::prepareE4M3(Value dequantized, nn::QuantizeOp quantize, const RowScope &row) {
+  Type f32 = b.getF32Type();
+  NormInput input = normInput(quantize.getInput(), row);
+  Element largest = largestMagnitude(input, constant(0), size(input.length), /*isFirst=*/true);
   if (failed(largest))
     return failure();
   Value scale = arith::DivFOp::create(b, loc, *largest, floatConstant(floatE4M3.largest, f32, 1));
@@ -217,7 +257,8 @@ LogicalResult RowEmitter::prepareRow(const RowScope &row, ArrayRef<Value> roots)
       if (nn::QuantizeOp quantize = quantizedToFloats(op.getResult(0))) {
         if (sizes.of(op.getResult(0)).drop_back() != ArrayRef<AffineExpr>(row.sizes))
           return unsupported(&op, "its rows are not the rows of the kernel's result");
-        if (failed(prepareQuantized(op.getResult(0), quantize, row)))
+        bool isE2M1 = quantize.getFormat().getElement() == nn::BlockElement::E2M1;
+        if (failed(isE2M1 ? prepareE2M1(op.getResult(0), quantize, row) : prepareE4M3(op.getResult(0), quantize, row)))
           return failure();
         continue;
       }

@@ -57,8 +57,9 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     its features as it is computed, by blocks of 32 where the weight has 8 bits and of 256 where it has fewer
     (`nn.dequantize(nn.quantize(x))` with values of i8 and scales of f32), so that integers are multiplied; inputs of
     weights whose values are no integers (`fp8`) stay. With activations in `fp8` the inputs of linears with such weights
-    become E4M3, with a scale for each row (token); those of others and of experts stay. The pass reads no weights: the
-    packer quantizes them.
+    become E4M3, with a scale for each row (token). With activations in `mxfp4` or `nvfp4` those of linears with such
+    weights become E2M1, with a scale for each 32 or 16 features; `nvfp4` has one more for each row, where weights have
+    one for the matrix. Inputs of other weights and of experts stay. The pass reads no weights: the packer quantizes them.
 
     `parts` says which matrices: `linears`, `experts`, `lm_head` (the linear that makes the result named "logits"),
     `embedding` (tables). A part may name a format of its own, `lm_head=int4`; without one it has `format`, but for the
@@ -71,7 +72,7 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
   }];
   let options = [
     Option<"format", "format", "std::string", "\"int4\"", "A format of weights that `intarsia-compile --quantize` knows: int4, int4-g64, int4-channel, nvfp4, …">,
-    Option<"activations", "activations", "std::string", "\"8\"", "Inputs of linears: 8 (integers of 8 bits), fp8 (E4M3), or 16 (as they are)">,
+    Option<"activations", "activations", "std::string", "\"8\"", "Inputs of linears: 8 (integers of 8 bits), fp8, mxfp4, nvfp4 (where weights have that format), or 16 (as they are)">,
     ListOption<"parts", "parts", "std::string", "What is quantized: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];

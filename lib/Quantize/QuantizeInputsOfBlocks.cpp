@@ -18,12 +18,17 @@ namespace intarsia::quantize {
 #include "lib/Quantize/Passes.h.inc"
 
 Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, nn::BlockFormatAttr format,
-                            Type element) {
+                            Type element, bool areRows) {
   auto type = cast<RankedTensorType>(input.getType());
   SmallVector<int64_t> scaleShape(type.getShape());
   scaleShape[format.getAxis()] = format.getBlockCount(scaleShape[format.getAxis()]);
   Type values = type.clone(format.getStorageType()), scales = RankedTensorType::get(scaleShape, format.getScaleType());
-  Type tensorScale = format.hasTensorScale() ? RankedTensorType::get({}, builder.getF32Type()) : Type();
+  SmallVector<int64_t> rowShape;
+  if (areRows) {
+    rowShape.assign(type.getShape().begin(), type.getShape().end());
+    rowShape[format.getAxis()] = 1;
+  }
+  Type tensorScale = format.hasTensorScale() ? RankedTensorType::get(rowShape, builder.getF32Type()) : Type();
   auto quantize =
       nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input, format);
   return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
@@ -45,10 +50,10 @@ void QuantizedInputs::quantize(OpOperand &operand, int64_t block) {
     quantize(operand, activationFormat(operand.get().getContext(), block, rank));
 }
 
-void QuantizedInputs::quantizeToFloats(nn::LinearOp linear) {
+void QuantizedInputs::quantizeToFloats(nn::LinearOp linear, nn::BlockFormatAttr weights) {
   int64_t rank = cast<RankedTensorType>(linear.getInput().getType()).getRank();
-  quantize(linear.getInputMutable(), nn::BlockFormatAttr::get(linear.getContext(), nn::BlockElement::E4M3,
-                                                              nn::BlockScale::F32, /*block=*/0, rank - 1));
+  quantize(linear.getInputMutable(), nn::BlockFormatAttr::get(linear.getContext(), weights.getElement(),
+                                                              weights.getScale(), weights.getBlock(), rank - 1));
 }
 
 void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
@@ -60,7 +65,8 @@ void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
   if (!result) {
     OpBuilder builder(input.getContext());
     builder.setInsertionPointAfterValue(input);
-    result = quantizeAndDequantize(builder, operand.getOwner()->getLoc(), input, format, type.getElementType());
+    result = quantizeAndDequantize(builder, operand.getOwner()->getLoc(), input, format, type.getElementType(),
+                                   /*areRows=*/true);
   }
   operand.set(result);
 }

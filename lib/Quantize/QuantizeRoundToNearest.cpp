@@ -151,7 +151,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       builder.setInsertionPointAfterValue(matrix);
       int64_t last = cast<RankedTensorType>(matrix.getType()).getRank() - 1;
       format = nn::BlockFormatAttr::get(&getContext(), format.getElement(), format.getScale(), format.getBlock(), last);
-      result = quantizeAndDequantize(builder, matrix.getLoc(), matrix, format, builder.getF32Type());
+      result = quantizeAndDequantize(builder, matrix.getLoc(), matrix, format, builder.getF32Type(), /*areRows=*/false);
     }
     return result;
   }
@@ -165,8 +165,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
     if (activations == "8" && format.hasIntegerValues())
       inputs.quantize(linear, bits < 8 ? kBlockOfFewBits : kBlockOfEightBits);
-    else if (activations == "fp8" && nn::isScaledByRows(format))
-      inputs.quantizeToFloats(linear);
+    else if (quantizesInputsTo(activations, format))
+      inputs.quantizeToFloats(linear, format);
   }
 
   /// Returns the quantized weights of experts; null if the value is not a weight, or has scales already.

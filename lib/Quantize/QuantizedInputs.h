@@ -11,20 +11,22 @@
 
 namespace intarsia::quantize {
 
-/// Returns nn.dequantize of nn.quantize of a tensor, with elements of the given type.
+/// Returns nn.dequantize of nn.quantize of a tensor, with elements of the given type. A format with a scale of the
+/// tensor has one of each row instead if `areRows` is set.
 mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location location, mlir::Value input,
-                                  nn::BlockFormatAttr format, mlir::Type element);
+                                  nn::BlockFormatAttr format, mlir::Type element, bool areRows);
 
 /// Returns true if the op only moves or reshapes the rows of its operands (values along the last dimension). Only the
 /// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
-/// Quantizes inputs of linears and experts to 8 bits, each input once: to integers by blocks of 32 or 256 features, or
-/// to floats by rows.
+/// Quantizes inputs of linears and experts, each input once: to integers of 8 bits by blocks of 32 or 256 features, or
+/// to floats.
 class QuantizedInputs {
 public:
   void quantize(nn::LinearOp linear, int64_t block) { quantize(linear.getInputMutable(), block); }
-  void quantizeToFloats(nn::LinearOp linear);
+  /// Quantizes the input of a linear to the format of its weight.
+  void quantizeToFloats(nn::LinearOp linear, nn::BlockFormatAttr weights);
   /// Quantizes the input of the first linear of experts by blocks of 32; quantizeIntermediate() that of the second.
   void quantize(nn::ExpertsOp experts) { quantize(experts.getInputMutable(), /*block=*/32); }
   static void quantizeIntermediate(nn::ExpertsOp experts);

@@ -122,26 +122,39 @@ llvm::Error checkMatmulPrecision(llvm::StringRef precision) {
                                  "': f32, tf32, bf16, f16 and stored are possible");
 }
 
+/// Formats of weights that the inputs of linears may have too.
+static constexpr llvm::StringLiteral inputFormats[] = {"fp8", "mxfp4", "nvfp4"};
+
+bool quantizesInputsTo(llvm::StringRef activations, nn::BlockFormatAttr weights) {
+  const NamedFormat *format =
+      llvm::find_if(formats, [&](const NamedFormat &known) { return known.name == activations; });
+  return format != std::end(formats) && llvm::is_contained(inputFormats, activations) &&
+         weights.getElement() == format->element && weights.getScale() == format->scale &&
+         weights.getBlock() == format->block;
+}
+
 llvm::Error checkActivations(llvm::StringRef activations) {
-  if (activations == "8" || activations == "fp8" || activations == "16")
+  if (activations == "8" || activations == "16" || llvm::is_contained(inputFormats, activations))
     return llvm::Error::success();
   return llvm::createStringError("unknown activations '" + activations +
-                                 "': they are 8 (integers of 8 bits), fp8 (E4M3) or 16 (as they are)");
+                                 "': they are 8 (integers of 8 bits), fp8 (E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
+                                 "blocks), or 16 (as they are)");
 }
 
 /// Returns an error if no input is quantized as the user asks for, for the weights that are multiplied by them.
 static llvm::Error checkActivationsOf(const llvm::StringMap<PartFormat> &formats, llvm::StringRef activations) {
+  bool areFloats = llvm::is_contained(inputFormats, activations);
   auto isMultiplied = [&](const llvm::StringMapEntry<PartFormat> &part) {
     nn::BlockFormatAttr format = part.second.format;
-    if (activations == "fp8")
-      return (part.first() == "linears" || part.first() == "lm_head") && nn::isScaledByRows(format);
+    if (areFloats)
+      return (part.first() == "linears" || part.first() == "lm_head") && quantizesInputsTo(activations, format);
     return part.first() != "embedding" && format.hasIntegerValues();
   };
   if (activations.empty() || activations == "16" || llvm::any_of(formats, isMultiplied))
     return llvm::Error::success();
-  if (activations == "fp8")
-    return llvm::createStringError("--quantize-activations=fp8 is for linears whose weights are in fp8, and none are: "
-                                   "give --quantize=fp8");
+  if (areFloats)
+    return llvm::createStringError("--quantize-activations=" + activations + " is for linears whose weights are in " +
+                                   activations + ", and none are: give --quantize=" + activations);
   return llvm::createStringError("--quantize-activations=8 multiplies integers of 8 bits, which do not hold the values "
                                  "of weights in fp8: leave it "
                                  "out, or quantize weights to int8");
@@ -155,7 +168,7 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (llvm::Error error = options.activations.empty() ? llvm::Error::success() : checkActivations(options.activations))
     return error;
   if (options.format == "none" && options.parts.empty())
-    return checkActivationsOf({}, options.activations == "fp8" ? options.activations : "");
+    return checkActivationsOf({}, llvm::is_contained(inputFormats, options.activations) ? options.activations : "");
   if (options.format == "none")
     return llvm::createStringError("parts to quantize are named, but no format: give --quantize");
   MLIRContext context(MLIRContext::Threading::DISABLED);

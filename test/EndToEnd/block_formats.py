@@ -36,8 +36,7 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
     elif kind == "fp8":
         candidates = [largest / np.float32(448)]
     else:
-        exponent = np.floor(np.log2(np.maximum(largest, 2.0**-126))) - 2
-        candidates = [np.exp2(np.maximum(exponent, -127)).astype(np.float32)]
+        candidates = [power_below(largest)]
     best, least = None, None
     for scale in candidates:
         if kind.startswith("int"):
@@ -71,6 +70,30 @@ def quantize_activations(x: np.ndarray, block: int = 32) -> np.ndarray:
     largest = np.abs(blocks).max(-1, keepdims=True)
     quantized = np.rint(blocks * quotient(np.full_like(largest, 127), largest))
     return (quantized * (largest / np.float32(127))).reshape(padded.shape)[..., :features]
+
+
+def quantize_to_e2m1(name: str, x: np.ndarray) -> np.ndarray:
+    """Give the dequantized values of finite rows [..., features] that are quantized to mxfp4 or nvfp4 as they are
+    computed: blocks have a scale, of nvfp4 rows too."""
+    block, features = {"mxfp4": 32, "nvfp4": 16}[name], x.shape[-1]
+    padded = np.zeros((*x.shape[:-1], -(-features // block) * block), np.float32)
+    padded[..., :features] = x
+    blocks = padded.reshape(*x.shape[:-1], -1, block)
+    largest = np.abs(blocks).max(-1, keepdims=True)
+    if name == "mxfp4":
+        scale = power_below(largest)
+    else:
+        of_row = largest.max(-2, keepdims=True) / np.float32(448 * 6)
+        scale = np.minimum(quotient(largest / np.float32(6), of_row), 448).astype(ml_dtypes.float8_e4m3fn)
+        scale = scale.astype(np.float32) * of_row
+    elements = np.clip(quotient(blocks, scale), -6, 6).astype(ml_dtypes.float4_e2m1fn).astype(np.float32)
+    return (scale * elements).reshape(padded.shape)[..., :features]
+
+
+def power_below(largest: np.ndarray) -> np.ndarray:
+    """Give the scales of blocks of mxfp4 by their largest magnitudes: 2^(floor(log2) - 2), whose logarithm is exact."""
+    exponent = np.frexp(np.maximum(largest, np.float32(2.0**-126)))[1] - 1
+    return np.exp2(np.maximum(exponent - 2, -127)).astype(np.float32)
 
 
 def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -72,10 +72,19 @@ def test_perplexity_of_quantized_weights(tools, tmp_path, golden, name):
         assert ours <= golden["llama_cpp_perplexity"][PEERS[name]]
 
 
-@pytest.mark.parametrize(("flags", "least", "most"), [((), 1e-3, 5e-3), (("--quantize-activations=fp8",), 5e-3, 1e-2)])
-def test_perplexity_of_fp8(tools, tmp_path, golden, flags, least, most):
-    """Three bits of mantissa lose little of PyTorch's perplexity in float32, and something; those of inputs lose more."""
-    tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", "--quantize=fp8", *flags)
+@pytest.mark.parametrize(
+    ("name", "inputs", "least", "most"),
+    [
+        ("fp8", (), 1e-3, 5e-3),
+        ("fp8", ("--quantize-activations=fp8",), 5e-3, 1e-2),
+        ("nvfp4", ("--quantize-activations=nvfp4",), 3e-2, 5e-2),
+        ("mxfp4", ("--quantize-activations=mxfp4",), 8e-2, 1.1e-1),
+    ],
+)
+def test_perplexity_of_floats(tools, tmp_path, golden, name, inputs, least, most):
+    """Three bits of mantissa lose little of PyTorch's perplexity in float32, and something; those of inputs lose more,
+    and one bit much more."""
+    tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32", f"--quantize={name}", *inputs)
     increase = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"]) / golden["perplexity"] - 1
     assert least < increase < most
 

@@ -35,6 +35,8 @@ KERNELS: dict[str, tuple[Path, tuple[str, ...]]] = {
     "linear_nvfp4": (STORED, ("--quantize=nvfp4", "--matmul-precision=bf16")),
     "linear_int8": (STORED, ("--quantize=int8", "--matmul-precision=f16")),
     "linear_fp8": (STORED, ("--quantize=fp8", "--quantize-activations=fp8")),
+    "linear_mxfp4_inputs": (STORED, ("--quantize=mxfp4", "--quantize-activations=mxfp4")),
+    "linear_nvfp4_inputs": (STORED, ("--quantize=nvfp4", "--quantize-activations=nvfp4")),
     **{
         f"{name}_rounded_{precision}": (PROGRAMS / f"{name}.mlir", (f"--matmul-precision={precision}",))
         for name, precision in [
@@ -59,6 +61,8 @@ NEEDED = {
     "linear_int4": BY_MATRICES,
     "linear_int8": BY_MATRICES,
     "linear_fp8": BY_MATRICES,
+    "linear_mxfp4_inputs": BY_MATRICES,
+    "linear_nvfp4_inputs": BY_MATRICES,
     "linear_nvfp4": BY_MATRICES,
     "attention_f16": BY_MATRICES,
     "attention_wide_f16": BY_MATRICES,
@@ -264,6 +268,22 @@ def test_floats_of_8_bits(compiled: Compiled) -> None:
     for architecture in ALL:
         found = re.search(r"\b(mma|wgmma)\S*\.e4m3\.e4m3|\bv_(mfma|wmma)\w*fp8_fp8", compiled.listing(architecture))
         assert bool(found) == (architecture not in ("sm_80", "sm_86", "sm_100a", "gfx90a", "gfx1100")), architecture
+
+
+def test_floats_of_4_bits(compiled: Compiled) -> None:
+    """Instructions that take scales of E2M1 where there are some, for many rows and nowhere else."""
+    kind, natively = {
+        "linear_mxfp4_inputs": (r"kind::mxf4\.block_scale\.scale_vec::2X\.f32\.e2m1\.e2m1\.f32\.ue8m0",
+                                ("sm_120a", "gfx950")),
+        "linear_nvfp4_inputs": (r"kind::mxf4nvf4\.block_scale\.scale_vec::4X\.f32\.e2m1\.e2m1\.f32\.ue4m3",
+                                ("sm_120a",)),
+    }.get(compiled.name, ("", ()))  # fmt: skip
+    if not kind:
+        return
+    for architecture in ALL:
+        text = compiled.listing(architecture)
+        found = re.search(rf"\bmma\S*\.{kind}|\bv_mfma_scale_f32_16x16x128_f8f6f4 .*cbsz:4 blgp:4", text)
+        assert bool(found) == (architecture in natively), architecture
 
 
 def test_metadata_is_that_of_the_object(compiled: Compiled) -> None:

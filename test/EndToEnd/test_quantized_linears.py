@@ -8,7 +8,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from block_formats import activation_block, quantize_activations, quantize_weight
+from block_formats import activation_block, quantize_activations, quantize_to_e2m1, quantize_weight
 from programs import build, close, matmul_error, normal
 
 PROGRAM = """
@@ -163,6 +163,27 @@ def test_activations_of_fp8(tools, scratch, target, features, depth):
         close(module["main"](x), expected, matmul_error(inputs, dequantized.T, 64))
         # It is quantized: the result is not that of inputs as they are.
         assert np.abs(expected - (x.astype(np.float64) @ dequantized.T + bias)).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "nvfp4"])
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64", "cpu:x86-64-v3", "cpu:x86-64-v4"])
+@pytest.mark.parametrize(("features", "depth"), [(70, 200), (33, 288)])
+def test_activations_of_4_bits(tools, scratch, target, name, features, depth):
+    """Inputs of E2M1, a scale for each block, multiplied as floats; the last block may be short."""
+    weight, bias = weight_of(features, depth), normal(features)
+    module = build(tools, scratch / f"{name}-{target.replace(':', '-')}-{depth}", program(features, depth),
+                   {"w": weight, "b": bias}, target, f"--quantize={name}", f"--quantize-activations={name}")  # fmt: skip
+    dequantized = quantize_weight(name, weight)
+    for count in (1, 9, 40):
+        x = normal(count, depth) * np.exp2(np.arange(count)[:, None] % 7).astype(np.float32)
+        x[0, 3] = -0.0
+        if count > 9:
+            x[1], x[2, 5] = 0, 1e-30
+        inputs = quantize_to_e2m1(name, x)
+        expected = inputs.astype(np.float64) @ dequantized.T.astype(np.float64) + bias
+        close(module["main"](x), expected, matmul_error(inputs, dequantized.T, 64))
+        # It is quantized: the result is not that of inputs as they are.
+        assert np.abs(expected - (x.astype(np.float64) @ dequantized.T + bias)).max() > 0.1
 
 
 @pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
@@ -502,6 +523,11 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
             ["--quantize=fp8", "--quantize-parts=experts,linears=int8", "--quantize-activations=fp8"],
             "is for linears whose weights are in fp8, and none are",
         ),
+        (["--quantize-activations=mxfp4"], "is for linears whose weights are in mxfp4, and none are: give --quantize="),
+        (
+            ["--quantize=mxfp4", "--quantize-activations=nvfp4"],
+            "is for linears whose weights are in nvfp4, and none are: give --quantize=nvfp4",
+        ),
         (
             ["--quantize=int8", "--quantize-parts=linears=fp8,embedding", "--quantize-activations=8"],
             "leave it out, or quantize weights to int8",
@@ -509,14 +535,17 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
         (
             ["--quantize=int4", "--quantize-activations=4"],
-            "unknown activations '4': they are 8 (integers of 8 bits), fp8 (E4M3) or",
+            "unknown activations '4': they are 8 (integers of 8 bits), fp8 (E4M3), mxfp4 or",
         ),
         (
             ["--matmul-precision=f8"],
             "unknown precision of matrix multiplications 'f8': f32, tf32, bf16, f16 and stored",
         ),
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
-        (["--quantize-activations=7"], "unknown activations '7': they are 8 (integers of 8 bits), fp8 (E4M3) or"),
+        (
+            ["--quantize-activations=7"],
+            "unknown activations '7': they are 8 (integers of 8 bits), fp8 (E4M3), mxfp4 or",
+        ),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
         (["--quantize=int4", "--quantize-parts=lm_head=int7"], "part 'lm_head': unknown weight format 'int7': the"),
         (["--quantize=int4", "--quantize-parts=lm_head="], "part 'lm_head': unknown weight format '': the formats"),

@@ -286,6 +286,8 @@ func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({o
         ("llama", ("--quantize=nvfp4",)),
         ("llama", ("--quantize=fp8",)),
         ("llama", ("--quantize=fp8", "--quantize-activations=fp8")),
+        ("llama", ("--quantize=mxfp4", "--quantize-activations=mxfp4")),
+        ("llama", ("--quantize=nvfp4", "--quantize-activations=nvfp4")),
         ("qwen3-moe-mixed", ("--quantize=fp8",)),
     ],
 )

@@ -67,8 +67,8 @@ struct Flags {
       "quantize-activations", cl::value_desc("bits"), cl::cat(category),
       cl::desc(
           "Inputs of linears with quantized weights: 8: integers, by blocks of 32 (256 where weights have fewer "
-          "than 8 bits) as they are computed (default for processors, but for weights in fp8), fp8: E4M3, by tokens, "
-          "where weights are in fp8, or 16: as they are (default for GPUs)")};
+          "than 8 bits) as they are computed (default for processors, but for weights in fp8), fp8, mxfp4, nvfp4: the "
+          "format of the weights, where they have it, or 16: as they are (default for GPUs)")};
   cl::opt<std::string> matmulPrecision{
       "matmul-precision", cl::init("stored"), cl::value_desc("type"), cl::cat(category),
       cl::desc(

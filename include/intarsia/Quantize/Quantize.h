@@ -20,8 +20,8 @@ namespace intarsia {
 struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
   /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
-  /// "fp8": E4M3, where weights have it too; "16": as they are; empty: what the devices of the artifact are fastest
-  /// with.
+  /// "fp8", "mxfp4", "nvfp4": that format, where weights have it too; "16": as they are; empty: what the devices of the
+  /// artifact are fastest with.
   std::string activations;
   /// The type that matrices may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16
   /// bits, f16 where it is quantized, that of the linears around products of computed tensors.
@@ -57,6 +57,9 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
 
 /// Returns an error unless a text says what inputs of linears become.
 llvm::Error checkActivations(llvm::StringRef activations);
+
+/// Returns true if activations name the format that weights have, which the inputs of their linears get too.
+bool quantizesInputsTo(llvm::StringRef activations, nn::BlockFormatAttr weights);
 
 /// Returns an error that names an option with an invalid value, or two that exclude each other.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);

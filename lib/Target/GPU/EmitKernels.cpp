@@ -86,9 +86,9 @@ static Operation *rootOf(rt::KernelOp kernel) {
 
 /// Returns why no emitter takes a linear; empty if one does. Each of its elements has to be computed by itself but for
 /// the sums, unless its input is quantized in the kernel.
-static std::string whyLoops(rt::KernelOp kernel, nn::LinearOp linear) {
+static std::string whyLoops(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture) {
   Operation *rowwise = findRowwise(kernel.getBody().front().getTerminator()->getOperands(), linear);
-  if (!rowwise && !QuantizedRows::of(kernel, linear))
+  if (!rowwise && !QuantizedRows::of(kernel, linear, architecture))
     rowwise = findRowwise(linear->getOperands());
   if (rowwise)
     return ("'" + rowwise->getName().getStringRef() + "' is in the same kernel, whose blocks see parts of rows").str();
@@ -107,7 +107,7 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
   constexpr StringLiteral operands =
       "it has heads or operands that its kernels are not made for, or another op stands behind it";
   return llvm::TypeSwitch<Operation *, std::string>(root)
-      .Case([&](nn::LinearOp op) { return whyLoops(kernel, op); })
+      .Case([&](nn::LinearOp op) { return whyLoops(kernel, op, architecture); })
       .Case([&](nn::AttentionOp op) { return unless(hasAttentionKernel(kernel, op, architecture), operands); })
       .Case([&](nn::CachedAttentionOp op) {
         return unless(hasCachedAttentionKernel(kernel, op, architecture), operands);
@@ -131,7 +131,7 @@ static std::string whyLoops(rt::KernelOp kernel, const Architecture &architectur
 /// Emits the functions of a linear, for the numbers of rows that it may have.
 static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const Architecture &architecture,
                                 mlir::gpu::GPUModuleOp module, StringRef name) {
-  std::optional<QuantizedRows> quantized = QuantizedRows::of(kernel, linear);
+  std::optional<QuantizedRows> quantized = QuantizedRows::of(kernel, linear, architecture);
   const QuantizedRows *input = quantized ? &*quantized : nullptr;
   if (input && failed(makeQuantizeRowsKernel(kernel, *input, architecture)->emit(module, name)))
     return failure();
@@ -145,13 +145,19 @@ static LogicalResult emitLinear(rt::KernelOp kernel, nn::LinearOp linear, const 
     return success();
   RowRange tiled;
   tiled.above = hasFewRows ? mostOfFewRows : 0;
-  if (input && !input->areFloats) {
+  if (input && input->values == QuantizedRows::Values::Integers) {
     const MatrixInstruction *integers = findMatrixInstruction(architecture, MatrixElement::I8);
     return makeIntegerLinearKernel(kernel, linear, architecture, *integers, *input, tiled)->emit(module, name);
   }
+  if (input && input->values == QuantizedRows::Values::E2M1) {
+    const MatrixInstruction *blocks =
+        findMatrixInstruction(architecture, input->hasRowScales ? MatrixElement::NVFP4 : MatrixElement::MXFP4);
+    return makeBlockScaledLinearKernel(kernel, linear, architecture, *blocks, *input, tiled)->emit(module, name);
+  }
   Type precision = linear.getPrecision().value_or(Float32Type::get(kernel.getContext()));
   if (input)
-    precision = Float8E4M3FNType::get(kernel.getContext());
+    precision =
+        input->values == QuantizedRows::Values::E4M3 ? Type(Float8E4M3FNType::get(kernel.getContext())) : input->type;
   const MatrixInstruction &instruction = matrixInstruction(architecture, precision);
   if (instruction.family == MatrixFamily::Wgmma) {
     // Four warps together multiply 64 rows at least.
@@ -221,21 +227,37 @@ void remarkOnLoops(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Arch
   }
 }
 
+/// Returns why a kernel widens floats that it could multiply as they are; empty if it does not.
+static std::string whyWidens(const QuantizedRows &input, const Architecture &architecture) {
+  if (input.values == QuantizedRows::Values::E4M3)
+    return multipliesFloats8(matrixInstruction(architecture, Float8E4M3FNType::get(input.type.getContext())))
+               ? ""
+               : "kernels have no matrix instruction there of 8-bit floats";
+  if (input.values != QuantizedRows::Values::Dequantized)
+    return "";
+  if (architecture.name == "sm_100a")
+    return "only tcgen05 multiplies 4-bit floats with scales there, which kernels do not use";
+  return "kernels have no matrix instruction there of 4-bit floats with such scales";
+}
+
 void remarkOnWidening(ArrayRef<target::NumberedKernel> kernels, ArrayRef<const Architecture *> architectures) {
   for (auto [index, kernel] : kernels) {
     auto linear = dyn_cast_if_present<nn::LinearOp>(rootOf(kernel));
-    std::optional<QuantizedRows> quantized = linear ? QuantizedRows::of(kernel, linear) : std::nullopt;
-    if (!quantized || !quantized->areFloats)
-      continue;
-    std::vector<StringRef> names;
-    for (const Architecture *architecture : architectures)
-      if (!multipliesFloats8(matrixInstruction(*architecture, Float8E4M3FNType::get(kernel.getContext()))))
-        names.push_back(architecture->name);
-    if (!names.empty())
-      linear->emitRemark()
-          << "kernel '" << kernel.getSymName() << "' multiplies E4M3 as f16 on " << llvm::join(names, ", ")
-          << ": kernels have no matrix instruction there of 8-bit floats (--quantize-activations=16 leaves "
-             "inputs as they are)";
+    std::map<std::string, std::vector<StringRef>> reasons;
+    std::string what;
+    for (const Architecture *architecture : architectures) {
+      std::optional<QuantizedRows> input = linear ? QuantizedRows::of(kernel, linear, *architecture) : std::nullopt;
+      std::string why = input ? whyWidens(*input, *architecture) : "";
+      if (why.empty())
+        continue;
+      reasons[why].push_back(architecture->name);
+      bool isE4M3 = input->values == QuantizedRows::Values::E4M3;
+      what = isE4M3 ? "E4M3 as f16" : input->type.isF16() ? "NVFP4 as f16" : "MXFP4 as bf16";
+    }
+    for (const auto &[why, names] : reasons)
+      linear->emitRemark() << "kernel '" << kernel.getSymName() << "' multiplies " << what << " on "
+                           << llvm::join(names, ", ") << ": " << why
+                           << " (--quantize-activations=16 leaves inputs as they are)";
   }
 }
 

@@ -438,6 +438,28 @@ private:
     return memory;
   }
 
+  /// Takes the scales of elements from the end of an instruction's arguments. Returns words of scales of A and of B,
+  /// each with its selector; nothing if there are none.
+  SmallVector<Value *> takeScales(const MatrixInstruction &instruction, SmallVectorImpl<Value *> &arguments) {
+    if (!multipliesE2M1(instruction))
+      return {};
+    // NVIDIA's have a word, a byte-id and a thread-id of each; AMD's formats of both, then a byte and a word of each.
+    bool isMma = instruction.family == MatrixFamily::Mma;
+    constexpr size_t count = 6;
+    SmallVector<Value *> last(ArrayRef<Value *>(arguments).take_back(count));
+    auto wide = [&](Value *value) { return builder.CreateZExt(value, builder.getInt32Ty()); };
+    SmallVector<Value *> scales;
+    for (size_t factor = 0; factor != 2; ++factor) {
+      ArrayRef<Value *> its = ArrayRef<Value *>(last).slice(isMma ? 3 * factor : 2 + 2 * factor);
+      if (isMma)
+        scales.append({its[0], builder.CreateOr(wide(its[1]), builder.CreateShl(wide(its[2]), 8))});
+      else
+        scales.append({its[1], its[0]});
+    }
+    arguments.pop_back_n(count);
+    return scales;
+  }
+
   /// Matrix instructions, and loads of their fragments.
   Value *replaceMatrix(CallInst &call) {
     StringRef name = calledBy(call)->getName();
@@ -446,6 +468,7 @@ private:
       // NVIDIA's have registers of A, half as many of B, four of C; AMD's a vector each. RDNA's of integers say before
       // a factor whether it has signs.
       bool isMma = instruction->family == MatrixFamily::Mma;
+      SmallVector<Value *> scales = takeScales(*instruction, arguments);
       if (arguments.front()->getType()->isIntegerTy(1))
         arguments = {arguments[1], arguments[3], arguments[4]};
       ArrayRef<Value *> all = arguments;
@@ -454,7 +477,9 @@ private:
       AllocaInst *b = spill(all.slice(ofA, ofB));
       AllocaInst *c = spill(all.slice(ofA + ofB, isMma ? 4 : 1));
       AllocaInst *result = memoryFor(call.getType());
-      callImport("mma", builder.getVoidTy(), {builder.getInt32(instruction->emulated), result, a, b, c});
+      SmallVector<Value *> operands = {builder.getInt32(instruction->emulated), result, a, b, c};
+      operands.append(scales);
+      callImport(scales.empty() ? "mma" : "mma_scaled", builder.getVoidTy(), operands);
       return builder.CreateLoad(call.getType(), result);
     }
     if (!name.consume_front("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x"))

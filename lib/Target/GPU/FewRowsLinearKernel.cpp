@@ -45,6 +45,7 @@ private:
   LogicalResult multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial);
   LogicalResult storeBlock(int64_t rows, Value partial, bool isSplit);
   Element input(Value row, Value k, int64_t width);
+  Value blockInput(Value stored, Value row, Value k, int64_t width);
   /// Returns a value with that of the lane whose number differs in one bit added.
   Value exchange(Value value, int64_t distance);
   Value elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word, bool isUpper);
@@ -75,15 +76,50 @@ Element FewRowsLinearKernel::input(Value row, Value k, int64_t width) {
   if (!quantized)
     return evaluate(root.getInput(), indicesAt(root.getInput(), row, k), width);
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
-  Value at = add(mul(row, constant(quantized->paddedDepth())), k);
-  Value integers = loadAt(kernelScratch(getAffineConstantExpr(0, b.getContext())), at, i8, width);
-  Value step = quantized->areFloats
-                   ? row
-                   : add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
+  Value at = add(mul(row, constant(quantized->paddedDepth())), k), step = row;
+  Value stored = kernelScratch(getAffineConstantExpr(0, b.getContext())), values;
+  switch (quantized->values) {
+  case QuantizedRows::Values::Integers:
+    values = arith::SIToFPOp::create(b, loc, vectorOf(f32, width), loadAt(stored, at, i8, width));
+    step = add(mul(row, constant(quantized->steps())), div(k, constant(QuantizedRows::stepDepth)));
+    break;
+  case QuantizedRows::Values::E4M3:
+    values = widenE4M3(loadAt(stored, at, i8, width), width);
+    break;
+  case QuantizedRows::Values::E2M1:
+    values = blockInput(stored, row, k, width);
+    break;
+  case QuantizedRows::Values::Dequantized:
+    values = loadAt(stored, at, quantized->type, width);
+    break;
+  }
+  if (quantized->steps() == 0)
+    return values;
   Value scale = loadAt(kernelScratch(quantized->scalesBegin()), step, f32, 1);
-  Value values = quantized->areFloats ? widenE4M3(integers, width)
-                                      : arith::SIToFPOp::create(b, loc, vectorOf(f32, width), integers).getResult();
   return arith::MulFOp::create(b, loc, values, splat(scale, width)).getResult();
+}
+
+/// Returns elements of E2M1, half of a word of the input or less, by the scale of their block.
+Value FewRowsLinearKernel::blockInput(Value stored, Value row, Value k, int64_t width) {
+  constexpr int64_t wordFeatures = 8;
+  assert(width <= wordFeatures / 2 && "halves of words lie in different bits");
+  Type i8 = b.getI8Type(), i32 = b.getI32Type();
+  BlockPanels format = *BlockPanels::of(nn::QuantizeOp(quantized->quantize).getFormat().getRowFormat(depth()), depth());
+  Value inWord = rem(k, constant(wordFeatures));
+  Value byte = add(
+      mul(row, constant(quantized->rowBytes())),
+      add(mul(div(k, constant(wordFeatures)), constant(wordFeatures / 2)), rem(inWord, constant(wordFeatures / 2))));
+  Value bytes = arith::ExtUIOp::create(b, loc, vectorOf(i32, width), loadAt(stored, byte, i8, width));
+  // The upper half of a word's features lie in the high bits.
+  Value shift = mul(div(inWord, constant(wordFeatures / 2)), constant(4));
+  bytes = arith::ShRUIOp::create(b, loc, bytes, splat(arith::TruncIOp::create(b, loc, i32, shift), width));
+  Value number = add(mul(row, constant(quantized->blocks())), div(k, constant(quantized->block)));
+  Value scale = loadScales(format, kernelScratch(quantized->blocksBegin()), number, 1);
+  // Scales may be as large as an f32.
+  double factor = kernel::scaleFactor(format) * kernel::elementFactor(format);
+  Value elements = arith::MulFOp::create(b, loc, decodeFloatElements(format, bytes, width),
+                                         floatConstant(factor, b.getF32Type(), width));
+  return arith::MulFOp::create(b, loc, elements, splat(scale, width));
 }
 
 LogicalResult FewRowsLinearKernel::run() {

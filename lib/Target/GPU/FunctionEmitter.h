@@ -147,9 +147,13 @@ TensorCopies tensorCopiesOf(rt::KernelOp kernel, nn::LinearOp linear, const Arch
 Emitter makeTensorCopyLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                    const MatrixInstruction &instruction, const TensorCopies &copies, RowRange rows);
 struct QuantizedRows;
-/// `input` says where the launch before has the input in E4M3; it is null if the input is not quantized.
+/// `input` says where the launch before has the input in E4M3, or dequantized; it is null if the input is not
+/// quantized.
 Emitter makeMatrixLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                const MatrixInstruction &instruction, RowRange rows, const QuantizedRows *input);
+/// `input` says where the launch before has the input in E2M1, with scales of blocks.
+Emitter makeBlockScaledLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
+                                    const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);
 /// `input` says where the launch before has the input as integers.
 Emitter makeIntegerLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const Architecture &architecture,
                                 const MatrixInstruction &instruction, const QuantizedRows &input, RowRange rows);

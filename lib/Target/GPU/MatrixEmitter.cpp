@@ -31,20 +31,27 @@ struct MatrixEmitter::Copy {
   SmallVector<Value> targets;   ///< byte offsets of the thread's chunks in the tile
 };
 
-int64_t MatrixEmitter::elementBytes() const {
+int64_t MatrixEmitter::elementBits() const {
   switch (instruction.element) {
   case MatrixElement::TF32:
   case MatrixElement::F32:
-    return 4;
+    return 32;
   case MatrixElement::F16:
   case MatrixElement::BF16:
-    return 2;
+    return 16;
   case MatrixElement::I8:
   case MatrixElement::E4M3:
   case MatrixElement::E4M3FNUZ:
-    return 1;
+    return 8;
+  case MatrixElement::MXFP4:
+  case MatrixElement::NVFP4:
+    return 4;
   }
   llvm_unreachable("no other elements");
+}
+
+Value MatrixEmitter::offsetElements(Value pointer, Value count) {
+  return offsetPointer(pointer, multipliesE2M1(instruction) ? div(count, constant(2)) : count, elementType());
 }
 
 Type MatrixEmitter::elementType() {
@@ -59,6 +66,8 @@ Type MatrixEmitter::elementType() {
   case MatrixElement::I8:
   case MatrixElement::E4M3:
   case MatrixElement::E4M3FNUZ:
+  case MatrixElement::MXFP4:
+  case MatrixElement::NVFP4:
     return b.getI8Type();
   }
   llvm_unreachable("no other elements");
@@ -111,8 +120,7 @@ MatrixEmitter::Copy MatrixEmitter::beginCopy(const MatrixTiles &tiles, const Fac
       ofMatrix = factor.pick(ofMatrix);
     copy.rows.push_back(ofMatrix);
     if (factor.address)
-      copy.addresses.push_back(
-          offsetPointer(factor.address(ofMatrix), mul(copy.chunk, constant(chunkElements())), elementType()));
+      copy.addresses.push_back(offsetElements(factor.address(ofMatrix), mul(copy.chunk, constant(chunkElements()))));
   }
   return copy;
 }
@@ -122,7 +130,7 @@ void MatrixEmitter::copyAsync(const Copy &copy, Value k, Value stage, Value dept
   auto copyChunks = [&] {
     for (auto [address, target] : llvm::zip_equal(copy.addresses, copy.targets)) {
       Value to = offsetPointer(copy.shared, add(stage, target), b.getI8Type());
-      Value from = offsetPointer(address, k, elementType());
+      Value from = offsetElements(address, k);
       if (isMultipleOf(depth, copy.chunks * chunkElements())) {
         callIntrinsic("llvm.nvvm.cp.async.cg.shared.global.16", nullptr, {to, from});
         continue;
@@ -169,19 +177,21 @@ Element MatrixEmitter::loadChunk(const Factor &factor, Value row, Value first, V
 
 FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k, Value depth) {
   int64_t width = chunkElements();
-  Type stored = vectorOf(elementType(), width);
+  Type stored = vectorOf(elementType(), multipliesE2M1(instruction) ? chunkBytes : width);
+  // Code generators of hosts, for the emulator, call functions even for carrying bf16 around a loop.
+  Type carried = elementType().isBF16() ? vectorOf(b.getI16Type(), width) : stored;
   SmallVector<Value> chunks;
   Value first = add(k, mul(copy.chunk, constant(width)));
   bool areTilesWhole = isMultipleOf(depth, copy.chunks * width);
   for (Value address : copy.addresses) {
     auto load = [&]() -> Element {
-      Value from = offsetPointer(address, k, elementType());
-      return LLVM::LoadOp::create(b, loc, stored, from, chunkBytes).getResult();
+      Value from = offsetElements(address, k);
+      return LLVM::LoadOp::create(b, loc, carried, from, chunkBytes).getResult();
     };
     auto none = [&]() -> Element {
-      return arith::ConstantOp::create(b, loc, stored, b.getZeroAttr(stored)).getResult();
+      return arith::ConstantOp::create(b, loc, carried, b.getZeroAttr(carried)).getResult();
     };
-    chunks.push_back(*(areTilesWhole ? load() : choose(less(first, depth), stored, load, none)));
+    chunks.push_back(*(areTilesWhole ? load() : choose(less(first, depth), carried, load, none)));
   }
   if (!chunks.empty())
     return chunks;
@@ -193,10 +203,7 @@ FailureOr<SmallVector<Value>> MatrixEmitter::loadTile(const Copy &copy, Value k,
     Value chunk = *elements;
     if (stored != chunk.getType())
       chunk = arith::TruncFOp::create(b, loc, stored, chunk);
-    // Code generators of hosts, for the emulator, call functions even for carrying bf16 around a loop.
-    if (elementType().isBF16())
-      chunk = arith::BitcastOp::create(b, loc, vectorOf(b.getI16Type(), width), chunk);
-    chunks.push_back(chunk);
+    chunks.push_back(carried == stored ? chunk : arith::BitcastOp::create(b, loc, carried, chunk).getResult());
   }
   return chunks;
 }
@@ -262,7 +269,10 @@ SmallVector<Value> MatrixEmitter::loadFragment(const MatrixTiles &tiles, Value t
   bool areIntegers =
       instruction.element == MatrixElement::BF16 && !(instruction.family == MatrixFamily::Mfma && instruction.k == 32);
   Type vector = vectorOf(areIntegers ? b.getI16Type() : elementType(), chunkElements());
-  // Floats of 8 bits are words of registers: of an instruction of CDNA one of 64 bits, of RDNA 4 two of 32.
+  // Floats of 8 bits are words of registers: of an instruction of CDNA one of 64 bits, of RDNA 4 two of 32. Those of 4
+  // bits are four of 32.
+  if (multipliesE2M1(instruction))
+    vector = vectorOf(b.getI32Type(), chunkBytes / 4);
   if (multipliesFloats8(instruction))
     vector = instruction.family == MatrixFamily::Mfma ? vectorOf(b.getI64Type(), chunkBytes / 8)
                                                       : vectorOf(b.getI32Type(), chunkBytes / 4);

@@ -82,7 +82,7 @@ protected:
   /// Returns bytes of shared memory that a block takes.
   int64_t sharedBytesOf(const MatrixTiles &tiles) const;
   /// Elements of a chunk of 16 bytes.
-  int64_t chunkElements() const { return 16 / elementBytes(); }
+  int64_t chunkElements() const { return 16 * 8 / elementBits(); }
   /// Chunks of a row that one step of a warp multiplies.
   int64_t chunksOfStep() const {
     // Of a chunk, of two, or of four.
@@ -91,6 +91,7 @@ protected:
     return isLong ? 4 : isShort ? 1 : 2;
   }
   bool isWarpgroup() const { return instruction.family == MatrixFamily::Wgmma; }
+  /// Returns the type of an element; of elements of 4 bits that of two.
   mlir::Type elementType();
   /// Returns where rows of `depth` elements of elementType() begin at `pointer`, if they can be copied as they lie.
   std::function<mlir::Value(mlir::Value row)> addressOfRows(mlir::Value pointer, int64_t depth);
@@ -117,7 +118,9 @@ protected:
 private:
   /// A tile of a factor that is being copied to shared memory.
   struct Copy;
-  int64_t elementBytes() const;
+  int64_t elementBits() const;
+  /// Returns a pointer that is so many elements, a whole number of bytes, behind another.
+  mlir::Value offsetElements(mlir::Value pointer, mlir::Value count);
   /// True if sums are values of their own, as NVIDIA's and those without instructions are; AMD's are a vector.
   bool hasScalarSums() const;
   Copy beginCopy(const MatrixTiles &tiles, const Factor &factor, int64_t rows, mlir::Value firstRow,

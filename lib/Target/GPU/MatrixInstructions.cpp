@@ -28,6 +28,10 @@ static constexpr MatrixInstruction instructions[] = {
     {Mma, BF16, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.bf16", "", ITX_EMULATED_M16N8K16_F32_BF16},
     {Mma, TF32, 16, 8, 8, "llvm.nvvm.mma.m16n8k8.row.col.tf32", "", ITX_EMULATED_M16N8K8_F32_TF32},
     {Mma, E4M3, 16, 8, 32, "llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e4m3.f32", "", ITX_EMULATED_M16N8K32_F32_E4M3},
+    {Mma, MXFP4, 16, 8, 64, "llvm.nvvm.mma.block.scale.m16n8k64.row.col.mxf4.scale.2x.f32.e2m1.e2m1.f32.ue8m0", "",
+     ITX_EMULATED_M16N8K64_F32_MXFP4},
+    {Mma, NVFP4, 16, 8, 64, "llvm.nvvm.mma.block.scale.m16n8k64.row.col.mxf4nvf4.scale.4x.f32.e2m1.e2m1.f32.ue4m3", "",
+     ITX_EMULATED_M16N8K64_F32_NVFP4},
     {Mma, I8, 16, 8, 32, "llvm.nvvm.mma.m16n8k32.row.col.s8", "", ITX_EMULATED_M16N8K32_I32_I8},
     {Mma, I8, 16, 8, 16, "llvm.nvvm.mma.m16n8k16.row.col.s8", "", ITX_EMULATED_M16N8K16_I32_I8},
     {Mfma, F16, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.f16", "", ITX_EMULATED_MFMA_16X16X32_F32_F16},
@@ -37,6 +41,8 @@ static constexpr MatrixInstruction instructions[] = {
     {Mfma, F32, 16, 16, 4, "llvm.amdgcn.mfma.f32.16x16x4f32", "", ITX_EMULATED_MFMA_16X16X4_F32_F32},
     {Mfma, E4M3, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.fp8.fp8", "", ITX_EMULATED_MFMA_16X16X32_F32_E4M3},
     {Mfma, E4M3FNUZ, 16, 16, 32, "llvm.amdgcn.mfma.f32.16x16x32.fp8.fp8", "", ITX_EMULATED_MFMA_16X16X32_F32_E4M3FNUZ},
+    {Mfma, MXFP4, 16, 16, 128, "llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4", ".v4i32.v4i32",
+     ITX_EMULATED_MFMA_SCALE_16X16X128_F32_MXFP4},
     {Mfma, I8, 16, 16, 32, "llvm.amdgcn.mfma.i32.16x16x32.i8", "", ITX_EMULATED_MFMA_16X16X32_I32_I8},
     {Mfma, I8, 16, 16, 16, "llvm.amdgcn.mfma.i32.16x16x16i8", "", ITX_EMULATED_MFMA_16X16X16_I32_I8},
     {WmmaRdna3, F16, 16, 16, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16", ".v8f32.v16f16",
@@ -69,12 +75,16 @@ static bool hasInstruction(const Architecture &architecture, const MatrixInstruc
   // alone: what ptxas 13.0 makes of a warp's instruction there converts both factors to f16.
   if (instruction.family == Mma && instruction.element == E4M3)
     return architecture.name == "sm_89" || architecture.name == "sm_120a";
+  // Elements of 4 bits with scales came with Blackwell: sm_100a multiplies them by tcgen05 alone, which reads tensor
+  // memory (PTX ISA, "mma.sync with block scaling", target ISA notes).
+  if (instruction.family == Mma && multipliesE2M1(instruction))
+    return architecture.name == "sm_120a";
   if (instruction.family != Mfma)
     return true;
   // CDNA 3 has encodings of its own, CDNA 4 those of OCP.
   if (instruction.element == E4M3FNUZ)
     return architecture.name == "gfx942";
-  if (instruction.element == E4M3)
+  if (instruction.element == E4M3 || instruction.element == MXFP4)
     return architecture.name == "gfx950";
   // CDNA 3 replaced the shorter one of 8 bits; the longer ones of 16 bits came with CDNA 4.
   if (instruction.element == I8)

@@ -27,8 +27,9 @@ enum class MatrixFamily {
 };
 
 /// The element types that matrix instructions multiply. Sums are in f32, those of I8 in i32. Bit patterns of E4M3FNUZ
-/// mean half of what they mean in E4M3; that of -0 is its NaN (CDNA 3 ISA, "FP8 and BF8").
-enum class MatrixElement { F16, BF16, TF32, F32, I8, E4M3, E4M3FNUZ };
+/// mean half of what they mean in E4M3; that of -0 is its NaN (CDNA 3 ISA, "FP8 and BF8"). MXFP4 and NVFP4 are E2M1
+/// with scales that the instruction takes: E8M0 for 32 elements along k, E4M3 for 16.
+enum class MatrixElement { F16, BF16, TF32, F32, I8, E4M3, E4M3FNUZ, MXFP4, NVFP4 };
 
 /// One matrix instruction, D = A * B + C, by a warp. Columns of B are rows of memory, as those of A are.
 struct MatrixInstruction {
@@ -53,6 +54,11 @@ const MatrixInstruction *findMatrixInstruction(const Architecture &architecture,
 /// Returns true if an instruction multiplies floats of 8 bits.
 inline bool multipliesFloats8(const MatrixInstruction &instruction) {
   return instruction.element == MatrixElement::E4M3 || instruction.element == MatrixElement::E4M3FNUZ;
+}
+
+/// Returns true if an instruction multiplies E2M1 and takes scales.
+inline bool multipliesE2M1(const MatrixInstruction &instruction) {
+  return instruction.element == MatrixElement::MXFP4 || instruction.element == MatrixElement::NVFP4;
 }
 
 /// Returns what an architecture multiplies floats with that may be rounded to a type; f32, if it has nothing narrower.

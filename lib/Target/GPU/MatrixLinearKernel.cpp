@@ -18,8 +18,8 @@ namespace {
 /// Elements of a word of panels.
 constexpr int64_t wordDepth = 4;
 
-/// A linear whose operands are rounded to what matrix instructions multiply. An input that is quantized to E4M3, and
-/// the weight beside it, are multiplied without their scales, which their sums get.
+/// A linear whose operands are rounded to what matrix instructions multiply. An input that is quantized to floats, and
+/// the weight beside it, are multiplied without the scales that rows of E4M3 and of NVFP4 have, which their sums get.
 class MatrixLinearKernel final : public TiledLinear {
 public:
   MatrixLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const Architecture &architecture,
@@ -55,7 +55,9 @@ private:
   Value decodeWord(const BlockPanels &panels, Value bytes);
   Factor factorOf(Value matrix, Value rows, bool isRagged, function_ref<Indices(Value row, Value k)> at);
 
-  std::optional<QuantizedRows> quantized; ///< the input, if it is quantized to E4M3
+  bool areE4M3() const { return quantized && quantized->values == QuantizedRows::Values::E4M3; }
+
+  std::optional<QuantizedRows> quantized; ///< the input, if it is quantized to floats
 };
 } // namespace
 
@@ -114,9 +116,9 @@ MatrixEmitter::Factor MatrixLinearKernel::quantizedFactor(Value rows) {
   factor.isRagged = true;
   Value values = kernelScratch(number(0));
   auto addressOf = [this, values](Value row) {
-    return offsetPointer(values, mul(row, constant(quantized->paddedDepth())), b.getI8Type());
+    return offsetPointer(values, mul(row, constant(quantized->rowBytes())), b.getI8Type());
   };
-  if (multipliesFloats8(instruction))
+  if (multipliesFloats8(instruction) || !areE4M3())
     factor.address = addressOf;
   else
     factor.elements = [this, addressOf](Value row, Value k, int64_t width) -> Element {
@@ -146,19 +148,12 @@ Value MatrixLinearKernel::floats8(ArrayRef<Value> words) {
 }
 
 Value MatrixLinearKernel::scaled(Value sums, Value row, Value column, int64_t width) {
-  if (!quantized)
+  if (!quantized || !quantized->hasRowScales)
     return sums;
-  Type f32 = b.getF32Type();
-  BlockPanels panels = *panelsOf(root.getWeight());
-  Value panel =
-      offsetPointer(storage[root.getWeight()].pointer,
-                    mul(div(column, constant(BlockPanels::rows)), constant(panels.panelBytes())), b.getI8Type());
-  Value ofColumns = loadAt(panel, rem(column, constant(BlockPanels::rows)), f32, width);
-  Value ofRow = loadAt(kernelScratch(quantized->scalesBegin()), row, f32, 1);
   // Both factors were half of what they mean.
   if (instruction.element == MatrixElement::E4M3FNUZ)
-    ofRow = arith::MulFOp::create(b, loc, ofRow, floatConstant(4.0, f32, 1));
-  return arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, sums, splat(ofRow, width)), ofColumns);
+    sums = arith::MulFOp::create(b, loc, sums, floatConstant(4.0, b.getF32Type(), width));
+  return scaledByRows(*quantized, *panelsOf(root.getWeight()), sums, row, column, width);
 }
 
 MatrixEmitter::Factor MatrixLinearKernel::panelsFactor(const MatrixTiles &tiles, const BlockPanels &panels,
@@ -253,9 +248,13 @@ void MatrixLinearKernel::storeUnit(const MatrixTiles &tiles, const BlockPanels &
                                    ArrayRef<Value> loaded, Value tile) {
   double factor = kernel::scaleFactor(panels) * kernel::elementFactor(panels);
   SmallVector<std::pair<Value, Value>> scales;
+  // Sums get what holds for a whole row.
+  Unit ofBlocks = unit;
+  if (quantized)
+    ofBlocks.head = Value();
   for (int64_t block = 0; block != blocksOfUnit(panels); ++block)
-    scales.push_back(quantized ? std::pair(floatConstant(factor, b.getF32Type(), 1), Value())
-                               : scalesOfUnit(panels, unit, loaded, block, factor));
+    scales.push_back(areE4M3() ? std::pair(floatConstant(factor, b.getF32Type(), 1), Value())
+                               : scalesOfUnit(panels, ofBlocks, loaded, block, factor));
   int64_t wordsOfChunk = chunkElements() / wordDepth, chunksOfUnit = BlockPanels::words / wordsOfChunk;
   for (int64_t chunk = 0; chunk != chunksOfUnit; ++chunk) {
     auto [scale, minimum] = scales[size_t(chunk * blocksOfUnit(panels) / chunksOfUnit)];

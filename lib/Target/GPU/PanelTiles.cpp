@@ -7,6 +7,7 @@
 // Weights in panels (dialects/Rt/BlockPanels.h) on their way to shared memory. A thread has a step of a row: words of
 // its lines, and scales, are loaded as they are stored some tiles before they are needed, and decoded then.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/GPU/QuantizedRows.h"
 #include "lib/Target/GPU/TiledLinear.h"
 
 #include "dialects/Nn/BlockFormats.h"
@@ -117,6 +118,17 @@ std::pair<Value, Value> TiledLinear::scalesOfUnit(const BlockPanels &panels, con
   if (minimum && unit.head)
     minimum = arith::MulFOp::create(b, loc, minimum, unit.head);
   return {scale, minimum};
+}
+
+Value TiledLinear::scaledByRows(const QuantizedRows &input, const BlockPanels &panels, Value sums, Value row,
+                                Value column, int64_t width) {
+  Type f32 = b.getF32Type();
+  Value panel =
+      offsetPointer(storage[root.getWeight()].pointer,
+                    mul(div(column, constant(BlockPanels::rows)), constant(panels.panelBytes())), b.getI8Type());
+  Value ofColumns = loadAt(panel, rem(column, constant(BlockPanels::rows)), f32, width);
+  Value ofRow = loadAt(kernelScratch(input.scalesBegin()), row, f32, 1);
+  return arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, sums, splat(ofRow, width)), ofColumns);
 }
 
 Value TiledLinear::chunkPointer(const MatrixTiles &tiles, Value tile, Value row, Value chunk) {

@@ -1,10 +1,10 @@
-//===- QuantizedRows.cpp - Rows are quantized to 8 bits before they are multiplied -------------------------------===//
+//===- QuantizedRows.cpp - Rows are quantized before they are multiplied ------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Target/GPU/QuantizedRows.h"
+#include "lib/Target/GPU/QuantizeRowsKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -14,39 +14,16 @@ using namespace mlir;
 
 namespace intarsia::gpu {
 
-namespace {
-constexpr int64_t threadsOfBlock = 256;
-/// Features that a warp quantizes at a time: the longest block.
-constexpr int64_t span = BlockPanels::superBlock;
+static constexpr int64_t threadsOfBlock = 256;
 
-class QuantizeRowsKernel final : public FunctionEmitter {
-public:
-  QuantizeRowsKernel(rt::KernelOp kernel, const QuantizedRows &quantized, const Architecture &architecture)
-      : FunctionEmitter(kernel, architecture), quantized(quantized), input(this->quantized.quantize.getInput()),
-        width(span / architecture.warpSize) {}
+/// Returns the instruction that multiplies E2M1 with such scales; null if an architecture has none.
+static const MatrixInstruction *instructionOfBlocks(const Architecture &architecture, nn::BlockScale scale) {
+  return findMatrixInstruction(architecture,
+                               scale == nn::BlockScale::E8M0 ? MatrixElement::MXFP4 : MatrixElement::NVFP4);
+}
 
-private:
-  LogicalResult run() override;
-  bool hasRowStatistics();
-  /// Quantizes the span of a row that begins at a feature.
-  LogicalResult quantizeSpan(const RowScope &row, Value begin);
-  /// Quantizes a row to E4M3.
-  LogicalResult quantizeToFloats(const RowScope &row, int64_t spans);
-  /// Returns this lane's elements from feature `k` on; those behind the last feature are zeros.
-  Element elementsAt(const RowScope &row, Value k);
-  /// Returns the sum, or the maximum, of integers of neighbouring lanes.
-  Value combine(Value value, int64_t lanes, bool maximum);
-  Value integers(int64_t value, int64_t count) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), count);
-  }
-
-  QuantizedRows quantized;
-  Value input;
-  int64_t width; ///< features of a lane
-};
-} // namespace
-
-std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp linear) {
+std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp linear,
+                                               const Architecture &architecture) {
   nn::QuantizeOp floats = kernel::quantizedToFloats(linear.getInput());
   nn::QuantizeOp quantize = floats ? floats : kernel::quantizedInput(linear.getInput());
   auto weight = dyn_cast<BlockArgument>(linear.getWeight());
@@ -59,16 +36,38 @@ std::optional<QuantizedRows> QuantizedRows::of(rt::KernelOp kernel, nn::LinearOp
   std::optional<BlockPanels> panels = BlockPanels::of(layout.getFormat(), type.getShape().back());
   if (!panels)
     return std::nullopt;
+  nn::BlockFormatAttr format = quantize.getFormat();
+  bool isE2M1 = format.getElement() == nn::BlockElement::E2M1;
   // Blocks are steps, or halves of one, or whole ones together.
   bool areSteps = panels->block % stepDepth == 0 || (panels->block == stepDepth / 2 && !panels->hasMinima);
-  bool isMultiplied = floats ? panels->isE4M3 && panels->block == 0 : !panels->isE4M3 && areSteps;
+  bool isMultiplied = !floats ? !panels->isE4M3 && areSteps
+                      : isE2M1
+                          ? panels->isE2M1 && panels->scale == format.getScale() && panels->block == format.getBlock()
+                          : panels->isE4M3 && panels->block == 0;
   if (!isMultiplied)
     return std::nullopt;
   SymbolicSizes sizes(kernel);
-  AffineExpr rows = getAffineConstantExpr(1, kernel.getContext());
+  QuantizedRows rows;
+  rows.quantize = quantize;
+  rows.depth = type.getShape().back();
+  rows.values = !floats ? Values::Integers : Values::E4M3;
+  rows.hasSums = panels->hasMinima;
+  rows.hasRowScales = floats && (!isE2M1 || quantize.hasRowScales());
+  rows.block = format.getBlock();
+  rows.type = IntegerType::get(kernel.getContext(), 8);
+  if (isE2M1 && instructionOfBlocks(architecture, format.getScale())) {
+    rows.values = Values::E2M1;
+    rows.type = format.getStorageType();
+  } else if (isE2M1) {
+    // Of elements and scales in E4M3 f16 holds each product, 2^-10 to 6 * 448. Powers of two need the range of bf16.
+    rows.values = Values::Dequantized;
+    bool arePowers = format.getScale() == nn::BlockScale::E8M0;
+    rows.type = arePowers ? Type(BFloat16Type::get(kernel.getContext())) : Float16Type::get(kernel.getContext());
+  }
+  rows.rows = getAffineConstantExpr(1, kernel.getContext());
   for (AffineExpr size : sizes.of(linear.getResult()).drop_back())
-    rows = rows * size;
-  return QuantizedRows{quantize, type.getShape().back(), panels->hasMinima, floats != nullptr, rows};
+    rows.rows = rows.rows * size;
+  return rows;
 }
 
 Emitter makeQuantizeRowsKernel(rt::KernelOp kernel, const QuantizedRows &rows, const Architecture &architecture) {
@@ -92,8 +91,9 @@ bool QuantizeRowsKernel::hasRowStatistics() {
 }
 
 LogicalResult QuantizeRowsKernel::run() {
-  bool takesRows = quantized.areFloats || hasRowStatistics();
-  int64_t spans = llvm::divideCeil(quantized.paddedDepth(), span), warps = threadsOfBlock / architecture.warpSize;
+  using Values = QuantizedRows::Values;
+  bool takesRows = quantized.hasRowScales || hasRowStatistics();
+  int64_t spans = llvm::divideCeil(quantized.paddedDepth(), span()), warps = threadsOfBlock / architecture.warpSize;
   AffineExpr items = takesRows ? quantized.rows : quantized.rows * spans;
   beginLaunch(threadsOfBlock, items.ceilDiv(warps));
   setLaunchScratch(quantized.bytes());
@@ -103,13 +103,15 @@ LogicalResult QuantizeRowsKernel::run() {
     RowScope row = makeRow(takesRows ? item : div(item, constant(spans)), leading);
     currentRow = &row;
     auto savedBound = bound;
+    auto quantizePart = [&](Value begin) {
+      return quantized.values == Values::Integers ? quantizeSpan(row, begin) : quantizeBlocks(row, begin, nullptr);
+    };
     LogicalResult done = success();
     if (!takesRows)
-      done = quantizeSpan(row, mul(rem(item, constant(spans)), constant(span)));
+      done = quantizePart(mul(rem(item, constant(spans)), constant(span())));
     else if (succeeded(done = prepareRow(row, {input})))
-      done = quantized.areFloats ? quantizeToFloats(row, spans)
-                                 : forLoop(constant(0), constant(spans * span), constant(span),
-                                           [&](Value begin) { return quantizeSpan(row, begin); });
+      done = quantized.hasRowScales ? quantizeRow(row, spans)
+                                    : forLoop(constant(0), constant(spans * span()), constant(span()), quantizePart);
     bound = savedBound;
     currentRow = nullptr;
     return done;
@@ -132,7 +134,7 @@ Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
         less(at, constant(quantized.depth)), vectorOf(f32, count), [&] { return read(at, count); },
         [&] { return Element(floatConstant(0.0, f32, count)); });
   };
-  if (quantized.depth % span == 0)
+  if (quantized.depth % span() == 0)
     return read(k, width);
   if (quantized.depth % width == 0)
     return readInside(k, width);
@@ -159,7 +161,7 @@ Value QuantizeRowsKernel::combine(Value value, int64_t lanes, bool maximum) {
 
 LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value k = add(begin, mul(lane, constant(width)));
+  Value k = featureOf(begin);
   Element elements = alone([&] { return elementsAt(row, k); });
   if (failed(elements))
     return failure();
@@ -203,14 +205,12 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
   return success();
 }
 
-LogicalResult QuantizeRowsKernel::quantizeToFloats(const RowScope &row, int64_t spans) {
-  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+FailureOr<Value> QuantizeRowsKernel::largestOfRow(const RowScope &row, int64_t spans) {
   auto ofLane = VectorType::get({width}, b.getI32Type());
-  auto featureOf = [&](Value begin) { return add(begin, mul(lane, constant(width))); };
   // NaN is larger than infinity, which is larger than all others.
   using Next = FailureOr<SmallVector<Value>>;
-  Next magnitudes = forLoop(constant(0), constant(spans * span), constant(span), SmallVector<Value>{integers(0, width)},
-                            [&](Value begin, ValueRange running) -> Next {
+  Next magnitudes = forLoop(constant(0), constant(spans * span()), constant(span()),
+                            SmallVector<Value>{integers(0, width)}, [&](Value begin, ValueRange running) -> Next {
                               Element elements = alone([&] { return elementsAt(row, featureOf(begin)); });
                               if (failed(elements))
                                 return failure();
@@ -221,42 +221,105 @@ LogicalResult QuantizeRowsKernel::quantizeToFloats(const RowScope &row, int64_t 
   if (failed(magnitudes))
     return failure();
   Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, (*magnitudes)[0]);
-  largest = arith::BitcastOp::create(b, loc, f32, combine(largest, architecture.warpSize, /*maximum=*/true));
+  largest = combine(largest, architecture.warpSize, /*maximum=*/true);
+  return arith::BitcastOp::create(b, loc, b.getF32Type(), largest).getResult();
+}
+
+LogicalResult QuantizeRowsKernel::quantizeRow(const RowScope &row, int64_t spans) {
+  FailureOr<Value> largest = largestOfRow(row, spans);
+  if (failed(largest))
+    return failure();
+  Value scale;
+  auto loop = [&](auto quantizePart) {
+    return forLoop(constant(0), constant(spans * span()), constant(span()), quantizePart);
+  };
+  LogicalResult stored = success();
+  if (quantized.values == QuantizedRows::Values::E4M3) {
+    scale = scaleE4M3(*largest);
+    stored = loop([&](Value begin) { return quantizeToE4M3(row, begin, scale); });
+  } else {
+    scale = rowScaleE2M1(*largest);
+    stored = loop([&](Value begin) { return quantizeBlocks(row, begin, scale); });
+  }
+  if (failed(stored))
+    return failure();
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
+  ifThen(isFirst, [&] { storeAt(scale, kernelScratch(quantized.scalesBegin()), row.flat, b.getF32Type(), 1); });
+  return success();
+}
+
+Value QuantizeRowsKernel::scaleE4M3(Value largest) {
+  Type f32 = b.getF32Type();
   // A row with infinity is NaN as a whole, as is one with NaN: the scale says so.
   Value infinity = floatConstant(std::numeric_limits<double>::infinity(), f32, 1);
   Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, infinity);
   Value scale = arith::DivFOp::create(b, loc, largest, floatConstant(floatE4M3.largest, f32, 1));
   Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
-  scale = arith::SelectOp::create(b, loc, isFinite, scale, nan);
+  return arith::SelectOp::create(b, loc, isFinite, scale, nan);
+}
+
+LogicalResult QuantizeRowsKernel::quantizeToE4M3(const RowScope &row, Value begin, Value scale) {
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
   Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, scale, floatConstant(0.0, f32, 1));
   // Zeros by 1 are zeros too.
   Value divisor = arith::SelectOp::create(b, loc, isZero, floatConstant(1.0, f32, 1), scale);
   bool hasNegativeZero = !findMatrixInstruction(architecture, MatrixElement::E4M3FNUZ);
-  LogicalResult stored =
-      forLoop(constant(0), constant(spans * span), constant(span), [&](Value begin) -> LogicalResult {
-        Value k = featureOf(begin);
-        Element elements = alone([&] { return elementsAt(row, k); });
-        if (failed(elements))
-          return failure();
-        Value bytes = narrowE4M3(arith::DivFOp::create(b, loc, *elements, splat(divisor, width)), width);
-        if (!hasNegativeZero) {
-          auto byte = [&](int64_t value) {
-            return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(int8_t(value))), width);
-          };
-          Value isNegativeZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, bytes, byte(0x80));
-          bytes = arith::SelectOp::create(b, loc, isNegativeZero, byte(0), bytes);
-        }
-        return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
-          storeAt(bytes, kernelScratch(getAffineConstantExpr(0, b.getContext())),
-                  add(mul(row.flat, constant(quantized.paddedDepth())), k), i8, width);
-          return success();
-        });
-      });
-  if (failed(stored))
+  Value k = featureOf(begin);
+  Element elements = alone([&] { return elementsAt(row, k); });
+  if (failed(elements))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, constant(0));
-  ifThen(isFirst, [&] { storeAt(scale, kernelScratch(quantized.scalesBegin()), row.flat, f32, 1); });
-  return success();
+  Value bytes = narrowE4M3(arith::DivFOp::create(b, loc, *elements, splat(divisor, width)), width);
+  if (!hasNegativeZero) {
+    auto byte = [&](int64_t value) {
+      return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(int8_t(value))), width);
+    };
+    Value isNegativeZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, bytes, byte(0x80));
+    bytes = arith::SelectOp::create(b, loc, isNegativeZero, byte(0), bytes);
+  }
+  return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
+    storeAt(bytes, kernelScratch(getAffineConstantExpr(0, b.getContext())),
+            add(mul(row.flat, constant(quantized.paddedDepth())), k), i8, width);
+    return success();
+  });
+}
+
+LogicalResult QuantizeRowsKernel::quantizeBlocks(const RowScope &row, Value begin, Value ofRow) {
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  Value k = featureOf(begin);
+  Element elements = alone([&] { return elementsAt(row, k); });
+  if (failed(elements))
+    return failure();
+  // NaN is larger than infinity, which is larger than all others: the scale gets it.
+  Value magnitudes = vector::BitCastOp::create(b, loc, VectorType::get({width}, b.getI32Type()), *elements);
+  magnitudes = arith::AndIOp::create(b, loc, magnitudes, integers(0x7fffffff, width));
+  Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, magnitudes);
+  largest = combine(largest, quantized.block / width, /*maximum=*/true);
+  BlockScale scale = scaleE2M1(arith::BitcastOp::create(b, loc, f32, largest), ofRow);
+  Value ratios = quotient(*elements, scale.whole, width);
+  Value values = kernelScratch(getAffineConstantExpr(0, b.getContext()));
+  Value first = add(mul(row.flat, constant(quantized.paddedDepth())), k);
+  if (quantized.values == QuantizedRows::Values::Dequantized) {
+    Value exact = arith::MulFOp::create(b, loc, roundE2M1(ratios, width), splat(scale.stored, width));
+    return ifThen(less(k, constant(quantized.paddedDepth())),
+                  [&] { return storeAt(exact, values, first, quantized.type, width), success(); });
+  }
+  // Two features of a word share a byte.
+  Value patterns = narrowE2M1(ratios, width);
+  auto half = [&](int64_t from) -> Value {
+    return vector::ExtractStridedSliceOp::create(b, loc, patterns, ArrayRef<int64_t>{from}, {width / 2}, {1});
+  };
+  Value bytes =
+      arith::OrIOp::create(b, loc, half(0), arith::ShLIOp::create(b, loc, half(width / 2), integers(4, width / 2)));
+  bytes = arith::TruncIOp::create(b, loc, vectorOf(i8, width / 2), bytes);
+  return ifThen(less(k, constant(quantized.paddedDepth())), [&] {
+    storeAt(bytes, values, div(first, constant(2)), i8, width / 2);
+    Value inBlock = rem(k, constant(quantized.block));
+    return ifThen(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, inBlock, constant(0)).getResult(), [&] {
+      Value number = add(mul(row.flat, constant(quantized.blocks())), div(k, constant(quantized.block)));
+      storeAt(scale.pattern, kernelScratch(quantized.blocksBegin()), number, i8, 1);
+      return success();
+    });
+  });
 }
 
 } // namespace intarsia::gpu

@@ -48,6 +48,7 @@ int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
   shape.outputBytes = 4;
   StringRef type = instruction.element == MatrixElement::I8                                                  ? "int8"
                    : multipliesFloats8(instruction)                                                          ? "fp8"
+                   : multipliesE2M1(instruction)                                                             ? "fp4"
                    : instruction.element == MatrixElement::F16 || instruction.element == MatrixElement::BF16 ? "bf16"
                                                                                                              : "f32";
   return costs.bestParts(shape, type, double(tiles.rows), double(tiles.columns),

@@ -12,6 +12,8 @@
 
 namespace intarsia::gpu {
 
+struct QuantizedRows;
+
 /// Rows of the least tiles: what one instruction multiplies, but for those of four warps.
 inline constexpr int64_t leastTileRows = 16;
 
@@ -96,6 +98,9 @@ protected:
   /// null.
   std::pair<mlir::Value, mlir::Value> scalesOfUnit(const BlockPanels &panels, const Unit &unit,
                                                    llvm::ArrayRef<mlir::Value> loaded, int64_t block, double factor);
+  /// Returns sums by the scale of their row of the input, and by those that their columns have in the heads of panels.
+  mlir::Value scaledByRows(const QuantizedRows &input, const BlockPanels &panels, mlir::Value sums, mlir::Value row,
+                           mlir::Value column, int64_t width);
   /// Returns the blocks of a unit: two where they are shorter than a step.
   static int64_t blocksOfUnit(const BlockPanels &panels) {
     return panels.block && panels.block < BlockPanels::stepDepth ? BlockPanels::stepDepth / panels.block : 1;
