@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/emulated_abi.h"
 #include "lib/Target/GPU/Codegen.h"
+#include "lib/Target/GPU/EmulationBuilder.h"
 #include "lib/Target/GPU/MatrixInstructions.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
@@ -19,7 +20,6 @@
 #include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
-#include <map>
 
 using namespace llvm;
 
@@ -80,25 +80,10 @@ constexpr Emulated emulated[] = {
     {Intrinsic::amdgcn_wave_barrier, "warp_barrier", -1},
 };
 
-/// Beginnings of assembly, and the emulator's function for each, which takes the same operands.
-constexpr std::pair<StringLiteral, StringLiteral> emulatedAssembly[] = {
-    {"fence.proxy.async.shared::cta;", "proxy_fence"},
-    {"mbarrier.init.shared::cta.b64 [$0], $1;", "mbarrier_init"},
-    {"mbarrier.arrive.shared::cta.b64 _, [$0];", "mbarrier_arrive"},
-    {"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "mbarrier_arrive_expect"},
-    {"{.reg .pred p; wait: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;", "mbarrier_wait"},
-    {"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3}], [$4];",
-     "tensor_copy"},
-    {"{.reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 $0, 1, 0, p;}", "elect"},
-    {"setmaxnreg.dec.sync.aligned.u32 $0;", "set_registers"},
-    {"setmaxnreg.inc.sync.aligned.u32 $0;", "set_registers"},
-};
-
 /// Replaces what only GPUs have in a module of flat pointers.
-class Emulation {
+class Emulation : EmulationBuilder {
 public:
-  Emulation(Module &module, const Architecture &architecture)
-      : module(module), architecture(architecture), context(module.getContext()), builder(context) {}
+  Emulation(Module &module, const Architecture &architecture) : EmulationBuilder(module), architecture(architecture) {}
 
   Error run() {
     markAccesses();
@@ -111,7 +96,7 @@ public:
     for (CallInst *call : calls)
       if (!call->isInlineAsm())
         replace(*call);
-      else if (!replaceAssembly(*call))
+      else if (!replaceAssembly(*this, *call))
         return createStringError("the assembly '" + cast<InlineAsm>(call->getCalledOperand())->getAsmString() +
                                  "' is not emulated");
     replaceBf16();
@@ -269,24 +254,6 @@ private:
         module.eraseNamedMetadata(&metadata);
   }
 
-  /// Returns the result of a call of an emulator's function.
-  CallInst *callImport(StringRef name, Type *result, ArrayRef<Value *> arguments) {
-    SmallVector<Type *> types;
-    for (Value *argument : arguments)
-      types.push_back(argument->getType());
-    auto *type = FunctionType::get(result, types, false);
-    std::string imported = isMath(name) ? name.str() : ("itx_emulated_" + name).str();
-    FunctionCallee callee = module.getOrInsertFunction(imported, type);
-    imports[imported];
-    CallInst *call = builder.CreateCall(callee, arguments);
-    // Messages of the emulator tell call sites apart.
-    call->setTailCallKind(CallInst::TCK_NoTail);
-    return call;
-  }
-
-  /// Functions of the C library, which the runtime has for code on the host.
-  static bool isMath(StringRef name) { return name == "fma" || name == "fmaf" || name == "exp2f"; }
-
   /// Returns the function that is called, also if its type still has pointers of address spaces.
   static Function *calledBy(CallInst &call) { return dyn_cast<Function>(call.getCalledOperand()); }
 
@@ -421,23 +388,6 @@ private:
     return result;
   }
 
-  /// Returns memory of the thread for a value of a type.
-  AllocaInst *memoryFor(Type *type) {
-    IRBuilderBase::InsertPointGuard guard(builder);
-    Function *function = builder.GetInsertBlock()->getParent();
-    builder.SetInsertPoint(&*function->getEntryBlock().getFirstInsertionPt());
-    return builder.CreateAlloca(type);
-  }
-
-  /// Returns memory that holds values one after the other, which all have one type.
-  AllocaInst *spill(ArrayRef<Value *> values) {
-    Type *type = values.front()->getType();
-    AllocaInst *memory = memoryFor(ArrayType::get(type, values.size()));
-    for (auto [i, value] : enumerate(values))
-      builder.CreateStore(value, builder.CreateConstInBoundsGEP1_64(type, memory, i));
-    return memory;
-  }
-
   /// Takes the scales of elements from the end of an instruction's arguments. Returns words of scales of A and of B,
   /// each with its selector; nothing if there are none.
   SmallVector<Value *> takeScales(const MatrixInstruction &instruction, SmallVectorImpl<Value *> &arguments) {
@@ -491,93 +441,6 @@ private:
     callImport("ldmatrix", builder.getVoidTy(),
                {result, arguments[0], builder.getInt32(count), builder.getInt32(name.starts_with(".trans"))});
     return builder.CreateLoad(call.getType(), result);
-  }
-
-  /// Assembly: matrix instructions of four warps, what orders them, and what is a function of the emulator by itself.
-  bool replaceAssembly(CallInst &call) {
-    StringRef text = cast<InlineAsm>(call.getCalledOperand())->getAsmString();
-    builder.SetInsertPoint(&call);
-    if (auto *found = find_if(emulatedAssembly, [&](const auto &each) { return text.starts_with(each.first); });
-        found != std::end(emulatedAssembly)) {
-      CallInst *result = callImport(found->second, call.getType(), SmallVector<Value *>(call.args()));
-      call.replaceAllUsesWith(result);
-    } else if (text.starts_with("wgmma.fence") || text.starts_with("wgmma.commit_group") ||
-               text.starts_with("wgmma.wait_group")) {
-      if (text.starts_with("wgmma.commit_group"))
-        callImport("wgmma_commit", builder.getVoidTy(), {});
-      if (unsigned groups = 0; text.consume_front("wgmma.wait_group.sync.aligned ")) {
-        if (text.consumeInteger(10, groups))
-          return false;
-        callImport("wgmma_wait", builder.getVoidTy(), {builder.getInt64(groups)});
-      }
-      // Instructions that wait for sums have them as operands.
-      if (SmallVector<Value *> tied = tiedOperands(call); !tied.empty())
-        call.replaceAllUsesWith(builder.CreateLoad(call.getType(), spill(tied)));
-    } else if (!replaceWarpgroupMultiply(call, text)) {
-      return false;
-    }
-    call.eraseFromParent();
-    return true;
-  }
-
-  /// Returns the operands of assembly that have the registers of its results; nothing if a result has none.
-  static SmallVector<Value *> tiedOperands(CallInst &call) {
-    InlineAsm::ConstraintInfoVector constraints = cast<InlineAsm>(call.getCalledOperand())->ParseConstraints();
-    size_t results = count_if(constraints, [](auto &each) { return each.Type == InlineAsm::isOutput; });
-    SmallVector<Value *> tied;
-    for (size_t result = 0; result != results; ++result) {
-      int input = constraints[result].MatchingInput;
-      if (input < 0)
-        return {};
-      tied.push_back(call.getArgOperand(unsigned(input) - results));
-    }
-    return tied;
-  }
-
-  /// Replaces one `wgmma.mma_async`, whose rows are in shared memory or in registers. Its predicate is set by its
-  /// assembly.
-  bool replaceWarpgroupMultiply(CallInst &call, StringRef text) {
-    bool adds = text.consume_front("{.reg .pred p; setp.eq.u32 p, 0, 0; ");
-    unsigned columns = 0;
-    if ((!adds && !text.consume_front("{.reg .pred p; setp.ne.u32 p, 0, 0; ")) ||
-        !text.consume_front("wgmma.mma_async.sync.aligned.m64n") || text.consumeInteger(10, columns))
-      return false;
-    static constexpr StringLiteral elements[] = {"k16.f32.f16.f16 {", "k16.f32.bf16.bf16 {", "k32.f32.e4m3.e4m3 {"};
-    static_assert(ITX_EMULATED_WGMMA_BF16 == 1 && ITX_EMULATED_WGMMA_E4M3 == 2);
-    const StringLiteral *element = find_if(elements, [&](StringLiteral each) { return text.consume_front(each); });
-    if (element == std::end(elements))
-      return false;
-    bool is8Bit = element - elements == ITX_EMULATED_WGMMA_E4M3;
-    size_t results = columns / 2;
-    SmallVector<Value *> sums = tiedOperands(call), factors;
-    if (!adds)
-      sums.assign(results, ConstantFP::get(builder.getFloatTy(), 0.0));
-    // Operands are numbered, the results first.
-    StringRef rest = text;
-    for (size_t at = 0; (at = rest.find('$')) != StringRef::npos;) {
-      unsigned number = 0;
-      rest = rest.drop_front(at + 1);
-      if (rest.consumeInteger(10, number) || number >= results + call.arg_size())
-        return false;
-      if (number >= results)
-        factors.push_back(call.getArgOperand(number - results));
-    }
-    if (sums.size() != results)
-      return false;
-    AllocaInst *memory = spill(sums);
-    Value *columnCount = builder.getInt32(columns), *kind = builder.getInt32(int32_t(element - elements));
-    bool isTransposed = rest == ", p, 1, 1, 1;}";
-    // Factors of 8 bits always have rows along the depth.
-    if (factors.size() == 2 && rest == (is8Bit ? ", p, 1, 1;}" : ", p, 1, 1, 0, 0;}"))
-      callImport("wgmma", builder.getVoidTy(), {memory, factors[0], factors[1], columnCount, kind});
-    else if (factors.size() == 5 && !is8Bit && (isTransposed || rest == ", p, 1, 1, 0;}"))
-      callImport("wgmma_registers", builder.getVoidTy(),
-                 {memory, spill(ArrayRef(factors).take_front(4)), factors[4], columnCount, kind,
-                  builder.getInt32(isTransposed)});
-    else
-      return false;
-    call.replaceAllUsesWith(builder.CreateLoad(call.getType(), memory));
-    return true;
   }
 
   /// Copies to shared memory that threads do not wait for.
@@ -679,11 +542,7 @@ private:
     }
   }
 
-  Module &module;
   const Architecture &architecture;
-  LLVMContext &context;
-  IRBuilder<> builder;
-  std::map<std::string, bool> imports; // in the order of names, so that bytes depend on input alone
 };
 
 } // namespace

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Instructions of Hopper as assembly (PTX ISA, sections "mbarrier", "cp.async.bulk.tensor", "setmaxnreg",
-// "elect.sync"). Emulation.cpp knows each by what its text begins with. Addresses of shared memory are pointers.
+// "elect.sync"). EmulatedAssembly.cpp knows each by what its text begins with. Addresses of shared memory are pointers.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_GPU_TENSORCOPIES_H
 #define INTARSIA_LIB_TARGET_GPU_TENSORCOPIES_H
