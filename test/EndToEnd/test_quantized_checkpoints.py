@@ -334,7 +334,7 @@ def test_experts(tools, tmp_path):
     assert np.abs(expected).max() > 0.5
     assert np.abs(actual - expected).max() <= 2e-5
     lowered = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=lower").stdout
-    assert "layout(#rt.panels<32, #nn.block_format<i4, f16, 0, axis = 1>>) : tensor<5x2x40x48xf32>" in lowered
+    assert "#nn.block_format<i4, f16, 0, axis = 1>>) : tensor<5x2x40x48xf32>" in lowered
 
 
 @pytest.mark.parametrize("checkpoint", ["pack-quantized", "gptq"], indirect=True)
