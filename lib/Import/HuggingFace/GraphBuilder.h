@@ -9,6 +9,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "lib/Import/HuggingFace/Config.h"
+#include "lib/Import/HuggingFace/QuantizedCheckpoint.h"
 #include "lib/Import/WeightArchive.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -60,6 +61,8 @@ public:
   /// type too, unless `activationType` says otherwise.
   GraphBuilder(mlir::ModuleOp module, const WeightArchive &archive, mlir::Type dataType, llvm::StringRef dataTypeKey,
                Errors &errors, mlir::Type activationType = nullptr);
+  /// Sets the checkpoint that says which matrices of the archive are quantized; null if none are.
+  void setQuantized(QuantizedCheckpoint *checkpoint) { quantized = checkpoint; }
 
   //===-- Functions ------------------------------------------------------------------------------------------===//
 
@@ -163,6 +166,8 @@ private:
   mlir::Value generic(llvm::StringRef module, mlir::Value initial, const Shape &shape, llvm::ArrayRef<unsigned> kept,
                       llvm::ArrayRef<Operand> inputs, Body body);
   mlir::FlatSymbolRefAttr archiveSymbol(const WeightArchive::File &file);
+  /// Builds the matrix of a module that the archive holds quantized; null if it does not, or after an error.
+  mlir::Value quantizedWeight(llvm::StringRef name, llvm::ArrayRef<Extent> shape);
   /// Builds nn.dequantize of weights; `scales` is null for formats whose values hold theirs.
   mlir::Value dequantized(llvm::StringRef name, mlir::Value values, mlir::Value scales, mlir::RankedTensorType type,
                           BlockFormatAttrInterface format);
@@ -170,6 +175,7 @@ private:
   mlir::ModuleOp module;
   mlir::OpBuilder builder;
   const WeightArchive *archive;
+  QuantizedCheckpoint *quantized = nullptr;
   mlir::Type dataType, activationType;
   std::string dataTypeKey;
   Errors &errors;
@@ -178,7 +184,8 @@ private:
   mlir::func::FuncOp function;
   llvm::StringMap<mlir::Value> inputs;
   llvm::StringMap<mlir::Value> symbolSizes;
-  llvm::StringMap<mlir::Value> weights; // by archive symbol and key: a weight used twice is one op
+  llvm::StringMap<mlir::Value> weights;          // by archive symbol and key: a weight used twice is one op
+  llvm::StringMap<mlir::Value> quantizedWeights; // by path
   llvm::SmallVector<mlir::Value> outputs;
   llvm::SmallVector<mlir::DictionaryAttr> outputAttributes;
 };

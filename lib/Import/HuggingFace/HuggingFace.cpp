@@ -31,6 +31,8 @@ public:
     readSettings();
     if (!errors.any())
       openWeights();
+    if (!errors.any())
+      openQuantized();
     return errors.any() ? OwningOpRef<ModuleOp>() : build();
   }
 
@@ -39,6 +41,7 @@ private:
   void chooseClass();
   void openWeights();
   void checkDataType();
+  void openQuantized();
   OwningOpRef<ModuleOp> build();
   void buildEmbed(GraphBuilder &graph);
   void addTokenMetadata(OpBuilder &builder, llvm::SmallVectorImpl<NamedAttribute> &entries) const;
@@ -66,7 +69,8 @@ private:
   std::unique_ptr<Architecture> architecture;
   ModelClass modelClass{"", Head::Base};
   std::unique_ptr<SafetensorsArchive> weights;
-  std::string base; // "bert" if the base model's keys begin with it, else ""
+  std::unique_ptr<QuantizedCheckpoint> quantized; // null if no weights are quantized
+  std::string base;                               // "bert" if the base model's keys begin with it, else ""
   std::string anchor;
   Type dataType;
 };
@@ -144,9 +148,17 @@ void HuggingFaceImport::openWeights() {
       break;
     }
   }
-  if (base.empty() && !weights->find(anchor))
+  if (base.empty() && !weights->find(anchor)) {
+    llvm::StringRef module = llvm::StringRef(anchor).rsplit('.').first;
+    for (llvm::StringRef prefix : architecture->prefixes())
+      for (llvm::StringRef suffix : {".weight_packed", ".qweight"})
+        if (std::string key = (prefix + "." + module + suffix).str(); weights->find(key))
+          return errors.report(weights->name() + ": '" + key +
+                               "': quantized embeddings are not imported; quantize linears alone, and the embedding "
+                               "with --quantize and --quantize-parts=embedding");
     return errors.report(weights->name() + ": " + missing + ": these are not the weights of a model of type " +
                          modelType);
+  }
   checkDataType();
 }
 
@@ -172,6 +184,17 @@ void HuggingFaceImport::checkDataType() {
                      stored + "; save the model in the dtype that it shall run in");
     return;
   }
+}
+
+void HuggingFaceImport::openQuantized() {
+  // Architectures that import no such weights have refused the setting, or read it themselves.
+  if (modelType == "gpt_oss" || architecture->asEncoder())
+    return;
+  std::optional<Config> settings = config->section("quantization_config"), text = config->section("text_config");
+  if (!settings && text)
+    settings = text->section("quantization_config");
+  if (settings && !settings->value().getAsObject()->empty())
+    quantized = QuantizedCheckpoint::open(*settings, *weights, context);
 }
 
 /// Adds the tokens that begin and end texts. generation_config.json takes precedence over config.json, as in
@@ -270,6 +293,7 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   // Language models are stored in two bytes and computed in f32.
   Type activationType = modelClass.head == Head::CausalLanguageModel ? Float32Type::get(context) : dataType;
   GraphBuilder graph(*module, *weights, dataType, anchor, errors, activationType);
+  graph.setQuantized(quantized.get());
   bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||
                     modelClass.head == Head::ImageClassification;
   architecture->build(graph, modelClass, base,
@@ -279,6 +303,8 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   if (errors.any())
     return {};
   for (const std::string &remark : architecture->remarks())
+    emitRemark(module->getLoc()) << remark;
+  for (const std::string &remark : quantized ? quantized->remarks() : std::vector<std::string>())
     emitRemark(module->getLoc()) << remark;
   if (modelClass.head == Head::CausalLanguageModel)
     nameTextFiles(*module);

@@ -72,13 +72,17 @@ llvm::SmallVector<std::string> readLabels(const Config &config) {
   return labels;
 }
 
-void refuseCommonSettings(const Config &config, llvm::StringRef quantization) {
+void refuseCommonSettings(const Config &config, QuantizedWeights quantized) {
   config.refuseIfSet("is_decoder", "only encoders are imported; export the model with is_decoder=False");
   config.refuseIfSet("is_encoder_decoder", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("add_cross_attention", "encoders and decoders are imported, not both in one model");
   config.refuseIfSet("pruned_heads", "save the model with its heads merged");
-  std::optional<Config> quantized = config.section("quantization_config");
-  if (!quantized || quantization.empty() || quantized->string("quant_method", "") != quantization)
+  config.refuseIfSet("compression_config", "save the model with its setting quantization_config, as newer versions of "
+                                           "compressed-tensors do");
+  if (quantized == QuantizedWeights::Checkpoints)
+    return;
+  std::optional<Config> settings = config.section("quantization_config");
+  if (!settings || quantized == QuantizedWeights::None || settings->string("quant_method", "") != "mxfp4")
     config.refuseIfSet("quantization_config", "the weights have to be F32, BF16 or F16");
 }
 

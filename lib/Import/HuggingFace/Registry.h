@@ -69,9 +69,12 @@ llvm::ArrayRef<RegisteredArchitecture> registeredArchitectures();
 /// Returns "id2label" in the order of ids, or LABEL_0 … for "num_labels" (2 if it is absent), as transformers does.
 llvm::SmallVector<std::string> readLabels(const Config &config);
 
-/// Refuses settings that no architecture implements and that would change results. The caller supports weights with the
-/// quantization method `quantization`.
-void refuseCommonSettings(const Config &config, llvm::StringRef quantization = "");
+/// The quantized weights ("quantization_config") that an architecture imports: none, experts in MXFP4, or those of any
+/// QuantizedCheckpoint.
+enum class QuantizedWeights { None, Mxfp4Experts, Checkpoints };
+
+/// Refuses settings that no architecture implements and that would change results.
+void refuseCommonSettings(const Config &config, QuantizedWeights quantized = QuantizedWeights::None);
 
 } // namespace intarsia::importer
 

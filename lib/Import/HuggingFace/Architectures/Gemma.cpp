@@ -35,7 +35,7 @@ public:
   /// `config` has the settings of the text model, `whole` those of the model that contains it, or the same.
   Gemma(const Config &config, const Config &whole, const ImportOptions &options, const Variant &variant)
       : Decoder(config, options), variant(variant) {
-    refuseCommonSettings(config);
+    refuseCommonSettings(config, QuantizedWeights::Checkpoints);
     config.refuseIfSet("use_bidirectional_attention", "a token of a text that is continued sees those before it");
     vocabulary = config.extent("vocab_size", variant.vocabulary);
     hidden = config.extent("hidden_size", 2304);

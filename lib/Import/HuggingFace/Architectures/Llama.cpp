@@ -35,7 +35,8 @@ class Llama : public Decoder {
 public:
   Llama(const Config &config, const ImportOptions &options, const Variant &variant)
       : Decoder(config, options), variant(variant) {
-    refuseCommonSettings(config, variant.experts == ExpertStorage::GptOss ? "mxfp4" : "");
+    refuseCommonSettings(config, variant.experts == ExpertStorage::GptOss ? QuantizedWeights::Mxfp4Experts
+                                                                          : QuantizedWeights::Checkpoints);
     vocabulary = config.extent("vocab_size", 32000);
     hidden = config.extent("hidden_size", 4096);
     intermediate = config.extent("intermediate_size", 11008);
