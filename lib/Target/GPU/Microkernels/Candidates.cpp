@@ -6,8 +6,8 @@
 // A row is divided into parts, each of which a block reads once: there are few rows, and they are long. A warp sorts
 // the logits that it has in its registers, 64 at a time, and keeps the 64 largest by bitonic merges: the larger ones of
 // a descending and an ascending list are the largest of both, in an order that six more comparisons sort (Shanbhag,
-// Pirk and Madden 2018, "Efficient Top-K Query Processing on GPUs", section 4.1). A second launch merges the lists of
-// the parts. Nothing depends on the values, and no order but that of the lists on the warps.
+// Pirk and Madden 2018, "Efficient Top-K Query Processing on GPUs"). A second launch merges the lists of the parts.
+// Nothing depends on the values, and no order but that of the lists on the warps.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "CandidateList.h"
 #include "Elements.h"
