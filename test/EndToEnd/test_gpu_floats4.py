@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from block_formats import quantize_to_e2m1, quantize_weight
 from programs import RNG, SCHEDULES, build, close, matmul_error, normal, random_cases
+from safetensors.numpy import save_file
 from test_quantized_linears import program, weight_of
 
 pytestmark = pytest.mark.cpu_only
@@ -165,6 +166,20 @@ def test_rows_that_are_not_finite(tools, scratch, target, name):
             inputs = quantize_to_e2m1(name, x[4:])
             wanted = inputs.astype(np.float64) @ quantize_weight(name, weight).T
             close(y[4:], wanted, matmul_error(inputs, weight.T, 64))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_remarks_name_what_is_multiplied_instead(tools, tmp_path, name):
+    """Where kernels have no instruction for it, a remark says which type they multiply, and why."""
+    save_file({"w": weight_of(64, 96), "b": np.zeros(64, np.float32)}, tmp_path / "w.safetensors")
+    (tmp_path / "m.mlir").write_text('nn.archive @weights {file = "w.safetensors"}\n' + program(64, 96))
+    targets = "cuda:sm_90a,cuda:sm_100a,cuda:sm_120a,hip:gfx950"
+    printed = tools.compile(tmp_path / "m.mlir", "-o", tmp_path / "m.itx", f"--target={targets}", *flags(name)).stderr
+    what = {"mxfp4": "multiplies MXFP4 as bf16 on", "nvfp4": "multiplies NVFP4 as f16 on"}[name]
+    assert f"{what} sm_90a: kernels have no matrix instruction there of 4-bit floats with such scales" in printed
+    assert f"{what} sm_100a: only tcgen05 multiplies 4-bit floats with scales there" in printed
+    assert (f"{what} gfx950" in printed) == (name == "nvfp4")
+    assert "sm_120a:" not in printed.replace("cuda:sm_120a:", "")
 
 
 @pytest.mark.parametrize("name", FORMATS)

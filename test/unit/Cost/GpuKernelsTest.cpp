@@ -198,6 +198,7 @@ std::optional<MatrixWork> matrixOf(const char *text, llvm::StringRef opName, Ker
   if (found)
     found->elementType = found->elementType.str() == "bf16"  ? "bf16" // outlives the context
                          : found->elementType.str() == "fp8" ? "fp8"
+                         : found->elementType.str() == "fp4" ? "fp4"
                                                              : "f32";
   return found;
 }
@@ -215,6 +216,21 @@ func.func @main(%x: tensor<64x384xf32>) -> tensor<64x1536xf32> {
                          "nn.linear", KernelRoot::Linear);
   ASSERT_TRUE(linear);
   EXPECT_EQ(linear->elementType, "fp8");
+}
+
+TEST(GpuKernels, InputsOfFourBitsHaveTheirType) {
+  auto linear = matrixOf(R"mlir(
+nn.archive @weights {file = "model.safetensors"}
+func.func @main(%x: tensor<64x384xf32>) -> tensor<64x1536xf32> {
+  %w = nn.weight @weights["w"] : tensor<1536x384xf32>
+  %q, %s, %t = nn.quantize %x {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x384xf32>) -> (tensor<64x384xi4>, tensor<64x24xi8>, tensor<64x1xf32>)
+  %d = nn.dequantize %q, %s tensor_scale %t {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<64x384xi4>, tensor<64x24xi8>, tensor<64x1xf32>) -> tensor<64x384xf32>
+  %h = nn.linear %d, %w : (tensor<64x384xf32>, tensor<1536x384xf32>) -> tensor<64x1536xf32>
+  return %h : tensor<64x1536xf32>
+})mlir",
+                         "nn.linear", KernelRoot::Linear);
+  ASSERT_TRUE(linear);
+  EXPECT_EQ(linear->elementType, "fp4");
 }
 
 TEST(GpuKernels, OpsHaveShapes) {
