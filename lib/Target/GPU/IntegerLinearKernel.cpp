@@ -252,6 +252,7 @@ SmallVector<Value> IntegerLinearKernel::loadIntegers(const MatrixTiles &tiles, V
     return {load(b.getI64Type(), mul(group, constant(8)), 8)};
   case MatrixFamily::Mma:
   case MatrixFamily::Wgmma:
+  case MatrixFamily::MultiplyAdds:
     break;
   }
   llvm_unreachable("no other families multiply integers");
