@@ -118,7 +118,7 @@ def quantize(
     flags = [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
     if windows is None:
         return _round(model, output, flags)
-    work = Path(work if work is not None else f"{os.fspath(output)}.work")
+    work = Path(work if work is not None else f"{Path(output)}.work")
     pieces = _Calibration(Path(model), np.asarray(windows, np.int64), flags, work, progress).run()
     progress("writing the model")
     table = _round(model, output, [*flags, *(f"--part={piece}" for piece in pieces)])

@@ -304,9 +304,18 @@ def test_split_quantized_weights(tools, tmp_path, architecture: str) -> None:
     check_quantized(tools, tmp_path, architecture, "int4", SPLIT_DEPTH, SPLIT_FEATURES, (6, 65))
 
 
-def check_quantized(tools, tmp_path, architecture: str, weights: str, depth: int, features: int, counts) -> None:
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("weights", ["int4", "nvfp4", "int8-channel"])
+def test_quantized_weights_in_f32(tools, tmp_path, architecture: str, weights: str) -> None:
+    """Lanes, and CDNA's instructions for f32, multiply what weights decode to."""
+    check_quantized(tools, tmp_path, architecture, weights, 96, 72, (1, 5, 70), "f32")
+
+
+def check_quantized(
+    tools, tmp_path, architecture: str, weights: str, depth: int, features: int, counts, precision: str = "stored"
+) -> None:
     weight, bias = normal(features, depth), normal(features)
-    flags = (f"--quantize={weights}", "--quantize-activations=16")
+    flags = (f"--quantize={weights}", "--quantize-activations=16", f"--matmul-precision={precision}")
     text = program(depth, features, "f32", "")
     modules = [
         build(tools, tmp_path / target, text, {"w": weight, "b": bias}, target, *flags)
@@ -316,7 +325,7 @@ def check_quantized(tools, tmp_path, architecture: str, weights: str, depth: int
         x = normal(rows, depth).astype(np.float16).astype(np.float32)
         magnitude = float((np.abs(x) @ np.abs(weight).T).max())
         # Tiles round weights to f16, by half a unit in the last place of 11 bits each; a few rows have them in f32.
-        tolerance = 2.0**-24 * (depth + 8) if rows <= 4 else 2.0**-11
+        tolerance = 2.0**-24 * (depth + 8) if rows <= 4 or precision == "f32" else 2.0**-11
         close(modules[1].main(x), modules[0].main(x), tolerance * magnitude)
 
 

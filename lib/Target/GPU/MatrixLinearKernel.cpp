@@ -115,7 +115,8 @@ MatrixEmitter::Factor MatrixLinearKernel::factorOf(Value matrix, Value rows, boo
   if (auto extend = stored.getDefiningOp<arith::ExtFOp>())
     stored = extend.getIn();
   std::optional<Storage> found = view(stored);
-  if (found && found->dense && found->elementType == elementType())
+  // Panels have the type of what they are decoded to.
+  if (found && found->dense && found->elementType == elementType() && !panelsOf(stored))
     factor.address = addressOfRows(found->pointer, depth());
   return factor;
 }
