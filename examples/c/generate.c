@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
   }
   /* Room for two sequences and 64 pages. */
   itx_cache_options options = {sizeof(options), 2, 64, 0};
-  itx_cache_info info = {sizeof(info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  itx_cache_info info = {sizeof(info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   uint64_t bytes;
   if (itx_module_load(argv[1], NULL, &module) != ITX_OK ||
       itx_cache_bytes_needed(module, NULL, &options, &bytes) != ITX_OK)

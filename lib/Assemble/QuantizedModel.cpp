@@ -74,7 +74,7 @@ private:
   Expected<const InputMoments *> momentsOf(Matrix &matrix);
   llvm::Error encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
                          const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report, float *kept);
-  llvm::Error copyFiles();
+  llvm::Error copyFiles(const std::string &folder);
   llvm::Error writeText(const std::string &name, const std::string &text);
   /// Makes a file of safetensors that appears at `final`, with its header.
   Expected<std::unique_ptr<OutputFile>> create(const std::string &final, const Json &header);
@@ -494,24 +494,37 @@ llvm::Error Writer::writeText(const std::string &name, const std::string &text) 
   return status.ok() ? llvm::Error::success() : createStringError(status.message());
 }
 
-/// Copies what belongs to a model beside its weights: settings, tokenizers, templates, licences.
-llvm::Error Writer::copyFiles() {
+/// Copies what belongs to a model beside its weights: settings, tokenizers, templates, licences, and the settings in
+/// the folders of sentence-transformers.
+llvm::Error Writer::copyFiles(const std::string &folder) {
   static constexpr StringLiteral kinds[] = {".json", ".jinja", ".model", ".txt", ".md", ".tiktoken"};
   std::error_code code;
-  for (llvm::sys::fs::directory_iterator entry(options.model, code), end; entry != end && !code;
+  for (llvm::sys::fs::directory_iterator entry(pathOf(options.model, folder), code), end; entry != end && !code;
        entry.increment(code)) {
-    StringRef path = entry->path(), name = llvm::sys::path::filename(path);
-    bool isCopied = name.starts_with("LICENSE") ||
-                    llvm::any_of(kinds, [&](StringRef extension) { return name.ends_with(extension); });
-    if (!isCopied || name == "config.json" || name.ends_with(".index.json") || llvm::sys::fs::is_directory(path))
+    std::string path = entry->path(), name = llvm::sys::path::filename(path).str();
+    std::string relative = folder.empty() ? name : pathOf(folder, name);
+    if (llvm::sys::fs::is_directory(path)) {
+      // A folder in a folder is no part of a model.
+      if (folder.empty() && name.front() != '.')
+        if (llvm::Error error = copyFiles(name))
+          return error;
+      continue;
+    }
+    bool isCopied = StringRef(name).starts_with("LICENSE") ||
+                    llvm::any_of(kinds, [&](StringRef extension) { return StringRef(name).ends_with(extension); });
+    if (!isCopied || relative == "config.json" || StringRef(name).ends_with(".index.json"))
       continue;
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
       return createStringError(path + ": cannot be read: " + buffer.getError().message());
-    if (llvm::Error error = writeText(name.str(), (*buffer)->getBuffer().str()))
+    if (!folder.empty())
+      if (std::error_code made = llvm::sys::fs::create_directories(pathOf(options.output, folder)))
+        return createStringError(pathOf(options.output, folder) + ": cannot be made: " + made.message());
+    if (llvm::Error error = writeText(relative, (*buffer)->getBuffer().str()))
       return error;
   }
-  return code ? createStringError(options.model + ": cannot be listed: " + code.message()) : llvm::Error::success();
+  return code ? createStringError(pathOf(options.model, folder) + ": cannot be listed: " + code.message())
+              : llvm::Error::success();
 }
 
 llvm::Error Writer::writeModel() {
@@ -531,7 +544,7 @@ llvm::Error Writer::writeModel() {
     if (llvm::Error error = writeText("model.safetensors.index.json",
                                       Json{{"metadata", Json::object()}, {"weight_map", weightMap}}.dump(2) + "\n"))
       return error;
-  if (llvm::Error error = copyFiles())
+  if (llvm::Error error = copyFiles(""))
     return error;
   (*config)["quantization_config"] = compressedTensorsConfig(compressed);
   return writeText("config.json", config->dump(2) + "\n");

@@ -386,7 +386,8 @@ static Status readHeader(const uint8_t *data, uint64_t bytes, const std::string 
   return Status::success();
 }
 
-Status parseGpuObject(const void *data, uint64_t bytes, const std::string &name, GpuObject &object) {
+__attribute__((cold)) Status parseGpuObject(const void *data, uint64_t bytes, const std::string &name,
+                                            GpuObject &object) {
   auto *begin = static_cast<const uint8_t *>(data);
   uint64_t textBytes = 0;
   ITX_RETURN_IF_ERROR(readHeader(begin, bytes, name, textBytes));

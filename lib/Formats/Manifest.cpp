@@ -142,7 +142,8 @@ static void readFunctionDevices(MemberReader &reader, const Json &json, size_t d
     reader.fail("function '" + function.name + "' lists a device twice");
 }
 
-static void readFunction(MemberReader &reader, const Json &json, size_t devices, FunctionInfo &function) {
+__attribute__((cold)) static void readFunction(MemberReader &reader, const Json &json, size_t devices,
+                                               FunctionInfo &function) {
   function.name = reader.text(json, "name");
   readFunctionDevices(reader, json, devices, function);
   if (const Json *tokens = reader.member(json, "page_tokens", false))
@@ -349,7 +350,8 @@ static void readWeights(MemberReader &reader, const Json &json, Manifest &manife
       return;
 }
 
-Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest) {
+// Of functions that run once for an artifact, less code is better than faster code.
+__attribute__((cold)) Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest) {
   // A C compiler may end the section with a zero byte.
   while (!text.empty() && text.back() == '\0')
     text.remove_suffix(1);

@@ -188,7 +188,8 @@ def test_directories_hold_what_compressed_tensors_does(quantized, name, bits):
     for module in modules:
         weight = original[f"{module}.weight"].astype(np.float32)
         error = np.sqrt(((dequantized(tensors, module) - weight) ** 2).mean() / (weight**2).mean())
-        assert error < (0.2 if "4" in name.split("-")[0] else 0.05)
+        # Farther than the nearest values are: errors cancel in outputs, and make up for those of earlier layers.
+        assert error < (0.25 if "4" in name.split("-")[0] else 0.05)
         stored += sum(array.nbytes for key, array in tensors.items() if key.startswith(f"{module}."))
     elements = sum(original[f"{module}.weight"].size for module in modules)
     assert 8 * stored / elements == pytest.approx(bits, abs=0.05)
@@ -232,11 +233,23 @@ def test_the_command(tmp_path, capsys):
     assert generator.generate("violin (noun):", max_tokens=4)[0].text
 
 
-def test_encoders(tools, minilm_dir, tmp_path):
-    ids = np.random.default_rng(0).integers(1000, 20000, (40, 64))
-    table = intarsia.quantize(minilm_dir, tmp_path / "quantized", "int8", ids)
-    assert "i8, f16 for 32" in table
-    assert "int8" not in json.dumps(json.loads((tmp_path / "quantized" / "config.json").read_text())["architectures"])
+@pytest.mark.parametrize(("name", "least"), [("int8", 0.9995), ("int4", 0.95)])
+def test_sentence_encoders(minilm, minilm_dir, tmp_path, name, least):
+    """Embeddings of other texts stay near those of the model as it is, nearer than with rounding to nearest."""
+    documents = (MODEL / "heldout.txt").read_text().split("\n")[:300]
+    ids = _quantize.read_windows(_quantize.encode_documents(minilm_dir, documents), 64)
+    inputs = {"input_ids": ids[-8:], "attention_mask": np.ones_like(ids[-8:])}
+    exact = minilm.embed(**inputs)
+    means = []
+    for windows in (ids[:-8], None):
+        folder = tmp_path / f"{len(means)}"
+        assert f"{name.replace('int', 'i')}, f16 for 32" in intarsia.quantize(minilm_dir, folder, name, windows)
+        assert (folder / "1_Pooling" / "config.json").exists()
+        other = intarsia.compile(folder, options=["--quantize-activations=16"]).embed(**inputs)
+        cosines = (exact * other).sum(-1) / np.linalg.norm(exact, axis=-1) / np.linalg.norm(other, axis=-1)
+        means.append(cosines.mean())
+    assert means[1] < means[0] < 1 - 1e-6
+    assert means[0] > least
 
 
 @pytest.mark.parametrize(

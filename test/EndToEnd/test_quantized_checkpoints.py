@@ -31,7 +31,7 @@ from quantized_checkpoints import (
     write_checkpoint,
     write_dequantized,
 )
-from refusals import CONFIG, refused, write_model
+from refusals import refused
 
 QUANTIZED = Path(__file__).resolve().parent / "quantized"
 NAMES = sorted(path.name for path in QUANTIZED.iterdir())
@@ -474,8 +474,3 @@ def test_settings_without_effect(tools, tmp_path):
     remarks = tools.run("intarsia-compile", folder, "--stop-after=import").stderr
     assert "kv_cache_scheme has no effect: keys and values are kept as --kv says" in remarks
     assert "the setting 'surprise' is not known and has no effect" in remarks
-
-
-def test_encoders_are_refused(tools, tmp_path):
-    folder = write_model(tmp_path / "bert", CONFIG | {"quantization_config": compressed({"num_bits": 4})})
-    refused(tools, folder, "config.json: quantization_config", "F32, BF16 or F16")

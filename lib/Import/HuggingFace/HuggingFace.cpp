@@ -188,7 +188,7 @@ void HuggingFaceImport::checkDataType() {
 
 void HuggingFaceImport::openQuantized() {
   // Architectures that import no such weights have refused the setting, or read it themselves.
-  if (modelType == "gpt_oss" || architecture->asEncoder())
+  if (modelType == "gpt_oss")
     return;
   std::optional<Config> settings = config->section("quantization_config"), text = config->section("text_config");
   if (!settings && text)

@@ -129,9 +129,10 @@ static std::string chooseFunctions(const Manifest &manifest, const std::vector<D
   return {};
 }
 
-Status bindDevices(const Manifest &manifest, const std::string &name, const std::vector<std::string> &names,
-                   const std::vector<Device *> &present, std::vector<BoundDevice> &bound,
-                   std::vector<size_t> &functions) {
+// Runs once for a module: less code is better than faster code.
+__attribute__((cold)) Status bindDevices(const Manifest &manifest, const std::string &name,
+                                         const std::vector<std::string> &names, const std::vector<Device *> &present,
+                                         std::vector<BoundDevice> &bound, std::vector<size_t> &functions) {
   const char *where = name.c_str();
   if (manifest.devices.size() > maximumDevices)
     return error(ITX_CORRUPT, "%s: runs on %zu devices, at most %zu are possible", where, manifest.devices.size(),

@@ -106,7 +106,8 @@ template <typename Integer> ResultComparison compareIntegers(const ResultBytes &
 
 } // namespace
 
-ResultComparison compareResults(std::optional<itx_dtype> dtype, const ResultBytes &bytes, double tolerance) {
+__attribute__((cold)) ResultComparison compareResults(std::optional<itx_dtype> dtype, const ResultBytes &bytes,
+                                                      double tolerance) {
   if (!dtype)
     return compareIntegers<uint8_t>(bytes);
   switch (*dtype) {

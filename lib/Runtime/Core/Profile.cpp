@@ -107,7 +107,8 @@ static std::string eventText(const ProfileEvent &event, int64_t process, int64_t
                    {"args", arguments}});
 }
 
-Status stopProfile(const std::string &path) {
+// Of what runs once, less code is better than faster code.
+__attribute__((cold)) Status stopProfile(const std::string &path) {
   Record &current = record();
   std::vector<Recorded> events;
   int64_t startNs;

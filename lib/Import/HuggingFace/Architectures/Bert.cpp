@@ -28,7 +28,7 @@ static constexpr LayerNames layerNames = {
 };
 
 Bert::Bert(const Config &config, int64_t vocabularyByDefault) : TextEncoder(config) {
-  refuseCommonSettings(config);
+  refuseCommonSettings(config, QuantizedWeights::Checkpoints);
   std::string positionType = config.string("position_embedding_type", "absolute");
   if (positionType != "absolute")
     config.refuse("position_embedding_type", positionType, {"absolute"});

@@ -31,7 +31,7 @@ constexpr LayerNames layerNames = {
 class DistilBert : public TextEncoder {
 public:
   explicit DistilBert(const Config &config) : TextEncoder(config) {
-    refuseCommonSettings(config);
+    refuseCommonSettings(config, QuantizedWeights::Checkpoints);
     vocabulary = config.extent("vocab_size", 30522);
     hidden = config.extent("dim", 768);
     intermediate = config.extent("hidden_dim", 3072);

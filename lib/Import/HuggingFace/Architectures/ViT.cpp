@@ -18,7 +18,7 @@ namespace {
 class ViT : public Encoder {
 public:
   explicit ViT(const Config &config) : config(config) {
-    refuseCommonSettings(config);
+    refuseCommonSettings(config, QuantizedWeights::Checkpoints);
     hidden = config.extent("hidden_size", 768);
     intermediate = config.extent("intermediate_size", 3072);
     channels = config.extent("num_channels", 3);
