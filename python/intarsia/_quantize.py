@@ -24,6 +24,8 @@ from ._tokenizer import encode, open_tokenizer
 
 #: Tokens of one call: enough that the matrix products take longer than reading the weights.
 TOKENS_OF_A_CALL = 4096
+#: Tokens for each feature of an input, below which a text says too little of how features depend on each other.
+TOKENS_OF_A_FEATURE = 10
 #: Of the mean of the diagonal of second moments, added to it (GPTQ, arXiv 2210.17323, section 3.3).
 DAMPING = 0.01
 
@@ -67,7 +69,9 @@ def encode_documents(
     text = open_tokenizer(tokenizer or model)
     config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
     begin, end = (_first_id(config, name) for name in ("bos_token_id", "eos_token_id"))
-    if begin is None and end is None:  # encoders: their tokenizers know
+    if begin is None and end is None:  # encoders: their tokenizers know, and may pad and truncate
+        text.tokenizer.no_padding()
+        text.tokenizer.no_truncation()
         return [token for document in documents for token in encode(text.tokenizer, document)]
     before = [] if begin is None or not text.add_bos else [begin]
     after = [] if end is None else [end]
@@ -147,6 +151,7 @@ class _Calibration:
     def __init__(self, model: Path, windows: np.ndarray, flags: list[str], work: Path, progress: Progress) -> None:
         self.model, self.windows, self.flags, self.work, self.progress = model, windows, flags, work, progress
         self.weights = ModelWeights(model)
+        self.warned = False
         at_once = max(1, TOKENS_OF_A_CALL // windows.shape[1])
         self.calls = [windows[first : first + at_once] for first in range(0, len(windows), at_once)]
 
@@ -218,6 +223,7 @@ class _Calibration:
                 if number > 0:
                     crossed[name] = crossed.get(name, 0) + (inputs[name] - rows).T @ rows
         tensors = {}
+        self._check_length({name: len(total) for name, total in moments.items()})
         for name, total in moments.items():
             mean = total / self.windows.size
             tensors[f"second_moments.{name}"] = mean.astype(np.float32)
@@ -232,6 +238,17 @@ class _Calibration:
                 weight = segment.weights[f"weight.{linear}.weight"]
                 tensors[f"target.{linear}"] = weight + weight @ change.astype(np.float32)
         return tensors
+
+    def _check_length(self, features: dict[str, int]) -> None:
+        """Warn once if the text is short for a linear."""
+        name = max(features, key=lambda name: features[name])
+        if not self.warned and self.windows.size < TOKENS_OF_A_FEATURE * features[name]:
+            self.warned = True
+            print(
+                f"warning: the input of {name} has {features[name]} features, the text {self.windows.size} tokens: "
+                f"fewer than {TOKENS_OF_A_FEATURE} for each may lose more than rounding to nearest",
+                file=sys.stderr,
+            )
 
     def _progressing(self, what: str) -> Iterator[tuple[int, np.ndarray]]:
         for call, some in enumerate(self.calls):

@@ -226,30 +226,30 @@ def test_the_command(tmp_path, capsys):
     text.write_text("\n".join((MODEL / "heldout.txt").read_text().split("\n")[1500:]))
     output = tmp_path / "quantized"
     assert main(["quantize", str(MODEL), "-o", str(output), f"--calibration={text}", "--lines", "--tokens=4096"]) == 0
-    said = capsys.readouterr().out
-    assert "i4, f16 for 32" in said
-    assert f"wrote {output}" in said
+    said = capsys.readouterr()
+    assert "i4, f16 for 32" in said.out
+    assert f"wrote {output}" in said.out
+    assert "has 768 features, the text 4096 tokens: fewer than 10 for each" in said.err
     generator = intarsia.Generator(intarsia.compile(output))
     assert generator.generate("violin (noun):", max_tokens=4)[0].text
 
 
-@pytest.mark.parametrize(("name", "least"), [("int8", 0.9995), ("int4", 0.95)])
-def test_sentence_encoders(minilm, minilm_dir, tmp_path, name, least):
+def test_sentence_encoders(minilm, minilm_dir, tmp_path):
     """Embeddings of other texts stay near those of the model as it is, nearer than with rounding to nearest."""
-    documents = (MODEL / "heldout.txt").read_text().split("\n")[:300]
+    documents = (MODEL / "heldout.txt").read_text().split("\n")[:600]
     ids = _quantize.read_windows(_quantize.encode_documents(minilm_dir, documents), 64)
     inputs = {"input_ids": ids[-8:], "attention_mask": np.ones_like(ids[-8:])}
     exact = minilm.embed(**inputs)
     means = []
     for windows in (ids[:-8], None):
         folder = tmp_path / f"{len(means)}"
-        assert f"{name.replace('int', 'i')}, f16 for 32" in intarsia.quantize(minilm_dir, folder, name, windows)
+        assert "i8, f16 for 32" in intarsia.quantize(minilm_dir, folder, "int8", windows)
         assert (folder / "1_Pooling" / "config.json").exists()
         other = intarsia.compile(folder, options=["--quantize-activations=16"]).embed(**inputs)
         cosines = (exact * other).sum(-1) / np.linalg.norm(exact, axis=-1) / np.linalg.norm(other, axis=-1)
         means.append(cosines.mean())
     assert means[1] < means[0] < 1 - 1e-6
-    assert means[0] > least
+    assert means[0] > 0.9995
 
 
 @pytest.mark.parametrize(
