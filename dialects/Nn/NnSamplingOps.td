@@ -7,7 +7,7 @@
 #ifndef INTARSIA_NN_SAMPLING_OPS
 #define INTARSIA_NN_SAMPLING_OPS
 
-// What choosing the next token needs of its logits.
+// Ops that find, among logits, the numbers which decide the next token.
 
 def Nn_CandidatesOp : Nn_TensorOp<"candidates", "Candidates"> {
   let summary = "The largest logits of each row, and the denominators of its softmax";

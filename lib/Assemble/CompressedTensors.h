@@ -24,12 +24,12 @@ std::string describe(nn::BlockFormatAttr format);
 
 /// The tensors that stand for one matrix [rows, columns].
 ///
-/// | format | tensors |
-/// |---|---|
-/// | i4, i8 | weight_packed I32 [rows, words]: value + 8 or + 128, the first in the lowest bits; weight_scale F16
-/// [rows, blocks]; weight_shape I64 [2] | | mxfp4 | weight_packed U8 [rows, columns / 2], the first in the lower half;
-/// weight_scale U8 [rows, blocks] | | nvfp4 | weight_packed as above; weight_scale F8_E4M3 [rows, blocks];
-/// weight_global_scale F32 [1], which divides | | fp8 | weight F8_E4M3 [rows, columns]; weight_scale F32 [rows, 1] |
+/// - i4 and i8: weight_packed I32 [rows, words] holds value + 8 or value + 128, the first value in the lowest bits;
+///   weight_scale F16 [rows, blocks]; weight_shape I64 [2].
+/// - mxfp4: weight_packed U8 [rows, columns / 2] holds the first value in the lower half; weight_scale U8
+///   [rows, blocks].
+/// - nvfp4: weight_packed is as in mxfp4; weight_scale F8_E4M3 [rows, blocks]; weight_global_scale F32 [1] divides.
+/// - fp8: weight F8_E4M3 [rows, columns]; weight_scale F32 [rows, 1].
 class CompressedMatrix {
 public:
   struct Part {

@@ -41,7 +41,7 @@ struct Matrix {
   std::string linear;  // its name
   std::string moments; // name of its input's second moments
 
-  /// What the names of its tensors begin with: "model.layers.0.mlp.down_proj."
+  /// Returns the beginning that the names of its tensors share: "model.layers.0.mlp.down_proj."
   std::string stem() { return weight.getKey().drop_back(StringRef("weight").size()).str(); }
 };
 

@@ -350,7 +350,7 @@ static void readWeights(MemberReader &reader, const Json &json, Manifest &manife
       return;
 }
 
-// Of functions that run once for an artifact, less code is better than faster code.
+// This runs once for an artifact, so that less code is better than faster code.
 __attribute__((cold)) Status parseManifest(std::string_view text, const std::string &name, Manifest &manifest) {
   // A C compiler may end the section with a zero byte.
   while (!text.empty() && text.back() == '\0')

@@ -465,7 +465,8 @@ void BlockCodec::encodeElements(llvm::ArrayRef<float> ratios, llvm::MutableArray
 float BlockCodec::encodeScale(float wanted, float tensorScale, uint8_t *bytes) const {
   Encoding encoding = {element, scale, block,   tensorScale,      scaleValues.data(),
                        nullptr, bytes, nullptr, /*zeroPattern=*/0};
-  // Of E8M0 the exponent of the wanted scale is that of the block's largest magnitude over that of the element.
+  // storeScale() takes the exponent of E8M0 from the largest magnitude; `largestExponent` is 0 here, so that this is
+  // the exponent of the wanted scale.
   return storeScale(encoding, wanted, /*largestMagnitude=*/wanted, /*index=*/0);
 }
 

@@ -246,7 +246,8 @@ public:
       return best;
     }
     int largest = nn::getFloatElement(element) ? kLargestPartsOfFloats : kLargestPartsOfIntegers;
-    // Of the integers that reach one further below zero, the other sign gives the other end of the range.
+    // Signed integers have one more value below zero than above. With the other sign of the scale the largest magnitude
+    // becomes the highest integer instead of the lowest.
     float mirrored = nn::hasSignedScales(element)
                          ? base * nn::quantizedLargest(element) / float(nn::getIntegerElement(element)->highest)
                          : 0;

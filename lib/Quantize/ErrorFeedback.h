@@ -16,9 +16,9 @@
 
 namespace intarsia {
 
-/// What the inputs of a linear say about errors of its weight: with H the mean of x xᵀ over tokens x, an error e of a
-/// row adds e H eᵀ to the mean square of that output. Features are in the order in which weights are rounded, those
-/// with the largest mean square last, and `H = L Lᵀ` with L lower triangular, so that rounding goes from the last to
+/// The second moments of a linear's inputs, which weigh errors of its weight: with H the mean of x xᵀ over tokens x, an
+/// error e of a row adds e H eᵀ to the mean square of that output. Features are sorted by their mean squares, and
+/// `H = L Lᵀ` with L lower triangular. Weights are rounded from the last feature, which has the largest mean square, to
 /// the first.
 class InputMoments {
 public:

@@ -12,10 +12,10 @@
 
 namespace intarsia {
 
-/// What the names of tensors of second moments begin with; the name of the first linear follows.
+/// Tensors of second moments are named with this prefix and the name of the first linear that reads the input.
 constexpr llvm::StringLiteral secondMomentsPrefix = "second_moments.";
 
-/// What the names of inputs of linears begin with, as results of a segment, and of weights, as arguments.
+/// Prefixes of a segment's results that are inputs of linears, and of its arguments that are weights.
 constexpr llvm::StringLiteral inputsPrefix = "input.", weightsPrefix = "weight.";
 
 /// A value [..., features] and the linears that multiply weights of the model by it, in their order.

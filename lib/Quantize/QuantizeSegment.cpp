@@ -111,7 +111,7 @@ private:
     if (auto weight = dyn_cast<nn::WeightOp>(op)) {
       StringAttr name = builder.getStringAttr(weightsPrefix + weight.getKey());
       addArgument(value, builder.getDictionaryAttr(builder.getNamedAttr("nn.name", name)));
-      // What is read as a matrix may have been quantized, and then has values that 16 bits do not hold.
+      // Calibration passes decoded values of a quantized matrix, which 16 bits do not hold.
       bool isMatrix = llvm::all_of(value.getUses(), [&](OpOperand &use) {
         auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
         return !isInside(use.getOwner()) ||

@@ -119,6 +119,10 @@ def quantize(
     str
         A table: weights and bits of each format.
     """
+    if not Path(model).is_dir():
+        raise InvalidArgumentError(
+            f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
+        )
     flags = [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
     if windows is None:
         return _round(model, output, flags)

@@ -95,6 +95,17 @@ class Size:
         return Size(self.value % other.value)
 
 
+def between_norm_and(text: str, op: str, features: int, depth: int) -> str:
+    """Return a program of one linear with a norm of the weight "g" before it, and an elementwise op behind it."""
+    text = text.replace(
+        "  %y = nn.linear %x",
+        f'  %g = nn.weight @weights["g"] : tensor<{depth}xf32>\n'
+        f"  %n = nn.rms_norm %x, %g {{epsilon = 1.0e-5 : f32}} : (tensor<?x{depth}xf32>, tensor<{depth}xf32>) -> "
+        f"tensor<?x{depth}xf32>\n  %z = nn.linear %n",
+    )
+    return text.replace("  return", f"  %y = {op} %z : tensor<?x{features}xf32>\n  return")
+
+
 def launches(tools, program: Path, target: str, *sizes: int) -> list[Launch]:
     """Return the functions of a program's kernels with the blocks that they have for their sizes, s0, s1, …"""
     named = {f"s{number}": size for number, size in enumerate(sizes)}

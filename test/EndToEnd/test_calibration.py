@@ -162,6 +162,11 @@ def test_another_run_does_not_go_on(windows, tmp_path):
     assert said[0] == "layer 1 of 7: inputs, 100 %"
 
 
+def test_models_are_directories(windows, tmp_path):
+    with pytest.raises(intarsia.InvalidArgumentError, match="is no model directory"):
+        intarsia.quantize(MODEL / "model.safetensors", tmp_path / "q", "int4", windows[:2])
+
+
 def test_a_folder_with_other_files_is_left_alone(windows, tmp_path):
     (tmp_path / "precious").touch()
     with pytest.raises(intarsia.InvalidArgumentError, match="has files of something else; give another folder"):

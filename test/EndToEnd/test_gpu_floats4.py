@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import quantize_to_e2m1, quantize_weight
-from programs import RNG, SCHEDULES, build, close, matmul_error, normal, random_cases
+from programs import RNG, SCHEDULES, between_norm_and, build, close, matmul_error, normal, random_cases
 from safetensors.numpy import save_file
 from test_quantized_linears import program, weight_of
 
@@ -186,13 +186,7 @@ def test_remarks_name_what_is_multiplied_instead(tools, tmp_path, name):
 @pytest.mark.parametrize("architecture", ["sm_120a", "gfx942"])
 def test_norm_before_and_ops_after(tools, scratch, architecture, name):
     features, depth = 64, 288
-    text = program(features, depth).replace(
-        "  %y = nn.linear %x",
-        f'  %g = nn.weight @weights["g"] : tensor<{depth}xf32>\n'
-        f"  %n = nn.rms_norm %x, %g {{epsilon = 1.0e-5 : f32}} : (tensor<?x{depth}xf32>, tensor<{depth}xf32>) -> "
-        f"tensor<?x{depth}xf32>\n  %z = nn.linear %n",
-    )
-    text = text.replace("  return", f"  %y = nn.relu %z : tensor<?x{features}xf32>\n  return")
+    text = between_norm_and(program(features, depth), "nn.relu", features, depth)
     weight, bias, gain = weight_of(features, depth), normal(features), normal(depth)
     tensors = {"w": weight, "b": bias, "g": gain}
     folder = scratch / f"norm-{architecture}-{name}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import quantize_weight
-from programs import RNG, SCHEDULES, build, close, matmul_error, normal, random_cases
+from programs import RNG, SCHEDULES, between_norm_and, build, close, matmul_error, normal, random_cases
 from test_quantized_linears import E4M3_VALUES, program, quantize_to_e4m3, weight_of
 
 pytestmark = pytest.mark.cpu_only
@@ -112,13 +112,7 @@ def test_rows_that_are_not_finite(tools, scratch, architecture):
 @pytest.mark.parametrize("architecture", ["sm_89", "gfx942", "sm_80"])
 def test_norm_before_and_ops_after(tools, scratch, architecture):
     features, depth = 64, 288
-    text = program(features, depth).replace(
-        "  %y = nn.linear %x",
-        f'  %g = nn.weight @weights["g"] : tensor<{depth}xf32>\n'
-        f"  %n = nn.rms_norm %x, %g {{epsilon = 1.0e-5 : f32}} : (tensor<?x{depth}xf32>, tensor<{depth}xf32>) -> "
-        f"tensor<?x{depth}xf32>\n  %z = nn.linear %n",
-    )
-    text = text.replace("  return", f"  %y = nn.relu %z : tensor<?x{features}xf32>\n  return")
+    text = between_norm_and(program(features, depth), "nn.relu", features, depth)
     weight, bias, gain = weight_of(features, depth), normal(features), normal(depth)
     tensors = {"w": weight, "b": bias, "g": gain}
     module = build(tools, scratch / f"norm-{architecture}", text, tensors, f"emulated:{architecture}", *FLAGS)

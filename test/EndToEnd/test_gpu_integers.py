@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import activation_block, quantize_activations, quantize_weight
-from programs import RNG, SCHEDULES, build, close, normal, random_cases
+from programs import RNG, SCHEDULES, between_norm_and, build, close, normal, random_cases
 from test_quantized_linears import activations, blocks_of, build_blocks, check, program, weight_of
 
 pytestmark = pytest.mark.cpu_only
@@ -107,13 +107,7 @@ def test_schedules(tools, scratch, monkeypatch, architecture, schedule):
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
 def test_norm_before_and_ops_after(tools, scratch, architecture):
     features, depth = 64, 288
-    text = program(features, depth).replace(
-        "  %y = nn.linear %x",
-        f'  %g = nn.weight @weights["g"] : tensor<{depth}xf32>\n'
-        f"  %n = nn.rms_norm %x, %g {{epsilon = 1.0e-5 : f32}} : (tensor<?x{depth}xf32>, tensor<{depth}xf32>) -> "
-        f"tensor<?x{depth}xf32>\n  %z = nn.linear %n",
-    )
-    text = text.replace("  return", f"  %y = nn.silu %z : tensor<?x{features}xf32>\n  return")
+    text = between_norm_and(program(features, depth), "nn.silu", features, depth)
     weight, bias, gain = weight_of(features, depth), normal(features), normal(depth)
     module = build(tools, scratch / f"norm-{architecture}", text, {"w": weight, "b": bias, "g": gain},
                    f"emulated:{architecture}", "--quantize=int8", FLAG)  # fmt: skip

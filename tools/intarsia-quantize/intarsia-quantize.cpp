@@ -53,7 +53,7 @@ struct Flags {
   cl::alias verboseShort{"v", cl::aliasopt(verbose), cl::desc("Alias for --verbose"), cl::cat(category)};
 };
 
-/// What matrices of one format take and lose together.
+/// The sums of sizes and errors over the matrices of one format.
 struct Total {
   uint64_t matrices = 0, elements = 0, bytes = 0;
   double squares = 0, nearestSquares = 0;

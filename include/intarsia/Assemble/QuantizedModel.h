@@ -26,7 +26,7 @@ struct QuantizedModelOptions {
   unsigned threads = 1;
 };
 
-/// What was made of one matrix.
+/// Describes one matrix that was quantized: its format, its size, and the error of its outputs.
 struct QuantizedMatrix {
   std::string name;      ///< "model.layers.0.mlp.down_proj"
   std::string format;    ///< "i4, f16 for 32"

@@ -50,9 +50,9 @@ void registerCompilerDialects(mlir::DialectRegistry &registry);
 /// Compiles a model. On an error prints to standard error, leaves no file half written and returns false.
 bool compile(const CompileOptions &options);
 
-/// Quantizes the weights of a Hugging Face directory, with second moments by what their errors do to outputs, and
-/// writes the directory `options.output` (writeQuantizedModel). On an error prints to standard error and returns
-/// nullopt; no file is there then that was not before.
+/// Imports the Hugging Face directory `options.model`, quantizes its weights as `options.quantize` says, and writes the
+/// result as `written` says (writeQuantizedModel, which gets model and threads of `options`). On an error prints to
+/// standard error and returns nullopt; no file is there then that was not before.
 std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, QuantizedModelOptions written);
 
 /// Installs a handler for the case that another process shortens a mapped file: this process then ends with a message

@@ -26,7 +26,7 @@ struct ModuleGroup {
   bool isFloat = false, isSymmetric = true, hasActivationOrder = false;
 };
 
-/// What a string of "targets" or "ignore" matches.
+/// A string of "targets" or "ignore", and the modules that it matches.
 struct Target {
   std::string text; ///< the name of a module or of a class
   std::shared_ptr<llvm::Regex> pattern;

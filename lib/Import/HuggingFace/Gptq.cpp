@@ -17,7 +17,7 @@ using llvm::StringRef;
 namespace intarsia::importer {
 namespace {
 
-/// What both tools have in common.
+/// A checkpoint of GPTQ or AWQ: both store words of integers, scales and zero points.
 class WordsAndScales : public QuantizedCheckpoint {
 public:
   using QuantizedCheckpoint::QuantizedCheckpoint;

@@ -129,7 +129,7 @@ static std::string chooseFunctions(const Manifest &manifest, const std::vector<D
   return {};
 }
 
-// Runs once for a module: less code is better than faster code.
+// This runs once for a module, so that less code is better than faster code.
 __attribute__((cold)) Status bindDevices(const Manifest &manifest, const std::string &name,
                                          const std::vector<std::string> &names, const std::vector<Device *> &present,
                                          std::vector<BoundDevice> &bound, std::vector<size_t> &functions) {

@@ -107,7 +107,7 @@ static std::string eventText(const ProfileEvent &event, int64_t process, int64_t
                    {"args", arguments}});
 }
 
-// Of what runs once, less code is better than faster code.
+// This runs once for a profile, so that less code is better than faster code.
 __attribute__((cold)) Status stopProfile(const std::string &path) {
   Record &current = record();
   std::vector<Recorded> events;

@@ -62,7 +62,7 @@ Status GpuDevice::start() {
   return Status::success();
 }
 
-// Of what people read, less code is better than faster code.
+// This makes text for people, so that less code is better than faster code.
 __attribute__((cold)) std::string GpuDevice::info() const {
   std::string description = properties_.name;
   for (const std::string &detail : properties_.details)
