@@ -26,15 +26,25 @@ std::unique_ptr<QuantizedCheckpoint> QuantizedCheckpoint::open(const Config &set
   std::string method = settings.string("quant_method", "");
   llvm::SmallVector<StringRef> known;
   for (const auto &[name, make] : tools) {
-    if (name == method)
-      return make(settings, archive, context);
     known.push_back(name);
+    if (name != method)
+      continue;
+    std::unique_ptr<QuantizedCheckpoint> checkpoint = make(settings, archive, context);
+    if (!settings.sink().any())
+      checkpoint->checkQuantized();
+    return checkpoint;
   }
   if (settings.has("quant_method"))
     settings.refuse("quant_method", method, known);
   else
     settings.report("has no quant_method; supported: " + llvm::join(known, ", "));
   return nullptr;
+}
+
+void QuantizedCheckpoint::checkQuantized() {
+  if (!llvm::any_of(archive.keys(""), [&](StringRef key) { return key.ends_with(scaleSuffix()); }))
+    report("says " + settings.string("quant_method", "") + ", but no tensor's name ends in '" + scaleSuffix() +
+           "': remove the setting if the weights are not quantized");
 }
 
 std::optional<QuantizedMatrix> QuantizedCheckpoint::find(StringRef module, const Extent &outputs,

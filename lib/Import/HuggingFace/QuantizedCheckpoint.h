@@ -97,6 +97,8 @@ protected:
   mlir::MLIRContext *context;
 
 private:
+  /// Reports a checkpoint that has no quantized matrix.
+  void checkQuantized();
   /// Returns the block format that keeps the values; null if there is none, with the reason.
   nn::BlockFormatAttr keptFormatOf(const QuantizedMatrix &matrix, const Scheme &scheme, std::string &whyNot);
   /// Returns the type that scales are stored in: f16 if all scales of the model are numbers of f16, which kernels read
