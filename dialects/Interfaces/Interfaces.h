@@ -70,7 +70,7 @@ struct IndexOperand {
 
 /// The operands of an op that dequantizes; null where it has none.
 struct QuantizedOperands {
-  mlir::Value values, scales, zeroPoints, tensorScale, groupIndices;
+  mlir::Value values, scales, zeroPoints, tensorScale, groupIndices, codebook;
 };
 
 /// The same operands, if all that it has are constants.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/Nn.h"
+#include "dialects/Nn/Prepacking.h"
 #include "dialects/Nn/Verify.h"
 
 using namespace mlir;
@@ -16,7 +17,9 @@ static bool isUnsigned(BlockElement element) { return element == BlockElement::U
 
 unsigned ArchiveFormatAttr::getBits() const { return storageBits(getElement()); }
 
-unsigned ArchiveFormatAttr::getWordBits() const { return isUnsigned(getElement()) ? 32 : 8; }
+unsigned ArchiveFormatAttr::getWordBits() const {
+  return isUnsigned(getElement()) && getOrder() != ArchiveOrder::HighFirst ? 32 : 8;
+}
 
 int64_t ArchiveFormatAttr::getGroups(int64_t inputs) const {
   return getGroup() ? llvm::divideCeil(inputs, getGroup()) : 1;
@@ -28,7 +31,7 @@ int64_t ArchiveFormatAttr::getRowBlocks(int64_t outputs) const {
 
 LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArchiveOrder order,
                                         BlockElement element, int64_t group, int64_t rows, int64_t zero,
-                                        BlockFormatAttr kept) {
+                                        FloatAttr scaleDivisor, FloatAttr scaleOffset, BlockFormatAttr kept) {
   if (!isUnsigned(element) && element != BlockElement::I8 && element != BlockElement::E2M1 &&
       element != BlockElement::E4M3)
     return emitError() << "archive format has elements " << stringifyBlockElement(element)
@@ -36,13 +39,18 @@ LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()>
   if (order != ArchiveOrder::Rows && (!isUnsigned(element) || rows != 1))
     return emitError() << "archive format orders " << stringifyArchiveOrder(order)
                        << ", which is for integers without a sign, with scales of single rows";
-  if (order == ArchiveOrder::Interleaved && element != BlockElement::U4)
-    return emitError() << "archive format orders interleaved, which is for u4";
+  if ((order == ArchiveOrder::Interleaved || order == ArchiveOrder::HighFirst) && element != BlockElement::U4)
+    return emitError() << "archive format orders " << stringifyArchiveOrder(order) << ", which is for u4";
   if (group < 0 || rows < 0)
     return emitError() << "archive format has groups of " << group << " in " << rows << " rows, must not be negative";
   if (zero < 0 || (zero > 0 && !isUnsigned(element)) || (isUnsigned(element) && zero >> storageBits(element)))
     return emitError() << "archive format has a zero of " << zero << ", no integer of "
                        << stringifyBlockElement(element);
+  for (FloatAttr number : {scaleDivisor, scaleOffset})
+    if (number && (!number.getType().isF32() || !number.getValue().isFinite()))
+      return emitError() << "archive format changes scales by " << number << ", must be a finite number of f32";
+  if (scaleDivisor && scaleDivisor.getValue().isZero())
+    return emitError() << "archive format divides scales by 0";
   if (!kept)
     return success();
   int64_t block = kept.getBlock();
@@ -67,7 +75,7 @@ public:
 
   LogicalResult verify(const QuantizedOperands &operands) const {
     int64_t perWord = format.getValuesOfWord(), groups = format.getGroups(inputs);
-    bool isRows = format.getOrder() == ArchiveOrder::Rows, isColumns = format.getOrder() == ArchiveOrder::Columns;
+    bool isRows = format.hasRows(), isColumns = format.getOrder() == ArchiveOrder::Columns;
     if ((isRows || isColumns ? inputs : outputs) % perWord != 0)
       return op->emitOpError() << "result has " << (isRows || isColumns ? inputs : outputs)
                                << " values in a row of words, no multiple of the " << perWord << " of a word";
@@ -79,9 +87,13 @@ public:
     int64_t rows = format.getRowBlocks(outputs);
     if (failed(verifyCountOf("scales", operands.scales, rows * groups)) || failed(verifyScales(operands.scales)))
       return failure();
-    if (operands.zeroPoints) {
+    if (operands.zeroPoints && format.getElement() == BlockElement::I8) {
+      if (failed(verifyWeight("zero points", operands.zeroPoints, {outputs, groups})) ||
+          failed(verifyWords(operands.zeroPoints)))
+        return failure();
+    } else if (operands.zeroPoints) {
       int64_t words = llvm::divideCeil(outputs, perWord);
-      if (!isUnsigned(format.getElement()))
+      if (!isUnsigned(format.getElement()) || format.getOrder() == ArchiveOrder::HighFirst)
         return op->emitOpError() << "has zero points, elements " << stringifyBlockElement(format.getElement())
                                  << " have none";
       if (failed(verifyWeight("zero points", operands.zeroPoints,
@@ -99,11 +111,23 @@ public:
     if (operands.groupIndices && (failed(verifyWeight("group indices", operands.groupIndices, {inputs})) ||
                                   !typeOf(operands.groupIndices).getElementType().isInteger(32)))
       return op->emitOpError() << "group indices are " << operands.groupIndices.getType() << ", must be i32";
+    if (operands.codebook && failed(verifyCodebook(operands.codebook)))
+      return failure();
     return verifyKept(operands);
   }
 
 private:
   static bool isE4M3(Value scales) { return isa<Float8E4M3FNType>(typeOf(scales).getElementType()); }
+
+  LogicalResult verifyCodebook(Value codebook) const {
+    if (failed(verifyCountOf("codebook", codebook, int64_t(1) << format.getBits())))
+      return failure();
+    if (!typeOf(codebook).getElementType().isF32())
+      return op->emitOpError() << "codebook is " << codebook.getType() << ", must be f32";
+    if (format.getKept())
+      return op->emitOpError() << "has a codebook, which " << format.getKept() << " does not keep";
+    return success();
+  }
 
   LogicalResult verifyWeight(StringRef name, Value value, ArrayRef<int64_t> shape) const {
     if (typeOf(value).getShape() == shape)
@@ -115,7 +139,7 @@ private:
   LogicalResult verifyCountOf(StringRef name, Value value, int64_t count) const {
     if (!value)
       return op->emitOpError() << "has no " << name << ", the format " << format << " needs them";
-    if (!value.getDefiningOp<WeightOp>())
+    if (!storedWeight(reshapeSource(value)))
       return op->emitOpError() << name << " are no nn.weight";
     if (typeOf(value).getNumElements() == count)
       return success();
@@ -216,6 +240,7 @@ Sizes ArchiveFormatAttr::getDequantizedSizes(Sizes values) const {
   int64_t perWord = getValuesOfWord();
   switch (getOrder()) {
   case ArchiveOrder::Rows:
+  case ArchiveOrder::HighFirst:
     return {values[0], values[1] * perWord};
   case ArchiveOrder::Columns:
     return {values[1], values[0] * perWord};

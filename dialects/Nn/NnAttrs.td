@@ -95,7 +95,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
 
 def Nn_ArchiveOrder : I32EnumAttr<"ArchiveOrder", "how an archive orders the quantized values of a matrix", [
     I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Columns", 1, "columns">,
-    I32EnumAttrCase<"Interleaved", 2, "interleaved">]> {
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">, I32EnumAttrCase<"HighFirst", 3, "high_first">]> {
   let cppNamespace = "::intarsia::nn";
 }
 
@@ -110,31 +110,43 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
     name, and with zero points their sum modulo the number of integers. Of `e2m1` with scales in E4M3 it is
     `scale / tensor_scale * q`. With group indices `[K]`, integers, they say which group an input feature belongs to.
 
+    With a codebook, a tensor of f32 for each bit pattern, `q` is what it has for the pattern. Scales are divided by
+    `scale_divisor`, and `scale_offset` is added to them, both in f32.
+
     Values lie in words, integers without a sign in words of 32 bits (i32), others in bytes; the first value of a word has
-    its lowest bits. The tensors are, with P values in a word and G groups:
+    its lowest bits, but the highest ones of a byte in the order `high_first`. The tensors are, with P values in a word and G groups:
 
     | order | known as | quantized values | scales | zero points |
     |---|---|---|---|---|
     | `rows` | compressed-tensors, FP8 | `[N, K / P]`, words along K | `[N, G]` | `[N / P, G]`, words along N |
     | `columns` | GPTQ | `[K / P, N]`, words along K | `[G, N]` | `[G, N / P]`, words along N |
+    | `high_first` | bitsandbytes | `[N, K / 2]`, bytes along K | `[N, G]` | |
     | `interleaved` | AWQ | `[K, N / P]`, words along N | `[G, N]` | `[G, N / P]`, words along N |
 
     A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on. Scales are of any type of floats
-    or, of `e2m1`, also E4M3, or E8M0 as bytes.
+    or, of `e2m1`, also E4M3, or E8M0 as bytes. Zero points of `i8` are bytes `[N, G]`. Scales may themselves be
+    dequantized: bitsandbytes stores those of `u4` as bytes with a codebook (arXiv 2305.14314, section 3).
 
     `kept` is the block format that holds the same values: kernels read those. Without it the matrix is dequantized to
     f32 when weights are packed.
   }];
   let parameters = (ins EnumParameter<Nn_ArchiveOrder>:$order, EnumParameter<Nn_BlockElement>:$element,
                         "int64_t":$group, DefaultValuedParameter<"int64_t", "1">:$rows,
-                        DefaultValuedParameter<"int64_t", "0">:$zero, OptionalParameter<"BlockFormatAttr">:$kept);
-  let assemblyFormat = "`<` $order `,` $element `,` struct($group, $rows, $zero, $kept) `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$zero,
+                        OptionalParameter<"::mlir::FloatAttr", "f32, null: 1">:$scale_divisor,
+                        OptionalParameter<"::mlir::FloatAttr", "f32, null: 0">:$scale_offset,
+                        OptionalParameter<"BlockFormatAttr">:$kept);
+  let assemblyFormat = [{
+    `<` $order `,` $element `,` struct($group, $rows, $zero, $scale_divisor, $scale_offset, $kept) `>`
+  }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Bits of a value, and of the words that values lie in.
     unsigned getBits() const;
     unsigned getWordBits() const;
     int64_t getValuesOfWord() const { return getWordBits() / getBits(); }
+    /// True if words follow one another in rows of the matrix.
+    bool hasRows() const { return getOrder() == ArchiveOrder::Rows || getOrder() == ArchiveOrder::HighFirst; }
     /// Number of groups of `inputs` input features; of blocks of `outputs` output features.
     int64_t getGroups(int64_t inputs) const;
     int64_t getRowBlocks(int64_t outputs) const;

@@ -265,9 +265,10 @@ INTARSIA_INFER_FIRST(SigmoidOp)
 
 LogicalResult BlockFormatAttr::verifyOperands(Operation *op, RankedTensorType whole,
                                               const QuantizedOperands &operands) const {
-  auto [quantized, scales, zeroPoints, tensorScale, groupIndices] = operands;
-  if (groupIndices)
-    return op->emitOpError() << "has group indices, a block format has none";
+  auto [quantized, scales, zeroPoints, tensorScale, groupIndices, codebook] = operands;
+  if (groupIndices || codebook)
+    return op->emitOpError() << "has " << (groupIndices ? "group indices" : "a codebook")
+                             << ", a block format has none";
   if (!scales)
     return op->emitOpError() << "has no scales, the format " << *this << " needs them";
   int64_t axis = getAxis();
@@ -346,21 +347,22 @@ void QuantizeOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult QuantizeOp::verify() {
-  return getFormat().verifyOperands(
-      *this, typeOf(getInput()),
-      {getQuantized(), getScales(), getZeroPoints(), getTensorScale(), /*groupIndices=*/Value()});
+  return getFormat().verifyOperands(*this, typeOf(getInput()),
+                                    {getQuantized(), getScales(), getZeroPoints(), getTensorScale(),
+                                     /*groupIndices=*/Value(),
+                                     /*codebook=*/Value()});
 }
 
 LogicalResult DequantizeOp::verify() {
   return getFormat().verifyOperands(
       *this, cast<RankedTensorType>(getType()),
-      {getQuantized(), getScales(), getZeroPoints(), getTensorScale(), getGroupIndices()});
+      {getQuantized(), getScales(), getZeroPoints(), getTensorScale(), getGroupIndices(), getCodebook()});
 }
 
 LogicalResult GgmlTypeAttr::verifyOperands(Operation *op, RankedTensorType whole,
                                            const QuantizedOperands &operands) const {
   const GgmlType &type = getType();
-  if (operands.scales || operands.zeroPoints || operands.tensorScale || operands.groupIndices)
+  if (operands.scales || operands.zeroPoints || operands.tensorScale || operands.groupIndices || operands.codebook)
     return op->emitOpError() << "has scales, blocks of " << type.keyword << " hold theirs";
   auto blocks = cast<RankedTensorType>(operands.values.getType());
   if (!blocks.getElementType().isInteger(8) || blocks.getRank() == 0)

@@ -410,7 +410,7 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
     ```
 
     A matrix that another tool quantized lies in an archive as that tool orders it (`#nn.archive_format`); operands are
-    weights, the result is in f32.
+    weights, or scales are dequantized ones, the result is in f32.
 
     ```mlir
     %q = nn.weight @weights["model.layers.0.self_attn.q_proj.weight_packed"] : tensor<64x8xi32>
@@ -420,11 +420,11 @@ def Nn_DequantizeOp : Nn_Op<"dequantize", [Pure, AttrSizedOperandSegments,
   }];
   let arguments = (ins Nn_AnyTensor:$quantized, Optional<Nn_AnyTensor>:$scales, Optional<Nn_AnyTensor>:$zero_points,
                        Optional<Nn_AnyTensor>:$tensor_scale, Optional<Nn_AnyTensor>:$group_indices,
-                       BlockFormatAttrInterface:$format);
+                       Optional<Nn_AnyTensor>:$codebook, BlockFormatAttrInterface:$format);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
     $quantized (`,` $scales^)? (`zero_points` $zero_points^)? (`tensor_scale` $tensor_scale^)?
-    (`group_indices` $group_indices^)? attr-dict `:` functional-type(operands, results)
+    (`group_indices` $group_indices^)? (`codebook` $codebook^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let hasFolder = 1;

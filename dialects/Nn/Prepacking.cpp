@@ -96,7 +96,7 @@ static Why whyNot(DequantizeOp op) {
       return "weights that are quantized at compile time are dequantized to f32 only";
     return std::nullopt;
   }
-  if (!storedWeight(op.getResult()) || (op.getScales() && !op.getScales().getDefiningOp<WeightOp>()))
+  if (!storedWeight(op.getResult()) || (op.getScales() && !storedWeight(reshapeSource(op.getScales()))))
     return "what is dequantized at compile time must be what one nn.quantize gives, or what an archive holds";
   if (isa<ArchiveFormatAttr>(op.getFormat()))
     return std::nullopt; // whose operands are weights

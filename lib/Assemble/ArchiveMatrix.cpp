@@ -33,27 +33,20 @@ constexpr int64_t slotOfFeature[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
 uint32_t wordAt(const char *bytes) { return llvm::support::endian::read32le(bytes); }
 
-/// Returns the float that stored bytes mean: a type of the safetensors format, of which U8 is E8M0.
-float decodeStored(StringRef dtype, const char *bytes) {
-  auto pattern = static_cast<uint8_t>(*bytes);
-  if (dtype == "F32")
-    return llvm::bit_cast<float>(wordAt(bytes));
-  if (dtype == "F16")
-    return decodeF16(llvm::support::endian::read16le(bytes));
-  if (dtype == "BF16")
-    return decodeBf16(llvm::support::endian::read16le(bytes));
-  return nn::decodeScale(dtype == "F8_E4M3" ? nn::BlockScale::E4M3 : nn::BlockScale::E8M0, pattern);
-}
-
 } // namespace
 
 ArchiveMatrix::ArchiveMatrix(Parts tensors, nn::ArchiveFormatAttr format, std::vector<int64_t> shape)
     : TensorSource(std::move(shape), "F32", sizeof(float)), parts(std::move(tensors)), order(format.getOrder()),
       element(format.getElement()), outputs(this->shape()[0]), inputs(this->shape()[1]), group(format.getGroup()),
       rows(format.getRows()), groups(format.getGroups(inputs)), perWord(format.getValuesOfWord()),
-      zero(format.getZero()), bits(format.getBits()), isInteger(nn::getIntegerElement(element).has_value()) {
+      zero(format.getZero()), bits(format.getBits()), isInteger(nn::getIntegerElement(element).has_value()),
+      hasRows(format.hasRows()) {
   for (unsigned pattern = 0; pattern != 256; ++pattern)
     elementValues[pattern] = nn::decodeElement(element, pattern);
+  if (FloatAttr divisor = format.getScaleDivisor())
+    scaleDivisor = divisor.getValue().convertToFloat();
+  if (FloatAttr offset = format.getScaleOffset())
+    scaleOffset = offset.getValue().convertToFloat();
   if (nn::BlockFormatAttr kept = format.getKept()) {
     keptScale = kept.getScale();
     keptBlock = kept.getBlock();
@@ -65,6 +58,8 @@ Expected<SharedSource> ArchiveMatrix::create(Parts parts, nn::ArchiveFormatAttr 
   if (llvm::Error error = matrix->readTensorScale())
     return std::move(error);
   if (llvm::Error error = matrix->readGroupIndices())
+    return std::move(error);
+  if (llvm::Error error = matrix->readCodebook())
     return std::move(error);
   return matrix;
 }
@@ -98,6 +93,20 @@ llvm::Error ArchiveMatrix::readGroupIndices() {
   return llvm::Error::success();
 }
 
+llvm::Error ArchiveMatrix::readCodebook() {
+  if (!parts.codebook)
+    return llvm::Error::success();
+  if (llvm::Error error =
+          parts.codebook->readFloats({0, parts.codebook->elements()}, {elementValues.data(), size_t(1) << bits}))
+    return error;
+  for (unsigned pattern = 0; pattern != 1u << bits; ++pattern)
+    if (!std::isfinite(elementValues[pattern]))
+      return createStringError(llvm::formatv("tensor '{0}' has {1} at [{2}]; are the weights damaged?",
+                                             parts.codebook->originOf(0).tensor->name, elementValues[pattern],
+                                             pattern));
+  return llvm::Error::success();
+}
+
 llvm::Error ArchiveMatrix::readElements(const SharedSource &tensor, Run run, llvm::SmallVectorImpl<char> &bytes) const {
   bytes.resize_for_overwrite(run.count * tensor->elementBytes());
   Expected<StoredRun> stored = tensor->read(run, bytes.data());
@@ -113,22 +122,25 @@ int64_t ArchiveMatrix::slotOf(int64_t row) const {
   return order == nn::ArchiveOrder::Interleaved ? slotOfFeature[row % perWord] : row % perWord;
 }
 
-llvm::Error ArchiveMatrix::readPatterns(int64_t row, MutableArrayRef<uint8_t> patterns) const {
-  int64_t words = inputs / perWord, wordBytes = parts.values->elementBytes();
+llvm::Error ArchiveMatrix::readPatterns(int64_t row, int64_t first, MutableArrayRef<uint8_t> patterns) const {
+  int64_t words = inputs / perWord;
   uint32_t mask = (1u << bits) - 1;
   llvm::SmallVector<char, 8192> bytes;
   switch (order) {
-  case nn::ArchiveOrder::Rows: {
-    if (llvm::Error error = readElements(parts.values, {row * words, words}, bytes))
+  case nn::ArchiveOrder::Rows:
+  case nn::ArchiveOrder::HighFirst: {
+    Run run = {row * words + first / perWord, int64_t(patterns.size()) / perWord};
+    if (llvm::Error error = readElements(parts.values, run, bytes))
       return error;
     if (bits == 8) {
-      std::memcpy(patterns.data(), bytes.data(), inputs);
+      std::memcpy(patterns.data(), bytes.data(), patterns.size());
       return llvm::Error::success();
     }
     // Words are little-endian, so that the values of any word follow one another in its bytes.
-    for (int64_t byte = 0; byte != words * wordBytes; ++byte) {
-      patterns[2 * byte] = bytes[byte] & 15;
-      patterns[2 * byte + 1] = static_cast<uint8_t>(bytes[byte]) >> 4;
+    unsigned high = order == nn::ArchiveOrder::Rows;
+    for (size_t byte = 0; byte != bytes.size(); ++byte) {
+      patterns[2 * byte + 1 - high] = bytes[byte] & 15;
+      patterns[2 * byte + high] = static_cast<uint8_t>(bytes[byte]) >> 4;
     }
     return llvm::Error::success();
   }
@@ -148,31 +160,70 @@ llvm::Error ArchiveMatrix::readPatterns(int64_t row, MutableArrayRef<uint8_t> pa
   llvm_unreachable("unknown order");
 }
 
-llvm::Error ArchiveMatrix::readRow(int64_t row, Row &result) const {
-  result.patterns.resize_for_overwrite(inputs);
-  if (llvm::Error error = readPatterns(row, result.patterns))
-    return error;
-  bool isRows = order == nn::ArchiveOrder::Rows;
-  llvm::SmallVector<char, 512> bytes;
-  Run run = isRows ? Run{(rows ? row / rows : 0) * groups, groups} : Run{row, groups, outputs};
-  if (llvm::Error error = readElements(parts.scales, run, bytes))
-    return error;
-  for (int64_t number = 0; number != groups; ++number) {
-    float scale = decodeStored(parts.scales->dtype(), bytes.data() + number * parts.scales->elementBytes());
-    if (!std::isfinite(scale))
-      return wrongScale(row, number, "that is not finite");
-    result.scales.push_back(parts.tensorScale ? scale / tensorScale : scale);
+llvm::Error ArchiveMatrix::readRow(int64_t row, int64_t first, int64_t count, Row &result) const {
+  int64_t last = inputs;
+  if (hasRows) {
+    result.firstInput = first / perWord * perWord;
+    last = llvm::alignTo(first + count, perWord);
   }
-  result.zeros.assign(groups, zero);
+  result.patterns.resize_for_overwrite(last - result.firstInput);
+  if (llvm::Error error = readPatterns(row, result.firstInput, result.patterns))
+    return error;
+  int64_t lastGroup = groups;
+  if (hasRows && indices.empty()) {
+    result.firstGroup = groupOf(result.firstInput);
+    lastGroup = groupOf(last - 1) + 1;
+  }
+  if (llvm::Error error = readScales(row, lastGroup - result.firstGroup, result))
+    return error;
+  return readZeros(row, result);
+}
+
+llvm::Error ArchiveMatrix::readScales(int64_t row, int64_t count, Row &result) const {
+  Run run = hasRows ? Run{(rows ? row / rows : 0) * groups + result.firstGroup, count} : Run{row, groups, outputs};
+  result.scales.resize_for_overwrite(count);
+  StringRef dtype = parts.scales->dtype();
+  if (dtype == "F32" || dtype == "F16" || dtype == "BF16") {
+    if (llvm::Error error = parts.scales->readFloats(run, result.scales))
+      return error;
+  } else {
+    llvm::SmallVector<char, 512> bytes;
+    if (llvm::Error error = readElements(parts.scales, run, bytes))
+      return error;
+    nn::BlockScale type = dtype == "F8_E4M3" ? nn::BlockScale::E4M3 : nn::BlockScale::E8M0;
+    for (int64_t number = 0; number != count; ++number)
+      result.scales[number] = nn::decodeScale(type, static_cast<uint8_t>(bytes[number]));
+  }
+  for (auto [number, scale] : llvm::enumerate(result.scales)) {
+    scale = scale / scaleDivisor + scaleOffset;
+    if (!std::isfinite(scale))
+      return wrongScale(row, result.firstGroup + number, "that is not finite");
+    if (parts.tensorScale)
+      scale /= tensorScale;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ArchiveMatrix::readZeros(int64_t row, Row &result) const {
+  int64_t count = result.scales.size();
+  result.zeros.assign(count, zero);
   if (!parts.zeroPoints)
     return llvm::Error::success();
+  llvm::SmallVector<char, 512> bytes;
+  if (bits == 8 && perWord == 1) {
+    if (llvm::Error error = readElements(parts.zeroPoints, {row * groups + result.firstGroup, count}, bytes))
+      return error;
+    llvm::copy(llvm::map_range(bytes, [](char zero) { return static_cast<int8_t>(zero); }), result.zeros.begin());
+    return llvm::Error::success();
+  }
   int64_t word = row / perWord;
-  run = isRows ? Run{word * groups, groups} : Run{word, groups, int64_t(llvm::divideCeil(outputs, perWord))};
+  Run run = hasRows ? Run{word * groups + result.firstGroup, count}
+                    : Run{word, groups, int64_t(llvm::divideCeil(outputs, perWord))};
   if (llvm::Error error = readElements(parts.zeroPoints, run, bytes))
     return error;
   // GPTQ stores zero points minus one, modulo the number of integers.
   int mask = (1 << bits) - 1;
-  for (int64_t number = 0; number != groups; ++number)
+  for (int64_t number = 0; number != count; ++number)
     result.zeros[number] = (int(wordAt(bytes.data() + 4 * number) >> (bits * slotOf(row)) & mask) + zero) & mask;
   return llvm::Error::success();
 }
@@ -191,13 +242,13 @@ Expected<StoredRun> ArchiveMatrix::read(Run run, char *scratch) const {
     int64_t row = (run.first + done) / inputs, input = (run.first + done) % inputs;
     int64_t count = std::min(run.count - done, inputs - input);
     Row contents;
-    if (llvm::Error error = readRow(row, contents))
+    if (llvm::Error error = readRow(row, input, count, contents))
       return std::move(error);
     for (int64_t last = input + count; input != last;) {
-      int64_t number = groupOf(input), end = std::min(last, endOfGroup(input));
+      int64_t number = groupOf(input) - contents.firstGroup, end = std::min(last, endOfGroup(input));
       float scale = contents.scales[number], zero = static_cast<float>(contents.zeros[number]);
       for (; input != end; ++input)
-        target[done++] = scale * (elementValues[contents.patterns[input]] - zero);
+        target[done++] = scale * (elementValues[contents.patterns[input - contents.firstInput]] - zero);
     }
   }
   return StoredRun{scratch};
@@ -240,7 +291,7 @@ llvm::Error ArchiveMatrix::appendScale(const Row &row, int64_t number, int64_t g
 llvm::Error ArchiveMatrix::storeQuantized(int64_t first, int64_t columns, const QuantizedTarget &target) const {
   int64_t number = first / columns;
   Row row;
-  if (llvm::Error error = readRow(number, row))
+  if (llvm::Error error = readRow(number, 0, inputs, row))
     return error;
   llvm::SmallVector<uint8_t, 512> scales;
   int64_t blocks = keptBlock ? llvm::divideCeil(inputs, keptBlock) : 1;
@@ -267,6 +318,7 @@ Origin ArchiveMatrix::originOf(int64_t element) const {
   int64_t row = element / inputs, input = element % inputs;
   switch (order) {
   case nn::ArchiveOrder::Rows:
+  case nn::ArchiveOrder::HighFirst:
     return parts.values->originOf(element / perWord);
   case nn::ArchiveOrder::Columns:
     return parts.values->originOf(input / perWord * outputs + row);
@@ -278,7 +330,7 @@ Origin ArchiveMatrix::originOf(int64_t element) const {
 
 void ArchiveMatrix::drop(int64_t first, int64_t count) const {
   // Rows of the other orders lie beside one another.
-  if (order == nn::ArchiveOrder::Rows)
+  if (hasRows)
     parts.values->drop(first / perWord, count / perWord);
 }
 

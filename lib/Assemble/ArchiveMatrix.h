@@ -18,9 +18,9 @@ class ArchiveMatrix : public TensorSource {
 public:
   /// The tensors of the archive; null where the matrix has none.
   struct Parts {
-    SharedSource values, scales, zeroPoints, tensorScale, groupIndices;
+    SharedSource values, scales, zeroPoints, tensorScale, groupIndices, codebook;
   };
-  /// Reads the scale of the tensor and the group indices. An error names a value that has no meaning.
+  /// Reads the scale of the tensor, the group indices and the codebook. An error names a value that has no meaning.
   static llvm::Expected<SharedSource> create(Parts parts, nn::ArchiveFormatAttr format, std::vector<int64_t> shape);
 
   llvm::Expected<StoredRun> read(Run run, char *scratch) const override;
@@ -34,15 +34,20 @@ private:
   ArchiveMatrix(Parts parts, nn::ArchiveFormatAttr format, std::vector<int64_t> shape);
   llvm::Error readTensorScale();
   llvm::Error readGroupIndices();
+  llvm::Error readCodebook();
 
-  /// Contents of a row: the bit pattern of each value, and scale and zero of each group.
+  /// Contents of a part of a row: the bit pattern of each value, and scale and zero of each group.
   struct Row {
+    int64_t firstInput = 0, firstGroup = 0;
     llvm::SmallVector<uint8_t, 2048> patterns;
     llvm::SmallVector<float, 128> scales;
     llvm::SmallVector<int, 128> zeros;
   };
-  llvm::Error readRow(int64_t row, Row &result) const;
-  llvm::Error readPatterns(int64_t row, llvm::MutableArrayRef<uint8_t> patterns) const;
+  /// Reads the part of a row that holds some inputs; the whole row where rows lie beside one another.
+  llvm::Error readRow(int64_t row, int64_t first, int64_t count, Row &result) const;
+  llvm::Error readPatterns(int64_t row, int64_t first, llvm::MutableArrayRef<uint8_t> patterns) const;
+  llvm::Error readScales(int64_t row, int64_t count, Row &result) const;
+  llvm::Error readZeros(int64_t row, Row &result) const;
   /// Reads elements of a tensor of the archive as they are stored, one after another.
   llvm::Error readElements(const SharedSource &tensor, Run run, llvm::SmallVectorImpl<char> &bytes) const;
   /// Appends the bytes of the scale of a group as the kept format stores it.
@@ -63,7 +68,8 @@ private:
   int64_t outputs, inputs, group, rows, groups, perWord;
   int zero;
   unsigned bits;
-  bool isInteger;
+  bool isInteger, hasRows;
+  float scaleDivisor = 1.0f, scaleOffset = 0.0f;
   nn::BlockScale keptScale = nn::BlockScale::F32;
   int64_t keptBlock = 0;
   float tensorScale = 1.0f;

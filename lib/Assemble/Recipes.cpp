@@ -130,7 +130,8 @@ private:
     if (auto format = dyn_cast<nn::ArchiveFormatAttr>(op.getFormat())) {
       auto sourceOf = [&](Value operand) { return operand ? sources.lookup(operand) : nullptr; };
       return ArchiveMatrix::create({values, sourceOf(op.getScales()), sourceOf(op.getZeroPoints()),
-                                    sourceOf(op.getTensorScale()), sourceOf(op.getGroupIndices())},
+                                    sourceOf(op.getTensorScale()), sourceOf(op.getGroupIndices()),
+                                    sourceOf(op.getCodebook())},
                                    format, shapeOf(op));
     }
     auto format = dyn_cast<nn::BlockFormatAttr>(op.getFormat());

@@ -34,7 +34,7 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
       nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input, format);
   return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
                                   quantize.getZeroPoints(), quantize.getTensorScale(), /*group_indices=*/Value(),
-                                  format);
+                                  /*codebook=*/Value(), format);
 }
 
 /// Returns the format of activations with so many dimensions.

@@ -87,7 +87,7 @@ static Value buildRequantized(ReferenceBuilder &builder, Value rows, nn::BlockFo
   quantize.erase();
   auto dequantize = nn::DequantizeOp::create(builder, builder.getLoc(), type, parts[0], parts[1],
                                              /*zero_points=*/Value(), /*tensor_scale=*/Value(),
-                                             /*group_indices=*/Value(), format);
+                                             /*group_indices=*/Value(), /*codebook=*/Value(), format);
   Value result = buildReference(builder, dequantize);
   dequantize.erase();
   return result;

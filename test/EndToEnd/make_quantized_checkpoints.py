@@ -4,8 +4,8 @@
 """Writes quantized/NAME: a small Llama, quantized by the packages that others quantize with, and what they make of it.
 
 Needs: pip install torch transformers compressed-tensors safetensors numpy, and beside them, for their formulas alone,
-pip install --no-deps --target FOLDER auto-gptq==0.7.1 autoawq==0.2.7.post3, with FOLDER in PYTHONPATH. The tests need
-none of these: what this script writes is committed.
+pip install --no-deps --target FOLDER auto-gptq==0.7.1 autoawq==0.2.7.post3, with FOLDER in PYTHONPATH; for the last
+checkpoints pip install bitsandbytes==0.50.2 torchao==0.18.0 alone. The tests need none of these: what this script writes is committed.
 
 golden.npz: input_ids int64 [tokens], logits float32 [tokens, vocabulary] of transformers with the dequantized weights in
 float32, modules [matrices], and hashes: SHA-256 of each matrix as the package dequantizes it in float32, row-major. The
@@ -22,15 +22,13 @@ import re
 import shutil
 import sys
 import types
+import typing
 from pathlib import Path
 
 import numpy as np
 import safetensors.torch
 import torch
 import transformers
-from compressed_tensors.compressors import BaseCompressor
-from compressed_tensors.quantization import QuantizationArgs, QuantizationConfig, QuantizationScheme
-from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
 from make_decoders import randomize
 
 HERE = Path(__file__).resolve().parent
@@ -47,6 +45,8 @@ SETTINGS = {
     "attn_implementation": "eager",
 }
 Tensors = dict[str, torch.Tensor]
+if typing.TYPE_CHECKING:
+    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 
 
 def make_model(seed: int) -> transformers.PreTrainedModel:
@@ -101,6 +101,8 @@ KEPT = ("architectures", "model_type", "rms_norm_eps", "rope_parameters", "quant
 
 def scales_of(weight: torch.Tensor, args: QuantizationArgs, global_scale: torch.Tensor | None) -> tuple:
     """Scales and zero points of the strategy of `args`, as the package's observers find them."""
+    from compressed_tensors.quantization.utils import calculate_qparams
+
     rows, columns = weight.shape
     if args.strategy == "tensor":
         low, high = weight.min().reshape(1), weight.max().reshape(1)
@@ -117,6 +119,9 @@ def scales_of(weight: torch.Tensor, args: QuantizationArgs, global_scale: torch.
 
 
 def compress(scheme: QuantizationScheme, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+    from compressed_tensors.compressors import BaseCompressor
+    from compressed_tensors.quantization.utils import generate_gparam
+
     args, compressor = scheme.weights, BaseCompressor.get_value_from_registry(scheme.format)
     global_scale = None
     if args.strategy == "tensor_group":
@@ -152,6 +157,8 @@ def decompress_floats4(stored: Tensors, args: QuantizationArgs) -> torch.Tensor:
 
 
 def write_compressed(name: str, seed: int, format: str, groups: list[dict[str, object]]) -> None:
+    from compressed_tensors.quantization import QuantizationConfig, QuantizationScheme
+
     schemes = [QuantizationScheme(**group) for group in groups]
     config = QuantizationConfig(
         config_groups={f"group_{number}": scheme for number, scheme in enumerate(schemes)},
@@ -243,6 +250,56 @@ def quantize_awq(module: str, weight: torch.Tensor, group: int) -> tuple[Tensors
     return stored, exact
 
 
+# -- bitsandbytes and torchao ------------------------------------------------------------------------------------------
+
+
+def quantize_4bit(module: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+    """NF4 with scales that are quantized, in blocks of 64 as in larger models; FP4 with scales in float32."""
+    from bitsandbytes import functional
+
+    is_nested = "mlp" in module
+    values, state = functional.quantize_4bit(weight.float(), blocksize=32, quant_type="nf4" if is_nested else "fp4")
+    if is_nested:
+        state.offset = state.absmax.mean()
+        state.absmax, state.state2 = functional.quantize_blockwise(state.absmax - state.offset, blocksize=64)
+        state.nested = True
+    exact = functional.dequantize_4bit(values, state)
+    return {"weight": values} | {f"weight.{k}": v for k, v in state.as_dict(packed=True).items()}, exact
+
+
+def quantize_8bit(module: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+    from bitsandbytes import functional
+
+    values, scales, _ = functional.int8_vectorwise_quant(weight.half())
+    return {"weight": values, "SCB": scales}, functional.int8_vectorwise_dequant(values, scales)
+
+
+def quantize_torchao(module: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+    """Ways in turn: bytes by row, integers of 4 bits in groups with zero points and without, floats by row."""
+    import torchao.quantization as ao
+    from torchao.quantization.granularity import PerGroup
+
+    kinds = {
+        "q_proj": ao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)),
+        "k_proj": ao.IntxWeightOnlyConfig(
+            weight_dtype=torch.int4, granularity=PerGroup(32), mapping_type=ao.MappingType.ASYMMETRIC
+        ),
+        "o_proj": ao.Float8WeightOnlyConfig(),
+    }
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=weight.dtype)
+    linear.weight.data = weight
+    ao.quantize_(linear, kinds.get(module.split(".")[-1], ao.Int8WeightOnlyConfig(version=2)))
+    quantized = linear.weight
+    parts = {name: getattr(quantized, name, None) for name in ("qdata", "scale", "zero_point")}
+    if isinstance(quantized, ao.IntxUnpackedToInt8Tensor):
+        wide = (quantized.qdata, quantized.scale, quantized.zero_point, quantized.target_dtype, quantized.block_size)
+        exact = ao.IntxUnpackedToInt8Tensor(*wide, torch.float32, None).dequantize()
+    else:
+        exact = quantized.dequantize(output_dtype=torch.float32)
+    assert torch.equal(exact.to(weight.dtype), quantized.dequantize())
+    return {f"_weight_{name}": value for name, value in parts.items() if value is not None}, exact
+
+
 def main() -> None:
     integers = {"type": "int", "symmetric": True, "dynamic": False}
     floats = integers | {"type": "float"}
@@ -312,6 +369,11 @@ def main() -> None:
     awq = {"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True, "version": "gemm"}
     awq |= {"modules_to_not_convert": None}
     write("awq", 6, awq, torch.float16, lambda module, weight: quantize_awq(module, weight, 64))
+    write("bitsandbytes-4bit", 7, {"quant_method": "bitsandbytes", "load_in_4bit": True}, torch.bfloat16, quantize_4bit)
+    write("bitsandbytes-8bit", 8, {"quant_method": "bitsandbytes", "load_in_8bit": True}, torch.float16, quantize_8bit)
+    integers = {"_type": "IntxWeightOnlyConfig", "_version": 2, "_data": {}}
+    torchao = {"quant_method": "torchao", "quant_type": {"default": integers}}
+    write("torchao", 9, torchao, torch.bfloat16, quantize_torchao)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,11 @@ def test_values_are_those_of_the_package(tools, tmp_path, checkpoint, device):
             divided = dequantize_nvfp4(stored, name)
             np.testing.assert_allclose(matrix, divided, rtol=2.0**-22)
             matrix = divided
+        if f"{name}.SCB" in stored:
+            # The package multiplies by the scale and then by 1/127; kernels by their quotient.
+            values, scales = stored[f"{name}.weight"].astype(np.float32), stored[f"{name}.SCB"][:, None]
+            np.testing.assert_allclose(matrix, values * (scales / np.float32(127)), rtol=0)
+            matrix = values * scales * np.float32(1 / 127)
         assert hashlib.sha256(np.ascontiguousarray(matrix).tobytes()).hexdigest() == expected[name], name
 
 
@@ -94,7 +99,7 @@ def test_logits_are_those_of_the_dequantized_model(tools, tmp_path, checkpoint, 
 
 
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("checkpoint", sorted(set(NAMES) - {"float-quantized"}), indirect=True)
+@pytest.mark.parametrize("checkpoint", sorted(set(NAMES) - {"float-quantized", "bitsandbytes-4bit"}), indirect=True)
 def test_integers_are_multiplied(tools, tmp_path, checkpoint):
     """As a user gets it: inputs of 8 bits, each off by 0.4 % of the largest of its block, where values are integers."""
     with np.load(checkpoint / "golden.npz") as golden:
@@ -116,6 +121,14 @@ REMARKS = {
     "floats4": ["bits, as nvfp4: 8", "bits, as mxfp4: 6"],
     "gptq": ["bits, as int5: 6", "bits, as int4: 1", "again: 7, because groups of input features are in the order of"],
     "awq": ["bits, as int4-g64: 2", "bits, as int5-g64: 12"],
+    "bitsandbytes-4bit": ["again: 14, because no kernel multiplies values of a codebook"],
+    "bitsandbytes-8bit": ["bits, as int8-channel with scales in f32: 14"],
+    "torchao": [
+        "bits, as int8-channel: 8",
+        "bits, as int8: 2",
+        "bits, as fp8: 2",
+        "again: 2, because zero points of 8 bits make values of 9 bits",
+    ],
 }
 
 
@@ -367,6 +380,13 @@ def change(folder: Path, tensors: dict[str, np.ndarray | None], **settings: obje
 
 UP, DOWN, KEY = "model.layers.0.mlp.up_proj", "model.layers.1.mlp.down_proj", "model.layers.0.self_attn.k_proj"
 WORDS = np.zeros((64, 8), np.int32)
+STATE = ".weight.quant_state.bitsandbytes__nf4"
+
+
+def text_of(text: bytes) -> np.ndarray:
+    return np.frombuffer(text, np.uint8)
+
+
 DAMAGED_TENSORS = [
     ("pack-quantized", {UP + ".weight_scale": None}, ["has no tensor '" + UP + ".weight_scale'"]),
     ("pack-quantized", {UP + ".weight_shape": None}, ["has no tensor '" + UP + ".weight_shape'"]),
@@ -408,6 +428,36 @@ DAMAGED_TENSORS = [
         [KEY + ".weight' has NaN at [0, 0]"],
     ),
     ("int-quantized", {KEY + ".weight_scale": np.ones(32, np.float32)}, [KEY + ".weight_scale' is [32]"]),
+    ("bitsandbytes-4bit", {UP + STATE: None}, ["has no tensor '" + UP + STATE + "'"]),
+    ("bitsandbytes-4bit", {UP + STATE: text_of(b"{")}, [UP + STATE, "Expected object key"]),
+    (
+        "bitsandbytes-4bit",
+        {UP + STATE: text_of(b'{"blocksize": 64, "shape": [64, 128]}')},
+        [UP + STATE, "says another shape than config.json, which implies [128, 64]"],
+    ),
+    (
+        "bitsandbytes-4bit",
+        {UP + STATE: text_of(b'{"blocksize": 48, "shape": [128, 64]}')},
+        ["'" + UP + "' has 64 features (hidden_size), no multiple of the 48 values that share a scale"],
+    ),
+    ("bitsandbytes-4bit", {UP + ".weight.nested_absmax": None}, ["has no tensor '" + UP + ".weight.nested_absmax'"]),
+    (
+        "bitsandbytes-4bit",
+        {UP + ".weight.quant_map": np.full(16, np.nan, np.float32)},
+        [UP + ".weight.quant_map' has nan at [0]"],
+    ),
+    (
+        "bitsandbytes-4bit",
+        {UP + ".weight.nested_absmax": np.full(4, np.inf, np.float32)},
+        ["has a scale that is not finite", UP],
+    ),
+    ("bitsandbytes-8bit", {KEY + ".SCB": np.full(32, np.nan, np.float32)}, ["has a scale that is not finite", KEY]),
+    ("torchao", {KEY + "._weight_scale": np.ones((16, 2), BFLOAT16)}, [KEY + "._weight_scale' is [16, 2]"]),
+    (
+        "torchao",
+        {KEY + "._weight_zero_point": np.ones((32, 2), np.float32)},
+        [KEY + "._weight_zero_point' has zero points of F32 [32, 2], which are not supported"],
+    ),
     ("int-quantized", {KEY + ".weight_zero_point": np.ones((32, 1), np.int8)}, ["weight_zero_point' is not supported"]),
 ]
 
@@ -424,8 +474,14 @@ def group(**changes: object) -> dict[str, object]:
 
 SETTINGS_REFUSED = [
     ("pack-quantized", {"quant_method": "hqq"}, ["quant_method 'hqq' is not supported; supported: awq, compressed-"]),
-    ("pack-quantized", {"quant_method": "bitsandbytes"}, ["quant_method 'bitsandbytes' is not supported"]),
-    ("pack-quantized", {"quant_method": "torchao"}, ["quant_method 'torchao' is not supported"]),
+    ("pack-quantized", {"quant_method": "bitsandbytes"}, ["has neither load_in_4bit nor load_in_8bit"]),
+    ("bitsandbytes-4bit", {"bnb_4bit_quant_storage": "bfloat16"}, ["bnb_4bit_quant_storage 'bfloat16' is not supp"]),
+    ("pack-quantized", {"quant_method": "torchao"}, ["quant_type has no 'default'"]),
+    (
+        "torchao",
+        {"quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}},
+        ["quant_type: default: _type 'Int4WeightOnlyConfig' is not supported; supported: Int8WeightOnlyConfig, "],
+    ),
     ("pack-quantized", {"quant_method": None}, ["has no quant_method"]),
     ("pack-quantized", {"format": "marlin-24"}, ["format 'marlin-24' is not supported", "pack-quantized"]),
     ("pack-quantized", {"quantization_status": "frozen"}, ["quantization_status 'frozen' is not supported"]),

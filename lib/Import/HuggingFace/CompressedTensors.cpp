@@ -333,7 +333,7 @@ std::optional<QuantizedMatrix> CompressedTensors::readPacked(const Request &requ
            isWhole ? llvm::ArrayRef<int64_t>{1} : llvm::ArrayRef<int64_t>{outputs, count});
   if (!values || !scales)
     return std::nullopt;
-  QuantizedMatrix matrix{*values, *scales, {}, {}, {}, {}};
+  QuantizedMatrix matrix{*values, *scales};
   if (!group.isSymmetric) {
     matrix.zeroPoints = part(request.key("weight_zero_point"), {"I32"},
                              llvm::ArrayRef<int64_t>{int64_t(llvm::divideCeil(outputs, perWord)), count});
@@ -379,7 +379,7 @@ std::optional<QuantizedMatrix> CompressedTensors::readBytes(const Request &reque
       report("'" + request.key(other) + "' is not supported in the format " + group.format);
       return std::nullopt;
     }
-  QuantizedMatrix matrix{*values, *scales, {}, {}, {}, {}};
+  QuantizedMatrix matrix{*values, *scales};
   setFormat(matrix, scheme);
   return matrix;
 }
@@ -396,7 +396,7 @@ std::optional<QuantizedMatrix> CompressedTensors::readFloats4(const Request &req
            llvm::ArrayRef<int64_t>{outputs, inputs / group.group});
   if (!values || !scales)
     return std::nullopt;
-  QuantizedMatrix matrix{*values, *scales, {}, {}, {}, {}};
+  QuantizedMatrix matrix{*values, *scales};
   if (isNvfp4) {
     matrix.tensorScale = part(request.key("weight_global_scale"), {"F32"}, llvm::ArrayRef<int64_t>{1});
     if (!matrix.tensorScale)

@@ -63,7 +63,7 @@ protected:
                              " scales, without weight_block_size one is expected");
       return std::nullopt;
     }
-    QuantizedMatrix matrix{*values, *scales, {}, {}, {}, {}};
+    QuantizedMatrix matrix{*values, *scales};
     setFormat(matrix,
               {.order = nn::ArchiveOrder::Rows, .element = nn::BlockElement::E4M3, .group = group, .rows = rows});
     return matrix;

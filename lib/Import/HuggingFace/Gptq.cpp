@@ -52,7 +52,7 @@ protected:
         part(request.key("qzeros"), {"I32"}, llvm::ArrayRef<int64_t>{groups, outputs / perWord});
     if (!values || !scales || !zeros)
       return std::nullopt;
-    QuantizedMatrix matrix{*values, *scales, {}, {}, {}, {}};
+    QuantizedMatrix matrix{*values, *scales};
     if (areAll(zeros->tensor, bits, half - scheme.zero))
       scheme.zero = half;
     else

@@ -237,26 +237,6 @@ static std::string supportedTypes(const WeightArchive::Tensor &tensor) {
   return names;
 }
 
-Value GraphBuilder::quantizedWeight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
-  if (!quantized || shape.size() != 2 || !name.ends_with(".weight"))
-    return {};
-  std::string module = path(name.drop_back(llvm::StringRef(".weight").size()));
-  std::optional<QuantizedMatrix> matrix = quantized->find(module, shape[0], shape[1]);
-  if (!matrix)
-    return {};
-  auto read = [&](const std::optional<QuantizedMatrix::Part> &part) -> Value {
-    if (!part)
-      return {};
-    return nn::WeightOp::create(builder, location(name), part->type, archiveSymbol(*part->tensor.file),
-                                builder.getStringAttr(part->tensor.entry->name));
-  };
-  Value values = read(matrix->values), scales = read(matrix->scales), zeroPoints = read(matrix->zeroPoints);
-  Value tensorScale = read(matrix->tensorScale), groupIndices = read(matrix->groupIndices);
-  auto type = RankedTensorType::get({shape[0].size, shape[1].size}, builder.getF32Type());
-  return nn::DequantizeOp::create(builder, location(name), type, values, scales, zeroPoints, tensorScale, groupIndices,
-                                  matrix->format);
-}
-
 Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
   std::string key = path(name);
   Value &matrix = quantizedWeights[key];
@@ -342,7 +322,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
 Value GraphBuilder::dequantized(llvm::StringRef name, Value values, Value scales, RankedTensorType type,
                                 BlockFormatAttrInterface format) {
   return nn::DequantizeOp::create(builder, location(name), type, values, scales, /*zero_points=*/Value(),
-                                  /*tensor_scale=*/Value(), /*group_indices=*/Value(), format);
+                                  /*tensor_scale=*/Value(), /*group_indices=*/Value(), /*codebook=*/Value(), format);
 }
 
 //===-- Layers ------------------------------------------------------------------------------------------------===//

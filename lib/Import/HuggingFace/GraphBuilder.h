@@ -168,6 +168,7 @@ private:
   mlir::FlatSymbolRefAttr archiveSymbol(const WeightArchive::File &file);
   /// Builds the matrix of a module that the archive holds quantized; null if it does not, or after an error.
   mlir::Value quantizedWeight(llvm::StringRef name, llvm::ArrayRef<Extent> shape);
+  mlir::Value dequantized(llvm::StringRef name, const QuantizedMatrix &matrix, llvm::ArrayRef<int64_t> shape);
   /// Builds nn.dequantize of weights; `scales` is null for formats whose values hold theirs.
   mlir::Value dequantized(llvm::StringRef name, mlir::Value values, mlir::Value scales, mlir::RankedTensorType type,
                           BlockFormatAttrInterface format);

@@ -21,8 +21,12 @@ namespace intarsia::importer {
 
 std::unique_ptr<QuantizedCheckpoint> QuantizedCheckpoint::open(const Config &settings, const WeightArchive &archive,
                                                                MLIRContext *context) {
-  static constexpr std::pair<StringRef, decltype(&openGptq)> tools[] = {
-      {"awq", openAwq}, {"compressed-tensors", openCompressedTensors}, {"fp8", openFp8}, {"gptq", openGptq}};
+  static constexpr std::pair<StringRef, decltype(&openGptq)> tools[] = {{"awq", openAwq},
+                                                                        {"bitsandbytes", openBitsandbytes},
+                                                                        {"compressed-tensors", openCompressedTensors},
+                                                                        {"fp8", openFp8},
+                                                                        {"gptq", openGptq},
+                                                                        {"torchao", openTorchAo}};
   std::string method = settings.string("quant_method", "");
   llvm::SmallVector<StringRef> known;
   for (const auto &[name, make] : tools) {
@@ -158,7 +162,9 @@ static bool fitF16(const SafetensorsEntry &scales) {
   return true;
 }
 
-nn::BlockScale QuantizedCheckpoint::keptScaleOf(StringRef dtype) {
+nn::BlockScale QuantizedCheckpoint::keptScaleOf(StringRef dtype, const Scheme &scheme) {
+  if (scheme.scaleDivisor != 1 || scheme.scaleOffset != 0)
+    return nn::BlockScale::F32;
   if (dtype == "F16")
     return nn::BlockScale::F16;
   if (!scalesFitF16)
@@ -206,7 +212,7 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
        {nn::BlockElement::I4, nn::BlockElement::I5, nn::BlockElement::I6, nn::BlockElement::I8}) {
     nn::IntegerElement integer = *nn::getIntegerElement(element);
     if (integer.lowest <= lowest && highest <= integer.highest)
-      return formatOf(element, keptScaleOf(scaleType), block);
+      return formatOf(element, keptScaleOf(scaleType, scheme), block);
   }
   whyNot = "zero points of " + std::to_string(stored.bits) + " bits make values of " + std::to_string(stored.bits + 1) +
            " bits";
@@ -231,8 +237,12 @@ void QuantizedCheckpoint::setFormat(QuantizedMatrix &matrix, const Scheme &schem
   std::string whyNot;
   nn::BlockFormatAttr format = keptFormatOf(matrix, scheme, whyNot);
   ++(format ? kept[nameOf(format)] : decoded[whyNot]);
+  auto number = [&](float value, float byDefault) {
+    return value == byDefault ? FloatAttr() : FloatAttr::get(Float32Type::get(context), value);
+  };
   matrix.format =
-      nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows, scheme.zero, format);
+      nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows, scheme.zero,
+                                 number(scheme.scaleDivisor, 1), number(scheme.scaleOffset, 0), format);
 }
 
 //===-- Remarks -------------------------------------------------------------------------------------------------===//

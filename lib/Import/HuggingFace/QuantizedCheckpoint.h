@@ -23,10 +23,11 @@ namespace intarsia::importer {
 struct QuantizedMatrix {
   struct Part {
     WeightArchive::Tensor tensor;
-    mlir::RankedTensorType type; ///< of the nn.weight
+    mlir::RankedTensorType type; ///< has as many elements as the tensor
   };
   Part values, scales;
-  std::optional<Part> zeroPoints, tensorScale, groupIndices;
+  std::optional<Part> zeroPoints = {}, tensorScale = {}, groupIndices = {}, codebook = {};
+  std::shared_ptr<QuantizedMatrix> nestedScales = nullptr; ///< what scales are dequantized from, [1, scales]
   nn::ArchiveFormatAttr format;
 };
 
@@ -62,6 +63,7 @@ protected:
     int64_t group = 0; ///< input features that share a scale, 0: all
     int64_t rows = 1;  ///< output features that do, 0: all
     int64_t zero = 0;
+    float scaleDivisor = 1, scaleOffset = 0;
     std::string whyDecoded = ""; ///< why no block format holds the values; empty if one may
   };
 
@@ -103,7 +105,7 @@ private:
   nn::BlockFormatAttr keptFormatOf(const QuantizedMatrix &matrix, const Scheme &scheme, std::string &whyNot);
   /// Returns the type that scales are stored in: f16 if all scales of the model are numbers of f16, which kernels read
   /// fastest, and else the one they have.
-  nn::BlockScale keptScaleOf(llvm::StringRef dtype);
+  nn::BlockScale keptScaleOf(llvm::StringRef dtype, const Scheme &scheme);
 
   std::optional<bool> scalesFitF16;
   std::map<std::string, int64_t> kept, decoded; // numbers of matrices by format, or by the reason
@@ -117,6 +119,10 @@ std::unique_ptr<QuantizedCheckpoint> openGptq(const Config &settings, const Weig
                                               mlir::MLIRContext *context);
 std::unique_ptr<QuantizedCheckpoint> openAwq(const Config &settings, const WeightArchive &archive,
                                              mlir::MLIRContext *context);
+std::unique_ptr<QuantizedCheckpoint> openBitsandbytes(const Config &settings, const WeightArchive &archive,
+                                                      mlir::MLIRContext *context);
+std::unique_ptr<QuantizedCheckpoint> openTorchAo(const Config &settings, const WeightArchive &archive,
+                                                 mlir::MLIRContext *context);
 std::unique_ptr<QuantizedCheckpoint> openFp8(const Config &settings, const WeightArchive &archive,
                                              mlir::MLIRContext *context);
 
