@@ -186,6 +186,8 @@ def _quantize(options: argparse.Namespace) -> None:
             options.quantize,
             windows,
             parts=options.quantize_parts.split(","),
+            rotations=options.rotate.split(",") if options.rotate else (),
+            search_scales=options.search_scales,
             work=options.work,
             progress=show,
         )
@@ -302,6 +304,17 @@ def _parser() -> argparse.ArgumentParser:
         default="linears",
         metavar="PARTS",
         help="linears (default), lm_head, each alone or with a format of its own: linears,lm_head=int8",
+    )
+    one.add_argument(
+        "--rotate",
+        metavar="KINDS",
+        help="residual, values: multiply what layers pass on, or values of attention, by Hadamard matrices, so that "
+        "weights have fewer outliers; the embedding and the head are then written in f32",
+    )
+    one.add_argument(
+        "--search-scales",
+        action="store_true",
+        help="without a text: take for each block of weights the scale with the least squared error",
     )
     one.add_argument("--calibration", type=Path, metavar="FILE", help="UTF-8 text; or .npy: token ids, pixel_values")
     one.add_argument("--lines", action="store_true", help="each line of the text is a text of its own")

@@ -21,6 +21,7 @@ from ._compile import _run, find_tool
 from ._errors import CompileError, InvalidArgumentError
 from ._module import Function, Module, TensorType, load, make_state
 from ._moments import Moments
+from ._rotate import rotate
 from ._safetensors import ModelWeights, read_tensors, write_tensors
 from ._tokenizer import encode, open_tokenizer
 
@@ -95,6 +96,8 @@ def quantize(
     windows: np.ndarray | None = None,
     *,
     parts: Sequence[str] = ("linears",),
+    rotations: Sequence[str] = (),
+    search_scales: bool = False,
     work: str | os.PathLike[str] | None = None,
     progress: Progress = lambda text: None,
 ) -> str:
@@ -115,6 +118,12 @@ def quantize(
         width] of f32, as the model's preprocessing makes them. Without it weights are rounded to nearest.
     parts : sequence of str
         What is quantized, each optionally with its own format: ``["linears", "lm_head=int8"]``.
+    rotations : sequence of str
+        What is multiplied by Hadamard matrices before, ``"residual"`` and ``"values"``: outliers of weights become
+        smaller. The embedding, the head and norms are then written in f32; ``<output>.rotated`` holds the rotated model
+        while it is quantized.
+    search_scales : bool
+        Without a text: try some 50 scales for each block, and take the one with the least squared error of its weights.
     work : path, optional
         A folder for what is between layers; by default ``<output>.work``. It is removed at the end. A run that was
         ended goes on from the last layer that is there, if model, text and formats are the same.
@@ -130,9 +139,22 @@ def quantize(
         raise InvalidArgumentError(
             f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
         )
+    if rotations:
+        rotated = Path(f"{Path(output)}.rotated")
+        rotate(model, rotated, rotations, progress=progress)
+        others = {"parts": parts, "search_scales": search_scales, "work": work, "progress": progress}
+        table = quantize(rotated, output, format, windows, **others)
+        shutil.rmtree(rotated)
+        return table
     flags = [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
     if windows is None:
-        return _round(model, output, flags)
+        return _round(model, output, [*flags, "--search-scales"] if search_scales else flags)
+    if search_scales:
+        raise InvalidArgumentError(
+            "with a calibration text scales are always searched for, by what inputs the weights get: leave out "
+            "--search-scales",
+            "invalid argument",
+        )
     _check_windows(Path(model), np.asarray(windows))
     work = Path(work if work is not None else f"{Path(output)}.work")
     pieces = _Calibration(Path(model), np.asarray(windows), flags, work, progress).run()

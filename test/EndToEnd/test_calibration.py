@@ -197,6 +197,8 @@ def test_another_run_does_not_go_on(windows, tmp_path, capsys):
 def test_models_are_directories(windows, tmp_path):
     with pytest.raises(intarsia.InvalidArgumentError, match="is no model directory"):
         intarsia.quantize(MODEL / "model.safetensors", tmp_path / "q", "int4", windows[:2])
+    with pytest.raises(intarsia.InvalidArgumentError, match="scales are always searched for"):
+        intarsia.quantize(MODEL, tmp_path / "q", "int4", windows[:2], search_scales=True)
 
 
 def test_a_folder_with_other_files_is_left_alone(windows, tmp_path):
@@ -244,6 +246,36 @@ def test_without_a_text_weights_are_rounded_to_nearest(tools, tmp_path):
         weight = original[f"{module}.weight"].astype(np.float32)
         expected = np.clip(np.rint(weight / scales), -8, 7) * scales
         np.testing.assert_array_equal(dequantized(tensors, module), expected)
+
+
+@pytest.mark.parametrize("name", ["int4", "int4-g128", "mxfp4", "nvfp4"])
+def test_scales_with_the_least_error(tmp_path, name):
+    """Of 400 scales for each block that NumPy tries in float64, few leave less than the one that was chosen."""
+    for folder, is_searched in [("searched", True), ("nearest", False)]:
+        intarsia.quantize(MODEL, tmp_path / folder, name, search_scales=is_searched)
+    searched, nearest = (read(tmp_path / folder / "model.safetensors") for folder in ("searched", "nearest"))
+    weights = read(MODEL / "model.safetensors")
+    block = {"int4-g128": 128, "nvfp4": 16}.get(name, 32)
+    levels = np.arange(-8, 8) if name.startswith("int4") else np.arange(16, dtype=np.uint8)
+    if not name.startswith("int4"):
+        levels = np.unique(levels.view(ml_dtypes.float4_e2m1fn).astype(np.float64))
+    module = linears(1)[1]
+    rows = weights[f"{module}.weight"].astype(np.float64).reshape(-1, block)
+    errors = [((dequantized(tensors, module).reshape(-1, block) - rows) ** 2).sum(1) for tensors in (searched, nearest)]
+    largest = np.abs(rows).max(1, keepdims=True)
+    # Powers of two are the scales of mxfp4.
+    tried = 2.0 ** np.arange(-12, 0) if name == "mxfp4" else np.linspace(0.05, 0.3, 400)
+    tried = np.concatenate([tried, -tried]) if name.startswith("int4") else tried
+    best = np.full(len(rows), np.inf)
+    for scale in tried:
+        scales = scale if name == "mxfp4" else scale * largest
+        ratios = np.clip(rows / scales, levels[0], levels[-1])
+        at = np.searchsorted((levels[1:] + levels[:-1]) / 2, ratios)
+        best = np.minimum(best, ((levels[at] * scales - rows) ** 2).sum(1))
+    # The grid has 32 parts, and scales are rounded to their type: E4M3 has three bits of mantissa.
+    assert errors[0].sum() < {"nvfp4": 1.1}.get(name, 1.02) * best.sum()
+    assert errors[0].sum() < 0.98 * errors[1].sum()
+    assert (errors[0] <= errors[1] * (1 + 1e-6)).all()
 
 
 #: What rounding to nearest loses in the same formats, linears only: perplexity over that of f32 (docs/quantization.md).
