@@ -7,6 +7,7 @@
 // exceptions. Everything that can be written in Python is, in intarsia/_module.py.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "python/Modules.h"
+#include "python/Products.h"
 #include "python/Sequences.h"
 #include "python/Tensors.h"
 
@@ -26,6 +27,7 @@ NB_MODULE(_runtime, m) {
   bindTensors(m);
   bindModules(m);
   bindSequences(m);
+  bindProducts(m);
   m.def("version", [] { return std::string(itx_version()); });
   m.def("set_threads", [](int32_t threads) { check(itx_set_threads(threads)); }, nb::arg("threads"));
   m.def("threads", [] { return itx_threads(); });

@@ -218,6 +218,8 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
       decode();
       error = feedback->outputError(weights, decoded, rows);
     }
+  } else if (options.searchScales) {
+    wrong = encodeWithBestScales(matrix.format, weights, rows, result.tensorScale, quantized, scales);
   } else {
     wrong = encodeToNearest();
   }

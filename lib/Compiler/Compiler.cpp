@@ -272,8 +272,8 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--context is about the import of a model, which does not run with --start-from=" + first);
   if (llvm::Error error = checkQuantizeOptions(options.quantize))
     return error;
-  if (options.quantize.segment && options.quantize.format != "none")
-    return createStringError("--segment is about the model as it is: leave --quantize out");
+  if (!options.quantize.segment && !options.quantize.segmentWeights.empty())
+    return createStringError("--segment-weights are those of one layer: give --segment too");
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
   bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
               options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision ||

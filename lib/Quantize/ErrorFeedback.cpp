@@ -284,6 +284,31 @@ private:
   float tensorScale;
 };
 
+/// Writes the scale of each block of rows, and gives its value to `keep(row, block, value)`. Returns the index of the
+/// first weight that cannot be quantized.
+std::optional<size_t> chooseScales(nn::BlockFormatAttr format, const BlockCodec &codec, ArrayRef<float> weights,
+                                   size_t rows, ArrayRef<float> importance, float tensorScale,
+                                   MutableArrayRef<uint8_t> scales,
+                                   llvm::function_ref<void(size_t, size_t, float)> keep) {
+  const size_t features = importance.size(), block = format.getBlock() ? format.getBlock() : features;
+  const size_t blocks = codec.blockCount(features);
+  ScaleSearch search(format, codec, tensorScale);
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t number = 0; number < blocks; ++number) {
+      size_t begin = number * block, size = std::min(block, features - begin);
+      ArrayRef<float> here = weights.slice(row * features + begin, size);
+      auto wrong = llvm::find_if(here, [](float value) { return !std::isfinite(value); });
+      if (wrong != here.end())
+        return row * features + begin + (wrong - here.begin());
+      float value = search.choose(here, importance.slice(begin, size),
+                                  scales.data() + (row * blocks + number) * codec.scaleBytes());
+      if (!std::isfinite(value))
+        return row * features + begin;
+      keep(row, number, value);
+    }
+  return std::nullopt;
+}
+
 } // namespace
 
 //===-- InputMoments ---------------------------------------------------------------------------------------------===//
@@ -337,20 +362,9 @@ std::optional<size_t> ErrorFeedback::encodeRows(ArrayRef<float> weights, size_t 
   const size_t features = moments.features(), block = format.getBlock() ? format.getBlock() : features;
   const size_t blocks = codec.blockCount(features);
   Tile values(blocks * kRows), inputs = transposed(weights, rows);
-  ScaleSearch search(format, codec, tensorScale);
-  for (size_t row = 0; row < rows; ++row)
-    for (size_t number = 0; number < blocks; ++number) {
-      size_t begin = number * block, size = std::min(block, features - begin);
-      ArrayRef<float> here = weights.slice(row * features + begin, size);
-      auto wrong = llvm::find_if(here, [](float value) { return !std::isfinite(value); });
-      if (wrong != here.end())
-        return row * features + begin + (wrong - here.begin());
-      float value = search.choose(here, ArrayRef(moments.diagonal).slice(begin, size),
-                                  scales.data() + (row * blocks + number) * codec.scaleBytes());
-      if (!std::isfinite(value))
-        return row * features + begin;
-      values[number * kRows + row] = value;
-    }
+  if (auto wrong = chooseScales(format, codec, weights, rows, moments.diagonal, tensorScale, scales,
+                                [&](size_t row, size_t number, float value) { values[number * kRows + row] = value; }))
+    return wrong;
   forPlaces(moments.directions, features, [&](int64_t place, const float *sums, float *errors) {
     size_t feature = moments.order[place];
     const float *scale = values.data() + feature / block * kRows, *input = inputs.data() + feature * kRows;
@@ -365,6 +379,24 @@ std::optional<size_t> ErrorFeedback::encodeRows(ArrayRef<float> weights, size_t 
       quantized[row * features + feature] = patterns[row];
   });
   return std::nullopt;
+}
+
+std::optional<size_t> encodeWithBestScales(nn::BlockFormatAttr format, ArrayRef<float> weights, size_t rows,
+                                           float tensorScale, MutableArrayRef<uint8_t> quantized,
+                                           MutableArrayRef<uint8_t> scales) {
+  BlockCodec codec(format);
+  const size_t features = weights.size() / rows, block = format.getBlock() ? format.getBlock() : features;
+  const std::vector<float> importance(features, 1.0f);
+  std::vector<float> ratios;
+  return chooseScales(format, codec, weights, rows, importance, tensorScale, scales,
+                      [&](size_t row, size_t number, float value) {
+                        size_t begin = row * features + number * block;
+                        size_t size = std::min(block, features - number * block);
+                        ratios.assign(size, 0.0f);
+                        for (size_t at = 0; at < size && value != 0; ++at)
+                          ratios[at] = weights[begin + at] / value;
+                        codec.encodeElements(ratios, quantized.slice(begin, size));
+                      });
 }
 
 double ErrorFeedback::outputError(ArrayRef<float> left, ArrayRef<float> right, size_t rows) const {

@@ -69,6 +69,14 @@ private:
   const InputMoments &moments;
 };
 
+/// Rounds rows to the nearest values of their blocks, with the scales that leave the least squared errors, of the same
+/// grid: what ErrorFeedback does with features that are independent and equally large. Parameters and result are those
+/// of its encodeRows.
+[[nodiscard]] std::optional<size_t> encodeWithBestScales(nn::BlockFormatAttr format, llvm::ArrayRef<float> weights,
+                                                         size_t rows, float tensorScale,
+                                                         llvm::MutableArrayRef<uint8_t> quantized,
+                                                         llvm::MutableArrayRef<uint8_t> scales);
+
 } // namespace intarsia
 
 #endif

@@ -106,14 +106,17 @@ def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
 
     - Values that it takes from earlier ones are arguments `value.<number>`, those that later ones take from it results of
       the same names. Constants and sizes are made again.
-    - Weights are arguments `weight.<key>`, those that are read as the matrices of linears in f32, so that a segment can be
-      run with quantized weights too.
+    - Matrices of linears are those that the file `weights` holds, in f32, under the keys that they have in the model; so
+      a segment can be run with quantized weights too.
     - What linears multiply is a result `input.<name>`, with the name of the first linear that does.
     - States stay states.
 
     The function's metadata says how many `segments` there are.
   }];
-  let options = [Option<"segment", "segment", "int64_t", "0", "The number of the segment">];
+  let options = [
+    Option<"segment", "segment", "int64_t", "0", "The number of the segment">,
+    Option<"weights", "weights", "std::string", "\"\"", "An archive with other matrices of linears, in f32">
+  ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
 

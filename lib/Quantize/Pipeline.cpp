@@ -23,6 +23,7 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
   if (options.segment) {
     quantize::QuantizeSegmentOptions part;
     part.segment = *options.segment;
+    part.weights = options.segmentWeights;
     pipeline.addPass(quantize::createQuantizeSegment(part));
   }
   quantize::QuantizeKvCacheOptions caches;

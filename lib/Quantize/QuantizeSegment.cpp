@@ -42,8 +42,9 @@ SmallVector<Operation *> findSegments(Block &block) {
 /// Builds the function of one segment.
 class SegmentBuilder {
 public:
-  SegmentBuilder(func::FuncOp function, Operation *begin, Operation *end)
-      : function(function), builder(function.getContext()), sizes(function) {
+  /// Weights of linears are those of the archive `decoded`, unless that is null.
+  SegmentBuilder(func::FuncOp function, Operation *begin, Operation *end, FlatSymbolRefAttr decoded)
+      : function(function), builder(function.getContext()), sizes(function), decoded(decoded) {
     segment = func::FuncOp::create(function.getLoc(), function.getName(), builder.getFunctionType({}, {}));
     block = segment.addEntryBlock();
     builder.setInsertionPointToEnd(block);
@@ -51,6 +52,11 @@ public:
       numbers[&op] = number;
     first = numbers.lookup(begin);
     last = numbers.lookup(end);
+    if (decoded)
+      for (const LinearInput &input : inputsOfLinears(function))
+        for (nn::LinearOp linear : input.linears)
+          if (isInside(linear))
+            decodedWeights.insert(linear.getWeight());
   }
 
   func::FuncOp build(int64_t segmentCount) {
@@ -108,17 +114,10 @@ private:
       return;
     }
     Operation *op = value.getDefiningOp();
-    if (auto weight = dyn_cast<nn::WeightOp>(op)) {
-      StringAttr name = builder.getStringAttr(weightsPrefix + weight.getKey());
-      addArgument(value, builder.getDictionaryAttr(builder.getNamedAttr("nn.name", name)));
-      // Calibration passes decoded values of a quantized matrix, which 16 bits do not hold.
-      bool isMatrix = llvm::all_of(value.getUses(), [&](OpOperand &use) {
-        auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
-        return !isInside(use.getOwner()) ||
-               (linear && use.get() == linear.getWeight() && getElementTypeOrSelf(linear.getInput().getType()).isF32());
-      });
-      if (isMatrix)
-        block->getArguments().back().setType(cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()));
+    if (decodedWeights.contains(value)) {
+      auto weight = cast<nn::WeightOp>(op);
+      auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
+      mapping.map(value, nn::WeightOp::create(builder, value.getLoc(), type, decoded, weight.getKeyAttr()));
     } else if (isStored(value)) {
       SmallVector<Attribute> names;
       for (AffineExpr size : sizes.of(value)) {
@@ -181,6 +180,8 @@ private:
   func::FuncOp function, segment;
   OpBuilder builder;
   SymbolicSizes sizes;
+  FlatSymbolRefAttr decoded;
+  DenseSet<Value> decodedWeights;
   Block *block;
   IRMapping mapping;
   DenseMap<Operation *, unsigned> numbers;
@@ -194,6 +195,13 @@ struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
   using QuantizeSegmentBase::QuantizeSegmentBase;
 
   void runOnOperation() override {
+    FlatSymbolRefAttr decoded;
+    if (!weights.empty()) {
+      OpBuilder builder(getOperation().getBody(), getOperation().getBody()->begin());
+      auto archive = nn::ArchiveOp::create(builder, getOperation().getLoc(), builder.getStringAttr("decoded"),
+                                           builder.getStringAttr(weights));
+      decoded = FlatSymbolRefAttr::get(SymbolTable(getOperation()).insert(archive));
+    }
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (function.isExternal())
         continue;
@@ -204,7 +212,7 @@ struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
         return signalPassFailure();
       }
       Operation *end = segment + 1 < int64_t(begins.size()) ? begins[segment + 1] : function.front().getTerminator();
-      func::FuncOp built = SegmentBuilder(function, begins[segment], end).build(begins.size());
+      func::FuncOp built = SegmentBuilder(function, begins[segment], end, decoded).build(begins.size());
       function->getBlock()->getOperations().insert(function->getIterator(), built);
       function.erase();
     }

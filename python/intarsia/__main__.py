@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__
+from . import __version__, _overlap
 from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
@@ -140,17 +140,32 @@ def _perplexity(options: argparse.Namespace) -> None:
         for number, window in enumerate(windows, 1):
             losses.append(generator.cross_entropy(window))
             show(f"{number}/{len(windows)} windows, {np.exp(np.mean(losses)):.4f}")
+    _warn_of_overlap(options.file, generator, ids[: len(windows) * step + 1])
     print(f"perplexity {np.exp(np.mean(losses)):.4f} over {len(windows)} windows of {step} tokens")
+
+
+def _warn_of_overlap(file: Path, generator: Generator, ids: Sequence[int]) -> None:
+    """Warn if a model was calibrated on some of a text: it predicts that better than others."""
+    module = generator.module
+    share = _overlap.share(ids, module.file(_overlap.FILE)) if _overlap.FILE in module.files else 0
+    if share > 0:
+        print(
+            f"warning: about {100 * share:.2g} % of {file} is text that this model was calibrated on, which it "
+            "predicts better than other texts: measure on a text that it has not seen",
+            file=sys.stderr,
+        )
 
 
 def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
     """Return the calibration text as windows of token ids: of a text, or of an array of ids."""
     if options.calibration.suffix == ".npy":
         ids = np.load(options.calibration)
+        if ids.dtype.kind == "f" and ids.ndim == 4:
+            return ids
         if ids.dtype.kind not in "iu" or ids.ndim not in (1, 2):
             raise InvalidArgumentError(
                 f"{options.calibration}: is {ids.dtype} of rank {ids.ndim}, token ids are integers [tokens] or "
-                "[texts, tokens]",
+                "[texts, tokens], images floats [images, channels, height, width]",
                 "invalid argument",
             )
         if ids.ndim == 2:
@@ -171,6 +186,8 @@ def _quantize(options: argparse.Namespace) -> None:
             options.quantize,
             windows,
             parts=options.quantize_parts.split(","),
+            rotations=options.rotate.split(",") if options.rotate else (),
+            search_scales=options.search_scales,
             work=options.work,
             progress=show,
         )
@@ -288,7 +305,18 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PARTS",
         help="linears (default), lm_head, each alone or with a format of its own: linears,lm_head=int8",
     )
-    one.add_argument("--calibration", type=Path, metavar="FILE", help="UTF-8 text, or token ids as .npy")
+    one.add_argument(
+        "--rotate",
+        metavar="KINDS",
+        help="residual, values: multiply what layers pass on, or values of attention, by Hadamard matrices, so that "
+        "weights have fewer outliers; the embedding and the head are then written in f32",
+    )
+    one.add_argument(
+        "--search-scales",
+        action="store_true",
+        help="without a text: take for each block of weights the scale with the least squared error",
+    )
+    one.add_argument("--calibration", type=Path, metavar="FILE", help="UTF-8 text; or .npy: token ids, pixel_values")
     one.add_argument("--lines", action="store_true", help="each line of the text is a text of its own")
     one.add_argument("--tokenizer", type=Path, help="tokenizer.json, or the folder that holds it (default: MODEL)")
     one.add_argument("--window", type=_at_least(2), default=512, help="tokens of a window (default: %(default)s)")

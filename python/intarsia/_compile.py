@@ -107,7 +107,7 @@ def compile(
     return module
 
 
-def _run(arguments: Sequence[str], *, shows_steps: bool = True) -> None:
+def _run(arguments: Sequence[str], *, shows_steps: bool = True, shows_remarks: bool = True) -> None:
     command = [str(find_tool("intarsia-compile")), *arguments]
     if shows_steps and "--verbose" not in command and sys.stderr is not None and sys.stderr.isatty():
         command.append("--verbose")
@@ -136,7 +136,7 @@ def _run(arguments: Sequence[str], *, shows_steps: bool = True) -> None:
         raise CompileError(
             message.strip() or f"{command[0]} ended with code {process.returncode} and no message", "invalid argument"
         )
-    if message:  # warnings
+    if message and shows_remarks:
         print(message, end="", file=sys.stderr)
 
 

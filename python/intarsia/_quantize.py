@@ -16,18 +16,25 @@ from typing import Any
 
 import numpy as np
 
+from . import _overlap
 from ._compile import _run, find_tool
 from ._errors import CompileError, InvalidArgumentError
 from ._module import Function, Module, TensorType, load, make_state
+from ._moments import Moments
+from ._rotate import rotate
 from ._safetensors import ModelWeights, read_tensors, write_tensors
 from ._tokenizer import encode, open_tokenizer
 
 #: Tokens of one call: enough that the matrix products take longer than reading the weights.
 TOKENS_OF_A_CALL = 4096
+#: Patches of an image of the usual size (224 by 224 pixels in patches of 16), and one for all.
+TOKENS_OF_AN_IMAGE = 197
 #: Tokens for each feature of an input, below which a text says too little of how features depend on each other.
 TOKENS_OF_A_FEATURE = 10
-#: Of the mean of the diagonal of second moments, added to it (GPTQ, arXiv 2210.17323, section 3.3).
-DAMPING = 0.01
+
+#: Flags of the compiler for what is run while 4 bits are looked for: weights and inputs of linears in 8 bits, whose own
+#: loss cannot be measured beside it (docs/quantization.md), take a third of the time of f32.
+RUNS_IN_8_BITS = ["--quantize=int8", "--quantize-parts=linears"]
 
 Progress = Callable[[str], None]
 
@@ -89,6 +96,8 @@ def quantize(
     windows: np.ndarray | None = None,
     *,
     parts: Sequence[str] = ("linears",),
+    rotations: Sequence[str] = (),
+    search_scales: bool = False,
     work: str | os.PathLike[str] | None = None,
     progress: Progress = lambda text: None,
 ) -> str:
@@ -105,9 +114,16 @@ def quantize(
     format : str
         ``"int4"``, ``"int4-g128"``, ``"int8"``, ``"mxfp4"``, ``"nvfp4"``, …
     windows : array of int64 [count, length], optional
-        Calibration text as token ids; each row is a text of its own. Without it weights are rounded to nearest.
+        Calibration text as token ids; each row is a text of its own. For models of images [count, channels, height,
+        width] of f32, as the model's preprocessing makes them. Without it weights are rounded to nearest.
     parts : sequence of str
         What is quantized, each optionally with its own format: ``["linears", "lm_head=int8"]``.
+    rotations : sequence of str
+        What is multiplied by Hadamard matrices before, ``"residual"`` and ``"values"``: outliers of weights become
+        smaller. The embedding, the head and norms are then written in f32; ``<output>.rotated`` holds the rotated model
+        while it is quantized.
+    search_scales : bool
+        Without a text: try some 50 scales for each block, and take the one with the least squared error of its weights.
     work : path, optional
         A folder for what is between layers; by default ``<output>.work``. It is removed at the end. A run that was
         ended goes on from the last layer that is there, if model, text and formats are the same.
@@ -123,13 +139,29 @@ def quantize(
         raise InvalidArgumentError(
             f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
         )
+    if rotations:
+        rotated = Path(f"{Path(output)}.rotated")
+        rotate(model, rotated, rotations, progress=progress)
+        others = {"parts": parts, "search_scales": search_scales, "work": work, "progress": progress}
+        table = quantize(rotated, output, format, windows, **others)
+        shutil.rmtree(rotated)
+        return table
     flags = [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
     if windows is None:
-        return _round(model, output, flags)
+        return _round(model, output, [*flags, "--search-scales"] if search_scales else flags)
+    if search_scales:
+        raise InvalidArgumentError(
+            "with a calibration text scales are always searched for, by what inputs the weights get: leave out "
+            "--search-scales",
+            "invalid argument",
+        )
+    _check_windows(Path(model), np.asarray(windows))
     work = Path(work if work is not None else f"{Path(output)}.work")
-    pieces = _Calibration(Path(model), np.asarray(windows, np.int64), flags, work, progress).run()
+    pieces = _Calibration(Path(model), np.asarray(windows), flags, work, progress).run()
     progress("writing the model")
     table = _round(model, output, [*flags, *(f"--part={piece}" for piece in pieces)])
+    if windows.ndim == 2:
+        (Path(output) / _overlap.FILE).write_text(_overlap.describe(windows))
     shutil.rmtree(work)
     return table
 
@@ -145,6 +177,23 @@ def _round(model: str | os.PathLike[str], output: str | os.PathLike[str], flags:
     return result.stdout
 
 
+def _check_windows(model: Path, windows: np.ndarray) -> None:
+    """Refuse token ids that a model does not know, and images that are no numbers."""
+    if windows.ndim == 4:
+        if not np.isfinite(windows).all():
+            raise InvalidArgumentError("the calibration images have NaN or infinity", "invalid argument")
+        return
+    size = json.loads((model / "config.json").read_text(encoding="utf-8")).get("vocab_size")
+    wrong = np.argwhere((windows < 0) | (windows >= size)) if isinstance(size, int) else np.zeros((0, 2), int)
+    if len(wrong):
+        window, token = wrong[0]
+        raise InvalidArgumentError(
+            f"token {token} of window {window} of the calibration text has the id {windows[window, token]}, the "
+            f"vocabulary of {model} has {size}: was the text encoded by the tokenizer of another model?",
+            "invalid argument",
+        )
+
+
 class _Calibration:
     """Runs the segments of a model over a text, one after another, and quantizes each.
 
@@ -154,9 +203,14 @@ class _Calibration:
 
     def __init__(self, model: Path, windows: np.ndarray, flags: list[str], work: Path, progress: Progress) -> None:
         self.model, self.windows, self.flags, self.work, self.progress = model, windows, flags, work, progress
+        self.parts = _value(flags, "--quantize-parts").split(",")
         self.weights = ModelWeights(model)
+        formats = [_value(flags, "--quantize"), *(part.partition("=")[2] for part in self.parts)]
+        self.runs_in = [] if any(name.startswith(("int8", "fp8")) for name in formats) else RUNS_IN_8_BITS
         self.warned = False
-        at_once = max(1, TOKENS_OF_A_CALL // windows.shape[1])
+        #: Tokens of a text, or patches of images: roughly what they are computed as.
+        length = windows.shape[1] if windows.ndim == 2 else TOKENS_OF_AN_IMAGE
+        at_once = max(1, TOKENS_OF_A_CALL // length)
         self.calls = [windows[first : first + at_once] for first in range(0, len(windows), at_once)]
 
     def run(self) -> list[Path]:
@@ -164,7 +218,8 @@ class _Calibration:
         digest = self._digest()
         state = self.work / "state.json"
         begin = 0
-        if state.exists() and (kept := json.loads(state.read_text())).get("digest") == digest:
+        kept = json.loads(state.read_text()) if state.exists() else {}
+        if kept.get("digest") == digest:
             begin = kept["segments"]
             self.progress(f"going on behind {begin} layers")
         elif self.work.exists():
@@ -172,28 +227,36 @@ class _Calibration:
                 raise InvalidArgumentError(
                     f"{self.work}: has files of something else; give another folder", "invalid argument"
                 )
+            if state.exists():
+                print(
+                    f"warning: {self.work} has {kept.get('segments', 0)} layers of a run with another model, text or "
+                    "format; they are removed, and this run begins with the first layer",
+                    file=sys.stderr,
+                )
             shutil.rmtree(self.work)
         self.work.mkdir(parents=True, exist_ok=True)
-        state.write_text(json.dumps({"digest": digest, "segments": begin}))
+        self._write_state(digest, begin)
         segment, count = begin, begin + 1
         while segment < count:
             count = self._run_segment(segment)
             segment += 1
-            (self.work / "state.new").write_text(json.dumps({"digest": digest, "segments": segment}))
-            (self.work / "state.new").replace(state)
+            self._write_state(digest, segment)
             shutil.rmtree(self.work / f"{segment - 1}", ignore_errors=True)
         return sorted(self.work.glob("quantized-*.safetensors"))
 
+    def _write_state(self, digest: str, segments: int) -> None:
+        """Say how many layers are finished; a run that is killed here leaves the old state or the new one."""
+        (self.work / "state.new").write_text(json.dumps({"digest": digest, "segments": segments}))
+        (self.work / "state.new").replace(self.work / "state.json")
+
     def _run_segment(self, number: int) -> int:
         """Quantize a segment and compute what the next ones take; return the number of segments."""
-        artifact = self.work / "segment.itx"
-        _run([os.fspath(self.model), "-o", str(artifact), f"--segment={number}"], shows_steps=False)
-        module = load(artifact)
-        segment = _Segment(module, self.weights)
+        segment = _Segment(self._compile(number))
         count = int(segment.function.signature.metadata["segments"])
         self.what = f"layer {number + 1} of {count}" if number + 1 < count else "what follows the layers"
-        piece = self.work / f"quantized-{number:05}.safetensors"
-        decoded = self.work / "decoded.safetensors"
+        # The head is taken only if it is asked for: it is large, and often the embedding.
+        if not any(part.split("=")[0] == "lm_head" for part in self.parts):
+            segment.linears = [linear for linear in segment.linears if linear != "lm_head"]
         if segment.linears:
             moments = self._moments(number, segment)
             self.progress(f"{self.what}: rounding weights")
@@ -201,56 +264,69 @@ class _Calibration:
             del moments
             names = segment.linears
             glob = names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
+            decoded = self.work / "weights-of-a-layer.safetensors"
             flags = [f"--linears={glob}", f"--decoded={decoded}", f"--second-moments={self.work}/moments.safetensors"]
-            _round(self.model, piece, [*self.flags, *flags])
-            segment.weights |= {
-                f"weight.{name}": array
-                for name, array in read_tensors(decoded).items()
-                if f"weight.{name}" in segment.weights
-            }
+            _round(self.model, self.work / f"quantized-{number:05}.safetensors", [*self.flags, *flags])
+            if number + 1 < count:
+                segment = _Segment(self._compile(number, decoded))
         if number + 1 < count:
             for call, some in self._progressing("the quantized layer"):
                 self._keep(number, "quantized", call, segment(some, self._values(number, "quantized", call)))
         return count
 
+    def _compile(self, number: int, decoded: Path | None = None) -> Module:
+        """Return a segment, with weights of the model or decoded ones. The next call replaces its files."""
+        model = self.model
+        flags = [f"--segment={number}", *self.runs_in]
+        if decoded is not None:
+            model = self._model_beside(decoded)
+            flags.append(f"--segment-weights={decoded.name}")
+        artifact = self.work / "segment.itx"
+        _run([os.fspath(model), "-o", str(artifact), *flags], shows_steps=False, shows_remarks=False)
+        return load(artifact)
+
+    def _model_beside(self, decoded: Path) -> Path:
+        """Return a folder that shows the files of the model and one of decoded weights: archives lie below a model."""
+        folder = self.work / "decoded"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for file in [*self.model.glob("*.json"), *self.model.glob("*.safetensors"), decoded]:
+            (folder / file.name).symlink_to(file.resolve())
+        return folder
+
     def _moments(self, number: int, segment: _Segment) -> dict[str, np.ndarray]:
         """Return the second moments of inputs with layers before quantized, and what weights are to be rounded."""
-        moments: dict[str, np.ndarray] = {}
-        crossed: dict[str, np.ndarray] = {}
+        sums: dict[str, Moments] = {}
         for call, some in self._progressing("inputs"):
             exact = segment(some, self._values(number, "exact", call))
             self._keep(number, "exact", call, exact)
             inputs = segment.inputs(exact)
             changed = inputs if number == 0 else segment.inputs(segment(some, self._values(number, "quantized", call)))
             for name, rows in changed.items():
-                moments[name] = moments.get(name, 0) + rows.T @ rows
-                if number > 0:
-                    crossed[name] = crossed.get(name, 0) + (inputs[name] - rows).T @ rows
+                moments = sums.setdefault(name, Moments(name, rows.shape[1]))
+                moments.add(rows, inputs[name] if number > 0 else None)
+        self._check_length(sums)
         tensors = {}
-        self._check_length({name: len(total) for name, total in moments.items()})
-        for name, total in moments.items():
-            mean = total / self.windows.size
-            tensors[f"second_moments.{name}"] = mean.astype(np.float32)
-            if name not in crossed or not np.isfinite(mean).all():
-                continue
-            # The weight w' with the least |x w' - y w|² over rows y of the exact model and x of the quantized one:
-            # w + w (y - x)ᵀ x (xᵀ x)⁻¹, by the normal equations.
-            damped = mean.astype(np.float64)
-            damped[np.diag_indices_from(damped)] += DAMPING * np.trace(damped) / len(damped)
-            change = np.linalg.solve(damped, crossed[name].T.astype(np.float64) / self.windows.size).T
-            for linear in segment.readers(name):
-                weight = segment.weights[f"weight.{linear}.weight"]
-                tensors[f"target.{linear}"] = weight + weight @ change.astype(np.float32)
+        for name in list(sums):
+            moments = sums.pop(name)
+            tensors[f"second_moments.{name}"] = moments.mean()
+            if number > 0:
+                linears = [linear for linear in segment.readers(name) if f"{linear}.weight" in self.weights.names]
+                if not linears:
+                    continue
+                weights = [self.weights.read(f"{linear}.weight", "f32") for linear in linears]
+                for linear, weight, change in zip(linears, weights, moments.change(weights), strict=True):
+                    tensors[f"target.{linear}"] = weight + change
         return tensors
 
-    def _check_length(self, features: dict[str, int]) -> None:
+    def _check_length(self, sums: dict[str, Moments]) -> None:
         """Warn once if the text is short for a linear."""
-        name = max(features, key=lambda name: features[name])
-        if not self.warned and self.windows.size < TOKENS_OF_A_FEATURE * features[name]:
+        longest = max(sums.values(), key=lambda moments: moments.features)
+        if not self.warned and longest.tokens < TOKENS_OF_A_FEATURE * longest.features:
             self.warned = True
             print(
-                f"warning: the input of {name} has {features[name]} features, the text {self.windows.size} tokens: "
-                f"fewer than {TOKENS_OF_A_FEATURE} for each may lose more than rounding to nearest",
+                f"warning: the input of {longest.name} has {longest.features} features, the text {longest.tokens} "
+                f"tokens: fewer than {TOKENS_OF_A_FEATURE} for each may lose more than rounding to nearest",
                 file=sys.stderr,
             )
 
@@ -281,44 +357,38 @@ class _Calibration:
 
 
 class _Segment:
-    """One segment of a model with its weights."""
+    """One segment of a model."""
 
-    def __init__(self, module: Module, weights: ModelWeights) -> None:
+    def __init__(self, module: Module) -> None:
         self.module = module  # lives as long as its function
         self.function = _function(module)
         self.linears: list[str] = list(self.function.signature.metadata["linears"])
-        self.weights = {
-            value.name: weights.read(value.name.removeprefix("weight."), value.dtype)
-            for value in self.function.signature.inputs
-            if value.name.startswith("weight.")
-        }
 
     def __call__(self, some: np.ndarray, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run windows [count, length] and return the results by name."""
         inputs = self.function.signature.inputs
-        given = {**_token_inputs(some, inputs, self.module), **self.weights, **values}
+        given = {**_token_inputs(some, inputs, self.module), **values}
         arguments = {value.name: given[value.name] for value in inputs if not value.state}
-        answer = self.function(**arguments, **self._state(*some.shape))
+        answer = self.function(**arguments, **self._state(*some.shape[:2]))
         names = [value.name for value in self.function.signature.outputs]
         return dict(zip(names, answer if isinstance(answer, tuple) else (answer,), strict=True))
 
-    @staticmethod
-    def inputs(results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def inputs(self, results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return what linears multiply, [rows, features] of f32, by the name of the first linear that does."""
         return {
-            name.removeprefix("input."): np.asarray(array, np.float32).reshape(-1, array.shape[-1])
-            for name, array in results.items()
-            if name.startswith("input.")
+            linear: np.asarray(results[name], np.float32).reshape(-1, results[name].shape[-1])
+            for linear in self.linears
+            if (name := f"input.{linear}") in results
         }
 
     def readers(self, name: str) -> list[str]:
-        """Return the linears that multiply one value, whose first one has this name, and have a weight of that name."""
+        """Return the linears that multiply one value, whose first one has this name."""
         first = self.linears.index(name)
         heads = {value.name.removeprefix("input.") for value in self.function.signature.outputs}
         last = first + 1
         while last < len(self.linears) and self.linears[last] not in heads:
             last += 1
-        return [linear for linear in self.linears[first:last] if f"weight.{linear}.weight" in self.weights]
+        return self.linears[first:last]
 
     def _state(self, count: int, length: int) -> dict[str, np.ndarray]:
         if not any(value.state for value in self.function.signature.inputs):
@@ -339,9 +409,17 @@ def _pages(module: Module, length: int) -> int:
 
 
 def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module) -> dict[str, np.ndarray]:
-    """Return what a model is given for windows [count, length] of token ids, by name."""
-    count, length = some.shape
+    """Return what a model is given for windows [count, length] of token ids or for images, by name."""
     names = {value.name for value in inputs}
+    if some.ndim == 4:
+        images = {"pixel_values": np.asarray(some, np.float32)}
+        if other := [name for name in names if name not in images and not name.startswith("value.")]:
+            raise InvalidArgumentError(
+                f"the calibration images are {list(some.shape[1:])}, the model reads '{other[0]}': give a text",
+                "invalid argument",
+            )
+        return images
+    count, length = some.shape
     if any(value.state for value in inputs) or "page_table" in names or "output_tokens" in names:
         pages = _pages(module, length)
         return {
@@ -357,13 +435,19 @@ def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module
         "token_type_ids": np.zeros_like(some),
         "position_ids": np.tile(np.arange(length), (count, 1)),
     }
-    others = [name for name in names if name not in known and not name.startswith(("weight.", "value."))]
+    others = [name for name in names if name not in known and not name.startswith("value.")]
     if others:
         raise InvalidArgumentError(
-            f"{module.path}: has an input '{others[0]}'; models that read token ids can be calibrated",
+            f"{module.path}: has an input '{others[0]}'; models that read token ids, or images (pixel_values, given as "
+            "an array of rank 4), can be calibrated",
             "invalid argument",
         )
     return known
+
+
+def _value(flags: Sequence[str], name: str) -> str:
+    """Return what a flag says: the text behind ``name=``."""
+    return next(flag.removeprefix(f"{name}=") for flag in flags if flag.startswith(f"{name}="))
 
 
 def _first_id(config: dict[str, Any], name: str) -> int | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,14 @@ class ModelWeights:
         self._entries: dict[str, tuple[Path, int, dict[str, Any]]] = {}
         for file in sorted(files):
             header, begin = _header(folder / file)
-            self._entries |= {name: (folder / file, begin, entry) for name, entry in header.items()}
+            self._entries |= {
+                name: (folder / file, begin, entry) for name, entry in header.items() if name != "__metadata__"
+            }
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all tensors."""
+        return self._entries.keys()
 
     def read(self, name: str, dtype: str) -> np.ndarray:
         """Return a tensor: mapped where it has the type already, widened where f32 is asked for.

@@ -5,7 +5,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import intarsia
@@ -94,7 +98,7 @@ def quantized(windows, tmp_path_factory):
 def segment(tools, folder: Path, number: int) -> _quantize._Segment:
     path = folder / f"{number}.itx"
     tools.run("intarsia-compile", MODEL, "-o", path, f"--segment={number}")
-    return _quantize._Segment(intarsia.load(path), _quantize.ModelWeights(MODEL))
+    return _quantize._Segment(intarsia.load(path))
 
 
 def test_segments_compute_what_the_model_does(tools, windows, tmp_path):
@@ -127,8 +131,16 @@ def test_segments_compute_what_the_model_does(tools, windows, tmp_path):
     np.testing.assert_allclose(logits, np.concatenate(expected), atol=2e-3)
 
 
-def test_a_run_that_was_ended_goes_on(windows, tmp_path):
-    some = windows[:43]
+@pytest.fixture(scope="module")
+def uninterrupted(windows, tmp_path_factory) -> bytes:
+    """The weights that a run over three calls makes, which nothing ends."""
+    folder = tmp_path_factory.mktemp("whole")
+    intarsia.quantize(MODEL, folder / "q", "int4", windows[:43])
+    assert [path.name for path in folder.iterdir()] == ["q"]
+    return (folder / "q" / "model.safetensors").read_bytes()
+
+
+def test_a_run_that_was_ended_goes_on(windows, uninterrupted, tmp_path):
     said: list[str] = []
 
     def end(text: str) -> None:
@@ -137,20 +149,37 @@ def test_a_run_that_was_ended_goes_on(windows, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        intarsia.quantize(MODEL, tmp_path / "ended", "int4", some, progress=end)
+        intarsia.quantize(MODEL, tmp_path / "ended", "int4", windows[:43], progress=end)
     assert said[0] == "layer 1 of 7: inputs, 33 %"
     assert not (tmp_path / "ended").exists()
     said.clear()
-    intarsia.quantize(MODEL, tmp_path / "ended", "int4", some, progress=said.append)
+    intarsia.quantize(MODEL, tmp_path / "ended", "int4", windows[:43], progress=said.append)
     assert said[:2] == ["going on behind 3 layers", "layer 4 of 7: inputs, 33 %"]
-    intarsia.quantize(MODEL, tmp_path / "whole", "int4", some)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ended", "whole"]
-    assert (tmp_path / "ended" / "model.safetensors").read_bytes() == (
-        tmp_path / "whole" / "model.safetensors"
-    ).read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["ended"]
+    assert (tmp_path / "ended" / "model.safetensors").read_bytes() == uninterrupted
 
 
-def test_another_run_does_not_go_on(windows, tmp_path):
+def test_a_run_that_was_killed_goes_on(windows, uninterrupted, tmp_path):
+    """SIGKILL leaves no time for anything; files that were incomplete are not taken."""
+    program = (
+        "import sys, os, signal, numpy, intarsia\n"
+        "def end(text):\n"
+        "    if text.startswith(sys.argv[4]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "intarsia.quantize(sys.argv[1], sys.argv[2], 'int4', numpy.load(sys.argv[3]), progress=end)\n"
+    )
+    np.save(tmp_path / "ids.npy", windows[:43])
+    for when in ("layer 3 of 7: the quantized layer, 66 %", "layer 4 of 7: inputs, 33 %"):
+        command = [sys.executable, "-c", program, MODEL, tmp_path / "killed", tmp_path / "ids.npy", when]
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        assert not (tmp_path / "killed").exists()
+    said: list[str] = []
+    intarsia.quantize(MODEL, tmp_path / "killed", "int4", windows[:43], progress=said.append)
+    assert said[0] == "going on behind 3 layers"
+    assert (tmp_path / "killed" / "model.safetensors").read_bytes() == uninterrupted
+    assert not (tmp_path / "killed.work").exists()
+
+
+def test_another_run_does_not_go_on(windows, tmp_path, capsys):
     def end(text: str) -> None:
         if text.startswith("layer 2"):
             raise KeyboardInterrupt
@@ -160,11 +189,16 @@ def test_another_run_does_not_go_on(windows, tmp_path):
     said: list[str] = []
     intarsia.quantize(MODEL, tmp_path / "q", "int8", windows[:2], progress=said.append)
     assert said[0] == "layer 1 of 7: inputs, 100 %"
+    assert (
+        "q.work has 1 layers of a run with another model, text or format; they are removed" in capsys.readouterr().err
+    )
 
 
 def test_models_are_directories(windows, tmp_path):
     with pytest.raises(intarsia.InvalidArgumentError, match="is no model directory"):
         intarsia.quantize(MODEL / "model.safetensors", tmp_path / "q", "int4", windows[:2])
+    with pytest.raises(intarsia.InvalidArgumentError, match="scales are always searched for"):
+        intarsia.quantize(MODEL, tmp_path / "q", "int4", windows[:2], search_scales=True)
 
 
 def test_a_folder_with_other_files_is_left_alone(windows, tmp_path):
@@ -214,6 +248,36 @@ def test_without_a_text_weights_are_rounded_to_nearest(tools, tmp_path):
         np.testing.assert_array_equal(dequantized(tensors, module), expected)
 
 
+@pytest.mark.parametrize("name", ["int4", "int4-g128", "mxfp4", "nvfp4"])
+def test_scales_with_the_least_error(tmp_path, name):
+    """Of 400 scales for each block that NumPy tries in float64, few leave less than the one that was chosen."""
+    for folder, is_searched in [("searched", True), ("nearest", False)]:
+        intarsia.quantize(MODEL, tmp_path / folder, name, search_scales=is_searched)
+    searched, nearest = (read(tmp_path / folder / "model.safetensors") for folder in ("searched", "nearest"))
+    weights = read(MODEL / "model.safetensors")
+    block = {"int4-g128": 128, "nvfp4": 16}.get(name, 32)
+    levels = np.arange(-8, 8) if name.startswith("int4") else np.arange(16, dtype=np.uint8)
+    if not name.startswith("int4"):
+        levels = np.unique(levels.view(ml_dtypes.float4_e2m1fn).astype(np.float64))
+    module = linears(1)[1]
+    rows = weights[f"{module}.weight"].astype(np.float64).reshape(-1, block)
+    errors = [((dequantized(tensors, module).reshape(-1, block) - rows) ** 2).sum(1) for tensors in (searched, nearest)]
+    largest = np.abs(rows).max(1, keepdims=True)
+    # Powers of two are the scales of mxfp4.
+    tried = 2.0 ** np.arange(-12, 0) if name == "mxfp4" else np.linspace(0.05, 0.3, 400)
+    tried = np.concatenate([tried, -tried]) if name.startswith("int4") else tried
+    best = np.full(len(rows), np.inf)
+    for scale in tried:
+        scales = scale if name == "mxfp4" else scale * largest
+        ratios = np.clip(rows / scales, levels[0], levels[-1])
+        at = np.searchsorted((levels[1:] + levels[:-1]) / 2, ratios)
+        best = np.minimum(best, ((levels[at] * scales - rows) ** 2).sum(1))
+    # The grid has 32 parts, and scales are rounded to their type: E4M3 has three bits of mantissa.
+    assert errors[0].sum() < {"nvfp4": 1.1}.get(name, 1.02) * best.sum()
+    assert errors[0].sum() < 0.98 * errors[1].sum()
+    assert (errors[0] <= errors[1] * (1 + 1e-6)).all()
+
+
 #: What rounding to nearest loses in the same formats, linears only: perplexity over that of f32 (docs/quantization.md).
 NEAREST = {"int4": 2.34e-2, "int4-g128": 3.46e-2, "mxfp4": 2.67e-2, "nvfp4": 1.77e-2}
 
@@ -255,6 +319,25 @@ def test_sentence_encoders(minilm, minilm_dir, tmp_path):
         means.append(cosines.mean())
     assert means[1] < means[0] < 1 - 1e-6
     assert means[0] > 0.9995
+
+
+def test_models_of_images(tmp_path):
+    """Weights of each linear lose less of its outputs on the images than with rounding to nearest."""
+    vit = HERE / "models" / "vit"
+    images = np.random.default_rng(0).normal(size=(500, 3, 12, 12)).astype(np.float32)
+    np.save(tmp_path / "images.npy", images)
+    output = tmp_path / "quantized"
+    assert main(["quantize", str(vit), "-o", str(output), f"--calibration={tmp_path / 'images.npy'}"]) == 0
+    assert not (output / "calibration.json").exists()
+    exact = intarsia.compile(vit).main(pixel_values=images[:64])
+    errors = []
+    intarsia.quantize(vit, tmp_path / "nearest", "int4")
+    for folder in (output, tmp_path / "nearest"):
+        model = intarsia.compile(folder, options=["--quantize-activations=16"])
+        actual = model.main(pixel_values=images[:64])
+        assert actual._fields == ("last_hidden_state", "pooler_output")
+        errors.append(np.square(actual.last_hidden_state - exact.last_hidden_state).mean())
+    assert 1e-5 < errors[0] < 0.9 * errors[1]
 
 
 @pytest.mark.parametrize(
@@ -372,9 +455,14 @@ def test_segments_that_are_not_there(tools, tmp_path):
     result = tools.run("intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--segment=7", check=False)
     assert "'step' has segments 0 to 6, not 7" in result.stderr
     result = tools.run(
-        "intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--segment=0", "--quantize=int4", check=False
+        "intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--segment-weights=other.safetensors", check=False
     )
-    assert "--segment is about the model as it is: leave --quantize out" in result.stderr
+    assert "--segment-weights are those of one layer: give --segment too" in result.stderr
+    for name, message in [("absent.safetensors", "absent.safetensors"), ("../m.safetensors", "is not below")]:
+        result = tools.run(
+            "intarsia-compile", MODEL, "-o", tmp_path / "m.itx", "--segment=0", f"--segment-weights={name}", check=False
+        )
+        assert message in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -382,7 +470,13 @@ def test_segments_that_are_not_there(tools, tmp_path):
     [
         ("text.txt", "short", "tokens, a window needs 512: give more text, or --window"),
         ("ids.npy", np.zeros(600, np.float32), "is float32 of rank 1, token ids are integers"),
-        ("ids.npy", np.full(600, 4096), "input_ids"),
+        (
+            "ids.npy",
+            np.full(600, 4096),
+            "token 0 of window 0 of the calibration text has the id 4096, the vocabulary of",
+        ),
+        ("ids.npy", np.zeros((2, 3, 4, 4), np.float32), "the model reads '"),
+        ("ids.npy", np.full((2, 3, 4, 4), np.nan), "the calibration images have NaN or infinity"),
     ],
 )
 def test_bad_texts(tmp_path, capsys, name, content, message):
@@ -394,3 +488,37 @@ def test_bad_texts(tmp_path, capsys, name, content, message):
     assert main(["quantize", str(MODEL), "-o", str(tmp_path / "quantized"), f"--calibration={file}"]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "quantized").exists()
+
+
+def test_inputs_that_are_not_finite(windows, tmp_path):
+    """The layer and the feature are named; nothing is written."""
+    model = tmp_path / "model"
+    shutil.copytree(MODEL, model)
+    path = model / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8 : 8 + size])["model.layers.1.post_attention_layernorm.weight"]
+    at = 8 + size + entry["data_offsets"][0] + 2 * 77
+    data[at : at + 2] = (np.float32([1e30]).view(np.uint32) >> 16).astype("<u2").tobytes()
+    path.write_bytes(data)
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"input of model.layers.1.mlp.gate_proj .* in feature 77 "):
+        intarsia.quantize(model, tmp_path / "q", "int4", windows[:2])
+    assert not (tmp_path / "q").exists()
+
+
+def test_measuring_on_the_calibration_text(tmp_path, windows, capsys):
+    """A model says if it was calibrated on a text, for the part of it that is measured."""
+    lines = (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n")
+    (tmp_path / "text.txt").write_text("\n".join(lines[:40]))
+    ids = _quantize.encode_documents(MODEL, lines[:30])
+    intarsia.quantize(MODEL, tmp_path / "q", "int8", _quantize.read_windows(ids, 192))
+    intarsia.compile(tmp_path / "q", output=tmp_path / "q.itx")
+    (tmp_path / "other.txt").write_text("\n".join(lines[40:80]))
+    said = {}
+    for name in ("text", "other"):
+        capsys.readouterr()
+        assert main(["perplexity", str(tmp_path / "q.itx"), str(tmp_path / f"{name}.txt"), "--lines"]) == 0
+        said[name] = capsys.readouterr().err
+    share = re.search(r"about (\d+) % of .*text.txt is text that this model was calibrated on", said["text"])
+    assert 55 < int(share[1]) < 95
+    assert "calibrated" not in said["other"]

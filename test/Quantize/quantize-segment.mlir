@@ -1,5 +1,6 @@
 // RUN: intarsia-opt %s --quantize-segment=segment=0 | FileCheck %s --check-prefix=FIRST
 // RUN: intarsia-opt %s --quantize-segment=segment=1 | FileCheck %s --check-prefix=SECOND
+// RUN: intarsia-opt %s --quantize-segment="segment=0 weights=other.safetensors" | FileCheck %s --check-prefix=DECODED
 // RUN: intarsia-opt %s --quantize-segment=segment=2 | FileCheck %s --check-prefix=LAST
 // RUN: not intarsia-opt %s --quantize-segment=segment=3 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --intarsia-quantize="format=none segment=7" 2>&1 | FileCheck %s --check-prefix=NONE
@@ -8,24 +9,30 @@ nn.archive @weights {file = "model.safetensors"}
 
 // The first segment has what comes before the first layer. A value that only the last segment reads goes past the second.
 // FIRST-LABEL: func.func @main
-// FIRST-SAME: %[[IDS:[a-z0-9]*]]: tensor<?xi64> {nn.name = "ids", nn.sizes = ["tokens"]}
-// FIRST-SAME: %[[TABLE:[a-z0-9]*]]: tensor<9x8xf32> {nn.name = "weight.table"}
-// A matrix that linears read may have been quantized.
-// FIRST-SAME: %[[UP:[a-z0-9]*]]: tensor<8x8xf32> {nn.name = "weight.up"}
+// FIRST-SAME: (%[[IDS:[a-z0-9]*]]: tensor<?xi64> {nn.name = "ids", nn.sizes = ["tokens"]})
 // FIRST-SAME: -> (tensor<?x8xf32> {nn.name = "input.layers.0.up"}, tensor<?x8xf32> {nn.name = "value.{{[0-9]+}}.0"},
 // FIRST-SAME: tensor<?x8xf32> {nn.name = "value.{{[0-9]+}}.0"})
 // FIRST-SAME: attributes {nn.metadata = {linears = ["layers.0.up", "layers.0.gate"], segments = 3 : i64}}
+// FIRST: %[[TABLE:.*]] = nn.weight @weights["table"] : tensor<9x8xf32>
 // FIRST: %[[ROWS:.*]] = nn.embedding %[[TABLE]], %[[IDS]]
+// FIRST: %[[UP:.*]] = nn.weight @weights["up"] : tensor<8x8xbf16>
 // FIRST: %[[A:.*]] = nn.linear %[[ROWS]], %[[UP]]
 // FIRST: %[[B:.*]] = nn.linear %[[ROWS]], %{{.*}}
 // FIRST: %[[SUM:.*]] = arith.addf %[[A]], %[[B]]
 // FIRST: return %[[ROWS]], %[[ROWS]], %[[SUM]]
 
+// Matrices of linears may be those of another archive, in f32.
+// DECODED: nn.archive @decoded {file = "other.safetensors"}
+// DECODED: nn.archive @weights
+// DECODED: nn.weight @weights["table"] : tensor<9x8xf32>
+// DECODED: nn.weight @decoded["up"] : tensor<8x8xf32>
+// DECODED: nn.weight @decoded["gate"] : tensor<8x8xf32>
+
 // SECOND-LABEL: func.func @main
 // SECOND-SAME: %[[X:[a-z0-9]*]]: tensor<?x8xf32> {nn.name = "value.[[N:[0-9]+]].0", nn.sizes = ["tokens", ""]}
-// SECOND-SAME: tensor<8x8xf32> {nn.name = "weight.down"}
 // SECOND-SAME: -> (tensor<?x8xf32> {nn.name = "input.layers.1.down"}, tensor<?x8xf32> {nn.name = "value.{{[0-9]+}}.0"})
-// SECOND: %[[Y:.*]] = nn.linear %[[X]]
+// SECOND: %[[DOWN:.*]] = nn.weight @weights["down"] : tensor<8x8xbf16>
+// SECOND: %[[Y:.*]] = nn.linear %[[X]], %[[DOWN]]
 // SECOND: return %[[X]], %[[Y]]
 
 // A linear by a matrix that is no weight has nothing to quantize; sizes are made again.

@@ -85,8 +85,13 @@ struct Flags {
   cl::opt<unsigned> segment{
       "segment", cl::value_desc("number"), cl::cat(category),
       cl::desc(
-          "Compile one layer of the model, the number-th, with weights as inputs and with what linears multiply as "
-          "results: `intarsia quantize` runs them one after another")};
+          "Compile one layer of the model, the number-th, with what linears multiply as results: `intarsia quantize` "
+          "runs them one after another")};
+  cl::opt<std::string> segmentWeights{
+      "segment-weights", cl::value_desc("file.safetensors"), cl::cat(category),
+      cl::desc(
+          "With --segment: a file below the model's directory with the weights of the layer's linears in F32, which "
+          "are taken in place of the model's")};
   cl::list<std::string> placements{
       "place", cl::value_desc("names=@device"), cl::cat(category),
       cl::desc("Run the ops whose name in the model matches a glob on a device of --target: "
@@ -179,6 +184,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.quantize.caches.assign(flags.caches.begin(), flags.caches.end());
   if (flags.segment.getNumOccurrences())
     options.quantize.segment = flags.segment;
+  options.quantize.segmentWeights = flags.segmentWeights;
   options.archiveDirectory = flags.archives;
   if (!flags.targets.empty())
     options.targets.assign(flags.targets.begin(), flags.targets.end());

@@ -39,6 +39,10 @@ struct Flags {
       "second-moments", cl::value_desc("file.safetensors"), cl::cat(category),
       cl::desc("What the linears multiply on a calibration text, as `intarsia quantize` writes it: weights are rounded "
                "so that errors cancel in their outputs (GPTQ). Without it they are rounded to nearest")};
+  cl::opt<bool> searchScales{
+      "search-scales", cl::cat(category),
+      cl::desc("Without --second-moments: try some 50 scales for each block and take that with the least squared error "
+               "of its weights")};
   cl::opt<std::string> linears{
       "linears", cl::value_desc("glob"), cl::cat(category),
       cl::desc("Write only the weights of the linears whose names match, to a file of safetensors that -o names")};
@@ -121,6 +125,7 @@ int main(int argc, char **argv) {
   QuantizedModelOptions written;
   written.output = flags.output;
   written.secondMoments = flags.secondMoments;
+  written.searchScales = flags.searchScales;
   written.linears = flags.linears;
   written.decoded = flags.decoded;
   written.parts.assign(flags.takenParts.begin(), flags.takenParts.end());

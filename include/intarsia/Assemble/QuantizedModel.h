@@ -18,6 +18,7 @@ struct QuantizedModelOptions {
   std::string model;         ///< the Hugging Face directory that was imported
   std::string output;        ///< the directory to write, which may exist
   std::string secondMoments; ///< a file that `intarsia quantize` made of calibration text; empty: round to nearest
+  bool searchScales = false; ///< without second moments: try scales of blocks for the least squared error
   /// A glob over the names of linears: those whose weights are written, alone, to `output`, a file of safetensors, and
   /// to `decoded` in F32. Empty: a model directory with all of them.
   std::string linears;

@@ -36,6 +36,7 @@ struct QuantizeOptions {
   std::vector<std::string> caches;
   /// The segment of the model that is left (quantize-segment); all of it without one.
   std::optional<unsigned> segment;
+  std::string segmentWeights; ///< an archive with other matrices for the segment's linears, in f32; empty: none
 };
 
 /// Returns the names of the formats of weights, for people: "int4, … and none".

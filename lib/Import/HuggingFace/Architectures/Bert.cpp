@@ -72,7 +72,7 @@ Value Bert::pooler(GraphBuilder &graph, Value state) const {
 
 void Bert::baseOutputs(GraphBuilder &graph, Value state) {
   // Many encoders are published without the pooler, which only next-sentence prediction trains.
-  if (graph.hasWeight("pooler.dense.weight"))
+  if (graph.hasWeight("pooler.dense.bias"))
     graph.output(pooler(graph, state), "pooler_output", {"batch", hidden.size});
 }
 

@@ -70,7 +70,7 @@ public:
   }
 
   void baseOutputs(GraphBuilder &graph, Value state) override {
-    if (!graph.hasWeight("pooler.dense.weight"))
+    if (!graph.hasWeight("pooler.dense.bias"))
       return;
     Value first = graph.firstToken(state, "pooler", "batch", hidden.size);
     Value pooled = graph.linear(first, "pooler.dense", poolerFeatures, hidden);
