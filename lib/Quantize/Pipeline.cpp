@@ -23,17 +23,24 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
   if (options.segment) {
     quantize::QuantizeSegmentOptions part;
     part.segment = *options.segment;
+    part.results = options.segmentResults;
     pipeline.addPass(quantize::createQuantizeSegment(part));
   }
   quantize::QuantizeKvCacheOptions caches;
   caches.formats.assign(options.caches.begin(), options.caches.end());
   pipeline.addPass(quantize::createQuantizeKvCache(caches));
+  if (!options.tensors.empty()) {
+    quantize::QuantizeNarrowStoredOptions narrow;
+    narrow.formats.assign(options.tensors.begin(), options.tensors.end());
+    pipeline.addPass(quantize::createQuantizeNarrowStored(narrow));
+  }
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
-  if (options.format != "none") {
+  if (options.format != "none" || !options.tensors.empty()) {
     quantize::QuantizeRoundToNearestOptions rounding;
     rounding.format = options.format;
     rounding.activations = options.activations;
     rounding.parts.assign(options.parts.begin(), options.parts.end());
+    rounding.tensors.assign(options.tensors.begin(), options.tensors.end());
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
   // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
@@ -53,6 +60,9 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
   Option<int> segment{*this, "segment", llvm::cl::init(-1), llvm::cl::desc("The segment that is left; -1: all")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
+  Option<bool> segmentResults{*this, "segment-results", llvm::cl::init(false),
+                              llvm::cl::desc("A segment has the results of the model too that it computes")};
+  ListOption<std::string> tensors{*this, "tensors", llvm::cl::desc("Formats of single tensors: KEY=FORMAT")};
 };
 } // namespace
 
@@ -66,6 +76,8 @@ void intarsia::registerQuantizePasses() {
                                          given.matmulPrecision,
                                          {given.parts.begin(), given.parts.end()},
                                          {given.caches.begin(), given.caches.end()},
-                                         given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment)});
+                                         given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment),
+                                         given.segmentResults,
+                                         {given.tensors.begin(), given.tensors.end()}});
       });
 }

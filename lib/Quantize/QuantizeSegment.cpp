@@ -53,7 +53,7 @@ public:
     last = numbers.lookup(end);
   }
 
-  func::FuncOp build(int64_t segmentCount) {
+  func::FuncOp build(int64_t segmentCount, bool withResults) {
     for (Operation &op : function.front())
       if (isInside(&op))
         copy(op);
@@ -65,6 +65,8 @@ public:
         for (Value result : op.getResults())
           if (llvm::any_of(result.getUsers(), [&](Operation *user) { return isBehind(user); }) && isStored(result))
             addResult(mapping.lookup(result), nameOfValue(result));
+    if (withResults)
+      addFunctionResults();
     addStates();
     func::ReturnOp::create(builder, function.getLoc(), results);
     finish(segmentCount);
@@ -146,6 +148,15 @@ private:
     resultAttributes.push_back(attributes.getDictionary(builder.getContext()));
   }
 
+  /// Adds the results of the function that are no states and that the segment computes.
+  void addFunctionResults() {
+    for (auto [number, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+      if (value.getDefiningOp() && isInside(value.getDefiningOp()) &&
+          !function.getResultAttrOfType<IntegerAttr>(number, "nn.state"))
+        if (auto name = function.getResultAttrOfType<StringAttr>(number, "nn.name"))
+          addResult(mapping.lookup(value), name.str());
+  }
+
   /// States that the segment updates stay its states.
   void addStates() {
     Operation *terminator = function.front().getTerminator();
@@ -204,7 +215,7 @@ struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
         return signalPassFailure();
       }
       Operation *end = segment + 1 < int64_t(begins.size()) ? begins[segment + 1] : function.front().getTerminator();
-      func::FuncOp built = SegmentBuilder(function, begins[segment], end).build(begins.size());
+      func::FuncOp built = SegmentBuilder(function, begins[segment], end).build(begins.size(), results);
       function->getBlock()->getOperations().insert(function->getIterator(), built);
       function.erase();
     }

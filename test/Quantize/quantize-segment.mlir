@@ -1,6 +1,7 @@
 // RUN: intarsia-opt %s --quantize-segment=segment=0 | FileCheck %s --check-prefix=FIRST
 // RUN: intarsia-opt %s --quantize-segment=segment=1 | FileCheck %s --check-prefix=SECOND
 // RUN: intarsia-opt %s --quantize-segment=segment=2 | FileCheck %s --check-prefix=LAST
+// RUN: intarsia-opt %s --quantize-segment="segment=2 results" | FileCheck %s --check-prefix=RESULTS
 // RUN: not intarsia-opt %s --quantize-segment=segment=3 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --intarsia-quantize="format=none segment=7" 2>&1 | FileCheck %s --check-prefix=NONE
 
@@ -33,6 +34,10 @@ nn.archive @weights {file = "model.safetensors"}
 // LAST-SAME: linears = []
 // LAST: tensor.dim
 // LAST-NOT: nn.embedding
+
+// Results of the function are results of the segment that computes them, if that is asked for.
+// RESULTS-LABEL: func.func @main
+// RESULTS-SAME: -> (tensor<?x8xf32> {nn.name = "y"})
 
 // NONE: error: 'main' has segments 0 to 2, not
 func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["tokens"]}, %w: tensor<8x8xbf16> {nn.name = "w"})
