@@ -178,7 +178,11 @@ private:
     if (stored) {
       int64_t zero = format.getZero(), highestZero = operands.zeroPoints ? stored->highest : zero;
       int64_t lowestZero = operands.zeroPoints ? 0 : zero;
-      if (stored->lowest - highestZero < element->lowest || stored->highest - lowestZero > element->highest)
+      // Integers of 5 and 6 bits are stored in 8, and the packer looks at each value.
+      bool isNarrowed = stored->bits == 8 && !operands.zeroPoints &&
+                        (kept.getElement() == BlockElement::I5 || kept.getElement() == BlockElement::I6);
+      if (!isNarrowed &&
+          (stored->lowest - highestZero < element->lowest || stored->highest - lowestZero > element->highest))
         return op->emitOpError() << "has values from " << stored->lowest - highestZero << " to "
                                  << stored->highest - lowestZero << ", which " << kept << " does not keep";
     }

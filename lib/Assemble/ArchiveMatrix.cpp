@@ -49,6 +49,7 @@ ArchiveMatrix::ArchiveMatrix(Parts tensors, nn::ArchiveFormatAttr format, std::v
     scaleOffset = offset.getValue().convertToFloat();
   if (nn::BlockFormatAttr kept = format.getKept()) {
     keptScale = kept.getScale();
+    keptElement = kept.getElement();
     keptBlock = kept.getBlock();
   }
 }
@@ -298,10 +299,19 @@ llvm::Error ArchiveMatrix::storeQuantized(int64_t first, int64_t columns, const 
   for (int64_t block = 0; block != blocks; ++block)
     if (llvm::Error error = appendScale(row, number, groupOf(block * keptBlock), scales))
       return error;
+  std::optional<nn::IntegerElement> kept = isInteger ? nn::getIntegerElement(keptElement) : std::nullopt;
   for (int64_t input = 0; isInteger && input != inputs;) {
     int zero = row.zeros[groupOf(input)];
-    for (int64_t end = std::min(inputs, endOfGroup(input)); input != end; ++input)
-      row.patterns[input] = static_cast<uint8_t>(row.patterns[input] - zero);
+    for (int64_t end = std::min(inputs, endOfGroup(input)); input != end; ++input) {
+      int value = (element == nn::BlockElement::I8 ? int(int8_t(row.patterns[input])) : row.patterns[input]) - zero;
+      if (value < kept->lowest || value > kept->highest)
+        return createStringError(llvm::formatv("tensor '{0}' has {1} at {2}, which {3} does not hold; are the weights "
+                                               "damaged?",
+                                               parts.values->originOf(0).tensor->name, value,
+                                               originOf(first + input).indices(),
+                                               nn::stringifyBlockElement(keptElement)));
+      row.patterns[input] = static_cast<uint8_t>(value);
+    }
   }
   for (int64_t input = 0; !isInteger && input != inputs; ++input) {
     if (!std::isnan(elementValues[row.patterns[input]]))

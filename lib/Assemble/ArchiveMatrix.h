@@ -71,6 +71,7 @@ private:
   bool isInteger, hasRows;
   float scaleDivisor = 1.0f, scaleOffset = 0.0f;
   nn::BlockScale keptScale = nn::BlockScale::F32;
+  nn::BlockElement keptElement = nn::BlockElement::I8;
   int64_t keptBlock = 0;
   float tensorScale = 1.0f;
   std::vector<int32_t> indices;              // groups of input features, if they are given

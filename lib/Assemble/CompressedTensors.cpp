@@ -20,8 +20,13 @@ using nn::BlockElement;
 using nn::BlockScale;
 
 namespace {
+/// Integers of 5 and 6 bits lie in 8 bits, since compressed-tensors has no layout of their own for them that other
+/// tools read.
+bool isNarrow(nn::BlockFormatAttr format) {
+  return format.getElement() == BlockElement::I5 || format.getElement() == BlockElement::I6;
+}
 bool isInteger(nn::BlockFormatAttr format) {
-  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8;
+  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 || isNarrow(format);
 }
 bool isMxfp4(nn::BlockFormatAttr format) {
   return format.getElement() == BlockElement::E2M1 && format.getScale() == BlockScale::E8M0;
@@ -39,10 +44,11 @@ std::string layoutOf(nn::BlockFormatAttr format) {
 }
 } // namespace
 
-std::string whyNotCompressed(nn::BlockFormatAttr format, Type matrix) {
+std::string whyNotCompressed(nn::BlockFormatAttr format, Type matrix, bool mayBeWidened) {
   int64_t columns = cast<RankedTensorType>(matrix).getShape().back();
-  if (!(isInteger(format) && format.getScale() == BlockScale::F16) && !isMxfp4(format) && !isNvfp4(format) &&
-      !nn::isScaledByRows(format))
+  bool isKnown = (isInteger(format) && format.getScale() == BlockScale::F16) || isMxfp4(format) || isNvfp4(format) ||
+                 nn::isScaledByRows(format);
+  if (!isKnown || (isNarrow(format) && !mayBeWidened))
     return "compressed-tensors has no format for '" + describe(format) +
            "': int4 and int8 with any block, mxfp4, nvfp4 and fp8 can be written";
   if (format.getBlock() && columns % format.getBlock() != 0)
@@ -133,7 +139,10 @@ Status CompressedMatrix::write(OutputFile &file) const {
 Json compressedTensorsConfig(ArrayRef<std::pair<std::string, nn::BlockFormatAttr>> modules) {
   llvm::MapVector<Attribute, std::vector<std::string>> groups;
   for (const auto &[name, format] : modules)
-    groups[format].push_back(name);
+    groups[isNarrow(format) ? nn::BlockFormatAttr::get(format.getContext(), BlockElement::I8, format.getScale(),
+                                                       format.getBlock(), format.getAxis())
+                            : format]
+        .push_back(name);
   Json configGroups = Json::object();
   std::string layout;
   for (const auto &[attribute, names] : groups) {

@@ -122,7 +122,9 @@ llvm::Error Writer::findMatrices() {
               llvm::formatv("'{0}' is {1}, which compressed-tensors has no format for; leave it to the compiler: "
                             "--quantize-parts=linears here, and again for the parts that are left",
                             weight.getKey(), isTable ? "also the embedding" : "not named '….weight'"));
-        else if (std::string why = whyNotCompressed(quantize.getFormat(), weight.getType()); !why.empty())
+        else if (std::string why =
+                     whyNotCompressed(quantize.getFormat(), weight.getType(), options.precision.has_value());
+                 !why.empty())
           error = createStringError(llvm::formatv("'{0}': {1}", weight.getKey(), why));
         else
           matrices[weight.getArchive()].try_emplace(weight.getKey(),
@@ -132,9 +134,10 @@ llvm::Error Writer::findMatrices() {
     if (error)
       return error;
   }
-  return matrices.empty() ? createStringError("no linear is quantized that has a weight of its own as a tensor of the "
-                                              "model's files: give --quantize=int4 or another format")
-                          : llvm::Error::success();
+  return matrices.empty() && !options.precision
+             ? createStringError("no linear is quantized that has a weight of its own as a tensor of the "
+                                 "model's files: give --quantize=int4 or another format")
+             : llvm::Error::success();
 }
 
 llvm::Error Writer::openInputs() {
@@ -514,7 +517,8 @@ llvm::Error Writer::copyFiles(const std::string &folder) {
     }
     bool isCopied = StringRef(name).starts_with("LICENSE") ||
                     llvm::any_of(kinds, [&](StringRef extension) { return StringRef(name).ends_with(extension); });
-    if (!isCopied || relative == "config.json" || StringRef(name).ends_with(".index.json"))
+    if (!isCopied || relative == "config.json" || relative == precisionFileName ||
+        StringRef(name).ends_with(".index.json"))
       continue;
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
@@ -548,7 +552,8 @@ llvm::Error Writer::writeModel() {
       return error;
   if (llvm::Error error = copyFiles(""))
     return error;
-  (*config)["quantization_config"] = compressedTensorsConfig(compressed);
+  if (!compressed.empty())
+    (*config)["quantization_config"] = compressedTensorsConfig(compressed);
   return writeText("config.json", config->dump(2) + "\n");
 }
 

@@ -14,6 +14,7 @@
 #include "intarsia/Target/Target.h"
 #include "lib/Compiler/DumpAfterEach.h"
 #include "lib/Compiler/ExplainFunctions.h"
+#include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
@@ -53,6 +54,9 @@ public:
   llvm::Error run();
   /// Imports and quantizes a model and writes it as a model directory.
   llvm::Expected<std::vector<QuantizedMatrix>> quantizeModel(QuantizedModelOptions written);
+  /// Imports a model, and nothing more.
+  llvm::Error import();
+  mlir::ModuleOp getModule() { return *module; }
 
 private:
   bool stopsAt(Phase phase) const { return options.stopAfter == phase; }
@@ -92,6 +96,7 @@ private:
   std::unique_ptr<SourceMgrDiagnosticHandler> diagnostics;
   std::unique_ptr<ScopedDiagnosticHandler> modelDiagnostics;
   OwningOpRef<ModuleOp> module;
+  std::optional<PrecisionFile> precision; ///< formats of tensors and caches
 };
 
 std::string Compilation::archiveDirectory() const {
@@ -382,6 +387,12 @@ llvm::Error Compilation::load() {
   if (stopsAt(Phase::Assemble))
     if (llvm::Error error = checkWeights(*module, archiveDirectory()))
       return error;
+  if (firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize && !options.quantize.segment) {
+    auto found = compiler::findPrecision(*module, archiveDirectory(), options.precisionFile);
+    if (!found)
+      return found.takeError();
+    precision = std::move(*found);
+  }
   if (dumps())
     dumper.dump(*module, phaseNames[0]);
   return llvm::Error::success();
@@ -414,7 +425,7 @@ llvm::Error Compilation::runPhase(Phase phase) {
   progress.begin(phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
-    QuantizeOptions chosen = options.quantize;
+    QuantizeOptions chosen = compiler::withPrecision(options.quantize, precision);
     if (chosen.activations.empty()) {
       unsigned bits = 0;
       for (const std::string &name : targetNames)
@@ -501,26 +512,35 @@ llvm::Error Compilation::run() {
                                                                                    : createStringError(problem);
 }
 
+llvm::Error Compilation::import() {
+  targetNames = options.targets.empty() ? std::vector<std::string>{"cpu"} : options.targets;
+  output = "-";
+  if (llvm::Error error = createTargets())
+    return error;
+  if (llvm::Error error = checkModel())
+    return error;
+  if (llvm::Error error = checkFlags())
+    return error;
+  makeContext();
+  return load();
+}
+
 llvm::Expected<std::vector<QuantizedMatrix>> Compilation::quantizeModel(QuantizedModelOptions written) {
   written.model = options.model;
   written.threads = options.threads ? options.threads : unsigned(usableThreads());
   if (llvm::Error error = checkQuantizedModel(written))
     return std::move(error);
-  targetNames = {"cpu"};
-  output = "-";
-  if (llvm::Error error = createTargets())
+  if (llvm::Error error = import())
     return std::move(error);
-  if (llvm::Error error = checkModel())
-    return std::move(error);
-  if (llvm::Error error = checkFlags())
-    return std::move(error);
-  makeContext();
-  if (llvm::Error error = load())
-    return std::move(error);
+  written.precision = precision;
+  PrecisionFile rest = compiler::takeRest(*module, precision);
   if (llvm::Error error = runPhase(Phase::Quantize))
     return std::move(error);
   auto matrices = writeQuantizedModel(*module, written, [&](StringRef step) { progress.begin(step); });
   progress.end();
+  if (matrices && written.linears.empty())
+    if (llvm::Error error = compiler::writeRest(*module, std::move(rest), written.output))
+      return std::move(error);
   return matrices;
 }
 
@@ -540,6 +560,18 @@ std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options
     return std::move(*matrices);
   llvm::logAllUnhandledErrors(matrices.takeError(), llvm::errs(), "error: ");
   return std::nullopt;
+}
+
+bool inspectModel(CompileOptions options, llvm::function_ref<llvm::Error(ModuleOp)> use) {
+  options.stopAfter = Phase::Import;
+  Compilation compilation(options);
+  llvm::Error error = compilation.import();
+  if (!error)
+    error = use(compilation.getModule());
+  if (!error)
+    return true;
+  llvm::logAllUnhandledErrors(std::move(error), llvm::errs(), "error: ");
+  return false;
 }
 
 bool compile(const CompileOptions &options) {

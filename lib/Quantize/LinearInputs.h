@@ -15,8 +15,8 @@ namespace intarsia {
 /// Tensors of second moments are named with this prefix and the name of the first linear that reads the input.
 constexpr llvm::StringLiteral secondMomentsPrefix = "second_moments.";
 
-/// The prefix of a segment's results that are inputs of linears.
-constexpr llvm::StringLiteral inputsPrefix = "input.";
+/// The prefixes of a segment's results that are inputs of linears, and of its arguments that are weights.
+constexpr llvm::StringLiteral inputsPrefix = "input.", weightsPrefix = "weight.";
 
 /// A value [..., features] and the linears that multiply weights of the model by it, in their order.
 struct LinearInput {

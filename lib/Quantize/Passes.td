@@ -67,15 +67,33 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     is quantized for both if one of them asks for it, so that it is stored once: in the format that is named for one of
     them (an error if two are), or else in the one with more bits.
 
+    `tensors` names formats of single matrices of linears and embeddings, by the keys of their archives: they hold
+    against `format`, which may then be `none`, and `parts`.
+
     Matrices of experts are quantized where rows are whole, each stored tensor apart, and their activations before both
     linears; what is stored in MXFP4 stays so. A linear that a router reads is not quantized.
   }];
   let options = [
     Option<"format", "format", "std::string", "\"int4\"", "A format of weights that `intarsia-compile --quantize` knows: int4, int4-g64, int4-channel, nvfp4, …">,
     Option<"activations", "activations", "std::string", "\"8\"", "Inputs of linears: 8 (integers of 8 bits), fp8, mxfp4, nvfp4 (where weights have that format), or 16 (as they are)">,
-    ListOption<"parts", "parts", "std::string", "What is quantized: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">
+    ListOption<"parts", "parts", "std::string", "What is quantized: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">,
+    ListOption<"tensors", "tensors", "std::string", "Formats of single tensors, KEY=FORMAT, against format and parts; none leaves one as it is">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
+}
+
+def QuantizeNarrowStored : Pass<"quantize-narrow-stored", "::mlir::ModuleOp"> {
+  let summary = "Keeps matrices of an archive in formats of fewer bits that hold their values";
+  let description = [{
+    Other tools know no integers of 5 and 6 bits. `intarsia quantize` stores such a matrix as integers of 8 bits in groups,
+    and names its format in a file beside (`intarsia-precision.json`). `formats` says so of a matrix: what `nn.dequantize`
+    reads under the key of its values becomes `kept` in that format, whose groups are those of the archive. The packer
+    refuses a value that the format does not hold.
+  }];
+  let options = [
+    ListOption<"formats", "formats", "std::string", "Formats by the keys of matrices, without the suffix _packed: KEY=FORMAT">
+  ];
+  let dependentDialects = ["::intarsia::nn::NnDialect"];
 }
 
 def QuantizeMatmulPrecision : Pass<"quantize-matmul-precision", "::mlir::func::FuncOp"> {
@@ -110,12 +128,16 @@ def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
       a segment can be run with quantized weights too.
     - What linears multiply is a result `input.<name>`, with the name of the first linear that does.
     - States stay states.
+    - With `arguments`, weights are arguments `weight.<key>`, those that are read as the matrices of linears in f32, and
+      results of the function that the segment computes are its results too: so many weights can be tried in one program.
 
     The function's metadata says how many `segments` there are.
   }];
   let options = [
     Option<"segment", "segment", "int64_t", "0", "The number of the segment">,
-    Option<"weights", "weights", "std::string", "\"\"", "An archive with other matrices of linears, in f32">
+    Option<"weights", "weights", "std::string", "\"\"", "An archive with other matrices of linears, in f32">,
+    Option<"arguments", "arguments", "bool", "false",
+           "Weights are arguments, and results of the function that the segment computes are its results too">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::func::FuncDialect"];
 }

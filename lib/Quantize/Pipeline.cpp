@@ -24,17 +24,24 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     quantize::QuantizeSegmentOptions part;
     part.segment = *options.segment;
     part.weights = options.segmentWeights;
+    part.arguments = options.segmentArguments;
     pipeline.addPass(quantize::createQuantizeSegment(part));
   }
   quantize::QuantizeKvCacheOptions caches;
   caches.formats.assign(options.caches.begin(), options.caches.end());
   pipeline.addPass(quantize::createQuantizeKvCache(caches));
+  if (!options.tensors.empty()) {
+    quantize::QuantizeNarrowStoredOptions narrow;
+    narrow.formats.assign(options.tensors.begin(), options.tensors.end());
+    pipeline.addPass(quantize::createQuantizeNarrowStored(narrow));
+  }
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
-  if (options.format != "none") {
+  if (options.format != "none" || !options.tensors.empty()) {
     quantize::QuantizeRoundToNearestOptions rounding;
     rounding.format = options.format;
     rounding.activations = options.activations;
     rounding.parts.assign(options.parts.begin(), options.parts.end());
+    rounding.tensors.assign(options.tensors.begin(), options.tensors.end());
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
   // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
@@ -54,6 +61,9 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
   Option<int> segment{*this, "segment", llvm::cl::init(-1), llvm::cl::desc("The segment that is left; -1: all")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
+  Option<bool> segmentArguments{*this, "segment-arguments", llvm::cl::init(false),
+                              llvm::cl::desc("Weights of a segment are arguments, results of the model its results too")};
+  ListOption<std::string> tensors{*this, "tensors", llvm::cl::desc("Formats of single tensors: KEY=FORMAT")};
 };
 } // namespace
 
@@ -67,6 +77,9 @@ void intarsia::registerQuantizePasses() {
                                          given.matmulPrecision,
                                          {given.parts.begin(), given.parts.end()},
                                          {given.caches.begin(), given.caches.end()},
-                                         given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment)});
+                                         given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment),
+                                         /*segmentWeights=*/"",
+                                         given.segmentArguments,
+                                         {given.tensors.begin(), given.tensors.end()}});
       });
 }

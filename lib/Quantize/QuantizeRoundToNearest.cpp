@@ -32,6 +32,13 @@ bool isStoredMatrix(Value value) {
   return nn::storedWeight(value) && nn::isPrepacked(value);
 }
 
+/// Returns the weight that such a matrix is.
+nn::WeightOp storedMatrix(Value value) {
+  if (auto transpose = value.getDefiningOp<linalg::TransposeOp>())
+    return transpose.getInput().getDefiningOp<nn::WeightOp>();
+  return nn::storedWeight(value);
+}
+
 /// Returns the linears that compute the function's result "logits", alone or before elementwise ops.
 DenseSet<Operation *> findHeads(func::FuncOp function) {
   DenseSet<Operation *> heads;
@@ -61,14 +68,18 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     QuantizeOptions options;
     options.format = format;
     options.parts.assign(parts.begin(), parts.end());
+    options.tensors.assign(tensors.begin(), tensors.end());
     // Devices may be faster with inputs that some of the weights are not multiplied by.
     if (llvm::Error error = joinErrors(checkActivations(activations), checkQuantizeOptions(options))) {
       function.emitError() << llvm::toString(std::move(error));
       return signalPassFailure();
     }
-    if (options.format == "none" || function.isExternal())
+    if ((options.format == "none" && tensors.empty()) || function.isExternal())
       return;
-    llvm::StringMap<PartFormat> formats = llvm::cantFail(parsePartFormats(options, &getContext()));
+    llvm::StringMap<PartFormat> formats;
+    if (options.format != "none")
+      formats = llvm::cantFail(parsePartFormats(options, &getContext()));
+    llvm::StringMap<nn::BlockFormatAttr> ofTensors = llvm::cantFail(parseTensorFormats(options.tensors, &getContext()));
     // A pass object processes several functions.
     firstOf.clear();
     weights.clear();
@@ -90,6 +101,12 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       if (linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>))
         return;
       StringRef part = !linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears";
+      nn::WeightOp weight = storedMatrix(matrix);
+      if (auto own = weight ? ofTensors.find(weight.getKey()) : ofTensors.end(); own != ofTensors.end()) {
+        if (own->second)
+          fails |= failed(choose(op, key, part, {own->second, own->second.getName(), /*isNamed=*/true}));
+        return;
+      }
       if (auto asked = formats.find(part); asked != formats.end())
         fails |= failed(choose(op, key, asked->first(), asked->second));
     });

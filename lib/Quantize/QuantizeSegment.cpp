@@ -42,9 +42,12 @@ SmallVector<Operation *> findSegments(Block &block) {
 /// Builds the function of one segment.
 class SegmentBuilder {
 public:
-  /// Weights of linears are those of the archive `decoded`, unless that is null.
-  SegmentBuilder(func::FuncOp function, Operation *begin, Operation *end, FlatSymbolRefAttr decoded)
-      : function(function), builder(function.getContext()), sizes(function), decoded(decoded) {
+  /// Weights of linears are those of the archive `decoded`, unless that is null. With `hasWeightArguments` weights are
+  /// arguments, and what the function gives is a result.
+  SegmentBuilder(func::FuncOp function, Operation *begin, Operation *end, FlatSymbolRefAttr decoded,
+                 bool hasWeightArguments)
+      : function(function), builder(function.getContext()), sizes(function), decoded(decoded),
+        hasWeightArguments(hasWeightArguments) {
     segment = func::FuncOp::create(function.getLoc(), function.getName(), builder.getFunctionType({}, {}));
     block = segment.addEntryBlock();
     builder.setInsertionPointToEnd(block);
@@ -71,6 +74,8 @@ public:
         for (Value result : op.getResults())
           if (llvm::any_of(result.getUsers(), [&](Operation *user) { return isBehind(user); }) && isStored(result))
             addResult(mapping.lookup(result), nameOfValue(result));
+    if (hasWeightArguments)
+      addFunctionResults();
     addStates();
     func::ReturnOp::create(builder, function.getLoc(), results);
     finish(segmentCount);
@@ -118,6 +123,8 @@ private:
       auto weight = cast<nn::WeightOp>(op);
       auto type = cast<RankedTensorType>(value.getType()).clone(builder.getF32Type());
       mapping.map(value, nn::WeightOp::create(builder, value.getLoc(), type, decoded, weight.getKeyAttr()));
+    } else if (auto weight = dyn_cast<nn::WeightOp>(op); weight && hasWeightArguments) {
+      addWeight(weight);
     } else if (isStored(value)) {
       SmallVector<Attribute> names;
       for (AffineExpr size : sizes.of(value)) {
@@ -134,6 +141,20 @@ private:
     }
   }
 
+  /// Makes a weight an argument.
+  void addWeight(nn::WeightOp weight) {
+    StringAttr name = builder.getStringAttr(weightsPrefix + weight.getKey());
+    addArgument(weight, builder.getDictionaryAttr(builder.getNamedAttr("nn.name", name)));
+    // Decoded values of a quantized matrix, which 16 bits do not hold, may be passed.
+    bool isMatrix = llvm::all_of(weight->getUses(), [&](OpOperand &use) {
+      auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+      return !isInside(use.getOwner()) ||
+             (linear && use.get() == linear.getWeight() && getElementTypeOrSelf(linear.getInput().getType()).isF32());
+    });
+    if (isMatrix)
+      block->getArguments().back().setType(cast<RankedTensorType>(weight.getType()).clone(builder.getF32Type()));
+  }
+
   void addArgument(Value value, DictionaryAttr attributes) {
     mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
     argumentAttributes.push_back(attributes);
@@ -143,6 +164,15 @@ private:
     results.push_back(value);
     attributes.set("nn.name", builder.getStringAttr(name));
     resultAttributes.push_back(attributes.getDictionary(builder.getContext()));
+  }
+
+  /// Adds the results of the function that are no states and that the segment computes.
+  void addFunctionResults() {
+    for (auto [number, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+      if (value.getDefiningOp() && isInside(value.getDefiningOp()) &&
+          !function.getResultAttrOfType<IntegerAttr>(number, "nn.state"))
+        if (auto name = function.getResultAttrOfType<StringAttr>(number, "nn.name"))
+          addResult(mapping.lookup(value), name.str());
   }
 
   /// States that the segment updates stay its states.
@@ -181,6 +211,7 @@ private:
   OpBuilder builder;
   SymbolicSizes sizes;
   FlatSymbolRefAttr decoded;
+  bool hasWeightArguments;
   DenseSet<Value> decodedWeights;
   Block *block;
   IRMapping mapping;
@@ -212,7 +243,8 @@ struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
         return signalPassFailure();
       }
       Operation *end = segment + 1 < int64_t(begins.size()) ? begins[segment + 1] : function.front().getTerminator();
-      func::FuncOp built = SegmentBuilder(function, begins[segment], end, decoded).build(begins.size());
+      func::FuncOp built =
+          SegmentBuilder(function, begins[segment], end, decoded, arguments).build(begins.size());
       function->getBlock()->getOperations().insert(function->getIterator(), built);
       function.erase();
     }

@@ -114,6 +114,26 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
   return result;
 }
 
+llvm::Expected<llvm::StringMap<nn::BlockFormatAttr>> parseTensorFormats(llvm::ArrayRef<std::string> tensors,
+                                                                        MLIRContext *context) {
+  llvm::StringMap<nn::BlockFormatAttr> result;
+  for (llvm::StringRef given : tensors) {
+    auto [key, name] = given.rsplit('=');
+    if (key.empty() || name.empty())
+      return llvm::createStringError("'" + given + "' names no format of a tensor: KEY=FORMAT does");
+    nn::BlockFormatAttr format;
+    if (name != "none") {
+      auto parsed = parseWeightFormat(name, context);
+      if (!parsed)
+        return llvm::createStringError("tensor '" + key + "': " + llvm::toString(parsed.takeError()));
+      format = *parsed;
+    }
+    if (!result.try_emplace(key, format).second)
+      return llvm::createStringError("the format of tensor '" + key + "' is named twice");
+  }
+  return result;
+}
+
 llvm::Error checkMatmulPrecision(llvm::StringRef precision) {
   static constexpr llvm::StringLiteral known[] = {"stored", "f32", "tf32", "bf16", "f16"};
   if (llvm::is_contained(known, precision))
@@ -161,19 +181,32 @@ static llvm::Error checkActivationsOf(const llvm::StringMap<PartFormat> &formats
 }
 
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
+  if (options.format == "auto")
+    return llvm::createStringError(
+        "--quantize=auto chooses formats by what they lose on a text, which takes a step of "
+        "its own: `intarsia quantize MODEL -o DIRECTORY --quantize=auto "
+        "--calibration=TEXT.txt --bits=4.25` (or --size, --max-loss, --faster-than) writes a "
+        "model directory, and this program compiles that for any target");
   if (llvm::Error error = checkCacheFormats(options.caches))
     return error;
   if (llvm::Error error = checkMatmulPrecision(options.matmulPrecision))
     return error;
   if (llvm::Error error = options.activations.empty() ? llvm::Error::success() : checkActivations(options.activations))
     return error;
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  if (llvm::Error error = parseTensorFormats(options.tensors, &context).takeError())
+    return error;
+  // Which inputs are quantized follows from tensors that no part names.
+  if (options.format == "none" && options.parts.empty() && !options.tensors.empty())
+    return llvm::Error::success();
   if (options.format == "none" && options.parts.empty())
     return checkActivationsOf({}, llvm::is_contained(inputFormats, options.activations) ? options.activations : "");
   if (options.format == "none")
     return llvm::createStringError("parts to quantize are named, but no format: give --quantize");
-  MLIRContext context(MLIRContext::Threading::DISABLED);
   llvm::Expected<llvm::StringMap<PartFormat>> formats = parsePartFormats(options, &context);
-  return formats ? checkActivationsOf(*formats, options.activations) : formats.takeError();
+  if (!formats || !options.tensors.empty())
+    return formats.takeError();
+  return checkActivationsOf(*formats, options.activations);
 }
 
 } // namespace intarsia

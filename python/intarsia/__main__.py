@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__, _overlap
+from . import __version__, _choose_command, _overlap
 from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
@@ -178,19 +178,23 @@ def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
 
 
 def _quantize(options: argparse.Namespace) -> None:
+    _choose_command.check_flags(options)
     windows = None if options.calibration is None else _calibration_windows(options)
     with _progress() as show:
-        table = quantize(
-            options.model,
-            options.output,
-            options.quantize,
-            windows,
-            parts=options.quantize_parts.split(","),
-            rotations=options.rotate.split(",") if options.rotate else (),
-            search_scales=options.search_scales,
-            work=options.work,
-            progress=show,
-        )
+        if options.quantize == "auto":
+            table = _choose_command.run(options, windows, show)
+        else:
+            table = quantize(
+                options.model,
+                options.output,
+                options.quantize,
+                windows,
+                parts=(options.quantize_parts or "linears").split(","),
+                rotations=options.rotate.split(",") if options.rotate else (),
+                search_scales=options.search_scales,
+                work=options.work,
+                progress=show,
+            )
     print(table, end="")
     print(f"wrote {options.output}: intarsia-compile {options.output} compiles it")
 
@@ -298,12 +302,14 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_quantize)
     one.add_argument("model", type=Path, metavar="MODEL", help="a Hugging Face directory")
     one.add_argument("-o", dest="output", type=Path, required=True, metavar="DIRECTORY", help="the directory to write")
-    one.add_argument("--quantize", default="int4", metavar="FORMAT", help="int4 (default), int4-g128, mxfp4, nvfp4, …")
+    one.add_argument(
+        "--quantize", default="int4", metavar="FORMAT", help="int4 (default), int4-g128, mxfp4, nvfp4, …; auto"
+    )
     one.add_argument(
         "--quantize-parts",
-        default="linears",
         metavar="PARTS",
-        help="linears (default), lm_head, each alone or with a format of its own: linears,lm_head=int8",
+        help="linears (default), lm_head, each alone or with a format of its own: linears,lm_head=int8; with auto "
+        "linears, lm_head and embedding (default: all)",
     )
     one.add_argument(
         "--rotate",
@@ -328,6 +334,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what is between layers lies here, so that a run that was ended goes on (default: DIRECTORY.work)",
     )
     one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
+    _choose_command.add_flags(one, _at_least)
 
     bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")
     kinds = bench.add_subparsers(required=True, metavar="KIND")

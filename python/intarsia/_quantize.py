@@ -203,10 +203,10 @@ class _Calibration:
 
     def __init__(self, model: Path, windows: np.ndarray, flags: list[str], work: Path, progress: Progress) -> None:
         self.model, self.windows, self.flags, self.work, self.progress = model, windows, flags, work, progress
-        self.parts = _value(flags, "--quantize-parts").split(",")
         self.weights = ModelWeights(model)
-        formats = [_value(flags, "--quantize"), *(part.partition("=")[2] for part in self.parts)]
-        self.runs_in = [] if any(name.startswith(("int8", "fp8")) for name in formats) else RUNS_IN_8_BITS
+        self.has_head, formats = _formats_of(flags)
+        # What has more than 5 bits is lost in the noise of 8.
+        self.runs_in = [] if any(name.startswith(("int6", "int8", "fp8")) for name in formats) else RUNS_IN_8_BITS
         self.warned = False
         #: Tokens of a text, or patches of images: roughly what they are computed as.
         length = windows.shape[1] if windows.ndim == 2 else TOKENS_OF_AN_IMAGE
@@ -255,7 +255,7 @@ class _Calibration:
         count = int(segment.function.signature.metadata["segments"])
         self.what = f"layer {number + 1} of {count}" if number + 1 < count else "what follows the layers"
         # The head is taken only if it is asked for: it is large, and often the embedding.
-        if not any(part.split("=")[0] == "lm_head" for part in self.parts):
+        if not self.has_head:
             segment.linears = [linear for linear in segment.linears if linear != "lm_head"]
         if segment.linears:
             moments = self._moments(number, segment)
@@ -413,7 +413,7 @@ def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module
     names = {value.name for value in inputs}
     if some.ndim == 4:
         images = {"pixel_values": np.asarray(some, np.float32)}
-        if other := [name for name in names if name not in images and not name.startswith("value.")]:
+        if other := [name for name in names if name not in images and not name.startswith(("value.", "weight."))]:
             raise InvalidArgumentError(
                 f"the calibration images are {list(some.shape[1:])}, the model reads '{other[0]}': give a text",
                 "invalid argument",
@@ -435,7 +435,7 @@ def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module
         "token_type_ids": np.zeros_like(some),
         "position_ids": np.tile(np.arange(length), (count, 1)),
     }
-    others = [name for name in names if name not in known and not name.startswith("value.")]
+    others = [name for name in names if name not in known and not name.startswith(("value.", "weight."))]
     if others:
         raise InvalidArgumentError(
             f"{module.path}: has an input '{others[0]}'; models that read token ids, or images (pixel_values, given as "
@@ -445,9 +445,13 @@ def _token_inputs(some: np.ndarray, inputs: Sequence[TensorType], module: Module
     return known
 
 
-def _value(flags: Sequence[str], name: str) -> str:
-    """Return what a flag says: the text behind ``name=``."""
-    return next(flag.removeprefix(f"{name}=") for flag in flags if flag.startswith(f"{name}="))
+def _formats_of(flags: Sequence[str]) -> tuple[bool, list[str]]:
+    """Return true if flags of intarsia-quantize ask for the head, and the formats that they name."""
+    given = dict(flag.split("=", 1) for flag in flags)
+    if "--precision" in given:  # of which the tool takes the head if it is a linear that the file names
+        return True, list(json.loads(Path(given["--precision"]).read_text(encoding="utf-8"))["tensors"].values())
+    parts = [part.partition("=") for part in given["--quantize-parts"].split(",")]
+    return any(name == "lm_head" for name, _, _ in parts), [given["--quantize"], *(form for _, _, form in parts)]
 
 
 def _first_id(config: dict[str, Any], name: str) -> int | None:

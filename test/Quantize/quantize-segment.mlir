@@ -2,6 +2,8 @@
 // RUN: intarsia-opt %s --quantize-segment=segment=1 | FileCheck %s --check-prefix=SECOND
 // RUN: intarsia-opt %s --quantize-segment="segment=0 weights=other.safetensors" | FileCheck %s --check-prefix=DECODED
 // RUN: intarsia-opt %s --quantize-segment=segment=2 | FileCheck %s --check-prefix=LAST
+// RUN: intarsia-opt %s --quantize-segment="segment=2 arguments" | FileCheck %s --check-prefix=RESULTS
+// RUN: intarsia-opt %s --quantize-segment="segment=0 arguments" | FileCheck %s --check-prefix=ARGUMENTS
 // RUN: not intarsia-opt %s --quantize-segment=segment=3 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --intarsia-quantize="format=none segment=7" 2>&1 | FileCheck %s --check-prefix=NONE
 
@@ -40,6 +42,15 @@ nn.archive @weights {file = "model.safetensors"}
 // LAST-SAME: linears = []
 // LAST: tensor.dim
 // LAST-NOT: nn.embedding
+
+// Weights may be arguments; a matrix that linears read may have been quantized, so that it is in f32.
+// ARGUMENTS-LABEL: func.func @main
+// ARGUMENTS-SAME: %{{[a-z0-9]*}}: tensor<9x8xf32> {nn.name = "weight.table"}
+// ARGUMENTS-SAME: %{{[a-z0-9]*}}: tensor<8x8xf32> {nn.name = "weight.up"}
+
+// Results of the function are then results of the segment that computes them.
+// RESULTS-LABEL: func.func @main
+// RESULTS-SAME: -> (tensor<?x8xf32> {nn.name = "y"})
 
 // NONE: error: 'main' has segments 0 to 2, not
 func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.sizes = ["tokens"]}, %w: tensor<8x8xbf16> {nn.name = "w"})

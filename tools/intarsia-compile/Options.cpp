@@ -63,6 +63,11 @@ struct Flags {
   std::string aboutQuantize = "Round stored matrices to this format: " + weightFormatNames() + " (default)";
   cl::opt<std::string> quantize{"quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
                                 cl::desc(aboutQuantize)};
+  // Limits of `intarsia quantize --quantize=auto`: the message of --quantize=auto says so.
+  cl::list<std::string> limits{"bits", cl::Hidden, cl::cat(category)};
+  cl::alias limitOfSize{"size", cl::aliasopt(limits), cl::Hidden};
+  cl::alias limitOfLoss{"max-loss", cl::aliasopt(limits), cl::Hidden};
+  cl::alias limitOfTime{"faster-than", cl::aliasopt(limits), cl::Hidden};
   cl::opt<std::string> quantizeActivations{
       "quantize-activations", cl::value_desc("bits"), cl::cat(category),
       cl::desc(
@@ -82,6 +87,14 @@ struct Flags {
                "with a format "
                "of its own: linears,lm_head=int4. Without one, the head and the embedding have int6 where --quantize "
                "has 4 bits")};
+  cl::opt<std::string> precision{
+      "precision", cl::value_desc("file.json"), cl::cat(category),
+      cl::desc("A file that names formats of single tensors and caches, as `intarsia quantize` writes it where it "
+               "chooses formats (default: intarsia-precision.json beside the weights, if it is there)")};
+  cl::opt<bool> segmentArguments{
+      "segment-arguments", cl::cat(category),
+      cl::desc("With --segment: weights are inputs, and results of the model that the layer computes are results too: "
+               "`intarsia quantize --quantize=auto` tries other weights")};
   cl::opt<unsigned> segment{
       "segment", cl::value_desc("number"), cl::cat(category),
       cl::desc(
@@ -177,11 +190,13 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())
     options.import.context = flags.context;
-  options.quantize.format = flags.quantize;
+  options.quantize.format = flags.limits.empty() ? flags.quantize.getValue() : "auto";
   options.quantize.activations = flags.quantizeActivations;
   options.quantize.matmulPrecision = flags.matmulPrecision;
   options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());
   options.quantize.caches.assign(flags.caches.begin(), flags.caches.end());
+  options.quantize.segmentArguments = flags.segmentArguments;
+  options.precisionFile = flags.precision;
   if (flags.segment.getNumOccurrences())
     options.quantize.segment = flags.segment;
   options.quantize.segmentWeights = flags.segmentWeights;

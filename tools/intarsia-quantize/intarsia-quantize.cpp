@@ -51,6 +51,21 @@ struct Flags {
   cl::list<std::string> takenParts{
       "part", cl::value_desc("file.safetensors"), cl::cat(category),
       cl::desc("A file that --linears wrote: its weights are taken as they are; may be repeated")};
+  cl::opt<std::string> precision{
+      "precision", cl::value_desc("file.json"), cl::cat(category),
+      cl::desc("A file that names the formats of tensors and caches, as `intarsia quantize --quantize=auto` writes it, "
+               "instead of --quantize. What the layout of the directory does not hold stands in a file of this kind "
+               "there, which intarsia-compile reads")};
+  cl::list<std::string> candidates{
+      "candidates", cl::CommaSeparated, cl::value_desc("format"), cl::cat(category),
+      cl::desc("Write to -o, as JSON, the matrices of the model with their bytes and predicted microseconds in each of "
+               "these formats")};
+  cl::list<std::string> targets{"target", cl::CommaSeparated, cl::value_desc("name"), cl::cat(category),
+                                cl::desc("With --candidates: what is compiled for later, as intarsia-compile has it")};
+  cl::list<std::string> nearest{
+      "nearest", cl::CommaSeparated, cl::value_desc("key"), cl::cat(category),
+      cl::desc("Write to -o, a file of safetensors, what the values of the matrices with these keys mean in F32 when "
+               "they are rounded to the nearest of --quantize")};
   cl::opt<unsigned> threads{"threads", cl::init(0), cl::value_desc("N"), cl::cat(category),
                             cl::desc("Threads to compute with (default: all that this process may use)")};
   cl::opt<bool> verbose{"verbose", cl::cat(category), cl::desc("Print each matrix with its time and error")};
@@ -98,6 +113,47 @@ void printTable(const std::vector<QuantizedMatrix> &matrices, bool each) {
            "square over matrices).\n";
 }
 
+/// Writes what --candidates or --nearest ask for.
+bool inspect(const Flags &flags, const CompileOptions &options) {
+  return inspectModel(options, [&](mlir::ModuleOp module) -> llvm::Error {
+    if (!flags.nearest.empty())
+      return writeNearest(module, options.model, {flags.nearest.begin(), flags.nearest.end()}, flags.format,
+                          flags.output);
+    auto list = listPrecisionCandidates(module, options.model, {flags.candidates.begin(), flags.candidates.end()});
+    if (!list)
+      return list.takeError();
+    std::error_code code;
+    llvm::raw_fd_ostream file(flags.output, code);
+    if (!code) {
+      file << *list;
+      file.close();
+      code = file.error();
+    }
+    return code ? llvm::createStringError(flags.output + ": cannot be written: " + code.message())
+                : llvm::Error::success();
+  });
+}
+
+bool quantize(const Flags &flags, CompileOptions options) {
+  options.quantize.format = flags.precision.empty() ? flags.format.getValue() : "none";
+  options.precisionFile = flags.precision;
+  if (flags.precision.empty())
+    options.quantize.parts = {"linears"};
+  if (!flags.parts.empty())
+    options.quantize.parts.assign(flags.parts.begin(), flags.parts.end());
+  QuantizedModelOptions written;
+  written.output = flags.output;
+  written.secondMoments = flags.secondMoments;
+  written.searchScales = flags.searchScales;
+  written.linears = flags.linears;
+  written.decoded = flags.decoded;
+  written.parts.assign(flags.takenParts.begin(), flags.takenParts.end());
+  auto matrices = quantizeModel(std::move(options), written);
+  if (matrices)
+    printTable(*matrices, flags.verbose);
+  return matrices.has_value();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -116,22 +172,9 @@ int main(int argc, char **argv) {
                               "--second-moments of it.\n");
   CompileOptions options;
   options.model = flags.model;
-  options.quantize.format = flags.format;
-  options.quantize.parts = {"linears"};
-  if (!flags.parts.empty())
-    options.quantize.parts.assign(flags.parts.begin(), flags.parts.end());
+  options.targets.assign(flags.targets.begin(), flags.targets.end());
   options.threads = flags.threads;
   options.verbose = flags.verbose;
-  QuantizedModelOptions written;
-  written.output = flags.output;
-  written.secondMoments = flags.secondMoments;
-  written.searchScales = flags.searchScales;
-  written.linears = flags.linears;
-  written.decoded = flags.decoded;
-  written.parts.assign(flags.takenParts.begin(), flags.takenParts.end());
-  auto matrices = quantizeModel(options, written);
-  if (!matrices)
-    return 1;
-  printTable(*matrices, flags.verbose);
-  return 0;
+  bool inspects = !flags.candidates.empty() || !flags.nearest.empty();
+  return (inspects ? inspect(flags, options) : quantize(flags, options)) ? 0 : 1;
 }

@@ -8,7 +8,9 @@
 #define INTARSIA_ASSEMBLE_QUANTIZEDMODEL_H
 
 #include "intarsia/Assemble/Assemble.h"
+#include "intarsia/Assemble/PrecisionFile.h"
 #include "mlir/IR/BuiltinOps.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,9 @@ struct QuantizedModelOptions {
   std::string linears;
   std::string decoded;
   std::vector<std::string> parts; ///< files that were written so: their weights are taken as they are
+  /// Formats that tensors get by name, and what of them the directory's file of formats names, because the layout does
+  /// not hold it (splitPrecision).
+  std::optional<PrecisionFile> precision;
   unsigned threads = 1;
 };
 
@@ -40,6 +45,10 @@ struct QuantizedMatrix {
 
 /// Returns an error, before any work is done, if a directory cannot be written or is that of the model.
 llvm::Error checkQuantizedModel(const QuantizedModelOptions &options);
+
+/// Returns the entries of a file of formats whose matrices compressed-tensors has a layout for, of its linears: the
+/// quantize phase gets these. The other entries are for the compiler, which reads them beside the weights.
+std::vector<std::string> compressedEntries(mlir::ModuleOp module, const PrecisionFile &file);
 
 /// Writes a model directory, or a part of it, whose linears have the weights that the quantize phase asks for
 /// (`nn.quantize` of an `nn.weight`), with second moments by error feedback (lib/Quantize/ErrorFeedback.h). It is laid

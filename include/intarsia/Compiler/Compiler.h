@@ -8,6 +8,7 @@
 #define INTARSIA_COMPILER_COMPILER_H
 
 #include "intarsia/Assemble/Assemble.h"
+#include "intarsia/Assemble/PrecisionCandidates.h"
 #include "intarsia/Assemble/QuantizedModel.h"
 #include "intarsia/Import/Import.h"
 #include "intarsia/Partition/Partition.h"
@@ -26,12 +27,14 @@ struct CompileOptions {
   std::string model;  ///< Hugging Face directory, .gguf, .mlir or .mlirbc
   std::string output; ///< empty: named after the model; IR goes to standard output
   Phase stopAfter = Phase::Assemble;
-  std::optional<Phase> startFrom;   ///< by default import for a directory and fuse for IR
-  std::string dumpDirectory;        ///< IR after each pass goes here, in numbered files
-  std::string explainFile;          ///< decisions of the fuse phase as JSON
-  std::vector<std::string> flip;    ///< ids of decisions to take the other way
-  importer::ImportOptions import;   ///< options of the import phase
-  QuantizeOptions quantize;         ///< precision of weights and activations
+  std::optional<Phase> startFrom; ///< by default import for a directory and fuse for IR
+  std::string dumpDirectory;      ///< IR after each pass goes here, in numbered files
+  std::string explainFile;        ///< decisions of the fuse phase as JSON
+  std::vector<std::string> flip;  ///< ids of decisions to take the other way
+  importer::ImportOptions import; ///< options of the import phase
+  QuantizeOptions quantize;       ///< precision of weights and activations
+  /// File of formats of tensors and caches; empty: the one beside the weights, if there is one (PrecisionFile.h)
+  std::string precisionFile;
   PartitionOptions partition;       ///< which device runs what
   std::string archiveDirectory;     ///< folder of the archives of an .mlir; empty: beside it
   std::vector<std::string> targets; ///< --target; empty: what IR was made for, else this machine's CPU
@@ -54,6 +57,10 @@ bool compile(const CompileOptions &options);
 /// result as `written` says (writeQuantizedModel, which gets model and threads of `options`). On an error prints to
 /// standard error and returns nullopt; no file is there then that was not before.
 std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, QuantizedModelOptions written);
+
+/// Imports the model directory `options.model` for `options.targets` and gives its module to a function. Prints errors,
+/// also that of the function, to standard error and returns false.
+bool inspectModel(CompileOptions options, llvm::function_ref<llvm::Error(mlir::ModuleOp)> use);
 
 /// Installs a handler for the case that another process shortens a mapped file: this process then ends with a message
 /// that names the file, exit status 1 and no incomplete files. For `main`, after LLVM's handlers are installed.

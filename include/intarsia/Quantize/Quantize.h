@@ -37,6 +37,10 @@ struct QuantizeOptions {
   /// The segment of the model that is left (quantize-segment); all of it without one.
   std::optional<unsigned> segment;
   std::string segmentWeights; ///< an archive with other matrices for the segment's linears, in f32; empty: none
+  bool segmentArguments = false; ///< weights of a segment are arguments, results of the model its results too
+  /// Formats of single tensors, `KEY=FORMAT`, by the keys of their archives; none leaves a tensor as it is. They hold
+  /// against `format` and `parts`.
+  std::vector<std::string> tensors;
 };
 
 /// Returns the names of the formats of weights, for people: "int4, … and none".
@@ -58,6 +62,11 @@ struct PartFormat {
 /// weights of a large model. An error names an unknown part or format, or a part that is named twice.
 llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options,
                                                              mlir::MLIRContext *context);
+
+/// Returns the formats of single tensors by the keys of their archives; null stands for none. An error names an entry
+/// that is not `KEY=FORMAT`, a format that is unknown, or a key that is named twice.
+llvm::Expected<llvm::StringMap<nn::BlockFormatAttr>> parseTensorFormats(llvm::ArrayRef<std::string> tensors,
+                                                                        mlir::MLIRContext *context);
 
 /// Returns an error unless a text says what inputs of linears become.
 llvm::Error checkActivations(llvm::StringRef activations);

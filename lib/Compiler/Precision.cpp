@@ -1,0 +1,84 @@
+//===- Precision.cpp - Formats that a file beside the weights names ----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Compiler/Precision.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace intarsia::compiler {
+
+static std::string pathIn(StringRef directory) {
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, precisionFileName);
+  return path.str().str();
+}
+
+llvm::Expected<std::optional<PrecisionFile>> findPrecision(ModuleOp module, StringRef archiveDirectory,
+                                                           const std::string &given) {
+  std::string path = given.empty() ? pathIn(archiveDirectory) : given;
+  if (given.empty() && !llvm::sys::fs::exists(path))
+    return std::nullopt;
+  llvm::Expected<PrecisionFile> file = PrecisionFile::read(path);
+  if (!file)
+    return file.takeError();
+  auto named = [&](llvm::Error error) {
+    return llvm::createStringError(path + ": " + llvm::toString(std::move(error)));
+  };
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  if (llvm::Error error = parseTensorFormats(file->tensorOptions(), &context).takeError())
+    return named(std::move(error));
+  if (llvm::Error error = checkCacheFormats(file->cacheOptions()))
+    return named(std::move(error));
+  if (llvm::Error error = checkPrecisionFile(*file, path, module, archiveDirectory))
+    return std::move(error);
+  return std::move(*file);
+}
+
+QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<PrecisionFile> &file) {
+  if (!file)
+    return options;
+  options.tensors = file->tensorOptions();
+  std::vector<std::string> caches = file->cacheOptions();
+  caches.insert(caches.end(), options.caches.begin(), options.caches.end());
+  options.caches = std::move(caches);
+  return options;
+}
+
+PrecisionFile takeRest(ModuleOp module, std::optional<PrecisionFile> &file) {
+  PrecisionFile rest;
+  if (!file)
+    return rest;
+  llvm::StringSet<> compressed;
+  for (const std::string &entry : compressedEntries(module, *file))
+    compressed.insert(entry);
+  std::vector<std::pair<std::string, std::string>> stored;
+  for (const auto &[key, format] : file->tensors) {
+    bool isStored = compressed.contains(key + "=" + format),
+         isNarrow = StringRef(format).starts_with("int5") || StringRef(format).starts_with("int6");
+    if (isStored)
+      stored.emplace_back(key, format);
+    if (!isStored || isNarrow)
+      rest.tensors.emplace_back(key, format);
+  }
+  file->tensors = std::move(stored);
+  rest.caches = std::move(file->caches);
+  file->caches.clear();
+  return rest;
+}
+
+llvm::Error writeRest(ModuleOp module, PrecisionFile rest, const std::string &directory) {
+  if (!rest.tensors.empty() || !rest.caches.empty())
+    return writePrecisionFile(std::move(rest), module, directory);
+  std::string path = pathIn(directory);
+  std::error_code code = llvm::sys::fs::remove(path);
+  return code ? llvm::createStringError(path + ": cannot be removed: " + code.message()) : llvm::Error::success();
+}
+
+} // namespace intarsia::compiler
