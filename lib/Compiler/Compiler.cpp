@@ -410,17 +410,32 @@ llvm::Error Compilation::declareTargets() {
                                                                  : createStringError("the targets cannot be used");
 }
 
+/// Returns true if a model generates text: a few rows at a time then pass through its linears, whose time is that of
+/// reading weights, and inputs with one scale for each row would gain nothing for what they lose.
+static bool hasCaches(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return isa<nn::CacheAppendOp, nn::CachedAttentionOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 llvm::Error Compilation::runPhase(Phase phase) {
   progress.begin(phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
     QuantizeOptions chosen = options.quantize;
-    if (chosen.activations.empty()) {
-      unsigned bits = 0;
-      for (const std::string &name : targetNames)
-        bits = std::max(bits, target::Target::find(StringRef(name).split(':').first)->activationBits());
-      chosen.activations = std::to_string(bits);
+    unsigned bits = 0;
+    for (const std::string &name : targetNames) {
+      unsigned own = target::Target::find(StringRef(name).split(':').first)->activationBits();
+      if (chosen.activations == tokenScales && own != 8)
+        return createStringError("--quantize-activations=8-token: kernels of '" + name +
+                                 "' multiply no integers with one scale for each token, those of processors do: give "
+                                 "--quantize-activations=8, or leave it out");
+      bits = std::max(bits, own);
     }
+    if (chosen.activations.empty())
+      chosen.activations = bits == 8 && !hasCaches(*module) ? tokenScales.str() : std::to_string(bits);
     buildQuantizePipeline(manager, chosen);
   } else if (phase == Phase::Partition) {
     buildPartitionPipeline(manager, options.partition);

@@ -68,6 +68,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     }
     if (options.format == "none" || function.isExternal())
       return;
+    options.activations = activations;
     llvm::StringMap<PartFormat> formats = llvm::cantFail(parsePartFormats(options, &getContext()));
     // A pass object processes several functions.
     firstOf.clear();
@@ -109,6 +110,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
       function.walk([&](nn::ExpertsOp experts) { quantize(experts); });
     }
   }
+
+  bool multipliesIntegers() const { return activations == "8" || activations == tokenScales; }
 
   /// Returns one value for all ops that name the same weight.
   Value keyOf(Value matrix) {
@@ -157,8 +160,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   void quantize(nn::LinearOp linear) {
     nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getWeight())).asked.format;
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
-    if (activations == "8" && format.hasIntegerValues())
-      inputs.quantize(linear, inputBlockBeside(format));
+    if (multipliesIntegers() && format.hasIntegerValues())
+      inputs.quantize(linear, inputBlockBeside(format, activations));
     else if (quantizesInputsTo(activations, format))
       inputs.quantizeToFloats(linear, format);
   }
@@ -214,13 +217,13 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (Value quantized = quantizedRows(gateUp)) {
       experts.getGateUpMutable().assign(quantized);
       eraseDead(gateUp);
-      if (activations == "8" && expertsFormat.hasIntegerValues())
+      if (multipliesIntegers() && expertsFormat.hasIntegerValues())
         inputs.quantize(experts);
     }
     if (Value quantized = quantizedRows(down)) {
       experts.getDownMutable().assign(quantized);
       eraseDead(down);
-      if (activations == "8" && expertsFormat.hasIntegerValues())
+      if (multipliesIntegers() && expertsFormat.hasIntegerValues())
         QuantizedInputs::quantizeIntermediate(experts);
     }
   }

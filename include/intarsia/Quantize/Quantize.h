@@ -17,10 +17,14 @@
 
 namespace intarsia {
 
+/// The name of inputs of 8 bits with one scale for each row (token).
+inline constexpr llvm::StringLiteral tokenScales = "8-token";
+
 /// The user's options for precision.
 struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
   /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
+  /// "8-token" (tokenScales): the same, with one scale for each row where the weight has one for each output feature;
   /// "fp8", "mxfp4", "nvfp4": that format, where weights have it too; "16": as they are; empty: what the devices of the
   /// artifact are fastest with.
   std::string activations;

@@ -8,6 +8,7 @@
 #include "lib/Target/CPU/LinearEmitter.h"
 
 #include "intarsia/module_abi.h"
+#include "lib/Kernel/RowScales.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -83,6 +84,8 @@ Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig 
   auto linear = cast<nn::LinearOp>(root);
   if (kernel::quantizedInput(linear.getInput()))
     return makeQuantizedLinearKernel(kernel, root, config);
+  if (kernel::quantizedByRows(linear.getInput()))
+    return makeTokenLinearKernel(kernel, root, config);
   return std::make_unique<LinearKernel>(kernel, linear, config);
 }
 

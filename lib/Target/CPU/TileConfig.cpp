@@ -35,6 +35,7 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
   // multiplications by scales leave of it; 4x2 71 %, 5x2 79 %, 7x2 and 8x2 77 %. With 16 registers 3x2 is the same.
   if (has("avx512f")) {
     tiles.quantizedRows = 6;
+    tiles.tokenRows = 8;
     tiles.decodeRows = 8;
   } else if (has("avx2")) {
     tiles.quantizedRows = 3;
