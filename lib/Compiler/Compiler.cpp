@@ -411,7 +411,7 @@ llvm::Error Compilation::declareTargets() {
 }
 
 /// Returns true if a model generates text: a few rows at a time then pass through its linears, whose time is that of
-/// reading weights, and inputs with one scale for each row would gain nothing for what they lose.
+/// reading weights, and inputs with fewer scales would gain nothing for what they lose.
 static bool hasCaches(ModuleOp module) {
   return module
       .walk([](Operation *op) {
@@ -428,14 +428,14 @@ llvm::Error Compilation::runPhase(Phase phase) {
     unsigned bits = 0;
     for (const std::string &name : targetNames) {
       unsigned own = target::Target::find(StringRef(name).split(':').first)->activationBits();
-      if (chosen.activations == tokenScales && own != 8)
-        return createStringError("--quantize-activations=8-token: kernels of '" + name +
-                                 "' multiply no integers with one scale for each token, those of processors do: give "
+      if (haveFewScales(chosen.activations) && own != 8)
+        return createStringError("--quantize-activations=" + chosen.activations + ": kernels of '" + name +
+                                 "' scale integers by blocks of 32, those of processors more rarely too: give "
                                  "--quantize-activations=8, or leave it out");
       bits = std::max(bits, own);
     }
     if (chosen.activations.empty())
-      chosen.activations = bits == 8 && !hasCaches(*module) ? tokenScales.str() : std::to_string(bits);
+      chosen.activations = bits == 8 && !hasCaches(*module) ? wideScales.str() : std::to_string(bits);
     buildQuantizePipeline(manager, chosen);
   } else if (phase == Phase::Partition) {
     buildPartitionPipeline(manager, options.partition);

@@ -44,6 +44,8 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
 /// (block_q8_K). Their error is small beside that of the weights (docs/quantization.md), but not beside that of weights
 /// with 8 bits.
 static constexpr int64_t blockOfFewBits = 256, blockOfEightBits = 32;
+/// Those of models without caches: shorter ones lose less, and are scaled more often (docs/decisions, 40).
+static constexpr int64_t wideBlock = 256;
 
 /// Returns the format of activations with so many dimensions.
 static nn::BlockFormatAttr activationFormat(MLIRContext *context, int64_t block, int64_t rank) {
@@ -85,8 +87,8 @@ void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
 }
 
 int64_t inputBlockBeside(nn::BlockFormatAttr format, llvm::StringRef activations) {
-  if (activations == tokenScales && format.getElement() == nn::BlockElement::I8 && format.getBlock() == 0)
-    return 0;
+  if (haveFewScales(activations) && format.getElement() == nn::BlockElement::I8 && format.getBlock() == 0)
+    return activations == tokenScales ? 0 : wideBlock;
   return nn::elementBits(format.getElement()) < 8 ? blockOfFewBits : blockOfEightBits;
 }
 

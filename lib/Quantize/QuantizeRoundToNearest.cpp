@@ -111,7 +111,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     }
   }
 
-  bool multipliesIntegers() const { return activations == "8" || activations == tokenScales; }
+  bool multipliesIntegers() const { return activations == "8" || haveFewScales(activations); }
 
   /// Returns one value for all ops that name the same weight.
   Value keyOf(Value matrix) {

@@ -81,8 +81,8 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
   auto whole = parseWeightFormat(options.format, context);
   if (!whole)
     return whole.takeError();
-  // Inputs with one scale for each row are multiplied by weights with one for each output feature.
-  bool byChannel = options.activations == tokenScales;
+  // Inputs with few scales are multiplied by weights with one for each output feature.
+  bool byChannel = haveFewScales(options.activations);
   auto defaultOf = [&](const NamedPart &part) {
     if (byChannel && part.name == "linears" && options.format == "int8")
       return PartFormat{llvm::cantFail(parseWeightFormat("int8-channel", context)), "int8-channel"};
@@ -140,11 +140,12 @@ bool quantizesInputsTo(llvm::StringRef activations, nn::BlockFormatAttr weights)
 }
 
 llvm::Error checkActivations(llvm::StringRef activations) {
-  if (activations == "8" || activations == tokenScales || activations == "16" ||
+  if (activations == "8" || haveFewScales(activations) || activations == "16" ||
       llvm::is_contained(inputFormats, activations))
     return llvm::Error::success();
   return llvm::createStringError("unknown activations '" + activations +
-                                 "': they are 8 (integers of 8 bits), 8-token (with one scale for each token), fp8 "
+                                 "': they are 8 (integers of 8 bits), 8-wide, 8-token (with a scale for 256 "
+                                 "features or for each token, beside int8 weights with one for each output), fp8 "
                                  "(E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
                                  "blocks), or 16 (as they are)");
 }

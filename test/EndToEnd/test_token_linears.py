@@ -1,7 +1,7 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linears of 8-bit weights with a scale for each output feature and inputs with a scale for each row (token), against
-NumPy in float64 with the same quantized values."""
+"""Linears of 8-bit weights with a scale for each output feature and inputs with a scale for each 256 features or for
+each row (token), against NumPy in float64 with the same quantized values."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ func.func @main(%x: tensor<?x200xf32> {nn.name = "x", nn.sizes = ["rows", ""]}) 
 """
 
 
-def check(module, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+WIDE = 256
+
+
+def check(module, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, block: int = WIDE) -> np.ndarray:
     """Compare with a matmul in float64 of the dequantized values."""
-    dequantized, matrix = quantize_activations(x, x.shape[-1]), quantize_weight("int8-channel", weight)
+    dequantized, matrix = quantize_activations(x, block), quantize_weight("int8-channel", weight)
     expected = dequantized.astype(np.float64) @ matrix.T.astype(np.float64) + bias
     y = module["main"](x)
     close(y, expected, matmul_error(dequantized, matrix.T, 64))
@@ -43,7 +46,7 @@ def test_shapes(tools, scratch, features, depth):
     weight, bias = normal(features, depth) * np.exp2(normal(features, 1)).astype(np.float32), normal(features)
     module = build(tools, scratch / f"{features}-{depth}", program(features, depth), {"w": weight, "b": bias},
                    "cpu", "--quantize=int8")  # fmt: skip
-    rows = [activations(count, depth, depth) for count in ROWS]
+    rows = [activations(count, depth, WIDE) for count in ROWS]
     results = [check(module, x, weight, bias) for x in rows]
     assert np.abs(results[-1]).max() > 1
     # A row has the same results whatever else is computed with it.
@@ -54,12 +57,13 @@ def test_shapes(tools, scratch, features, depth):
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("target", TARGETS)
 def test_targets(tools, scratch, target):
-    features, depth = 70, 200
+    features, depth = 70, 600
     weight, bias = weight_of(features, depth), normal(features)
-    module = build(tools, scratch / target, program(features, depth), {"w": weight, "b": bias}, f"cpu:{target}",
-                   "--quantize=int8", "--quantize-activations=8-token")  # fmt: skip
-    for count in (1, 2, 4, 7, 40):
-        check(module, activations(count, depth, depth), weight, bias)
+    for kind, block in (("8-token", depth), ("8-wide", WIDE)):
+        module = build(tools, scratch / f"{target}-{kind}", program(features, depth), {"w": weight, "b": bias},
+                       f"cpu:{target}", "--quantize=int8", f"--quantize-activations={kind}")  # fmt: skip
+        for count in (1, 2, 4, 7, 40):
+            check(module, activations(count, depth, block), weight, bias, block)
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64", "cpu:x86-64-v3", "cpu:x86-64-v4"])
@@ -72,7 +76,7 @@ def test_sums_are_exact(tools, scratch, target):
     weight[:, 0] = 127
     weight[0], weight[1] = 127, -127
     x = rng.choice([-127, 127, 126, 0, -1], (40, depth)).astype(np.float32)
-    x[:, 0] = 127
+    x[:, ::WIDE] = 127
     x[0], x[1] = 127, -127
     module = build(tools, scratch / f"exact-{target.replace(':', '-')}", program(features, depth),
                    {"w": weight, "b": np.zeros(features, np.float32)}, target, "--quantize=int8")  # fmt: skip

@@ -39,6 +39,8 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
     tiles.decodeRows = 8;
   } else if (has("avx2")) {
     tiles.quantizedRows = 3;
+  } else {
+    tiles.tokenRows = 2; // several instructions for each product of bytes: more rows are much code, and gain nothing
   }
   // Unpacked weights are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade
   // Lake, whose first-level cache holds 32 KB, 16 gain 2 (2048 x 5632) to 10 % (5632 x 2048).
