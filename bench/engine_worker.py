@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from harness.capi import Runtime
-from harness.cases import CASES, make_inputs, model_directory, onnx_file
+from harness.cases import CASES, make_inputs, model_directory, onnx_file, quantized_file
 
 
 class Engine(ABC):
@@ -95,11 +95,32 @@ class OnnxRuntime(Engine):
         options.graph_optimization_level = self.module.GraphOptimizationLevel.ORT_ENABLE_ALL
         for name, size in zip(("batch", "sequence"), self.case.sizes, strict=False):
             options.add_free_dimension_override_by_name(name, size)
-        path = onnx_file(self.arguments.cache, self.case.model)
-        self.session = self.module.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.session = self.module.InferenceSession(str(self.file()), options, providers=["CPUExecutionProvider"])
+
+    def file(self) -> Path:
+        return onnx_file(self.arguments.cache, self.case.model)
 
     def call(self) -> Any:
         return self.session.run(None, self.inputs)
+
+
+class OnnxRuntimeDynamic(OnnxRuntime):
+    """The same with weights and inputs of matrix multiplications in 8 bits, scales of inputs found at the call."""
+
+    kind = "onnxruntime-int8-dynamic"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.settings["precision"] = self.kind.removeprefix("onnxruntime-")
+
+    def file(self) -> Path:
+        return quantized_file(self.arguments.cache, self.case.model, self.kind)
+
+
+class OnnxRuntimeStatic(OnnxRuntimeDynamic):
+    """The same with calibrated scales."""
+
+    kind = "onnxruntime-int8-static"
 
 
 class OpenVino(Engine):
@@ -118,9 +139,12 @@ class OpenVino(Engine):
         }
         self.settings = {**self.configuration, "shapes": "fixed to the case"}
 
+    def file(self) -> Path:
+        return onnx_file(self.arguments.cache, self.case.model)
+
     def load(self) -> None:
         core = self.module.Core()
-        model = core.read_model(str(onnx_file(self.arguments.cache, self.case.model)))
+        model = core.read_model(str(self.file()))
         model.reshape({name: list(array.shape) for name, array in self.inputs.items()})
         self.request = core.compile_model(model, "CPU", self.configuration).create_infer_request()
 
@@ -129,6 +153,22 @@ class OpenVino(Engine):
 
     def last_hidden_state(self, result: Any) -> np.ndarray:
         return np.array(result[0])
+
+
+class OpenVinoInt8(OpenVino):
+    """The same with the model that NNCF quantizes to 8 bits; what is not quantized is in f32."""
+
+    def file(self) -> Path:
+        return quantized_file(self.arguments.cache, self.case.model, "openvino-int8")
+
+
+class OpenVinoInt8Default(OpenVinoInt8):
+    """The same in the precision that OpenVINO chooses for what is not quantized: bf16 on processors that have it."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        del self.configuration["INFERENCE_PRECISION_HINT"]
+        self.settings["INFERENCE_PRECISION_HINT"] = "default"
 
 
 class Torch(Engine):
@@ -187,7 +227,11 @@ class TorchCompile(Torch):
 ENGINES: dict[str, type[Engine]] = {
     "intarsia": Intarsia,
     "onnxruntime": OnnxRuntime,
+    "onnxruntime-int8-dynamic": OnnxRuntimeDynamic,
+    "onnxruntime-int8-static": OnnxRuntimeStatic,
     "openvino": OpenVino,
+    "openvino-int8": OpenVinoInt8,
+    "openvino-int8-default": OpenVinoInt8Default,
     "torch": Torch,
     "torch.compile": TorchCompile,
 }

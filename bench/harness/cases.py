@@ -112,3 +112,8 @@ def model_directory(cache: Path, model: str) -> Path:
 
 def onnx_file(cache: Path, model: str) -> Path:
     return cache / f"{model}.onnx"
+
+
+def quantized_file(cache: Path, model: str, kind: str) -> Path:
+    """Returns a model that make_quantized_models.py makes for a peer: ONNX, or OpenVINO's own format."""
+    return cache / f"{model}.{kind}.{'xml' if kind.startswith('openvino') else 'onnx'}"

@@ -421,17 +421,32 @@ llvm::Error Compilation::declareTargets() {
                                                                  : createStringError("the targets cannot be used");
 }
 
+/// Returns true if a model generates text: a few rows at a time then pass through its linears, whose time is that of
+/// reading weights, and inputs with fewer scales would gain nothing for what they lose.
+static bool hasCaches(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return isa<nn::CacheAppendOp, nn::CachedAttentionOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 llvm::Error Compilation::runPhase(Phase phase) {
   progress.begin(phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
     QuantizeOptions chosen = compiler::withPrecision(options.quantize, precision);
-    if (chosen.activations.empty()) {
-      unsigned bits = 0;
-      for (const std::string &name : targetNames)
-        bits = std::max(bits, target::Target::find(StringRef(name).split(':').first)->activationBits());
-      chosen.activations = std::to_string(bits);
+    unsigned bits = 0;
+    for (const std::string &name : targetNames) {
+      unsigned own = target::Target::find(StringRef(name).split(':').first)->activationBits();
+      if (haveFewScales(chosen.activations) && own != 8)
+        return createStringError("--quantize-activations=" + chosen.activations + ": kernels of '" + name +
+                                 "' scale integers by blocks of 32, those of processors more rarely too: give "
+                                 "--quantize-activations=8, or leave it out");
+      bits = std::max(bits, own);
     }
+    if (chosen.activations.empty())
+      chosen.activations = bits == 8 && !hasCaches(*module) ? wideScales.str() : std::to_string(bits);
     buildQuantizePipeline(manager, chosen);
   } else if (phase == Phase::Partition) {
     buildPartitionPipeline(manager, options.partition);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/PanelEmitter.h"
+#include "lib/Kernel/RowScales.h"
 
 #include "dialects/Nn/BlockFormats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,6 +50,16 @@ nn::QuantizeOp quantizedInput(Value input) {
   nn::BlockFormatAttr format = quantize.getFormat();
   bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
                  (format.getBlock() == kStep || format.getBlock() == BlockPanels::superBlock);
+  return isKnown ? quantize : nullptr;
+}
+
+nn::QuantizeOp quantizedByRows(Value input) {
+  nn::QuantizeOp quantize = quantizeOf(input);
+  if (!quantize)
+    return nullptr;
+  nn::BlockFormatAttr format = quantize.getFormat();
+  bool isKnown =
+      format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 && format.getBlock() == 0;
   return isKnown ? quantize : nullptr;
 }
 

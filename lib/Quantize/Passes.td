@@ -15,8 +15,13 @@ def QuantizeInputsOfBlocks : Pass<"quantize-inputs-of-blocks", "::mlir::func::Fu
     The input of a linear whose weight an archive holds quantized (`nn.dequantize` of weights) in a format whose values
     are integers (q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, mxfp4) is quantized to 8 bits, by blocks as long as the weight's,
     as `quantize-round-to-nearest` does: the weight stays at its bits, and integers are multiplied. So are the inputs of
-    the two linears of experts, by blocks of 32.
+    the two linears of experts, by blocks of 32. With `activations=8-wide` the input of a linear whose weight has
+    integers of 8 bits and one scale for each output feature has a scale for each 256 features, with `8-token` one for
+    each row.
   }];
+  let options = [
+    Option<"activations", "activations", "std::string", "\"8\"", "Inputs of linears: 8 (by blocks) 8-wide or 8-token (a scale for each 256 features or each row, where the weight has one for each output feature)">
+  ];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }
 
@@ -55,7 +60,10 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
     A stored matrix `w` that a linear reads becomes `nn.dequantize(nn.quantize(w))`: what is stored later are the
     quantized values, and the IR says what they mean. With 8-bit activations the linear's input is quantized too, along
     its features as it is computed, by blocks of 32 where the weight has 8 bits and of 256 where it has fewer
-    (`nn.dequantize(nn.quantize(x))` with values of i8 and scales of f32), so that integers are multiplied; inputs of
+    (`nn.dequantize(nn.quantize(x))` with values of i8 and scales of f32), so that integers are multiplied. With
+    activations in `8-wide` or `8-token` linears whose weights were to be `int8` get one scale for each output feature
+    (`int8-channel`) and inputs with one scale for each 256 features or each row (token), so that integers are added up
+    over many features before they are scaled. Inputs of
     weights whose values are no integers (`fp8`) stay. With activations in `fp8` the inputs of linears with such weights
     become E4M3, with a scale for each row (token). With activations in `mxfp4` or `nvfp4` those of linears with such
     weights become E2M1, with a scale for each 32 or 16 features; `nvfp4` has one more for each row, where weights have
@@ -75,7 +83,7 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
   }];
   let options = [
     Option<"format", "format", "std::string", "\"int4\"", "A format of weights that `intarsia-compile --quantize` knows: int4, int4-g64, int4-channel, nvfp4, …">,
-    Option<"activations", "activations", "std::string", "\"8\"", "Inputs of linears: 8 (integers of 8 bits), fp8, mxfp4, nvfp4 (where weights have that format), or 16 (as they are)">,
+    Option<"activations", "activations", "std::string", "\"8\"", "Inputs of linears: 8 (integers of 8 bits), 8-wide or 8-token (with a scale for each 256 features or each row), fp8, mxfp4, nvfp4 (where weights have that format), or 16 (as they are)">,
     ListOption<"parts", "parts", "std::string", "What is quantized: linears, experts, lm_head, embedding (default: all), each alone or with a format: lm_head=int8">,
     ListOption<"tensors", "tensors", "std::string", "Formats of single tensors, KEY=FORMAT, against format and parts; none leaves one as it is">
   ];

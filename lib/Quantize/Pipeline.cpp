@@ -45,8 +45,11 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
   // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
-  if (options.activations == "8")
-    functions.addPass(quantize::createQuantizeInputsOfBlocks());
+  if (options.activations == "8" || haveFewScales(options.activations)) {
+    quantize::QuantizeInputsOfBlocksOptions inputs;
+    inputs.activations = options.activations;
+    functions.addPass(quantize::createQuantizeInputsOfBlocks(inputs));
+  }
   quantize::QuantizeMatmulPrecisionOptions precision;
   precision.precision = options.matmulPrecision;
   functions.addPass(quantize::createQuantizeMatmulPrecision(precision));

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/BlockFormats.h"
 #include "dialects/Nn/Prepacking.h"
+#include "dialects/Nn/RowScales.h"
+#include "intarsia/Quantize/Quantize.h"
 #include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -15,6 +17,7 @@
 using namespace mlir;
 
 namespace intarsia::quantize {
+#define GEN_PASS_DECL_QUANTIZEINPUTSOFBLOCKS
 #define GEN_PASS_DEF_QUANTIZEINPUTSOFBLOCKS
 #include "lib/Quantize/Passes.h.inc"
 
@@ -37,6 +40,13 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
                                   /*codebook=*/Value(), format);
 }
 
+/// Larger blocks for weights of fewer than 8 bits save a multiplication for each block's sums, as in ggml's K types
+/// (block_q8_K). Their error is small beside that of the weights (docs/quantization.md), but not beside that of weights
+/// with 8 bits.
+static constexpr int64_t blockOfFewBits = 256, blockOfEightBits = 32;
+/// Those of models without caches: shorter ones lose less, and are scaled more often (docs/decisions, 40).
+static constexpr int64_t wideBlock = 256;
+
 /// Returns the format of activations with so many dimensions.
 static nn::BlockFormatAttr activationFormat(MLIRContext *context, int64_t block, int64_t rank) {
   return nn::BlockFormatAttr::get(context, nn::BlockElement::I8, nn::BlockScale::F32, block, rank - 1);
@@ -47,7 +57,10 @@ void QuantizedInputs::quantizeIntermediate(nn::ExpertsOp experts) {
 }
 
 void QuantizedInputs::quantize(OpOperand &operand, int64_t block) {
-  int64_t rank = cast<RankedTensorType>(operand.get().getType()).getRank();
+  auto type = cast<RankedTensorType>(operand.get().getType());
+  int64_t rank = type.getRank();
+  if (rank != 0 && block == 0 && type.getShape().back() > nn::mostFeaturesOfRowScale)
+    block = blockOfEightBits;
   if (rank != 0)
     quantize(operand, activationFormat(operand.get().getContext(), block, rank));
 }
@@ -73,12 +86,9 @@ void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
   operand.set(result);
 }
 
-/// Larger blocks for weights of fewer than 8 bits save a multiplication for each block's sums, as in ggml's K types
-/// (block_q8_K). Their error is small beside that of the weights (docs/quantization.md), but not beside that of weights
-/// with 8 bits.
-static constexpr int64_t blockOfFewBits = 256, blockOfEightBits = 32;
-
-int64_t inputBlockBeside(nn::BlockFormatAttr format) {
+int64_t inputBlockBeside(nn::BlockFormatAttr format, llvm::StringRef activations) {
+  if (haveFewScales(activations) && format.getElement() == nn::BlockElement::I8 && format.getBlock() == 0)
+    return activations == tokenScales ? 0 : wideBlock;
   return nn::elementBits(format.getElement()) < 8 ? blockOfFewBits : blockOfEightBits;
 }
 
@@ -116,20 +126,22 @@ static bool isQuantizedInArchive(Value weight, BlockFormatAttrInterface &format)
 }
 
 /// Returns how many features of a linear's input share a scale.
-static int64_t inputBlockOf(Value weight, BlockFormatAttrInterface format) {
+static int64_t inputBlockOf(Value weight, BlockFormatAttrInterface format, StringRef activations) {
   // Blocks of the input are as long as blocks of the weight, as in ggml (block_q8_0, block_q8_K).
   if (!isa<nn::ArchiveFormatAttr>(weight.getDefiningOp<nn::DequantizeOp>().getFormat()))
     return format.getBlockElements();
-  return inputBlockBeside(cast<nn::BlockFormatAttr>(format));
+  return inputBlockBeside(cast<nn::BlockFormatAttr>(format), activations);
 }
 
 namespace {
 struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsOfBlocks> {
+  using QuantizeInputsOfBlocksBase::QuantizeInputsOfBlocksBase;
+
   void runOnOperation() override {
     QuantizedInputs inputs;
     getOperation().walk([&](nn::LinearOp linear) {
       if (BlockFormatAttrInterface format = storedFormatOf(linear.getWeight()))
-        inputs.quantize(linear, inputBlockOf(linear.getWeight(), format));
+        inputs.quantize(linear, inputBlockOf(linear.getWeight(), format, activations));
     });
     getOperation().walk([&](nn::ExpertsOp experts) {
       BlockFormatAttrInterface gateUp, down;

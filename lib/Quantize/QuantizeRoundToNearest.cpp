@@ -76,6 +76,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     }
     if ((options.format == "none" && tensors.empty()) || function.isExternal())
       return;
+    options.activations = activations;
     llvm::StringMap<PartFormat> formats;
     if (options.format != "none")
       formats = llvm::cantFail(parsePartFormats(options, &getContext()));
@@ -127,6 +128,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     }
   }
 
+  bool multipliesIntegers() const { return activations == "8" || haveFewScales(activations); }
+
   /// Returns one value for all ops that name the same weight.
   Value keyOf(Value matrix) {
     nn::WeightOp weight = nn::storedWeight(matrix);
@@ -174,8 +177,8 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   void quantize(nn::LinearOp linear) {
     nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getWeight())).asked.format;
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
-    if (activations == "8" && format.hasIntegerValues())
-      inputs.quantize(linear, inputBlockBeside(format));
+    if (multipliesIntegers() && format.hasIntegerValues())
+      inputs.quantize(linear, inputBlockBeside(format, activations));
     else if (quantizesInputsTo(activations, format))
       inputs.quantizeToFloats(linear, format);
   }
@@ -231,13 +234,13 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (Value quantized = quantizedRows(gateUp)) {
       experts.getGateUpMutable().assign(quantized);
       eraseDead(gateUp);
-      if (activations == "8" && expertsFormat.hasIntegerValues())
+      if (multipliesIntegers() && expertsFormat.hasIntegerValues())
         inputs.quantize(experts);
     }
     if (Value quantized = quantizedRows(down)) {
       experts.getDownMutable().assign(quantized);
       eraseDead(down);
-      if (activations == "8" && expertsFormat.hasIntegerValues())
+      if (multipliesIntegers() && expertsFormat.hasIntegerValues())
         QuantizedInputs::quantizeIntermediate(experts);
     }
   }

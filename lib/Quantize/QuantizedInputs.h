@@ -20,11 +20,12 @@ mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location locat
 /// first operand of a linalg.transpose counts.
 bool movesRows(mlir::Operation *op);
 
-/// Returns how many features of a linear's input share a scale, beside weights of a block format.
-int64_t inputBlockBeside(nn::BlockFormatAttr format);
+/// Returns how many features of a linear's input share a scale, beside weights of a block format; 0 for all of them.
+/// `activations` is "8" or `tokenScales`.
+int64_t inputBlockBeside(nn::BlockFormatAttr format, llvm::StringRef activations);
 
-/// Quantizes inputs of linears and experts, each input once: to integers of 8 bits by blocks of 32 or 256 features, or
-/// to floats.
+/// Quantizes inputs of linears and experts, each input once: to integers of 8 bits by blocks of 32 or 256 features or
+/// with one scale for all (block 0), or to floats.
 class QuantizedInputs {
 public:
   void quantize(nn::LinearOp linear, int64_t block) { quantize(linear.getInputMutable(), block); }

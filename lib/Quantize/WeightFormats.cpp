@@ -81,7 +81,11 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
   auto whole = parseWeightFormat(options.format, context);
   if (!whole)
     return whole.takeError();
+  // Inputs with few scales are multiplied by weights with one for each output feature.
+  bool byChannel = haveFewScales(options.activations);
   auto defaultOf = [&](const NamedPart &part) {
+    if (byChannel && part.name == "linears" && options.format == "int8")
+      return PartFormat{llvm::cantFail(parseWeightFormat("int8-channel", context)), "int8-channel"};
     bool isWidened = part.isSensitive && nn::elementBits(whole->getElement()) == 4;
     return isWidened ? PartFormat{llvm::cantFail(parseWeightFormat("int6", context)), "int6"}
                      : PartFormat{*whole, options.format};
@@ -106,6 +110,8 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
     if (format == "none")
       return llvm::createStringError("part '" + name +
                                      "' has the format none: leave it out of --quantize-parts to keep it as it is");
+    if (byChannel && name == "linears" && format == "int8")
+      format = "int8-channel";
     auto own = parseWeightFormat(format, context);
     if (!own)
       return llvm::createStringError("part '" + name + "': " + llvm::toString(own.takeError()));
@@ -154,10 +160,13 @@ bool quantizesInputsTo(llvm::StringRef activations, nn::BlockFormatAttr weights)
 }
 
 llvm::Error checkActivations(llvm::StringRef activations) {
-  if (activations == "8" || activations == "16" || llvm::is_contained(inputFormats, activations))
+  if (activations == "8" || haveFewScales(activations) || activations == "16" ||
+      llvm::is_contained(inputFormats, activations))
     return llvm::Error::success();
   return llvm::createStringError("unknown activations '" + activations +
-                                 "': they are 8 (integers of 8 bits), fp8 (E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
+                                 "': they are 8 (integers of 8 bits), 8-wide, 8-token (with a scale for 256 "
+                                 "features or for each token, beside int8 weights with one for each output), fp8 "
+                                 "(E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
                                  "blocks), or 16 (as they are)");
 }
 
@@ -175,7 +184,8 @@ static llvm::Error checkActivationsOf(const llvm::StringMap<PartFormat> &formats
   if (areFloats)
     return llvm::createStringError("--quantize-activations=" + activations + " is for linears whose weights are in " +
                                    activations + ", and none are: give --quantize=" + activations);
-  return llvm::createStringError("--quantize-activations=8 multiplies integers of 8 bits, which do not hold the values "
+  return llvm::createStringError("--quantize-activations=" + activations +
+                                 " multiplies integers of 8 bits, which do not hold the values "
                                  "of weights in fp8: leave it "
                                  "out, or quantize weights to int8");
 }

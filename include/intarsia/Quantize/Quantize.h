@@ -17,10 +17,21 @@
 
 namespace intarsia {
 
+/// Names of inputs of 8 bits that have, beside weights with one scale for each output feature, one scale for each row
+/// (token), or one for each 256 features.
+inline constexpr llvm::StringLiteral tokenScales = "8-token", wideScales = "8-wide";
+
+/// Returns true if activations multiply weights of `int8` with one scale for each output feature.
+inline bool haveFewScales(llvm::StringRef activations) {
+  return activations == tokenScales || activations == wideScales;
+}
+
 /// The user's options for precision.
 struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
   /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
+  /// "8-token", "8-wide": the same, with one scale for each row or for each 256 features where the weight has one for
+  /// each output feature;
   /// "fp8", "mxfp4", "nvfp4": that format, where weights have it too; "16": as they are; empty: what the devices of the
   /// artifact are fastest with.
   std::string activations;

@@ -17,6 +17,7 @@ using Emitter = std::unique_ptr<KernelEmitter>;
 /// Emitters for each kind of root; `root` is of the op that the function is named after.
 Emitter makeLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeQuantizedLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
+Emitter makeTokenLinearKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeMatmulKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeAttentionKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);
 Emitter makeCacheAppendKernel(rt::KernelOp kernel, mlir::Operation *root, const TileConfig &config);

@@ -8,6 +8,7 @@
 #include "lib/Target/CPU/LinearEmitter.h"
 
 #include "intarsia/module_abi.h"
+#include "lib/Kernel/RowScales.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -79,9 +80,22 @@ LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileCon
     : LinearEmitter(kernel, root, config), weightType(cast<RankedTensorType>(root.getWeight().getType())),
       features(weightType.getDimSize(0)), depth(weightType.getDimSize(1)) {}
 
+/// Returns true if integers of 8 bits are added up over 256 features before they are scaled.
+static bool addsUpBytes(rt::KernelOp kernel, nn::LinearOp linear, nn::QuantizeOp quantized) {
+  auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+  if (quantized.getFormat().getBlock() != BlockPanels::superBlock || !weight)
+    return false;
+  auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout");
+  auto format = layout ? dyn_cast_if_present<nn::BlockFormatAttr>(layout.getFormat()) : nullptr;
+  return format && format.getElement() == nn::BlockElement::I8 && format.getBlock() == 0;
+}
+
 Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   auto linear = cast<nn::LinearOp>(root);
-  if (kernel::quantizedInput(linear.getInput()))
+  nn::QuantizeOp quantized = kernel::quantizedInput(linear.getInput());
+  if (kernel::quantizedByRows(linear.getInput()) || (quantized && addsUpBytes(kernel, linear, quantized)))
+    return makeTokenLinearKernel(kernel, root, config);
+  if (quantized)
     return makeQuantizedLinearKernel(kernel, root, config);
   return std::make_unique<LinearKernel>(kernel, linear, config);
 }

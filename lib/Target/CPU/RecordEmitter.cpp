@@ -49,24 +49,24 @@ RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panel
   return {inverse, scale};
 }
 
+Value RecordEmitter::roundToIntegers(Value values, Value inverse) {
+  // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
+  constexpr int64_t rounderBits = 0x4B400000;
+  int64_t lanes = config.lanes;
+  Value rounded = vector::FMAOp::create(b, loc, values, inverse, floatConstant(12582912.0, b.getF32Type(), lanes));
+  Value bits = vector::BitCastOp::create(b, loc, VectorType::get({lanes}, b.getI32Type()), rounded);
+  Value low = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(rounderBits)), lanes);
+  return arith::SubIOp::create(b, loc, bits, low);
+}
+
 /// Writes the record of a step's values, vectors of f32.
 void RecordEmitter::writeRecord(const BlockPanels &panels, ArrayRef<Value> values, RecordScale scale, Value record) {
   int64_t lanes = config.lanes, vectors = kStep / lanes;
-  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
-  auto sumType = VectorType::get({lanes}, i32);
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
   UnpackedEncoding encoding = encodingOf(panels, config.byteDot);
-  auto integers = [&](int64_t value) {
-    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);
-  };
-  // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
-  constexpr int64_t rounderBits = 0x4B400000;
   SmallVector<Value> quantized;
-  for (Value value : values) {
-    Value rounded =
-        vector::FMAOp::create(b, loc, value, splat(scale.inverse, lanes), floatConstant(12582912.0, f32, lanes));
-    quantized.push_back(
-        arith::SubIOp::create(b, loc, vector::BitCastOp::create(b, loc, sumType, rounded), integers(rounderBits)));
-  }
+  for (Value value : values)
+    quantized.push_back(roundToIntegers(value, splat(scale.inverse, lanes)));
   int64_t blocks = blocksOfStep(panels);
   for (int64_t block = 0; block < blocks; ++block) {
     Value sum;

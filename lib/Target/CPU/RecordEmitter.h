@@ -30,8 +30,9 @@ protected:
                                   mlir::Value records);
   /// Steps of 32 k's that share a scale of activations.
   static int64_t stepsOfScale(nn::QuantizeOp activations);
+  /// Returns values times the inverse of their scale as integers, rounded to nearest, ties to even.
+  mlir::Value roundToIntegers(mlir::Value values, mlir::Value inverse);
 
-private:
   /// A row that is written as records.
   struct QuantizedRow {
     mlir::Value input;
@@ -40,12 +41,14 @@ private:
     mlir::Value records;
     int64_t group; ///< steps that share a scale
   };
+  mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,
+                                          mlir::Value count);
+
+private:
   Element inputOf(const QuantizedRow &row, mlir::Value k, int64_t width);
   void writeStep(const QuantizedRow &row, mlir::Value step, llvm::ArrayRef<mlir::Value> values, RecordScale scale);
   mlir::LogicalResult writeWholeSteps(const QuantizedRow &row);
   mlir::LogicalResult writeBufferedSteps(const QuantizedRow &row, mlir::Value buffer, mlir::Value begin);
-  mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,
-                                          mlir::Value count);
 };
 
 } // namespace intarsia::cpu

@@ -35,9 +35,12 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
   // multiplications by scales leave of it; 4x2 71 %, 5x2 79 %, 7x2 and 8x2 77 %. With 16 registers 3x2 is the same.
   if (has("avx512f")) {
     tiles.quantizedRows = 6;
+    tiles.tokenRows = 8;
     tiles.decodeRows = 8;
   } else if (has("avx2")) {
     tiles.quantizedRows = 3;
+  } else {
+    tiles.tokenRows = 2; // several instructions for each product of bytes: more rows are much code, and gain nothing
   }
   // Unpacked weights are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade
   // Lake, whose first-level cache holds 32 KB, 16 gain 2 (2048 x 5632) to 10 % (5632 x 2048).

@@ -39,6 +39,7 @@ struct TileConfig {
       1280 << 10;               ///< how much of the left operand a task passes over for each quantized panel
   int64_t quantizedRows = 2;    ///< rows of the register tile of quantized matmuls
   int64_t quantizedVectors = 2; ///< vectors in a row of that tile
+  int64_t tokenRows = 4;        ///< rows of the register tile where a row has one scale: a power of two
   int64_t unpackedSteps = 64;   ///< steps of 32 k's of a panel that are unpacked at a time
   int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
 

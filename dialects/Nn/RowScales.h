@@ -1,0 +1,20 @@
+//===- RowScales.h - How long a row with one scale may be --------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_DIALECTS_NN_ROWSCALES_H
+#define INTARSIA_DIALECTS_NN_ROWSCALES_H
+
+#include <cstdint>
+
+namespace intarsia::nn {
+
+/// The most features of a row of integers of 8 bits with one scale: sums of their products by weights of 8 bits, of
+/// 128 * 127 at most, fit in 32 bits.
+inline constexpr int64_t mostFeaturesOfRowScale = ((int64_t(1) << 31) - 1) / (128 * 127);
+
+} // namespace intarsia::nn
+
+#endif

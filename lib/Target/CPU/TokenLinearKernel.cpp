@@ -1,0 +1,332 @@
+//===- TokenLinearKernel.cpp - Linear layers of 8-bit weights and inputs with few scales a row ------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Weights of 8 bits have a scale for each output feature, and a row of the input (a token) has one for each 256
+// features or one in all. So integers are added up over many features before they are scaled: little but byte products
+// is in the inner loop, and panels of weights (dialects/Rt/BlockPanels.h) are read as they lie in the archive.
+//
+// The first tiles of the launch quantize rows into scratch that all threads see, with what precedes the linear in the
+// kernel (a norm). The finishing tiles multiply, and compute what follows (bias, activation) on a register tile's sums.
+//
+//   row   for each group of features that share a scale: where their sums begin (i32), minus the sum of their quantized
+//         values times the weight's offset, and their scale (f32); then the quantized values (i8), zeros beyond the
+//         last feature
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/CPU/KernelRoots.h"
+#include "lib/Target/CPU/LinearEmitter.h"
+
+#include "dialects/Nn/BlockFormats.h"
+#include "dialects/Nn/RowScales.h"
+#include "intarsia/module_abi.h"
+#include "lib/Kernel/RowScales.h"
+#include "lib/Target/CPU/QuantizedPanels.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace intarsia::cpu {
+
+namespace {
+// Slots of the launch.
+enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
+constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
+/// Bytes of a group of features before the quantized values.
+constexpr int64_t kGroupHead = 8;
+/// Rows that a tile quantizes: some microseconds of work.
+constexpr int64_t kQuantizedRows = 4;
+/// About what a tile multiplies: 15 to 20 us of one core that does 64 products of bytes a cycle, so that the threads
+/// finish together.
+constexpr int64_t kTileProducts = int64_t(1) << 22;
+
+class TokenLinearKernel final : public LinearEmitter {
+public:
+  TokenLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
+      : LinearEmitter(kernel, root, config), activations(kernel::quantizedInput(root.getInput())) {
+    if (!activations)
+      activations = kernel::quantizedByRows(root.getInput());
+  }
+
+private:
+  LogicalResult analyze() override;
+  LogicalResult run() override;
+  void launch() override;
+
+  LogicalResult quantizeRows(Value quantizing);
+  LogicalResult quantizeGroup(const QuantizedRow &row, Value buffer, Value group);
+  void quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values);
+  void multiplyRows(Value index, Value m, Value rest, int64_t most);
+  void emitRegisterTile(Value panel, Value row, Value sums, int64_t count);
+  void addGroup(Value panel, Value row, Value sums, Value group, int64_t first, int64_t count, bool isFirst);
+  SmallVector<Value> addSteps(Value panel, Value row, Value group, int64_t first, int64_t count);
+  LogicalResult storeRows(Value index, Value m, Value count);
+  Value rowAt(Value row) { return offsetPointer(sharedPointer, mul(row, constant(rowBytes)), b.getI8Type()); }
+  Value panelOf(Value index, Value slice);
+  Value sumsOfSlice(Value slice) {
+    return offsetPointer(sums, mul(slice, constant(config.tokenRows * kRows)), b.getF32Type());
+  }
+  /// Returns the 32-bit word at a byte of the row `r` rows behind the one that a pointer is in, in all lanes.
+  Value splatOf(Value pointer, int64_t r, int64_t byte, Type type);
+  int64_t groups() const { return llvm::divideCeil(panels.steps(), groupSteps); }
+  Value headOf(Value row, Value group) { return offsetPointer(row, mul(group, constant(kGroupHead)), b.getI8Type()); }
+  Value valuesOf(Value row, Value step) {
+    return offsetPointer(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep))), b.getI8Type());
+  }
+
+  nn::QuantizeOp activations;
+  BlockPanels panels;
+  int64_t groupSteps; ///< steps of 32 features that share a scale of the input
+  int64_t rowBytes, panelCount, maximalRows;
+  std::optional<Storage> weight;
+  Value rows, sums;
+  // The tile that is being emitted.
+  Value firstRow, endRow;
+  Value next, bytesAhead; ///< brought into the second-level cache meanwhile, bytes for each step
+};
+} // namespace
+
+Emitter makeTokenLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
+  return std::make_unique<TokenLinearKernel>(kernel, cast<nn::LinearOp>(root), config);
+}
+
+LogicalResult TokenLinearKernel::analyze() {
+  auto weightType = cast<RankedTensorType>(root.getWeight().getType());
+  if (!weightType.hasStaticShape())
+    return unsupported(root, "its weight has dynamic sizes");
+  std::optional<BlockPanels> stored = panelsOf(root.getWeight());
+  bool isMultiplied = stored && stored->elementBits == 8 && !stored->isE4M3 && !stored->block && !stored->hasMinima;
+  if (!isMultiplied)
+    return unsupported(root,
+                       "its input has one scale for each row, its weight is not stored in integers of 8 bits with "
+                       "one scale for each output feature");
+  panels = *stored;
+  int64_t block = activations.getFormat().getBlock();
+  if (block == 0 && panels.depth > nn::mostFeaturesOfRowScale)
+    return unsupported(root, "sums of products of " + Twine(panels.depth) + " features do not fit in 32 bits");
+  if (failed(findSections()))
+    return failure();
+  groupSteps = block ? block / kStep : std::max<int64_t>(panels.steps(), 1);
+  rowBytes = groups() * kGroupHead + panels.steps() * kStep;
+  panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / together();
+  maximalRows = std::max<int64_t>(config.quantizedBlockBytes / rowBytes / config.tokenRows, 2) * config.tokenRows;
+  return success();
+}
+
+void TokenLinearKernel::launch() {
+  int64_t tileRows = config.tokenRows;
+  rows = product(leading());
+  // Row blocks as equal as whole register tiles allow.
+  Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
+  Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
+  rowBlock = max(rowBlock, constant(tileRows));
+  blocks = ceilDiv(rows, rowBlock);
+  Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
+  Value panelProducts = mul(rowBlock, constant(kRows * panels.steps() * kStep * together()));
+  Value perTile = min(max(div(constant(kTileProducts), panelProducts), constant(1)), evenly);
+  Value groups = ceilDiv(constant(panelCount), perTile);
+  // Register tiles read whole ones: beyond the last row lies room for them.
+  setLaunchValue(ITX_PLAN_SHARED_BYTES, mul(add(rows, constant(tileRows)), constant(rowBytes)));
+  setLaunchValue(ITX_PLAN_TILES, ceilDiv(rows, constant(kQuantizedRows)));
+  setLaunchValue(ITX_PLAN_FINISH_TILES, mul(blocks, groups));
+  setLaunchValue(kRowBlock, rowBlock);
+  setLaunchValue(kPanelsPerTile, perTile);
+  setLaunchValue(kPanelGroups, groups);
+}
+
+LogicalResult TokenLinearKernel::run() {
+  rows = product(leading());
+  weight = view(root.getWeight());
+  sums = scratch(config.tokenRows * kRows * together() * 4);
+  Value quantizing = launchValue(ITX_PLAN_TILES), rowBlock = launchValue(kRowBlock),
+        panelsPerTile = launchValue(kPanelsPerTile), groups = launchValue(kPanelGroups);
+  if (failed(quantizeRows(quantizing)))
+    return failure();
+  Value begin = max(sub(tileBegin, quantizing), constant(0));
+  return forLoop(begin, sub(tileEnd, quantizing), constant(1), [&](Value tile) {
+    Value block = div(tile, groups), group = rem(tile, groups);
+    firstRow = mul(block, rowBlock);
+    endRow = min(add(firstRow, rowBlock), rows);
+    Value firstPanel = mul(group, panelsPerTile);
+    Value endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount));
+    return forLoop(firstPanel, endPanel, constant(1), [&](Value index) {
+      return forLoop(firstRow, endRow, constant(config.tokenRows), [&](Value m) {
+        Value rest = sub(endRow, m);
+        multiplyRows(index, m, rest, config.tokenRows);
+        return storeRows(index, m, min(rest, constant(config.tokenRows)));
+      });
+    });
+  });
+}
+
+//===-- The input ---------------------------------------------------------------------------------------------===//
+
+/// Emits the first tiles, which quantize rows of the input.
+LogicalResult TokenLinearKernel::quantizeRows(Value quantizing) {
+  Value buffer = scratch(groupSteps * kStep * 4);
+  return ifThen(less(tileBegin, quantizing), [&] {
+    Value end = min(mul(tileEnd, constant(kQuantizedRows)), rows);
+    return forLoop(mul(tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) -> LogicalResult {
+      RowScope row = makeRow(flat, leading());
+      currentRow = &row;
+      auto savedBound = bound;
+      if (failed(prepareRow(row, {activations.getInput()})))
+        return failure();
+      QuantizedRow quantized{activations.getInput(), row.prefix, &panels, rowAt(flat), groupSteps};
+      LogicalResult written = forLoop(constant(0), constant(groups()), constant(1),
+                                      [&](Value group) { return quantizeGroup(quantized, buffer, group); });
+      bound = savedBound;
+      currentRow = nullptr;
+      return written;
+    });
+  });
+}
+
+/// Quantizes the features of a row that share a scale, by way of a buffer.
+LogicalResult TokenLinearKernel::quantizeGroup(const QuantizedRow &row, Value buffer, Value group) {
+  Value begin = mul(group, constant(groupSteps)), k = mul(begin, constant(kStep));
+  Value count = max(min(sub(constant(panels.depth), k), constant(groupSteps * kStep)), constant(0));
+  FailureOr<Value> largest = fillBuffer(row, buffer, k, count);
+  if (failed(largest))
+    return failure();
+  Value steps = min(constant(groupSteps), sub(constant(panels.steps()), begin));
+  quantizeBuffer(buffer, steps, scaleOfRecord(panels, *largest), headOf(row.records, group),
+                 valuesOf(row.records, begin));
+  return success();
+}
+
+/// Writes the values of a buffer, and what their sums are made with.
+void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values) {
+  int64_t lanes = config.lanes;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value inverse = splat(scale.inverse, lanes);
+  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  SmallVector<Value> total =
+      forLoop(constant(0), mul(steps, constant(kStep)), constant(kStep), zeros, [&](Value k, ValueRange running) {
+        Value sum = running[0];
+        for (int64_t v = 0; v < kStep / lanes; ++v) {
+          Value at = add(k, constant(v * lanes));
+          Value quantized = roundToIntegers(loadAt(buffer, at, f32, lanes), inverse);
+          sum = arith::AddIOp::create(b, loc, sum, quantized);
+          storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), quantized), values, at, i8, lanes);
+        }
+        return SmallVector<Value>{sum};
+      });
+  Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total[0]);
+  int64_t offset = encodingOf(panels, config.byteDot).offset;
+  start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-offset)));
+  LLVM::StoreOp::create(b, loc, start, head, 4);
+  LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(head, constant(4), i8), 4);
+}
+
+//===-- The product -------------------------------------------------------------------------------------------===//
+
+Value TokenLinearKernel::panelOf(Value index, Value slice) {
+  Value panel = add(mul(index, constant(panelOrder.next)), mul(slice, constant(panelOrder.ofSlice)));
+  return offsetPointer(weight->pointer, mul(panel, constant(panels.panelBytes())), b.getI8Type());
+}
+
+/// Multiplies the rows from `m` on, of which `rest` are left, by a panel of each slice: `most` rows, or half as many
+/// where these suffice.
+void TokenLinearKernel::multiplyRows(Value index, Value m, Value rest, int64_t most) {
+  auto whole = [&] {
+    forLoop(constant(0), constant(together()), constant(1), [&](Value slice) {
+      Value panel = panelOf(index, slice);
+      // Meanwhile the slice's next panel comes into the second-level cache, a part with each register tile: weights of
+      // a whole model pass through once a call and come from far away.
+      Value tiles = ceilDiv(sub(endRow, firstRow), constant(config.tokenRows));
+      bytesAhead = max(ceilDiv(constant(panels.stepBytes()), tiles), constant(kLeastAhead));
+      Value part = mul(mul(div(sub(m, firstRow), constant(config.tokenRows)), bytesAhead), constant(panels.steps()));
+      next = offsetPointer(panel, add(constant(panelOrder.next * panels.panelBytes()), part), b.getI8Type());
+      emitRegisterTile(panel, rowAt(m), sumsOfSlice(slice), most);
+    });
+  };
+  if (most == 1)
+    return whole();
+  ifThen(less(constant(most / 2), rest), whole, [&] { multiplyRows(index, m, rest, most / 2); });
+}
+
+Value TokenLinearKernel::splatOf(Value pointer, int64_t r, int64_t byte, Type type) {
+  Value at = offsetPointer(pointer, constant(r * rowBytes + byte), b.getI8Type());
+  return splat(LLVM::LoadOp::create(b, loc, type, at, 4), config.lanes);
+}
+
+/// Multiplies `count` rows by a panel: sums [rows][32] f32, with the scales of the rows.
+void TokenLinearKernel::emitRegisterTile(Value panel, Value row, Value sums, int64_t count) {
+  for (int64_t first = 0; first < kRows; first += config.quantizedVectors * config.lanes) {
+    addGroup(panel, row, sums, constant(0), first, count, /*isFirst=*/true);
+    if (groups() > 1)
+      forLoop(constant(1), constant(groups()), constant(1),
+              [&](Value group) { addGroup(panel, row, sums, group, first, count, /*isFirst=*/false); });
+  }
+}
+
+/// Adds the products of a group of features, by columns from `first` on, to the sums of `count` rows.
+void TokenLinearKernel::addGroup(Value panel, Value row, Value sums, Value group, int64_t first, int64_t count,
+                                 bool isFirst) {
+  int64_t lanes = config.lanes, vectors = config.quantizedVectors;
+  Type f32 = b.getF32Type();
+  SmallVector<Value> totals = addSteps(panel, row, group, first, count);
+  Value head = headOf(row, group);
+  for (int64_t r = 0; r < count; ++r) {
+    Value scale = splatOf(head, r, 4, f32);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value at = constant(r * kRows + first + v * lanes);
+      Value sum = arith::SIToFPOp::create(b, loc, vectorOf(f32, lanes), totals[r * vectors + v]);
+      sum = isFirst ? arith::MulFOp::create(b, loc, sum, scale).getResult()
+                    : vector::FMAOp::create(b, loc, sum, scale, loadAt(sums, at, f32, lanes)).getResult();
+      storeAt(sum, sums, at, f32, lanes);
+    }
+  }
+}
+
+/// Returns the integer sums of `count` rows over a group of features, by the columns of a panel from `first` on.
+SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value group, int64_t first, int64_t count) {
+  int64_t lanes = config.lanes, vectors = config.quantizedVectors;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type();
+  SmallVector<Value> starts;
+  for (int64_t r = 0; r < count; ++r)
+    starts.append(vectors, splatOf(headOf(row, group), r, 0, i32));
+  Value elements = offsetPointer(panel, constant(panels.headBytes + panels.unitScaleBytes), i8);
+  Value begin = mul(group, constant(groupSteps)), end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
+  return forLoop(begin, end, constant(1), starts, [&](Value step, ValueRange running) {
+    SmallVector<Value> totals(running);
+    if (first == 0)
+      LLVM::Prefetch::create(b, loc, offsetPointer(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
+                             /*cache=*/1);
+    Value ofStep = offsetPointer(elements, mul(step, constant(panels.stepBytes())), i8), values = valuesOf(row, step);
+    for (int64_t word = 0; word < BlockPanels::words; ++word) {
+      SmallVector<Value> right;
+      for (int64_t v = 0; v < vectors; ++v) {
+        int64_t column = first + v * lanes;
+        int64_t byte = column / BlockPanels::lineRows * (panels.stepBytes() / 2) + column % BlockPanels::lineRows * 4;
+        right.push_back(loadAt(ofStep, constant(byte + 64 * word), i8, 4 * lanes));
+      }
+      for (int64_t r = 0; r < count; ++r) {
+        Value left = splatOf(values, r, 4 * word, i32);
+        for (int64_t v = 0; v < vectors; ++v)
+          totals[r * vectors + v] = addByteProducts(totals[r * vectors + v], right[v], left, /*elementsAre8Bits=*/true);
+      }
+    }
+    return totals;
+  });
+}
+
+/// Stores the results of `count` rows from `m` on, while their sums are in the first-level cache.
+LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
+  Type scaleType = nn::scaleType(panels.scale, b.getContext());
+  return inSectionOf(index, [&](const LinearSection &section, Value column) {
+    return forLoop(constant(0), count, constant(1), [&](Value r) {
+      auto sum = [&](int64_t slice, Value c, int64_t width) -> Value {
+        Value x = loadAt(sumsOfSlice(constant(slice)), add(mul(r, constant(kRows)), c), b.getF32Type(), width);
+        // The scale of the whole row of the weight.
+        return arith::MulFOp::create(b, loc, x, loadAt(panelOf(index, constant(slice)), c, scaleType, width));
+      };
+      return storeLinearRow(section, makeRow(add(m, r), leading()), column, sum);
+    });
+  });
+}
+
+} // namespace intarsia::cpu
