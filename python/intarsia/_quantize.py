@@ -290,8 +290,8 @@ class _Calibration:
         folder = self.work / "decoded"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        for file in [*self.model.glob("*.json"), *self.model.glob("*.safetensors"), decoded]:
-            (folder / file.name).symlink_to(file.resolve())
+        for entry in [*self.model.iterdir(), decoded]:
+            (folder / entry.name).symlink_to(entry.resolve())
         return folder
 
     def _moments(self, number: int, segment: _Segment) -> dict[str, np.ndarray]:
