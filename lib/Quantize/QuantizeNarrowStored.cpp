@@ -49,7 +49,8 @@ struct QuantizeNarrowStored : impl::QuantizeNarrowStoredBase<QuantizeNarrowStore
                    << ", which is for another model or for other weights";
     }
     op.setFormatAttr(nn::ArchiveFormatAttr::get(&getContext(), stored.getOrder(), stored.getElement(),
-                                                stored.getGroup(), stored.getRows(), stored.getZero(), asked));
+                                                stored.getGroup(), stored.getRows(), stored.getZero(),
+                                                stored.getScaleDivisor(), stored.getScaleOffset(), asked));
     return success();
   }
 };
