@@ -71,7 +71,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
     | `e2m1` | `e4m3` | 16 | NVFP4, with an f32 scale for the tensor, or for each row |
     | `e4m3`, `e5m2` | `f32` | 0 | FP8 |
     | `nf4` | `f32`, `f16`, `bf16` | 64 | NF4 (arXiv 2305.14314, appendix E) |
-    | `ternary` | `f32`, `f16`, `bf16` | 0, 32, 64, 128 | {-1, 0, 1} |
+    | `ternary` | `f32`, `f16`, `bf16` | 32, 64, 128, 256, 0 | {-1, 0, 1}: BitNet b1.58, TQ1_0 and TQ2_0 of ggml |
   }];
   let parameters = (ins EnumParameter<Nn_BlockElement>:$element, EnumParameter<Nn_BlockScale>:$scale,
                         "int64_t":$block, "int64_t":$axis);
@@ -95,7 +95,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
 
 def Nn_ArchiveOrder : I32EnumAttr<"ArchiveOrder", "how an archive orders the quantized values of a matrix", [
     I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Columns", 1, "columns">,
-    I32EnumAttrCase<"Interleaved", 2, "interleaved">]> {
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">, I32EnumAttrCase<"Quarters", 3, "quarters">]> {
   let cppNamespace = "::intarsia::nn";
 }
 
@@ -110,16 +110,22 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
     name, and with zero points their sum modulo the number of integers. Of `e2m1` with scales in E4M3 it is
     `scale / tensor_scale * q`. With group indices `[K]`, integers, they say which group an input feature belongs to.
 
+    With `inverse` the scale is one that values are divided by: a value means `1 / scale * (q - zero)`.
+
     Values lie in words, integers without a sign in words of 32 bits (i32), others in bytes; the first value of a word has
-    its lowest bits. The tensors are, with P values in a word and G groups:
+    its lowest bits. `ternary` values are 0, 1 and 2, of two bits each, with a zero of 1. In
+    `rows` they are floats that the packer rounds, without scales: the scale is the mean magnitude of the matrix. The tensors are, with P values in a word and G groups:
 
     | order | known as | quantized values | scales | zero points |
     |---|---|---|---|---|
     | `rows` | compressed-tensors, FP8 | `[N, K / P]`, words along K | `[N, G]` | `[N / P, G]`, words along N |
     | `columns` | GPTQ | `[K / P, N]`, words along K | `[G, N]` | `[G, N / P]`, words along N |
     | `interleaved` | AWQ | `[K, N / P]`, words along N | `[G, N]` | `[G, N / P]`, words along N |
+    | `quarters` | BitNet | `[N / 4, K]`, words along N | `[1]` | |
+    | `rows` of `ternary` | BitNet, "online" | `[N, K]`, floats | | |
 
-    A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on. Scales are of any type of floats
+    A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on; byte n of BitNet the features n,
+    n + N / 4, n + 2 N / 4 and n + 3 N / 4. Scales are of any type of floats
     or, of `e2m1`, also E4M3, or E8M0 as bytes.
 
     `kept` is the block format that holds the same values: kernels read those. Without it the matrix is dequantized to
@@ -127,8 +133,9 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
   }];
   let parameters = (ins EnumParameter<Nn_ArchiveOrder>:$order, EnumParameter<Nn_BlockElement>:$element,
                         "int64_t":$group, DefaultValuedParameter<"int64_t", "1">:$rows,
-                        DefaultValuedParameter<"int64_t", "0">:$zero, OptionalParameter<"BlockFormatAttr">:$kept);
-  let assemblyFormat = "`<` $order `,` $element `,` struct($group, $rows, $zero, $kept) `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$zero, DefaultValuedParameter<"bool", "false">:$inverse,
+                        OptionalParameter<"BlockFormatAttr">:$kept);
+  let assemblyFormat = "`<` $order `,` $element `,` struct($group, $rows, $zero, $inverse, $kept) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Bits of a value, and of the words that values lie in.

@@ -51,7 +51,9 @@ ArchiveMatrix::ArchiveMatrix(Parts tensors, nn::ArchiveFormatAttr format, std::v
     : TensorSource(std::move(shape), "F32", sizeof(float)), parts(std::move(tensors)), order(format.getOrder()),
       element(format.getElement()), outputs(this->shape()[0]), inputs(this->shape()[1]), group(format.getGroup()),
       rows(format.getRows()), groups(format.getGroups(inputs)), perWord(format.getValuesOfWord()),
-      zero(format.getZero()), bits(format.getBits()), isInteger(nn::getIntegerElement(element).has_value()) {
+      zero(format.getZero()), bits(format.getBits()), isInteger(nn::getIntegerElement(element).has_value()),
+      isInverse(format.getInverse()),
+      isRounded(element == nn::BlockElement::Ternary && order == nn::ArchiveOrder::Rows) {
   for (unsigned pattern = 0; pattern != 256; ++pattern)
     elementValues[pattern] = nn::decodeElement(element, pattern);
   if (nn::BlockFormatAttr kept = format.getKept()) {
@@ -65,6 +67,8 @@ Expected<SharedSource> ArchiveMatrix::create(Parts parts, nn::ArchiveFormatAttr 
   if (llvm::Error error = matrix->readTensorScale())
     return std::move(error);
   if (llvm::Error error = matrix->readGroupIndices())
+    return std::move(error);
+  if (llvm::Error error = matrix->isRounded ? matrix->computeScale() : llvm::Error::success())
     return std::move(error);
   return matrix;
 }
@@ -98,6 +102,30 @@ llvm::Error ArchiveMatrix::readGroupIndices() {
   return llvm::Error::success();
 }
 
+llvm::Error ArchiveMatrix::computeScale() {
+  // WeightQuant of integrations/bitnet.py of transformers: the mean magnitude, at least 1e-5. torch adds f32 in an
+  // order of its own; f64 is nearer to the exact sum.
+  constexpr float least = 1e-5f;
+  llvm::SmallVector<char, 8192> bytes;
+  double sum = 0.0;
+  for (int64_t row = 0; row != outputs; ++row) {
+    if (llvm::Error error = readElements(parts.values, {row * inputs, inputs}, bytes))
+      return error;
+    for (int64_t input = 0; input != inputs; ++input) {
+      float value = decodeStored(parts.values->dtype(), bytes.data() + input * parts.values->elementBytes());
+      if (!std::isfinite(value)) {
+        Origin origin = parts.values->originOf(row * inputs + input);
+        return createStringError(llvm::formatv("tensor '{0}' has {1} at {2}; are the weights damaged?",
+                                               origin.tensor->name, value, origin.indices()));
+      }
+      sum += std::fabs(value);
+    }
+  }
+  inverseScale = 1.0f / std::max(static_cast<float>(sum / (double(outputs) * double(inputs))), least);
+  roundedScale = 1.0f / inverseScale;
+  return llvm::Error::success();
+}
+
 llvm::Error ArchiveMatrix::readElements(const SharedSource &tensor, Run run, llvm::SmallVectorImpl<char> &bytes) const {
   bytes.resize_for_overwrite(run.count * tensor->elementBytes());
   Expected<StoredRun> stored = tensor->read(run, bytes.data());
@@ -110,6 +138,8 @@ llvm::Error ArchiveMatrix::readElements(const SharedSource &tensor, Run run, llv
 //===-- Rows ----------------------------------------------------------------------------------------------------===//
 
 int64_t ArchiveMatrix::slotOf(int64_t row) const {
+  if (order == nn::ArchiveOrder::Quarters)
+    return row / (outputs / perWord);
   return order == nn::ArchiveOrder::Interleaved ? slotOfFeature[row % perWord] : row % perWord;
 }
 
@@ -121,6 +151,14 @@ llvm::Error ArchiveMatrix::readPatterns(int64_t row, MutableArrayRef<uint8_t> pa
   case nn::ArchiveOrder::Rows: {
     if (llvm::Error error = readElements(parts.values, {row * words, words}, bytes))
       return error;
+    if (isRounded) {
+      for (int64_t input = 0; input != inputs; ++input) {
+        float value = decodeStored(parts.values->dtype(), bytes.data() + input * wordBytes);
+        float rounded = std::nearbyint(value * inverseScale);
+        patterns[input] = static_cast<uint8_t>(std::clamp(rounded, -1.0f, 1.0f) + 1.0f);
+      }
+      return llvm::Error::success();
+    }
     if (bits == 8) {
       std::memcpy(patterns.data(), bytes.data(), inputs);
       return llvm::Error::success();
@@ -144,6 +182,12 @@ llvm::Error ArchiveMatrix::readPatterns(int64_t row, MutableArrayRef<uint8_t> pa
     for (int64_t input = 0; input != inputs; ++input)
       patterns[input] = wordAt(bytes.data() + 4 * input) >> (bits * slotOf(row)) & mask;
     return llvm::Error::success();
+  case nn::ArchiveOrder::Quarters:
+    if (llvm::Error error = readElements(parts.values, {row % (outputs / perWord) * inputs, inputs}, bytes))
+      return error;
+    for (int64_t input = 0; input != inputs; ++input)
+      patterns[input] = static_cast<uint8_t>(bytes[input]) >> (bits * slotOf(row)) & mask;
+    return llvm::Error::success();
   }
   llvm_unreachable("unknown order");
 }
@@ -152,7 +196,12 @@ llvm::Error ArchiveMatrix::readRow(int64_t row, Row &result) const {
   result.patterns.resize_for_overwrite(inputs);
   if (llvm::Error error = readPatterns(row, result.patterns))
     return error;
-  bool isRows = order == nn::ArchiveOrder::Rows;
+  if (isRounded) {
+    result.scales.push_back(roundedScale);
+    result.zeros.push_back(zero);
+    return llvm::Error::success();
+  }
+  bool isRows = order == nn::ArchiveOrder::Rows || order == nn::ArchiveOrder::Quarters;
   llvm::SmallVector<char, 512> bytes;
   Run run = isRows ? Run{(rows ? row / rows : 0) * groups, groups} : Run{row, groups, outputs};
   if (llvm::Error error = readElements(parts.scales, run, bytes))
@@ -161,6 +210,9 @@ llvm::Error ArchiveMatrix::readRow(int64_t row, Row &result) const {
     float scale = decodeStored(parts.scales->dtype(), bytes.data() + number * parts.scales->elementBytes());
     if (!std::isfinite(scale))
       return wrongScale(row, number, "that is not finite");
+    if (isInverse && !std::isfinite(1.0f / scale))
+      return wrongScale(row, number, llvm::formatv("{0}, which values are divided by", scale).str());
+    scale = isInverse ? 1.0f / scale : scale;
     result.scales.push_back(parts.tensorScale ? scale / tensorScale : scale);
   }
   result.zeros.assign(groups, zero);
@@ -272,6 +324,8 @@ Origin ArchiveMatrix::originOf(int64_t element) const {
     return parts.values->originOf(input / perWord * outputs + row);
   case nn::ArchiveOrder::Interleaved:
     return parts.values->originOf(input * (outputs / perWord) + row / perWord);
+  case nn::ArchiveOrder::Quarters:
+    return parts.values->originOf(row % (outputs / perWord) * inputs + input);
   }
   llvm_unreachable("unknown order");
 }

@@ -34,6 +34,8 @@ private:
   ArchiveMatrix(Parts parts, nn::ArchiveFormatAttr format, std::vector<int64_t> shape);
   llvm::Error readTensorScale();
   llvm::Error readGroupIndices();
+  /// Computes the scale of floats that are rounded to ternary values.
+  llvm::Error computeScale();
 
   /// Contents of a row: the bit pattern of each value, and scale and zero of each group.
   struct Row {
@@ -63,11 +65,13 @@ private:
   int64_t outputs, inputs, group, rows, groups, perWord;
   int zero;
   unsigned bits;
-  bool isInteger;
+  bool isInteger, isInverse, isRounded;
   nn::BlockScale keptScale = nn::BlockScale::F32;
   int64_t keptBlock = 0;
   float tensorScale = 1.0f;
-  std::vector<int32_t> indices;              // groups of input features, if they are given
+  float inverseScale = 0.0f;    ///< what floats that are rounded to ternary values are multiplied by before
+  float roundedScale = 0.0f;    ///< and their values after it
+  std::vector<int32_t> indices; // groups of input features, if they are given
   std::array<float, 256> elementValues = {}; // of each bit pattern
 };
 

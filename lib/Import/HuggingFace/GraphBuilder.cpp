@@ -45,6 +45,7 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
                                                                  {"silu", Activation::Silu},
                                                                  {"swish", Activation::Silu},
                                                                  {"relu", Activation::Relu},
+                                                                 {"relu2", Activation::ReluSquared},
                                                                  {"tanh", Activation::Tanh},
                                                                  {"sigmoid", Activation::Sigmoid},
                                                                  {"linear", Activation::Identity}};
@@ -245,7 +246,7 @@ Value GraphBuilder::quantizedWeight(llvm::StringRef name, llvm::ArrayRef<Extent>
   if (!matrix)
     return {};
   auto read = [&](const std::optional<QuantizedMatrix::Part> &part) -> Value {
-    if (!part)
+    if (!part || !part->tensor.entry)
       return {};
     return nn::WeightOp::create(builder, location(name), part->type, archiveSymbol(*part->tensor.file),
                                 builder.getStringAttr(part->tensor.entry->name));
@@ -433,6 +434,10 @@ Value GraphBuilder::activation(Value input, llvm::StringRef name, Activation act
     return nn::SiluOp::create(builder, at, type, input);
   case Activation::Relu:
     return nn::ReluOp::create(builder, at, type, input);
+  case Activation::ReluSquared: {
+    Value positive = nn::ReluOp::create(builder, at, type, input);
+    return arith::MulFOp::create(builder, at, positive, positive);
+  }
   case Activation::Tanh:
     return nn::TanhOp::create(builder, at, type, input);
   case Activation::Sigmoid:

@@ -21,8 +21,11 @@ namespace intarsia::importer {
 
 std::unique_ptr<QuantizedCheckpoint> QuantizedCheckpoint::open(const Config &settings, const WeightArchive &archive,
                                                                MLIRContext *context) {
-  static constexpr std::pair<StringRef, decltype(&openGptq)> tools[] = {
-      {"awq", openAwq}, {"compressed-tensors", openCompressedTensors}, {"fp8", openFp8}, {"gptq", openGptq}};
+  static constexpr std::pair<StringRef, decltype(&openGptq)> tools[] = {{"awq", openAwq},
+                                                                        {"bitnet", openBitNet},
+                                                                        {"compressed-tensors", openCompressedTensors},
+                                                                        {"fp8", openFp8},
+                                                                        {"gptq", openGptq}};
   std::string method = settings.string("quant_method", "");
   llvm::SmallVector<StringRef> known;
   for (const auto &[name, make] : tools) {
@@ -177,6 +180,12 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
   whyNot = scheme.whyDecoded;
   if (!whyNot.empty())
     return nullptr;
+  if (scheme.element == nn::BlockElement::Ternary) {
+    // The packer computes scales of floats, and reciprocals, in f32.
+    bool isComputed = scheme.inverse || !matrix.scales.tensor.entry;
+    return formatOf(scheme.element, isComputed ? nn::BlockScale::F32 : keptScaleOf(matrix.scales.tensor.entry->dtype),
+                    0);
+  }
   StringRef scaleType = matrix.scales.tensor.entry->dtype;
   if (scheme.element == nn::BlockElement::E2M1) // whose blocks are those of the format
     return formatOf(scheme.element, scaleType == "U8" ? nn::BlockScale::E8M0 : nn::BlockScale::E4M3, scheme.group);
@@ -219,7 +228,8 @@ static std::string nameOf(nn::BlockFormatAttr format) {
     return "fp8";
   if (format.getElement() == nn::BlockElement::E2M1)
     return format.getScale() == nn::BlockScale::E8M0 ? "mxfp4" : "nvfp4";
-  std::string name = "int" + std::to_string(nn::elementBits(format.getElement()));
+  bool isTernary = format.getElement() == nn::BlockElement::Ternary;
+  std::string name = isTernary ? "ternary" : "int" + std::to_string(nn::elementBits(format.getElement()));
   if (format.getBlock() != 32)
     name += format.getBlock() ? "-g" + std::to_string(format.getBlock()) : "-channel";
   if (format.getScale() != nn::BlockScale::F16)
@@ -231,8 +241,8 @@ void QuantizedCheckpoint::setFormat(QuantizedMatrix &matrix, const Scheme &schem
   std::string whyNot;
   nn::BlockFormatAttr format = keptFormatOf(matrix, scheme, whyNot);
   ++(format ? kept[nameOf(format)] : decoded[whyNot]);
-  matrix.format =
-      nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows, scheme.zero, format);
+  matrix.format = nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows,
+                                             scheme.zero, scheme.inverse, format);
 }
 
 //===-- Remarks -------------------------------------------------------------------------------------------------===//
