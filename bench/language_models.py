@@ -46,11 +46,13 @@ PEERS = {
     "q4_0": Peer("llama.cpp", f"{NAME}-q4_0.gguf", reads_ours=True),
     "q4_k_m": Peer("llama.cpp", f"{NAME}-q4_k_m.gguf", reads_ours=True),
     "q8_0": Peer("llama.cpp", f"{NAME}-q8_0.gguf", reads_ours=True),
+    "tq1_0": Peer("llama.cpp", f"{NAME}-tq1_0.gguf", reads_ours=True),
+    "tq2_0": Peer("llama.cpp", f"{NAME}-tq2_0.gguf", reads_ours=True),
     "openvino-int4": Peer("openvino", f"{NAME}-openvino-int4.xml"),
     "openvino-int4-bf16": Peer("openvino-bf16", f"{NAME}-openvino-int4.xml"),
 }
-# Formats that --quantize cannot make: ours uses the peer's file.
-ALWAYS_FROM_FILE = {"q4_k_m"}
+# Formats that --quantize cannot make, or whose scales it chooses otherwise: ours uses the peer's file.
+ALWAYS_FROM_FILE = {"q4_k_m", "tq1_0", "tq2_0"}
 TASKS = {  # tokens of the prompts, sequences
     "prefill": (512, 1),
     "decode": (128, 1),

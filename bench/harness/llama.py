@@ -30,7 +30,7 @@ BILLION = {
     "tie_word_embeddings": False,
 }
 # Enumerators of llama.cpp's formats (llama.h, enum llama_ftype).
-FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15}
+FTYPES = {"q4_0": 2, "q8_0": 7, "q4_k_m": 15, "tq1_0": 36, "tq2_0": 37}
 
 
 @functools.cache

@@ -80,7 +80,7 @@ struct QuantizedConstants {
 
 /// The contents of the blocks of a row of quantized values. A value is the quantized one times the scale of its block.
 struct QuantizedBlocks {
-  int64_t elementBits;       ///< 4, 5, 6 or 8
+  int64_t elementBits;       ///< 2, 4, 5, 6 or 8
   int64_t integerOffset = 0; ///< added to integers when they are stored, so that they are unsigned
   bool isE2M1 = false;       ///< elements are E2M1
   bool isE4M3 = false;       ///< elements are E4M3; if they are neither, they are integers

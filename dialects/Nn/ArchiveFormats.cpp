@@ -15,9 +15,19 @@ using namespace intarsia::nn;
 
 static bool isUnsigned(BlockElement element) { return element == BlockElement::U4 || element == BlockElement::U8; }
 
-unsigned ArchiveFormatAttr::getBits() const { return storageBits(getElement()); }
+/// Returns true if an archive has floats that are to be rounded to ternary values.
+static bool isRoundedWhenPacked(ArchiveFormatAttr format) {
+  return format.getElement() == BlockElement::Ternary && format.getOrder() == ArchiveOrder::Rows;
+}
+
+unsigned ArchiveFormatAttr::getBits() const {
+  return getElement() == BlockElement::Ternary ? elementBits(getElement()) : storageBits(getElement());
+}
 
 unsigned ArchiveFormatAttr::getWordBits() const {
+  // Floats that are rounded when they are packed are words of one value.
+  if (isRoundedWhenPacked(*this))
+    return getBits();
   return isUnsigned(getElement()) && getOrder() != ArchiveOrder::HighFirst ? 32 : 8;
 }
 
@@ -30,12 +40,25 @@ int64_t ArchiveFormatAttr::getRowBlocks(int64_t outputs) const {
 }
 
 LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArchiveOrder order,
-                                        BlockElement element, int64_t group, int64_t rows, int64_t zero,
+                                        BlockElement element, int64_t group, int64_t rows, int64_t zero, bool inverse,
                                         FloatAttr scaleDivisor, FloatAttr scaleOffset, BlockFormatAttr kept) {
+  bool isTernary = element == BlockElement::Ternary;
   if (!isUnsigned(element) && element != BlockElement::I8 && element != BlockElement::E2M1 &&
-      element != BlockElement::E4M3)
+      element != BlockElement::E4M3 && !isTernary)
     return emitError() << "archive format has elements " << stringifyBlockElement(element)
-                       << ", must be u4, u8, i8, e2m1 or e4m3";
+                       << ", must be u4, u8, i8, e2m1, e4m3 or ternary";
+  bool fits =
+      isTernary ? order == ArchiveOrder::Quarters || order == ArchiveOrder::Rows : order != ArchiveOrder::Quarters;
+  if (!fits || (isTernary && (group != 0 || rows != 0 || zero != 1)))
+    return emitError() << "archive format orders " << stringifyArchiveOrder(order) << " and has elements "
+                       << stringifyBlockElement(element)
+                       << ": ternary values lie in quarters or rows, have one scale (group = 0, rows = 0) and zero = 1";
+  if (inverse && !isTernary)
+    return emitError() << "archive format has inverse scales, which are for ternary values";
+  if (isTernary && kept && (kept.getElement() != element || kept.getBlock() != 0 || kept.getAxis() != 1))
+    return emitError() << "archive format has elements ternary with one scale, which " << kept << " does not keep";
+  if (isTernary)
+    return success();
   if (order != ArchiveOrder::Rows && (!isUnsigned(element) || rows != 1))
     return emitError() << "archive format orders " << stringifyArchiveOrder(order)
                        << ", which is for integers without a sign, with scales of single rows";
@@ -79,11 +102,18 @@ public:
     if ((isRows || isColumns ? inputs : outputs) % perWord != 0)
       return op->emitOpError() << "result has " << (isRows || isColumns ? inputs : outputs)
                                << " values in a row of words, no multiple of the " << perWord << " of a word";
-    SmallVector<int64_t> values = isRows      ? SmallVector<int64_t>{outputs, inputs / perWord}
-                                  : isColumns ? SmallVector<int64_t>{inputs / perWord, outputs}
-                                              : SmallVector<int64_t>{inputs, outputs / perWord};
+    bool areQuarters = format.getOrder() == ArchiveOrder::Quarters;
+    SmallVector<int64_t> values = isRows        ? SmallVector<int64_t>{outputs, inputs / perWord}
+                                  : isColumns   ? SmallVector<int64_t>{inputs / perWord, outputs}
+                                  : areQuarters ? SmallVector<int64_t>{outputs / perWord, inputs}
+                                                : SmallVector<int64_t>{inputs, outputs / perWord};
     if (failed(verifyWeight("quantized values", operands.values, values)) || failed(verifyWords(operands.values)))
       return failure();
+    if (isRoundedWhenPacked(format)) {
+      if (operands.scales || operands.zeroPoints || operands.tensorScale || operands.groupIndices)
+        return op->emitOpError() << "has other operands than floats, which are rounded to ternary values";
+      return success();
+    }
     int64_t rows = format.getRowBlocks(outputs);
     if (failed(verifyCountOf("scales", operands.scales, rows * groups)) || failed(verifyScales(operands.scales)))
       return failure();
@@ -150,9 +180,13 @@ private:
   LogicalResult verifyWords(Value value) const {
     Type element = typeOf(value).getElementType();
     bool fits = format.getElement() == BlockElement::E4M3 ? isa<Float8E4M3FNType>(element)
+                : isRoundedWhenPacked(format)             ? element.isF32() || element.isF16() || element.isBF16()
                                                           : element.isInteger(format.getWordBits());
     if (fits)
       return success();
+    if (isRoundedWhenPacked(format))
+      return op->emitOpError() << "values are " << element
+                               << ", must be f32, f16 or bf16 to be rounded to ternary ones";
     return op->emitOpError() << "words are " << element << ", elements " << stringifyBlockElement(format.getElement())
                              << " lie in words of " << format.getWordBits() << " bits";
   }
@@ -175,7 +209,7 @@ private:
       return op->emitOpError() << "has group indices, which " << kept << " does not keep";
     std::optional<IntegerElement> stored = getIntegerElement(format.getElement()),
                                   element = getIntegerElement(kept.getElement());
-    if (stored) {
+    if (stored && format.getElement() != BlockElement::Ternary) {
       int64_t zero = format.getZero(), highestZero = operands.zeroPoints ? stored->highest : zero;
       int64_t lowestZero = operands.zeroPoints ? 0 : zero;
       // Integers of 5 and 6 bits are stored in 8, and the packer looks at each value.
@@ -250,6 +284,8 @@ Sizes ArchiveFormatAttr::getDequantizedSizes(Sizes values) const {
     return {values[1], values[0] * perWord};
   case ArchiveOrder::Interleaved:
     return {values[1] * perWord, values[0]};
+  case ArchiveOrder::Quarters:
+    return {values[0] * perWord, values[1]};
   }
   llvm_unreachable("unknown order");
 }

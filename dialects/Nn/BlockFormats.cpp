@@ -68,7 +68,7 @@ static constexpr IntegerRow integers[] = {
     {BlockElement::I6, {.lowest = -32, .highest = 31, .bits = 6, .isSigned = true, .quantizedLargest = -32}},
     {BlockElement::I8, {.lowest = -128, .highest = 127, .bits = 8, .isSigned = true, .quantizedLargest = 127}},
     {BlockElement::U8, {.lowest = 0, .highest = 255, .bits = 8, .isSigned = false, .quantizedLargest = 255}},
-    {BlockElement::Ternary, {.lowest = -1, .highest = 1, .bits = 4, .isSigned = true, .quantizedLargest = 1}},
+    {BlockElement::Ternary, {.lowest = -1, .highest = 1, .bits = 2, .isSigned = true, .quantizedLargest = 1}},
 };
 
 std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
@@ -78,7 +78,7 @@ std::optional<IntegerElement> nn::getIntegerElement(BlockElement element) {
 
 llvm::ArrayRef<float> nn::getNf4Values() { return nf4Values; }
 
-unsigned nn::storageBits(BlockElement element) { return elementBits(element) == 4 ? 4 : 8; }
+unsigned nn::storageBits(BlockElement element) { return elementBits(element) <= 4 ? 4 : 8; }
 
 unsigned nn::elementBits(BlockElement element) {
   if (const FloatFormat *format = getFloatElement(element))
@@ -126,6 +126,25 @@ float nn::quantizedLargest(BlockElement element) {
 float nn::blockScale(BlockElement element, float largestMagnitude, float smallest) {
   float scale = largestMagnitude / quantizedLargest(element);
   return hasSignedScales(element) && smallest == -largestMagnitude ? -scale : scale;
+}
+
+float nn::ternaryScale(llvm::ArrayRef<float> block) {
+  float sum = 0.0f;
+  for (float value : block)
+    sum += std::fabs(value);
+  float scale = sum / static_cast<float>(block.size());
+  for (int step = 0; step != ternaryScaleSteps; ++step) {
+    float least = scale * 0.5f, count = 0.0f;
+    sum = 0.0f;
+    for (float value : block)
+      if (std::fabs(value) > least) {
+        sum += std::fabs(value);
+        count += 1.0f;
+      }
+    if (count > 0.0f)
+      scale = sum / count;
+  }
+  return scale;
 }
 
 // Chosen on weights of examples/glossary, whose mean squared error they lessen by 6 % (int4) and 22 % (nvfp4); with
@@ -229,7 +248,7 @@ static const FormatRow *formatRows(size_t &count) {
                                    {{Element::E2M1}, {Scale::E4M3}, {16}},
                                    {{Element::E4M3, Element::E5M2}, {Scale::F32}, {0}},
                                    {{Element::NF4}, {Scale::F32, Scale::F16, Scale::BF16}, {64}},
-                                   {{Element::Ternary}, {Scale::F32, Scale::F16, Scale::BF16}, {0, 32, 64, 128}}};
+                                   {{Element::Ternary}, {Scale::F32, Scale::F16, Scale::BF16}, {32, 64, 128, 256, 0}}};
   count = std::size(rows);
   return rows;
 }
@@ -299,6 +318,8 @@ BlockFormatAttr GgmlTypeAttr::getBlockFormat() const {
     return BlockFormatAttr::get(getContext(), BlockElement::I4, BlockScale::F16, 32, /*axis=*/1);
   if (keyword == "q8_0")
     return BlockFormatAttr::get(getContext(), BlockElement::I8, BlockScale::F16, 32, /*axis=*/1);
+  if (keyword == "tq1_0" || keyword == "tq2_0")
+    return BlockFormatAttr::get(getContext(), BlockElement::Ternary, BlockScale::F16, 256, /*axis=*/1);
   if (keyword == "mxfp4")
     return BlockFormatAttr::get(getContext(), BlockElement::E2M1, BlockScale::E8M0, 32, /*axis=*/1);
   return nullptr;
@@ -331,7 +352,9 @@ std::optional<QuantizedBlocks> BlockFormatAttr::getQuantizedBlocks() const {
   blocks.isE4M3 = getElement() == BlockElement::E4M3;
   if (!blocks.isE2M1 && !blocks.isE4M3 && !(integer && integer->isSigned))
     return std::nullopt;
-  blocks.integerOffset = integer ? 1 << (integer->bits - 1) : 0;
+  // Ternary values are stored as 0, 1 and 2, as ggml does it: the fourth pattern means 2 there, and here.
+  bool isTernary = getElement() == BlockElement::Ternary;
+  blocks.integerOffset = isTernary ? -integer->lowest : integer ? 1 << (integer->bits - 1) : 0;
   blocks.elementBits = elementBits(getElement());
   blocks.scale = getScale();
   blocks.block = getBlock();

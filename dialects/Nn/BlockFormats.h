@@ -28,10 +28,10 @@ const FloatFormat *getFloatElement(BlockElement element);
 std::optional<IntegerElement> getIntegerElement(BlockElement element);
 /// The 16 values of NF4, by bit pattern.
 llvm::ArrayRef<float> getNf4Values();
-/// Bits that a quantized value takes in a tensor: 4 or 8 (5 and 6 bits are stored in the low bits of 8, integers with
-/// their sign).
+/// Bits that a quantized value takes in a tensor: 4 or 8 (2 bits are stored in the low bits of 4, 5 and 6 bits in those
+/// of 8, integers with their sign).
 unsigned storageBits(BlockElement element);
-/// Bits that tell the values of an element apart: 4, 5, 6 or 8.
+/// Bits that tell the values of an element apart: 2, 4, 5, 6 or 8.
 unsigned elementBits(BlockElement element);
 
 /// Bytes of a stored scale.
@@ -46,6 +46,12 @@ inline bool hasSignedScales(BlockElement element) { return quantizedLargest(elem
 /// The scale that `nn.quantize` begins with for a block of an integer, floating-point or NF4 element without zero
 /// points; `smallest` is zero if no number is negative.
 float blockScale(BlockElement element, float largestMagnitude, float smallest);
+/// How often the scale of ternary values becomes the mean of the magnitudes that are not rounded to zero by it: Lloyd's
+/// iteration, which ends where the squared error is least. On weights of examples/glossary, whose error it lessens from
+/// 0.26 to 0.18 of their squares, a fifth step changes the scale by less than 1 %.
+inline constexpr int ternaryScaleSteps = 4;
+/// Returns the scale of a block of ternary values, before it is stored.
+float ternaryScale(llvm::ArrayRef<float> block);
 /// Multiples of that scale, the first is 1: stored is that which leaves the least error.
 llvm::ArrayRef<float> scaleFactors(BlockElement element, BlockScale scale);
 

@@ -71,7 +71,7 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
     | `e2m1` | `e4m3` | 16 | NVFP4, with an f32 scale for the tensor, or for each row |
     | `e4m3`, `e5m2` | `f32` | 0 | FP8 |
     | `nf4` | `f32`, `f16`, `bf16` | 64 | NF4 (arXiv 2305.14314, appendix E) |
-    | `ternary` | `f32`, `f16`, `bf16` | 0, 32, 64, 128 | {-1, 0, 1} |
+    | `ternary` | `f32`, `f16`, `bf16` | 32, 64, 128, 256, 0 | {-1, 0, 1}: BitNet b1.58, TQ1_0 and TQ2_0 of ggml |
   }];
   let parameters = (ins EnumParameter<Nn_BlockElement>:$element, EnumParameter<Nn_BlockScale>:$scale,
                         "int64_t":$block, "int64_t":$axis);
@@ -95,7 +95,8 @@ def Nn_BlockFormatAttr : AttrDef<Nn_Dialect, "BlockFormat", [DeclareAttrInterfac
 
 def Nn_ArchiveOrder : I32EnumAttr<"ArchiveOrder", "how an archive orders the quantized values of a matrix", [
     I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Columns", 1, "columns">,
-    I32EnumAttrCase<"Interleaved", 2, "interleaved">, I32EnumAttrCase<"HighFirst", 3, "high_first">]> {
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">, I32EnumAttrCase<"HighFirst", 3, "high_first">,
+    I32EnumAttrCase<"Quarters", 4, "quarters">]> {
   let cppNamespace = "::intarsia::nn";
 }
 
@@ -111,10 +112,13 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
     `scale / tensor_scale * q`. With group indices `[K]`, integers, they say which group an input feature belongs to.
 
     With a codebook, a tensor of f32 for each bit pattern, `q` is what it has for the pattern. Scales are divided by
-    `scale_divisor`, and `scale_offset` is added to them, both in f32.
+    `scale_divisor`, and `scale_offset` is added to them, both in f32. With `inverse` the scale is one that values are
+    divided by: a value means `1 / scale * (q - zero)`.
 
     Values lie in words, integers without a sign in words of 32 bits (i32), others in bytes; the first value of a word has
-    its lowest bits, but the highest ones of a byte in the order `high_first`. The tensors are, with P values in a word and G groups:
+    its lowest bits, but the highest ones of a byte in the order `high_first`. `ternary` values are 0, 1 and 2, of two
+    bits each, with a zero of 1. In `rows` they are floats that the packer rounds, without scales: the scale is the mean
+    magnitude of the matrix. The tensors are, with P values in a word and G groups:
 
     | order | known as | quantized values | scales | zero points |
     |---|---|---|---|---|
@@ -122,22 +126,25 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
     | `columns` | GPTQ | `[K / P, N]`, words along K | `[G, N]` | `[G, N / P]`, words along N |
     | `high_first` | bitsandbytes | `[N, K / 2]`, bytes along K | `[N, G]` | |
     | `interleaved` | AWQ | `[K, N / P]`, words along N | `[G, N]` | `[G, N / P]`, words along N |
+    | `quarters` | BitNet | `[N / 4, K]`, words along N | `[1]` | |
+    | `rows` of `ternary` | BitNet, "online" | `[N, K]`, floats | | |
 
-    A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on. Scales are of any type of floats
-    or, of `e2m1`, also E4M3, or E8M0 as bytes. Zero points of `i8` are bytes `[N, G]`. Scales may themselves be
-    dequantized: bitsandbytes stores those of `u4` as bytes with a codebook (arXiv 2305.14314, section 3).
+    A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on; byte n of BitNet the features n,
+    n + N / 4, n + 2 N / 4 and n + 3 N / 4. Scales are of any type of floats or, of `e2m1`, also E4M3, or E8M0 as bytes.
+    Zero points of `i8` are bytes `[N, G]`. Scales may themselves be dequantized: bitsandbytes stores those of `u4` as
+    bytes with a codebook (arXiv 2305.14314, section 3).
 
     `kept` is the block format that holds the same values: kernels read those. Without it the matrix is dequantized to
     f32 when weights are packed.
   }];
   let parameters = (ins EnumParameter<Nn_ArchiveOrder>:$order, EnumParameter<Nn_BlockElement>:$element,
                         "int64_t":$group, DefaultValuedParameter<"int64_t", "1">:$rows,
-                        DefaultValuedParameter<"int64_t", "0">:$zero,
+                        DefaultValuedParameter<"int64_t", "0">:$zero, DefaultValuedParameter<"bool", "false">:$inverse,
                         OptionalParameter<"::mlir::FloatAttr", "f32, null: 1">:$scale_divisor,
                         OptionalParameter<"::mlir::FloatAttr", "f32, null: 0">:$scale_offset,
                         OptionalParameter<"BlockFormatAttr">:$kept);
   let assemblyFormat = [{
-    `<` $order `,` $element `,` struct($group, $rows, $zero, $scale_divisor, $scale_offset, $kept) `>`
+    `<` $order `,` $element `,` struct($group, $rows, $zero, $inverse, $scale_divisor, $scale_offset, $kept) `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

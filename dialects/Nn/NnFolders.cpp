@@ -147,17 +147,15 @@ struct Blocks {
   int64_t inner = 1, axisSize, count, block;
 };
 
-/// The content of a block that its scale is chosen from. A NaN in the block is in all but the count.
+/// The content of a block that its scale is chosen from. A NaN in the block is in all of it.
 struct BlockContent {
-  float largestMagnitude = 0, low = 0, high = 0, sumOfMagnitudes = 0, count = 0;
+  float largestMagnitude = 0, low = 0, high = 0;
 
   void add(float value) {
     auto larger = [](float a, float b) { return std::isnan(a) || a > b ? a : b; };
     largestMagnitude = larger(std::fabs(value), largestMagnitude);
     high = larger(value, high);
     low = -larger(-value, -low);
-    sumOfMagnitudes += std::fabs(value);
-    count += 1;
   }
 };
 } // namespace
@@ -227,7 +225,7 @@ LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult
     if (getZeroPoints())
       scale = (content.high - content.low) / static_cast<float>(integer->highest - integer->lowest);
     else if (element == BlockElement::Ternary)
-      scale = content.sumOfMagnitudes / content.count;
+      scale = ternaryScale(block);
     else
       scale = leastError(element, format.getScale(), blockScale(element, content.largestMagnitude, content.low), block,
                          asStored);

@@ -358,7 +358,8 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
       largest magnitude becomes -8, which adds an eighth to the range (of `i8`, -128 would add less than a hundredth,
       and activations are quantized as they are computed); with `zero_points` the range `[min(block, 0), max(block, 0)]`
       is mapped onto all integers, `zero_point = round(lowest integer - min / scale)`;
-    - `ternary`: the mean magnitude of the block (arXiv 2402.17764, equation 3);
+    - `ternary`: the mean magnitude of the block (arXiv 2402.17764, equation 3), then, four times, the mean of the
+      magnitudes above half of the scale so far, if there are any (Lloyd's iteration, which lessens the squared error);
     - `nf4`, and floats with f32 scales: `m / largest element`;
     - MX formats: `2^(floor(log2(m)) - exponent of the largest element)` (OCP Microscaling 1.0, section 6.3), NaN for a
       block with NaN or infinity in it;

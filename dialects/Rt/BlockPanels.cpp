@@ -82,14 +82,14 @@ void BlockPanels::storeStep(const uint8_t *quantized, int64_t step, int64_t row,
       std::memcpy(target + word * lineBytes, quantized + 4 * word, 4);
     return;
   }
-  for (int64_t i = 0; i < words / 2; ++i)
+  for (int64_t i = 0; i < lowLines(); ++i)
     line(i, [&](int64_t byte) { return (quantized[4 * i + byte] & 15) | quantized[16 + 4 * i + byte] << 4; });
-  int64_t highBits = elementBits - 4, wordsOfLine = highBits ? 8 / highBits : words;
-  for (int64_t first = 0; highBits && first < words; first += wordsOfLine)
-    line(4 + first / wordsOfLine, [&](int64_t byte) {
+  int64_t ofWord = highBits(), wordsOfLine = ofWord ? 8 / ofWord : words;
+  for (int64_t first = 0; ofWord && first < words; first += wordsOfLine)
+    line(lowLines() + first / wordsOfLine, [&](int64_t byte) {
       unsigned bits = 0;
       for (int64_t p = 0; p < std::min(wordsOfLine, words - first); ++p)
-        bits |= quantized[4 * (first + p) + byte] >> 4 << (highBits * p);
+        bits |= quantized[4 * (first + p) + byte] >> highBegin() << (ofWord * p);
       return bits;
     });
 }

@@ -18,6 +18,7 @@
 //   step    32 k's of all rows; for every 16 rows (0 to 15, 16 to 31) lines of 64 bytes. The four bytes of a row
 //           are neighbours, as instructions that add up four products of bytes need them: byte row * 4 + j. Word w of 8
 //           holds k = 4 w + j.
+//           2 bits: line i of 2 with word 4 i + p in bits 2 p
 //           4 bits: line i of 4, words i in the low bits and 4 + i in the high ones
 //           5 bits: the lines of the lower four bits, then a line with the fifth bit of word w in bit w
 //           6 bits: the lines of the lower four bits, then line i of 2 with the upper two of word 4 i + p in bits 2 p
@@ -56,6 +57,14 @@ struct BlockPanels : QuantizedBlocks {
 
   /// Returns the format of elements that are floats; null for integers.
   const FloatFormat *floatFormat() const { return isE2M1 ? &floatE2M1 : isE4M3 ? &floatE4M3 : nullptr; }
+
+  /// Returns the number of lines with the lower four bits of two words, 0 if elements have fewer bits. Elements have
+  /// fewer than 8.
+  int64_t lowLines() const { return elementBits < 4 ? 0 : words / 2; }
+  /// Returns how many bits of an element lie in lines of their own, behind the low lines.
+  int64_t highBits() const { return elementBits < 4 ? elementBits : elementBits - 4; }
+  /// Returns the position of those bits in the element.
+  int64_t highBegin() const { return elementBits < 4 ? 0 : 4; }
 
   int64_t width = rows; ///< rows of a panel
   int64_t depth;        ///< k's

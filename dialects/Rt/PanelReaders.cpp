@@ -123,15 +123,17 @@ private:
             row % BlockPanels::lineRows * bytesOfWord + inStep % bytesOfWord;
     if (panels.elementBits == 8)
       return byte(b, begin + word * lineBytes);
-    constexpr int64_t half = BlockPanels::words / 2;
-    Integer low = byte(b, begin + word % half * lineBytes) >> (word / half * 4) & 15;
-    int64_t highBits = panels.elementBits - 4;
+    auto low = [&] {
+      constexpr int64_t half = BlockPanels::words / 2;
+      return byte(b, begin + word % half * lineBytes) >> (word / half * 4) & 15;
+    };
+    int64_t highBits = panels.highBits();
     if (highBits == 0)
-      return low;
+      return low();
     int64_t wordsOfLine = 8 / highBits;
-    Integer line = byte(b, begin + (word / wordsOfLine + half) * lineBytes);
+    Integer line = byte(b, begin + (word / wordsOfLine + panels.lowLines()) * lineBytes);
     Integer high = line >> (word % wordsOfLine * highBits) & ((1 << highBits) - 1);
-    return low | high << 4;
+    return panels.lowLines() ? low() | high << panels.highBegin() : high;
   }
 
   /// Blocks whose scales, and minima, are integers times those of the unit.

@@ -40,7 +40,8 @@ ArchiveMatrix::ArchiveMatrix(Parts tensors, nn::ArchiveFormatAttr format, std::v
       element(format.getElement()), outputs(this->shape()[0]), inputs(this->shape()[1]), group(format.getGroup()),
       rows(format.getRows()), groups(format.getGroups(inputs)), perWord(format.getValuesOfWord()),
       zero(format.getZero()), bits(format.getBits()), isInteger(nn::getIntegerElement(element).has_value()),
-      hasRows(format.hasRows()) {
+      hasRows(format.hasRows()), isInverse(format.getInverse()),
+      isRounded(element == nn::BlockElement::Ternary && order == nn::ArchiveOrder::Rows) {
   for (unsigned pattern = 0; pattern != 256; ++pattern)
     elementValues[pattern] = nn::decodeElement(element, pattern);
   if (FloatAttr divisor = format.getScaleDivisor())
@@ -61,6 +62,8 @@ Expected<SharedSource> ArchiveMatrix::create(Parts parts, nn::ArchiveFormatAttr 
   if (llvm::Error error = matrix->readGroupIndices())
     return std::move(error);
   if (llvm::Error error = matrix->readCodebook())
+    return std::move(error);
+  if (llvm::Error error = matrix->isRounded ? matrix->computeScale() : llvm::Error::success())
     return std::move(error);
   return matrix;
 }
@@ -108,6 +111,29 @@ llvm::Error ArchiveMatrix::readCodebook() {
   return llvm::Error::success();
 }
 
+llvm::Error ArchiveMatrix::computeScale() {
+  // WeightQuant of integrations/bitnet.py of transformers: the mean magnitude, at least 1e-5. torch adds f32 in an
+  // order of its own; f64 is nearer to the exact sum.
+  constexpr float least = 1e-5f;
+  llvm::SmallVector<float, 2048> values(inputs);
+  double sum = 0.0;
+  for (int64_t row = 0; row != outputs; ++row) {
+    if (llvm::Error error = parts.values->readFloats({row * inputs, inputs}, values))
+      return error;
+    for (auto [input, value] : llvm::enumerate(values)) {
+      if (!std::isfinite(value)) {
+        Origin origin = parts.values->originOf(row * inputs + int64_t(input));
+        return createStringError(llvm::formatv("tensor '{0}' has {1} at {2}; are the weights damaged?",
+                                               origin.tensor->name, value, origin.indices()));
+      }
+      sum += std::fabs(value);
+    }
+  }
+  inverseScale = 1.0f / std::max(static_cast<float>(sum / (double(outputs) * double(inputs))), least);
+  roundedScale = 1.0f / inverseScale;
+  return llvm::Error::success();
+}
+
 llvm::Error ArchiveMatrix::readElements(const SharedSource &tensor, Run run, llvm::SmallVectorImpl<char> &bytes) const {
   bytes.resize_for_overwrite(run.count * tensor->elementBytes());
   Expected<StoredRun> stored = tensor->read(run, bytes.data());
@@ -120,6 +146,8 @@ llvm::Error ArchiveMatrix::readElements(const SharedSource &tensor, Run run, llv
 //===-- Rows ----------------------------------------------------------------------------------------------------===//
 
 int64_t ArchiveMatrix::slotOf(int64_t row) const {
+  if (order == nn::ArchiveOrder::Quarters)
+    return row / (outputs / perWord);
   return order == nn::ArchiveOrder::Interleaved ? slotOfFeature[row % perWord] : row % perWord;
 }
 
@@ -131,6 +159,16 @@ llvm::Error ArchiveMatrix::readPatterns(int64_t row, int64_t first, MutableArray
   case nn::ArchiveOrder::Rows:
   case nn::ArchiveOrder::HighFirst: {
     Run run = {row * words + first / perWord, int64_t(patterns.size()) / perWord};
+    if (isRounded) {
+      llvm::SmallVector<float, 2048> values(patterns.size());
+      if (llvm::Error error = parts.values->readFloats(run, values))
+        return error;
+      llvm::transform(values, patterns.begin(), [&](float value) {
+        float rounded = std::nearbyint(value * inverseScale);
+        return static_cast<uint8_t>(std::clamp(rounded, -1.0f, 1.0f) + 1.0f);
+      });
+      return llvm::Error::success();
+    }
     if (llvm::Error error = readElements(parts.values, run, bytes))
       return error;
     if (bits == 8) {
@@ -157,6 +195,12 @@ llvm::Error ArchiveMatrix::readPatterns(int64_t row, int64_t first, MutableArray
     for (int64_t input = 0; input != inputs; ++input)
       patterns[input] = wordAt(bytes.data() + 4 * input) >> (bits * slotOf(row)) & mask;
     return llvm::Error::success();
+  case nn::ArchiveOrder::Quarters:
+    if (llvm::Error error = readElements(parts.values, {row % (outputs / perWord) * inputs, inputs}, bytes))
+      return error;
+    for (int64_t input = 0; input != inputs; ++input)
+      patterns[input] = static_cast<uint8_t>(bytes[input]) >> (bits * slotOf(row)) & mask;
+    return llvm::Error::success();
   }
   llvm_unreachable("unknown order");
 }
@@ -170,6 +214,11 @@ llvm::Error ArchiveMatrix::readRow(int64_t row, int64_t first, int64_t count, Ro
   result.patterns.resize_for_overwrite(last - result.firstInput);
   if (llvm::Error error = readPatterns(row, result.firstInput, result.patterns))
     return error;
+  if (isRounded) {
+    result.scales.assign(1, roundedScale);
+    result.zeros.assign(1, zero);
+    return llvm::Error::success();
+  }
   int64_t lastGroup = groups;
   if (hasRows && indices.empty()) {
     result.firstGroup = groupOf(result.firstInput);
@@ -181,7 +230,8 @@ llvm::Error ArchiveMatrix::readRow(int64_t row, int64_t first, int64_t count, Ro
 }
 
 llvm::Error ArchiveMatrix::readScales(int64_t row, int64_t count, Row &result) const {
-  Run run = hasRows ? Run{(rows ? row / rows : 0) * groups + result.firstGroup, count} : Run{row, groups, outputs};
+  bool isByRow = hasRows || order == nn::ArchiveOrder::Quarters;
+  Run run = isByRow ? Run{(rows ? row / rows : 0) * groups + result.firstGroup, count} : Run{row, groups, outputs};
   result.scales.resize_for_overwrite(count);
   StringRef dtype = parts.scales->dtype();
   if (dtype == "F32" || dtype == "F16" || dtype == "BF16") {
@@ -199,6 +249,10 @@ llvm::Error ArchiveMatrix::readScales(int64_t row, int64_t count, Row &result) c
     scale = scale / scaleDivisor + scaleOffset;
     if (!std::isfinite(scale))
       return wrongScale(row, result.firstGroup + number, "that is not finite");
+    if (isInverse && !std::isfinite(1.0f / scale))
+      return wrongScale(row, number, llvm::formatv("{0}, which values are divided by", scale).str());
+    if (isInverse)
+      scale = 1.0f / scale;
     if (parts.tensorScale)
       scale /= tensorScale;
   }
@@ -334,6 +388,8 @@ Origin ArchiveMatrix::originOf(int64_t element) const {
     return parts.values->originOf(input / perWord * outputs + row);
   case nn::ArchiveOrder::Interleaved:
     return parts.values->originOf(input * (outputs / perWord) + row / perWord);
+  case nn::ArchiveOrder::Quarters:
+    return parts.values->originOf(row % (outputs / perWord) * inputs + input);
   }
   llvm_unreachable("unknown order");
 }

@@ -35,6 +35,8 @@ private:
   llvm::Error readTensorScale();
   llvm::Error readGroupIndices();
   llvm::Error readCodebook();
+  /// Computes the scale of floats that are rounded to ternary values.
+  llvm::Error computeScale();
 
   /// Contents of a part of a row: the bit pattern of each value, and scale and zero of each group.
   struct Row {
@@ -68,13 +70,15 @@ private:
   int64_t outputs, inputs, group, rows, groups, perWord;
   int zero;
   unsigned bits;
-  bool isInteger, hasRows;
+  bool isInteger, hasRows, isInverse, isRounded;
   float scaleDivisor = 1.0f, scaleOffset = 0.0f;
   nn::BlockScale keptScale = nn::BlockScale::F32;
   nn::BlockElement keptElement = nn::BlockElement::I8;
   int64_t keptBlock = 0;
   float tensorScale = 1.0f;
-  std::vector<int32_t> indices;              // groups of input features, if they are given
+  float inverseScale = 0.0f;    ///< what floats that are rounded to ternary values are multiplied by before
+  float roundedScale = 0.0f;    ///< and their values after it
+  std::vector<int32_t> indices; // groups of input features, if they are given
   std::array<float, 256> elementValues = {}; // of each bit pattern
 };
 

@@ -41,6 +41,9 @@ void takeNibbles(const uint8_t *packed, uint8_t *quantized) {
     quantized[i] = packed[i % 16] >> (i / 16 * 4) & 15;
 }
 
+/// Returns the two bits of element i of 256; 128 elements share 32 bytes.
+int twoBits(const uint8_t *quantized, unsigned i) { return quantized[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+
 void takeQ4_0(const uint8_t *block, BlockParts &parts) {
   parts.scale = twoBytes(block);
   takeNibbles(block + 2, parts.quantized);
@@ -56,6 +59,28 @@ void takeQ8_0(const uint8_t *block, BlockParts &parts) {
   parts.scale = twoBytes(block);
   for (unsigned i = 0; i < 32; ++i)
     parts.quantized[i] = block[2 + i] ^ 128;
+}
+
+/// Five values in a byte: 256 / 243 of the number with these digits in base 3, rounded up. Multiplied by a power of 3
+/// in 8 bits, the byte has a digit in front, which its product with 3 carries into the bits above.
+void takeTQ1_0(const uint8_t *block, BlockParts &parts) {
+  constexpr uint8_t powers[5] = {1, 3, 9, 27, 81};
+  constexpr struct {
+    unsigned bytes, digits;
+  } runs[] = {{32, 5}, {16, 5}, {4, 4}};
+  parts.scale = twoBytes(block + 52);
+  uint8_t *quantized = parts.quantized;
+  for (auto [bytes, digits] : runs) {
+    for (unsigned i = 0; i < bytes * digits; ++i)
+      *quantized++ = uint8_t(block[i % bytes] * powers[i / bytes]) * 3 >> 8;
+    block += bytes;
+  }
+}
+
+void takeTQ2_0(const uint8_t *block, BlockParts &parts) {
+  parts.scale = twoBytes(block + 64);
+  for (unsigned i = 0; i < 256; ++i)
+    parts.quantized[i] = twoBits(block, i);
 }
 
 void takeMXFP4(const uint8_t *block, BlockParts &parts) {
@@ -139,9 +164,6 @@ void decodeQ8_0(const uint8_t *block, float *values) {
     values[i] = float(int(parts.quantized[i]) - 128) * d;
 }
 
-/// Returns the two bits of element i of 256; 128 elements share 32 bytes.
-int twoBits(const uint8_t *quantized, unsigned i) { return quantized[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
-
 void decodeQ2_K(const uint8_t *block, float *values) {
   const uint8_t *scales = block, *quantized = block + 16;
   float d = halfToFloat(block + 80), dmin = halfToFloat(block + 82);
@@ -194,6 +216,24 @@ void decodeQ6_K(const uint8_t *block, float *values) {
   }
 }
 
+void decodeTernary(const BlockParts &parts, float *values) {
+  float d = decodeF16(parts.scale);
+  for (unsigned i = 0; i < 256; ++i)
+    values[i] = d * float(int(parts.quantized[i]) - 1);
+}
+
+void decodeTQ1_0(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeTQ1_0(block, parts);
+  decodeTernary(parts, values);
+}
+
+void decodeTQ2_0(const uint8_t *block, float *values) {
+  BlockParts parts;
+  takeTQ2_0(block, parts);
+  decodeTernary(parts, values);
+}
+
 void decodeIQ4_NL(const uint8_t *block, float *values) {
   float d = halfToFloat(block);
   for (unsigned i = 0; i < 32; ++i)
@@ -234,19 +274,19 @@ void decodeBF16(const uint8_t *block, float *values) { *values = decodeBf16(twoB
 constexpr struct {
   std::string_view name;
   TakeApart takeApart;
-} takers[] = {{"Q4_0", takeQ4_0}, {"Q4_1", takeQ4_1}, {"Q8_0", takeQ8_0},  {"Q4_K", takeQ4_K},
-              {"Q5_K", takeQ5_K}, {"Q6_K", takeQ6_K}, {"MXFP4", takeMXFP4}};
+} takers[] = {{"Q4_0", takeQ4_0}, {"Q4_1", takeQ4_1},   {"Q8_0", takeQ8_0},   {"Q4_K", takeQ4_K},  {"Q5_K", takeQ5_K},
+              {"Q6_K", takeQ6_K}, {"TQ1_0", takeTQ1_0}, {"TQ2_0", takeTQ2_0}, {"MXFP4", takeMXFP4}};
 
 using Decode = void (*)(const uint8_t *block, float *values);
 
 constexpr struct {
   std::string_view name;
   Decode decode;
-} decoders[] = {{"F32", decodeF32},    {"F16", decodeHalf},      {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
-                {"Q4_1", decodeQ4_1},  {"Q5_0", decodeQ5_0},     {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
-                {"Q2_K", decodeQ2_K},  {"Q3_K", decodeQ3_K},     {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
-                {"Q6_K", decodeQ6_K},  {"IQ4_NL", decodeIQ4_NL}, {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},
-                {"NVFP4", decodeNVFP4}};
+} decoders[] = {{"F32", decodeF32},     {"F16", decodeHalf},      {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
+                {"Q4_1", decodeQ4_1},   {"Q5_0", decodeQ5_0},     {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
+                {"Q2_K", decodeQ2_K},   {"Q3_K", decodeQ3_K},     {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
+                {"Q6_K", decodeQ6_K},   {"IQ4_NL", decodeIQ4_NL}, {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},
+                {"NVFP4", decodeNVFP4}, {"TQ1_0", decodeTQ1_0},   {"TQ2_0", decodeTQ2_0}};
 
 constexpr Decode decoderOf(const GgmlType &type) {
   for (const auto &entry : decoders)

@@ -19,7 +19,7 @@ struct BlockParts {
   uint16_t scale = 0, minimum = 0; ///< as the block holds them, little-endian: f16, or E8M0 in one byte
 };
 
-/// Unpacks a block of q4_0, q4_1, q8_0, q4_k, q5_k, q6_k or mxfp4; null for other types.
+/// Unpacks a block of q4_0, q4_1, q8_0, q4_k, q5_k, q6_k, tq1_0, tq2_0 or mxfp4; null for other types.
 using TakeApart = void (*)(const uint8_t *block, BlockParts &parts);
 TakeApart partsOf(const GgmlType &type);
 

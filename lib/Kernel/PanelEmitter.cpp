@@ -180,15 +180,17 @@ static Value unpackWord(OpBuilder &b, Location loc, const BlockPanels &panels, V
     return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bytes, first),
                                  integer(((1 << count) - 1) * 0x01010101));
   };
-  constexpr int64_t half = BlockPanels::words / 2;
-  Value elements = bits(line(remainder(word, half)), divided(word, half), 4);
-  if (int64_t highBits = panels.elementBits - 4) {
+  Value low, high;
+  if (int64_t half = panels.lowLines())
+    low = bits(line(remainder(word, half)), divided(word, half), 4);
+  if (int64_t highBits = panels.highBits()) {
     int64_t wordsOfLine = 8 / highBits;
-    Value highLine = arith::AddIOp::create(b, loc, number(half), divided(word, wordsOfLine));
-    Value high = bits(line(highLine), remainder(word, wordsOfLine), highBits);
-    elements = arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, high, integer(4)));
+    Value highLine = arith::AddIOp::create(b, loc, number(panels.lowLines()), divided(word, wordsOfLine));
+    high = bits(line(highLine), remainder(word, wordsOfLine), highBits);
   }
-  return elements;
+  if (!low || !high)
+    return low ? low : high;
+  return arith::OrIOp::create(b, loc, low, arith::ShLIOp::create(b, loc, high, integer(panels.highBegin())));
 }
 
 Value PanelEmitter::decodeFloatElements(const BlockPanels &panels, Value elements, int64_t width) {

@@ -157,10 +157,10 @@ struct Nf4Encoder {
 
 /// The properties of a block that determine its scale.
 struct BlockContent {
-  float largestMagnitude, low, high, sumOfMagnitudes;
+  float largestMagnitude, low, high;
 };
 
-enum class ScaleRule { LargestMagnitude, Range, MeanMagnitude, LeastError };
+enum class ScaleRule { LargestMagnitude, Range, Ternary, LeastError };
 
 constexpr size_t mostFactors = 3;
 
@@ -209,20 +209,16 @@ template <ScaleRule rule> INTARSIA_INLINE BlockContent contentOf(const float *va
   } else {
     content.largestMagnitude = largestMagnitudeOf(values, size);
   }
-  // Adds one after another, because the sum depends on the order.
-  if constexpr (rule == ScaleRule::MeanMagnitude)
-    for (size_t index = 0; index != size; ++index)
-      content.sumOfMagnitudes += std::fabs(values[index]);
   return content;
 }
 
 /// Returns the scale of a block, as `nn.quantize` chooses it, before it is converted to its stored type.
 template <ScaleRule rule>
-INTARSIA_INLINE float chooseScale(const Encoding &encoding, const BlockContent &content, size_t size) {
+INTARSIA_INLINE float chooseScale(const Encoding &encoding, const BlockContent &content, llvm::ArrayRef<float> values) {
   if constexpr (rule == ScaleRule::Range)
     return (content.high - content.low) / encoding.integerRange;
-  else if constexpr (rule == ScaleRule::MeanMagnitude)
-    return content.sumOfMagnitudes / static_cast<float>(size);
+  else if constexpr (rule == ScaleRule::Ternary)
+    return nn::ternaryScale(values);
   else
     return nn::blockScale(encoding.element, content.largestMagnitude, content.low);
 }
@@ -303,7 +299,7 @@ INTARSIA_INLINE std::optional<size_t> encodeBlocks(const Encoding &encoding, llv
     BlockContent content = contentOf<rule>(values, size);
     if (!(content.largestMagnitude < infinity))
       return start + (std::find_if(values, values + size, [](float x) { return !std::isfinite(x); }) - values);
-    float scale = chooseScale<rule>(encoding, content, size);
+    float scale = chooseScale<rule>(encoding, content, {values, size});
     if constexpr (rule == ScaleRule::LeastError)
       scale = chooseFactor(encoding, encoder, scale, content.largestMagnitude, values, size, index);
     scale = storeScale(encoding, scale, content.largestMagnitude, index);
@@ -337,7 +333,7 @@ INTARSIA_INLINE std::optional<size_t> encodeHere(const Encoding &encoding, llvm:
   if (encoding.element == BlockElement::NF4)
     return encodeBlocks<ScaleRule::LargestMagnitude, Nf4Encoder>(encoding, row);
   if (encoding.element == BlockElement::Ternary)
-    return encodeBlocks<ScaleRule::MeanMagnitude, IntegerEncoder>(encoding, row);
+    return encodeBlocks<ScaleRule::Ternary, IntegerEncoder>(encoding, row);
   if (encoding.zeroPoints)
     return encodeBlocks<ScaleRule::Range, OffsetIntegerEncoder>(encoding, row);
   return encodeBlocks<ScaleRule::LargestMagnitude, IntegerEncoder>(encoding, row);

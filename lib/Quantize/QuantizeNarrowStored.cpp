@@ -50,7 +50,7 @@ struct QuantizeNarrowStored : impl::QuantizeNarrowStoredBase<QuantizeNarrowStore
     }
     op.setFormatAttr(nn::ArchiveFormatAttr::get(&getContext(), stored.getOrder(), stored.getElement(),
                                                 stored.getGroup(), stored.getRows(), stored.getZero(),
-                                                stored.getScaleDivisor(), stored.getScaleOffset(), asked));
+                                                stored.getInverse(), stored.getScaleDivisor(), stored.getScaleOffset(), asked));
     return success();
   }
 };

@@ -31,6 +31,7 @@ static constexpr NamedFormat formats[] = {
     {"int5", nn::BlockElement::I5, nn::BlockScale::F16, 32, true},
     {"int6", nn::BlockElement::I6, nn::BlockScale::F16, 32, true},
     {"int8", nn::BlockElement::I8, nn::BlockScale::F16, 32, true},
+    {"ternary", nn::BlockElement::Ternary, nn::BlockScale::F16, 32, true},
     {"fp8", nn::BlockElement::E4M3, nn::BlockScale::F32, 0, false},
     {"mxfp4", nn::BlockElement::E2M1, nn::BlockScale::E8M0, 32, false},
     {"nvfp4", nn::BlockElement::E2M1, nn::BlockScale::E4M3, 16, false},
@@ -39,7 +40,7 @@ static constexpr NamedFormat formats[] = {
 namespace {
 struct NamedPart {
   llvm::StringLiteral name;
-  bool isSensitive; ///< true if it has int6 when other weights have 4 bits
+  bool isSensitive; ///< true if it has int6 when other weights have 4 bits or fewer
 };
 } // namespace
 
@@ -86,7 +87,7 @@ llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptio
   auto defaultOf = [&](const NamedPart &part) {
     if (byChannel && part.name == "linears" && options.format == "int8")
       return PartFormat{llvm::cantFail(parseWeightFormat("int8-channel", context)), "int8-channel"};
-    bool isWidened = part.isSensitive && nn::elementBits(whole->getElement()) == 4;
+    bool isWidened = part.isSensitive && nn::elementBits(whole->getElement()) <= 4;
     return isWidened ? PartFormat{llvm::cantFail(parseWeightFormat("int6", context)), "int6"}
                      : PartFormat{*whole, options.format};
   };

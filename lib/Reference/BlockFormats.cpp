@@ -225,6 +225,37 @@ static Value buildLargest(reference::ReferenceBuilder &builder, const Blocks &bl
                        [](reference::ScalarBuilder &b, Value x, Value, Value soFar) { return b.max(b.abs(x), soFar); });
 }
 
+/// The scales of ternary blocks, as f32: the mean magnitude, then steps of Lloyd's iteration.
+static Value buildTernaryScales(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input) {
+  AffineMap identity = builder.identity(blocks.rank);
+  Value scales;
+  for (int step = 0; step <= ternaryScaleSteps; ++step) {
+    // The sum, or the count, of magnitudes that the scale so far does not round to zero; first of all.
+    auto reduce = [&](bool counts) {
+      return blocks.reduce(builder, input, 0.0f, [&](reference::ScalarBuilder &b, Value x, Value isThere, Value soFar) {
+        Value isCounted = isThere, magnitude = b.abs(x);
+        if (scales) {
+          Value scale = tensor::ExtractOp::create(b, scales, blocks.loopIndices(b));
+          Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, magnitude, b.mul(scale, b.f32(0.5f)));
+          isCounted = arith::AndIOp::create(b, isThere, isAbove);
+        }
+        return b.add(soFar, b.select(isCounted, counts ? b.f32(1) : magnitude, b.f32(0)));
+      });
+    };
+    Value sums = reduce(false), counts = reduce(true);
+    SmallVector<std::pair<Value, AffineMap>> inputs = {{sums, identity}, {counts, identity}};
+    if (scales)
+      inputs.push_back({scales, identity});
+    bool isFirst = step == 0;
+    scales = builder.parallel(blocks.scaleSizes, builder.getF32Type(), inputs,
+                              [&](reference::ScalarBuilder &b, ValueRange v) -> Value {
+                                Value mean = b.div(v[0], v[1]);
+                                return isFirst ? mean : b.select(b.isEqual(v[1], b.f32(0)), v[2], mean);
+                              });
+  }
+  return scales;
+}
+
 /// Largest magnitude of the whole tensor, or of each row, divided by that of an E2M1 element times an E4M3 scale.
 static Value buildTensorScale(reference::ReferenceBuilder &builder, QuantizeOp op) {
   Value input = op.getInput();
@@ -300,14 +331,9 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
           return buildStore(b, buildEncodeInteger(b, *integer, point), valueType);
         });
   } else if (element == BlockElement::Ternary) {
-    auto sumOf = [&](bool count) {
-      return blocks.reduce(builder, input, 0.0f, [&](ScalarBuilder &b, Value x, Value isThere, Value soFar) {
-        return b.add(soFar, b.select(isThere, count ? b.f32(1) : b.abs(x), b.f32(0)));
-      });
-    };
-    scales =
-        builder.parallel(blocks.scaleSizes, format.getScaleType(), {{sumOf(false), identity}, {sumOf(true), identity}},
-                         [&](ScalarBuilder &b, ValueRange v) { return buildStoreScale(b, format, b.div(v[0], v[1])); });
+    scales = builder.parallel(blocks.scaleSizes, format.getScaleType(),
+                              {{buildTernaryScales(builder, blocks, input), identity}},
+                              [&](ScalarBuilder &b, ValueRange v) { return buildStoreScale(b, format, v[0]); });
   } else {
     Value largest = buildLargest(builder, blocks, input);
     Value low = !hasSignedScales(element)

@@ -123,6 +123,22 @@ Value decodeQ6_K(const Block &block, Integer i) {
   return block.times(scale, (low | high << 4) - 32);
 }
 
+/// Five values in a byte; the block has runs of 32, 16 and 4 bytes, each of which holds the values of one digit in base
+/// 3 one after another. The power of 3 moves a digit to the front, in 8 bits; times 3 it is carried out of them.
+Value decodeTQ1_0(const Block &block, Integer i) {
+  constexpr int64_t ofFirst = 32 * 5, ofSecond = 16 * 5;
+  Integer isFirst = i < ofFirst, isSecond = i < ofFirst + ofSecond;
+  Integer inSecond = i - ofFirst, inLast = i - (ofFirst + ofSecond);
+  Integer digit = choose(isFirst, i / 32, choose(isSecond, inSecond / 16, inLast / 4));
+  Integer byte = choose(isFirst, i % 32, choose(isSecond, inSecond % 16 + 32, inLast % 4 + 48));
+  Integer power = {block.b, block.b.index(81)};
+  for (auto [number, value] : {std::pair<int64_t, int64_t>{3, 27}, {2, 9}, {1, 3}, {0, 1}})
+    power = choose(digit <= number, value, power);
+  return block.times(block.half(52), ((block.byte(byte) * power & 255) * 3 >> 8) - 1);
+}
+
+Value decodeTQ2_0(const Block &block, Integer i) { return block.times(block.half(64), twoBits(block, 0, i) - 1); }
+
 Value decodeIQ4_XS(const Block &block, Integer i) {
   Integer part = i / 32, low = block.byte(4 + part / 2) >> (part % 2 * 4) & 15;
   Integer high = block.twoBytes(2) >> (part * 2) & 3;
@@ -177,6 +193,8 @@ constexpr Format formats[] = {
     {"q4_k", decodeQ4_K},
     {"q5_k", decodeQ5_K},
     {"q6_k", decodeQ6_K},
+    {"tq1_0", decodeTQ1_0},
+    {"tq2_0", decodeTQ2_0},
     {"iq4_nl", decodeIQ4_NL, nonlinearLevels},
     {"iq4_xs", decodeIQ4_XS, nonlinearLevels},
     {"mxfp4", decodeMXFP4, fourBitFloats, halfOfE8M0},

@@ -21,7 +21,9 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
     blocks = padded.reshape(rows, -1, block)
     largest = np.abs(blocks).max(-1, keepdims=True)
     candidates = []
-    if kind == "int8":
+    if kind == "ternary":
+        candidates = [ternary_scales(blocks, columns)]
+    elif kind == "int8":
         candidates = [largest / np.float32(127)]
     elif kind in ("int4", "int5", "int6"):
         signed = np.where(blocks.min(-1, keepdims=True) == -largest, largest, -largest)
@@ -39,10 +41,11 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
         candidates = [power_below(largest)]
     best, least = None, None
     for scale in candidates:
-        if kind.startswith("int"):
-            highest = {"int4": 7, "int5": 15, "int6": 31, "int8": 127}[kind]
+        if kind.startswith("int") or kind == "ternary":
+            highest = {"int4": 7, "int5": 15, "int6": 31, "int8": 127, "ternary": 1}[kind]
+            lowest = -1 if kind == "ternary" else -highest - 1
             scale = scale.astype(np.float16).astype(np.float32)
-            quantized = np.clip(np.rint(quotient(blocks, scale)), -highest - 1, highest)
+            quantized = np.clip(np.rint(quotient(blocks, scale)), lowest, highest)
         else:
             highest, stored = (448, ml_dtypes.float8_e4m3fn) if kind == "fp8" else (6, ml_dtypes.float4_e2m1fn)
             quantized = np.clip(quotient(blocks, scale), -highest, highest).astype(stored).astype(np.float32)
@@ -54,6 +57,20 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
             else (np.where(error < least, dequantized, best), np.minimum(error, least))
         )
     return best.reshape(rows, -1)[:, :columns].astype(np.float32)
+
+
+def ternary_scales(blocks: np.ndarray, columns: int) -> np.ndarray:
+    """Give the scales of blocks [rows, blocks, block] of rows of so many columns: the mean magnitude, then four times the
+    mean of the magnitudes above half of the scale. Numbers are added one after another."""
+    magnitudes, block = np.abs(blocks), blocks.shape[-1]
+    counts = np.minimum(columns - np.arange(blocks.shape[1]) * block, block).astype(np.float32)[:, None]
+    scales = np.cumsum(magnitudes, axis=-1, dtype=np.float32)[..., -1:] / counts
+    for _ in range(4):
+        above = magnitudes > scales * np.float32(0.5)
+        sums = np.cumsum(np.where(above, magnitudes, np.float32(0)), axis=-1, dtype=np.float32)[..., -1:]
+        counts = above.sum(-1, keepdims=True).astype(np.float32)
+        scales = np.divide(sums, counts, out=scales.copy(), where=counts > 0)
+    return scales
 
 
 def activation_block(name: str) -> int:

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 TYPES = [
     "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL",
-    "IQ4_XS", "MXFP4", "NVFP4",
+    "IQ4_XS", "MXFP4", "NVFP4", "TQ1_0", "TQ2_0",
 ]  # fmt: skip
 BLOCKS = 6
 

@@ -33,6 +33,9 @@ FORMATS = [
     "int5-channel",
     "int8-g128",
     "int8-channel",
+    "ternary",
+    "ternary-g128",
+    "ternary-channel",
 ]
 # Row counts that take the different ways through the kernels: each number of rows that is unpacked in registers, two
 # passes of those, whole and partial tiles of many, several blocks of those.
@@ -85,7 +88,7 @@ def test_formats(tools, scratch, name, features, depth):
         np.testing.assert_array_equal(module["main"](x[-1:])[0], y[-1])
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel"])
+@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "ternary"])
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
 def test_targets(tools, scratch, name, target):
     features, depth = 40, 160
@@ -186,7 +189,22 @@ def test_activations_of_4_bits(tools, scratch, target, name, features, depth):
         assert np.abs(expected - (x.astype(np.float64) @ dequantized.T + bias)).max() > 0.1
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel", "int4-g128"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "int4",
+        "int5",
+        "int6",
+        "int8",
+        "fp8",
+        "mxfp4",
+        "nvfp4",
+        "int4-channel",
+        "int4-g128",
+        "ternary",
+        "ternary-channel",
+    ],
+)
 def test_activations_as_they_are(tools, scratch, name):
     features, depth = 70, 200
     weight, bias = weight_of(features, depth), normal(features)
@@ -211,7 +229,10 @@ func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]},
 }
 """
 # Where a block has its scales in f16, by bytes; MXFP4 has an exponent.
-BLOCK_TYPES = {"q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,), "mxfp4": ()}
+BLOCK_TYPES = {
+    "q4_0": (0,), "q4_1": (0, 2), "q8_0": (0,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,), "tq1_0": (52,),
+    "tq2_0": (64,), "mxfp4": (),
+}  # fmt: skip
 
 
 def blocks_of(name: str, features: int, depth: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -257,10 +278,12 @@ def test_blocks(tools, scratch, name, features, depth):
     # Stored once, at its bits.
     width = 1 if name == "mxfp4" else 2
     padded = -(-features // 32) * 32 * blocks.shape[1] // (2 if name == "mxfp4" and depth % 64 else 1)
+    if name == "tq1_0":
+        padded = padded * 66 // 54  # in the panels of tq2_0
     assert (folder / "m.safetensors").stat().st_size < padded + 32 * width + 1024
 
 
-@pytest.mark.parametrize("name", ["q4_1", "q4_k", "q5_k", "q6_k"])
+@pytest.mark.parametrize("name", ["q4_1", "q4_k", "q5_k", "q6_k", "tq2_0"])
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
 def test_targets_of_blocks(tools, scratch, name, target):
     features, depth = 40, 512
@@ -511,7 +534,7 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
     [
         (
             ["--quantize=int7"],
-            "unknown weight format 'int7': the formats are int4, int5, int6, int8 (also with groups: int4-g64, "
+            "unknown weight format 'int7': the formats are int4, int5, int6, int8, ternary (also with groups: int4-g64, "
             "int4-g128, int4-channel), fp8, mxfp4, nvfp4 and none",
         ),
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),

@@ -177,7 +177,13 @@ def check(tools, form: Format, values: np.ndarray) -> None:
     elif form.element == "ternary":
         counts = np.full(blocks, block, np.float32)
         counts[-1] = WIDTH - (blocks - 1) * block
-        chosen = np.cumsum(np.abs(padded), axis=2, dtype=np.float32)[..., -1] / counts
+        magnitudes = np.abs(padded)
+        chosen = np.cumsum(magnitudes, axis=2, dtype=np.float32)[..., -1] / counts
+        for _ in range(4):
+            above = magnitudes > chosen[..., None] * np.float32(0.5)
+            sums = np.cumsum(np.where(above, magnitudes, np.float32(0)), axis=2, dtype=np.float32)[..., -1]
+            counts = above.sum(axis=2).astype(np.float32)
+            chosen = np.where(counts > 0, sums / counts, chosen)
     else:
         largest = {"nf4": 1.0, **{name: high for name, (_, high) in INTEGERS.items()}}
         chosen = peaks / np.float32(largest.get(form.element) or ml_dtypes.finfo(FLOATS[form.element]).max)

@@ -372,12 +372,27 @@ def test_encode_nf4(compile_reference) -> None:
 
 
 def test_encode_ternary(compile_reference) -> None:
-    """Scale and quantized values of arXiv 2402.17764, equations 1 to 3."""
+    """Quantized values of arXiv 2402.17764, equations 1 and 2. The scale of equation 3 is where Lloyd's iteration begins."""
     values = np.random.default_rng(11).normal(size=(64, 100)).astype(np.float32)
     quantized, scales = quantize(compile_reference, "ternary, f32, 64", values, "i4", 2, "f32")
     padded = np.pad(np.abs(values), ((0, 0), (0, 28))).reshape(64, 2, 64)
     expected = np.cumsum(padded, axis=2, dtype=np.float32)[..., -1] / np.array([64, 36], np.float32)
+    first = expected
+    for _ in range(4):
+        above = padded > expected[..., None] * np.float32(0.5)
+        sums = np.cumsum(np.where(above, padded, np.float32(0)), axis=2, dtype=np.float32)[..., -1]
+        expected = sums / above.sum(axis=2, dtype=np.float32)
     same(scales, expected)
+    # In f64: what is nearest to the values among all scales, but for what a fifth step would change.
+    assert (expected > 1.2 * first).all()
+    magnitudes = np.abs(values[:, None, :64]).astype(np.float64)
+
+    def errors(scales: np.ndarray) -> np.ndarray:
+        return np.square(magnitudes - np.where(magnitudes > scales[..., None] / 2, scales[..., None], 0)).sum(-1)
+
+    assert (
+        errors(expected[:, :1]) < 1.1 * errors(first[:, :1] * np.linspace(0.8, 2.5, 200)).min(1, keepdims=True)
+    ).all()
     ratios = values / np.repeat(expected, 64, axis=1)[:, :100]
     same_bits(quantized, np.rint(ratios).clip(-1, 1).astype(np.int32), 4)
 

@@ -95,6 +95,9 @@ class QuantizedPanels:
         if self.bits == 8:
             memory[offset + word * 64] = value
             return
+        if self.bits == 2:
+            memory[offset + word // 4 * 64] |= value << (word % 4 * 2)
+            return
         memory[offset + word % 4 * 64] |= (value & 15) << (word // 4 * 4)
         if high := self.bits - 4:
             line = 8 // high
@@ -124,7 +127,9 @@ E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
         ("i4", "f16", 32, 4),
         ("i8", "bf16", 64, 8),
         ("i6", "f32", 128, 6),
-        ("ternary", "f16", 0, 4),
+        ("ternary", "f16", 0, 2),
+        ("ternary", "f16", 256, 2),
+        ("ternary", "bf16", 32, 2),
         ("i8", "f32", 0, 8),
         ("e2m1", "e8m0", 32, 4),
         ("e2m1", "e4m3", 16, 4),
@@ -139,7 +144,7 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
     ]
     scale_bytes = np.dtype(dtype).itemsize
     blocks = -(-depth // block) if block else 1
-    quantized = random.integers(0, 3 if element == "ternary" else 1 << bits, (rows, depth))
+    quantized = random.integers(0, 1 << bits, (rows, depth))  # of ternary values the fourth means 2, as in TQ2_0
     if element == "e2m1":
         elements = np.where(quantized & 8, -1, 1) * E2M1[quantized & 7]
     elif element == "e4m3":
@@ -147,7 +152,6 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
         elements = quantized.astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float64)
     else:
         elements = quantized - (1 if element == "ternary" else 1 << (bits - 1))
-        quantized = quantized + (7 if element == "ternary" else 0)
     if scale == "e8m0":
         stored_scales = random.integers(120, 130, (rows, blocks)).astype(np.uint8)
         factors = 2.0 ** (stored_scales.astype(np.float64) - 127)
@@ -280,6 +284,7 @@ func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({o
         ("gpt-oss-mxfp4", ()),
         ("qwen3-moe-mixed", ()),
         ("llama", ("--quantize=int4",)),
+        ("llama", ("--quantize=ternary",)),
         ("llama", ("--quantize=int5",)),
         ("llama", ("--quantize=int6",)),
         ("llama", ("--quantize=int8-channel",)),

@@ -131,7 +131,7 @@ private:
     matrix.nestedScales->codebook = codebook;
     matrix.nestedScales->format = nn::ArchiveFormatAttr::get(
         context, nn::ArchiveOrder::Rows, nn::BlockElement::I8, block, /*rows=*/1, /*zero=*/0,
-        /*scaleDivisor=*/FloatAttr(), /*scaleOffset=*/FloatAttr(), /*kept=*/nn::BlockFormatAttr());
+        /*inverse=*/false, /*scaleDivisor=*/FloatAttr(), /*scaleOffset=*/FloatAttr(), /*kept=*/nn::BlockFormatAttr());
     return true;
   }
 

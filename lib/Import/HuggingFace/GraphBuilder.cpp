@@ -45,6 +45,7 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
                                                                  {"silu", Activation::Silu},
                                                                  {"swish", Activation::Silu},
                                                                  {"relu", Activation::Relu},
+                                                                 {"relu2", Activation::ReluSquared},
                                                                  {"tanh", Activation::Tanh},
                                                                  {"sigmoid", Activation::Sigmoid},
                                                                  {"linear", Activation::Identity}};
@@ -413,6 +414,10 @@ Value GraphBuilder::activation(Value input, llvm::StringRef name, Activation act
     return nn::SiluOp::create(builder, at, type, input);
   case Activation::Relu:
     return nn::ReluOp::create(builder, at, type, input);
+  case Activation::ReluSquared: {
+    Value positive = nn::ReluOp::create(builder, at, type, input);
+    return arith::MulFOp::create(builder, at, positive, positive);
+  }
   case Activation::Tanh:
     return nn::TanhOp::create(builder, at, type, input);
   case Activation::Sigmoid:

@@ -49,7 +49,7 @@ struct Operand {
 };
 
 /// Activations, named by their formulas.
-enum class Activation { Identity, GeluErf, GeluTanh, QuickGelu, Silu, Relu, Tanh, Sigmoid };
+enum class Activation { Identity, GeluErf, GeluTanh, QuickGelu, Silu, Relu, ReluSquared, Tanh, Sigmoid };
 /// Reads `setting` ("gelu", "gelu_new", "swish", …); reports names that are not implemented.
 Activation readActivation(const Config &config, llvm::StringRef setting, llvm::StringRef byDefault);
 

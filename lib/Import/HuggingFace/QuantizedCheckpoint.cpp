@@ -22,6 +22,7 @@ namespace intarsia::importer {
 std::unique_ptr<QuantizedCheckpoint> QuantizedCheckpoint::open(const Config &settings, const WeightArchive &archive,
                                                                MLIRContext *context) {
   static constexpr std::pair<StringRef, decltype(&openGptq)> tools[] = {{"awq", openAwq},
+                                                                        {"bitnet", openBitNet},
                                                                         {"bitsandbytes", openBitsandbytes},
                                                                         {"compressed-tensors", openCompressedTensors},
                                                                         {"fp8", openFp8},
@@ -183,6 +184,12 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
   whyNot = scheme.whyDecoded;
   if (!whyNot.empty())
     return nullptr;
+  if (scheme.element == nn::BlockElement::Ternary) {
+    // The packer computes scales of floats, and reciprocals, in f32.
+    bool isComputed = scheme.inverse || !matrix.scales.tensor.entry;
+    return formatOf(scheme.element, isComputed ? nn::BlockScale::F32 : keptScaleOf(matrix.scales.tensor.entry->dtype),
+                    0);
+  }
   StringRef scaleType = matrix.scales.tensor.entry->dtype;
   if (scheme.element == nn::BlockElement::E2M1) // whose blocks are those of the format
     return formatOf(scheme.element, scaleType == "U8" ? nn::BlockScale::E8M0 : nn::BlockScale::E4M3, scheme.group);
@@ -225,7 +232,8 @@ static std::string nameOf(nn::BlockFormatAttr format) {
     return "fp8";
   if (format.getElement() == nn::BlockElement::E2M1)
     return format.getScale() == nn::BlockScale::E8M0 ? "mxfp4" : "nvfp4";
-  std::string name = "int" + std::to_string(nn::elementBits(format.getElement()));
+  bool isTernary = format.getElement() == nn::BlockElement::Ternary;
+  std::string name = isTernary ? "ternary" : "int" + std::to_string(nn::elementBits(format.getElement()));
   if (format.getBlock() != 32)
     name += format.getBlock() ? "-g" + std::to_string(format.getBlock()) : "-channel";
   if (format.getScale() != nn::BlockScale::F16)
@@ -240,9 +248,9 @@ void QuantizedCheckpoint::setFormat(QuantizedMatrix &matrix, const Scheme &schem
   auto number = [&](float value, float byDefault) {
     return value == byDefault ? FloatAttr() : FloatAttr::get(Float32Type::get(context), value);
   };
-  matrix.format =
-      nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows, scheme.zero,
-                                 number(scheme.scaleDivisor, 1), number(scheme.scaleOffset, 0), format);
+  matrix.format = nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows,
+                                             scheme.zero, scheme.inverse, number(scheme.scaleDivisor, 1),
+                                             number(scheme.scaleOffset, 0), format);
 }
 
 //===-- Remarks -------------------------------------------------------------------------------------------------===//

@@ -25,7 +25,7 @@ struct QuantizedMatrix {
     WeightArchive::Tensor tensor;
     mlir::RankedTensorType type; ///< has as many elements as the tensor
   };
-  Part values, scales;
+  Part values, scales; ///< scales have no tensor if values are floats that the packer rounds
   std::optional<Part> zeroPoints = {}, tensorScale = {}, groupIndices = {}, codebook = {};
   std::shared_ptr<QuantizedMatrix> nestedScales = nullptr; ///< what scales are dequantized from, [1, scales]
   nn::ArchiveFormatAttr format;
@@ -63,6 +63,7 @@ protected:
     int64_t group = 0; ///< input features that share a scale, 0: all
     int64_t rows = 1;  ///< output features that do, 0: all
     int64_t zero = 0;
+    bool inverse = false;        ///< values are divided by scales
     float scaleDivisor = 1, scaleOffset = 0;
     std::string whyDecoded = ""; ///< why no block format holds the values; empty if one may
   };
@@ -113,6 +114,8 @@ private:
 };
 
 /// These make the checkpoints of each tool.
+std::unique_ptr<QuantizedCheckpoint> openBitNet(const Config &settings, const WeightArchive &archive,
+                                                mlir::MLIRContext *context);
 std::unique_ptr<QuantizedCheckpoint> openCompressedTensors(const Config &settings, const WeightArchive &archive,
                                                            mlir::MLIRContext *context);
 std::unique_ptr<QuantizedCheckpoint> openGptq(const Config &settings, const WeightArchive &archive,

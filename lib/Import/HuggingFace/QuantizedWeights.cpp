@@ -39,7 +39,7 @@ Value GraphBuilder::quantizedWeight(llvm::StringRef name, llvm::ArrayRef<Extent>
 
 Value GraphBuilder::dequantized(llvm::StringRef name, const QuantizedMatrix &matrix, llvm::ArrayRef<int64_t> shape) {
   auto read = [&](const std::optional<QuantizedMatrix::Part> &part) -> Value {
-    if (!part)
+    if (!part || !part->tensor.entry)
       return {};
     auto stored = RankedTensorType::get(part->tensor.shape(), part->type.getElementType());
     Value weight = nn::WeightOp::create(builder, location(name), stored, archiveSymbol(*part->tensor.file),

@@ -112,10 +112,19 @@ void QuantizedWeightEmitter::forWordsOfStep(const BlockPanels &panels, Value poi
       use(word, line(word));
     return;
   }
-  int64_t highBits = panels.elementBits - 4, wordsOfLine = highBits ? 8 / highBits : BlockPanels::words;
+  int64_t highBits = panels.highBits(), wordsOfLine = highBits ? 8 / highBits : BlockPanels::words;
   SmallVector<Value> highLines;
   for (int64_t first = 0; highBits && first < BlockPanels::words; first += wordsOfLine)
-    highLines.push_back(line(4 + first / wordsOfLine));
+    highLines.push_back(line(panels.lowLines() + first / wordsOfLine));
+  if (!panels.lowLines()) {
+    for (int64_t word = 0; word < BlockPanels::words; ++word) {
+      Value shifted = highLines[word / wordsOfLine];
+      if (int64_t right = word % wordsOfLine * highBits)
+        shifted = arith::ShRUIOp::create(b, loc, shifted, byte(right));
+      use(word, arith::AndIOp::create(b, loc, shifted, byte((1 << highBits) - 1)));
+    }
+    return;
+  }
   for (int64_t i = 0; i < BlockPanels::words / 2; ++i) {
     Value raw = line(i);
     for (int64_t word : {i, i + BlockPanels::words / 2}) {

@@ -23,8 +23,8 @@ constexpr int64_t blockFeatures = BlockPanels::rows;
 constexpr int64_t rowsAtATime = 4;
 /// Neighbouring rows of a line that a lane takes: 16 bytes.
 constexpr int64_t laneFeatures = 4;
-/// Elements of a word of panels, and lines of a step in which the lower four bits of its words are.
-constexpr int64_t wordDepth = 4, lowLines = BlockPanels::words / 2;
+/// Elements of a word of panels, and half of the words of a step: a lane has one of each half.
+constexpr int64_t wordDepth = 4, halfWords = BlockPanels::words / 2;
 
 /// A linear of one row, or of a few: each weight is read once, by neighbouring lanes, and multiplied in f32 as it is;
 /// so is an input that is quantized before. Lanes and warps add up parts of the depth.
@@ -210,7 +210,7 @@ LogicalResult FewRowsLinearKernel::multiplyFloats(ArrayRef<Value> rows, Value pa
 }
 
 /// Returns the elements of four features, a word of four k's each, as bytes of i32. `low` has the lower four bits of
-/// two words, `high` those above of all words of the step.
+/// two words, null if elements have fewer, `high` those above of all words of the step.
 Value FewRowsLinearKernel::elementsOfWord(const BlockPanels &panels, Value low, ArrayRef<Value> high, Value word,
                                           bool isUpper) {
   Type i32 = b.getI32Type();
@@ -220,16 +220,21 @@ Value FewRowsLinearKernel::elementsOfWord(const BlockPanels &panels, Value low, 
   if (panels.elementBits == 8)
     return low;
   auto bytes = [&](int64_t count) { return number(uint32_t((1 << count) - 1) * 0x01010101u); };
-  Value elements = isUpper ? arith::ShRUIOp::create(b, loc, low, number(4)).getResult() : low;
-  elements = arith::AndIOp::create(b, loc, elements, bytes(4));
-  int64_t highBits = panels.elementBits - 4;
+  Value elements;
+  if (low)
+    elements = arith::AndIOp::create(b, loc, isUpper ? arith::ShRUIOp::create(b, loc, low, number(4)).getResult() : low,
+                                     bytes(4));
+  int64_t highBits = panels.highBits();
   if (highBits == 0)
     return elements;
   int64_t wordsOfLine = 8 / highBits;
   Value first = arith::TruncIOp::create(b, loc, i32, mul(rem(word, constant(wordsOfLine)), constant(highBits)));
   Value above = arith::ShRUIOp::create(b, loc, high[isUpper && high.size() > 1], splat(first, laneFeatures));
   above = arith::AndIOp::create(b, loc, above, bytes(highBits));
-  return arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, above, number(4)));
+  if (!elements)
+    return above;
+  above = arith::ShLIOp::create(b, loc, above, number(uint32_t(panels.highBegin())));
+  return arith::OrIOp::create(b, loc, elements, above);
 }
 
 std::pair<SmallVector<Value>, double> FewRowsLinearKernel::decodeWord(const BlockPanels &panels, Value word) {
@@ -284,17 +289,18 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
             Value at = offsetPointer(values, mul(index, constant(wordDepth * BlockPanels::lineRows)), i8);
             return LLVM::LoadOp::create(b, loc, VectorType::get({laneFeatures}, i32), at, 16);
           };
-          SmallVector<Value> low = {lineAt(line)}, high;
-          if (panels.elementBits == 8)
-            low.push_back(lineAt(add(line, constant(lowLines))));
-          for (int64_t i = 0; i < panels.elementBits - 4 && panels.elementBits < 8; ++i)
-            high.push_back(lineAt(constant(lowLines + i)));
+          bool areWhole = panels.elementBits == 8, haveLow = areWhole || panels.lowLines();
+          SmallVector<Value> low = {haveLow ? lineAt(line) : Value()}, high;
+          if (areWhole)
+            low.push_back(lineAt(add(line, constant(halfWords))));
+          for (int64_t i = 0; !areWhole && i < panels.highBits(); ++i)
+            high.push_back(lineAt(constant(panels.lowLines() + i)));
           // The two words of a lane may be in blocks of their own.
           bool areApart = panels.block && panels.block < BlockPanels::stepDepth;
           SmallVector<Value> next(running);
           Value scale, minimum;
           for (int64_t upper = 0; upper != 2; ++upper) {
-            Value word = add(line, constant(upper * lowLines));
+            Value word = add(line, constant(upper * halfWords));
             Value k = add(mul(step, constant(BlockPanels::stepDepth)), mul(word, constant(wordDepth)));
             if (panels.block && (upper == 0 || areApart)) {
               Value inUnit =

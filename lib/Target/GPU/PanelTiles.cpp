@@ -21,8 +21,6 @@ static constexpr int64_t stepDepth = BlockPanels::stepDepth;
 static constexpr int64_t chunkBytes = 16;
 /// Bytes of a word of panels.
 static constexpr int64_t wordBytes = 4;
-/// Words of a step that are in the low bits of its first lines.
-static constexpr int64_t lowWords = BlockPanels::words / 2;
 
 static int64_t linesOf(const BlockPanels &panels) {
   return panels.elementBits == 8 ? BlockPanels::words : panels.elementBits;
@@ -93,13 +91,16 @@ Value TiledLinear::unpackWord(const BlockPanels &panels, ArrayRef<Value> loaded,
     Value shifted = first ? arith::ShRUIOp::create(b, loc, bytes, word(first)).getResult() : bytes;
     return arith::AndIOp::create(b, loc, shifted, bytesOf((1 << count) - 1));
   };
-  Value elements = bits(loaded[size_t(number % lowWords)], 4 * (number / lowWords), 4);
-  int64_t highBits = panels.elementBits - 4;
-  if (highBits == 0)
-    return elements;
-  int64_t wordsOfLine = 8 / highBits;
-  Value high = bits(loaded[size_t(lowWords + number / wordsOfLine)], number % wordsOfLine * highBits, highBits);
-  return arith::OrIOp::create(b, loc, elements, arith::ShLIOp::create(b, loc, high, word(4)));
+  Value low, high;
+  if (int64_t lowWords = panels.lowLines())
+    low = bits(loaded[size_t(number % lowWords)], 4 * (number / lowWords), 4);
+  if (int64_t highBits = panels.highBits()) {
+    int64_t wordsOfLine = 8 / highBits;
+    high = bits(loaded[size_t(panels.lowLines() + number / wordsOfLine)], number % wordsOfLine * highBits, highBits);
+  }
+  if (!low || !high)
+    return low ? low : high;
+  return arith::OrIOp::create(b, loc, low, arith::ShLIOp::create(b, loc, high, word(panels.highBegin())));
 }
 
 std::pair<Value, Value> TiledLinear::scalesOfUnit(const BlockPanels &panels, const Unit &unit, ArrayRef<Value> loaded,

@@ -31,6 +31,31 @@ rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 
 // -----
 
+// Four words lie in one line, two bits of each. The scale of 128 elements is that of four steps: a unit has 1088 bytes.
+// CHECK-LABEL: func.func @ternary_run
+// CHECK:         %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
+// CHECK:         arith.muli %{{.*}}, %c2176_i64
+// CHECK:         arith.muli %{{.*}}, %c1088_i64
+// CHECK:         %[[LINE:.*]] = llvm.load %{{.*}} -> vector<64xi8>
+// CHECK:         %[[OTHER:.*]] = llvm.load %{{.*}} -> vector<64xi8>
+// CHECK:         %[[MASK:.*]] = vector.broadcast %c3_i8{{.*}} : i8 to vector<64xi8>
+// CHECK:         %[[FIRST:.*]] = arith.andi %[[LINE]], %[[MASK]]
+// CHECK:         llvm.store %[[FIRST]]
+// CHECK:         %[[BY:.*]] = vector.broadcast %c2_i8{{.*}} : i8 to vector<64xi8>
+// CHECK:         %[[SHIFTED:.*]] = arith.shrui %[[LINE]], %[[BY]]
+// CHECK:         %[[SECOND:.*]] = arith.andi %[[SHIFTED]]
+// CHECK:         llvm.store %[[SECOND]]
+// CHECK-LABEL: func.func @ternary_plan
+rt.kernel @ternary(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<ternary, f16, 128, axis = 1>>})
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
+  %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+  %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+  %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
+  rt.yield %0 : tensor<?x64xf32>
+}
+
+// -----
+
 // The fifth bits of the eight words of a step lie in one line behind those of the lower four.
 // CHECK-LABEL: func.func @i5_run
 // CHECK:         %[[IS_FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64

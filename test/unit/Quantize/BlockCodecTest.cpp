@@ -121,6 +121,20 @@ float errorOf(const Format &format, llvm::ArrayRef<float> values, float scale) {
   return sum;
 }
 
+/// The mean of the magnitudes that a scale does not round to zero, four times.
+float ternaryScaleOf(llvm::ArrayRef<float> values, float scale) {
+  for (int step = 0; step != 4; ++step) {
+    float sum = 0, count = 0;
+    for (float value : values)
+      if (std::fabs(value) > scale / 2) {
+        sum += std::fabs(value);
+        count += 1;
+      }
+    scale = count == 0 ? scale : sum / count;
+  }
+  return scale;
+}
+
 /// nn.quantize as its description says it.
 Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float tensorScale) {
   Encoded result;
@@ -147,7 +161,7 @@ Encoded encodePlainly(const Format &format, llvm::ArrayRef<float> row, float ten
     if (format.withZeroPoints)
       chosen = (high - low) / static_cast<float>(integer->highest - integer->lowest);
     else if (format.element == Element::Ternary)
-      chosen = sum / static_cast<float>(values.size());
+      chosen = ternaryScaleOf(values, sum / static_cast<float>(values.size()));
     else if (format.element == Element::I4 || format.element == Element::I5 || format.element == Element::I6)
       chosen = largest / static_cast<float>(low == -largest ? -integer->lowest : integer->lowest);
     std::vector<uint8_t> bestScale;

@@ -12,6 +12,7 @@
 namespace intarsia::importer {
 
 std::unique_ptr<Architecture> makeBert(const Config &config, const ImportOptions &options);
+std::unique_ptr<Architecture> makeBitNet(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeDistilBert(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGemma2(const Config &config, const ImportOptions &options);
 std::unique_ptr<Architecture> makeGemma3(const Config &config, const ImportOptions &options);

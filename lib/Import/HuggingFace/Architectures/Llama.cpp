@@ -23,10 +23,12 @@ struct Variant {
   bool slidingWindow = false;     // Mistral, Phi-3: attention sees the last sliding_window tokens, if that is set
   bool slidingLayers = false;     // Qwen2, Qwen3: the same in some layers, with use_sliding_window
   bool concatenated = false;      // Phi-3: query, key and value are one matrix, gate and up another
+  bool subNorms = false;          // BitNet: RMS norms before the last linears of attention and feed-forward
   std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
   bool sinks = false;                                  // gpt-oss; every other layer of it attends to a window
   int64_t windowByDefault = 0;
   double theta = 10000.0;
+  llvm::StringRef activation = "silu";
 };
 
 /// Embedding, layers of RMS norm, rotary attention, RMS norm and gated feed-forward, each with a residual (arXiv
@@ -53,7 +55,7 @@ public:
     readPositions();
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
     epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
-    activation = readActivation(config, "hidden_act", "silu");
+    activation = readActivation(config, "hidden_act", variant.activation);
     attentionBias = config.flag("attention_bias", variant.sinks);
     feedForwardBias = config.flag("mlp_bias", false);
     tied = config.flag("tie_word_embeddings", false);
@@ -96,6 +98,8 @@ protected:
       up = graph.linear(normal, "up_proj", intermediate, hidden, feedForwardBias);
     }
     Value gated = graph.multiply(graph.activation(gate, "act_fn", activation), up, "act_fn");
+    if (variant.subNorms)
+      gated = graph.rmsNorm(gated, "ffn_sub_norm", intermediate, epsilon);
     return graph.add(attended, graph.linear(gated, "down_proj", hidden, intermediate, feedForwardBias), "");
   }
 
@@ -162,6 +166,8 @@ private:
     bool seesAll = !slides.empty() && !slides[number];
     Value context = cachedAttention(graph, query, key, value, number, seesAll ? 0 : window, /*softCap=*/0.0, sinks);
     Value attended = graph.collapseShape(context, "", {{0}, {1, 2}});
+    if (variant.subNorms)
+      attended = graph.rmsNorm(attended, "attn_sub_norm", hidden, epsilon);
     return graph.linear(attended, "o_proj", hidden, Extent(heads * headDim, "num_attention_heads"), attentionBias);
   }
 
@@ -180,6 +186,11 @@ private:
 
 std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "LlamaForCausalLM"});
+}
+std::unique_ptr<Architecture> makeBitNet(const Config &config, const ImportOptions &options) {
+  return std::make_unique<Llama>(
+      config, options,
+      Variant{.causalClass = "BitNetForCausalLM", .subNorms = true, .theta = 500000.0, .activation = "relu2"});
 }
 std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options,
