@@ -423,7 +423,11 @@ def group(**changes: object) -> dict[str, object]:
 
 
 SETTINGS_REFUSED = [
-    ("pack-quantized", {"quant_method": "hqq"}, ["quant_method 'hqq' is not supported; supported: awq, bitnet, compressed-"]),
+    (
+        "pack-quantized",
+        {"quant_method": "hqq"},
+        ["quant_method 'hqq' is not supported; supported: awq, bitnet, compressed-"],
+    ),
     ("pack-quantized", {"quant_method": "bitsandbytes"}, ["quant_method 'bitsandbytes' is not supported"]),
     ("pack-quantized", {"quant_method": "torchao"}, ["quant_method 'torchao' is not supported"]),
     ("pack-quantized", {"quant_method": None}, ["has no quant_method"]),
