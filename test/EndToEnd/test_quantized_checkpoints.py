@@ -473,7 +473,11 @@ def group(**changes: object) -> dict[str, object]:
 
 
 SETTINGS_REFUSED = [
-    ("pack-quantized", {"quant_method": "hqq"}, ["quant_method 'hqq' is not supported; supported: awq, compressed-"]),
+    (
+        "pack-quantized",
+        {"quant_method": "hqq"},
+        ["quant_method 'hqq' is not supported; supported: awq, bitnet, bitsandbytes, compressed-"],
+    ),
     ("pack-quantized", {"quant_method": "bitsandbytes"}, ["has neither load_in_4bit nor load_in_8bit"]),
     ("bitsandbytes-4bit", {"bnb_4bit_quant_storage": "bfloat16"}, ["bnb_4bit_quant_storage 'bfloat16' is not supp"]),
     ("pack-quantized", {"quant_method": "torchao"}, ["quant_type has no 'default'"]),

@@ -3,7 +3,7 @@
 
 // RUN: intarsia-opt %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{archive format has elements i4, must be u4, u8, i8, e2m1 or e4m3}}
+// expected-error@+1 {{archive format has elements i4, must be u4, u8, i8, e2m1, e4m3 or ternary}}
 func.func private @f() attributes {a = #nn.archive_format<rows, i4, group = 32>}
 
 // -----
@@ -125,3 +125,13 @@ func.func @f() -> tensor<4x64xf32> {
   %w = nn.dequantize %q, %s group_indices %i {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<4x64xi4>, tensor<4x2xf16>, tensor<64xi32>) -> tensor<4x64xf32>
   return %w : tensor<4x64xf32>
 }
+
+// -----
+
+// expected-error@+1 {{archive format orders quarters and has elements ternary: ternary values lie in quarters or rows, have one scale (group = 0, rows = 0) and zero = 1}}
+func.func private @f() attributes {a = #nn.archive_format<quarters, ternary, group = 32, zero = 1>}
+
+// -----
+
+// expected-error@+1 {{archive format has inverse scales, which are for ternary values}}
+func.func private @f() attributes {a = #nn.archive_format<rows, i8, group = 32, inverse = true>}
