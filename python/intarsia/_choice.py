@@ -178,7 +178,8 @@ class Problem:
         """Return choices from the smallest model to the one with the least loss, each the best of its size."""
         smallest, best = self.solve(Budget(), "bytes"), self.solve(Budget(), "loss")
         sizes = np.geomspace(self.size(smallest), max(self.size(best), self.size(smallest)), points)
-        choices = [self.solve(Budget(size=float(size) * (1 + 1e-9))) for size in sizes]
+        # Just above each size, so that the solver's tolerance (1e-6) leaves none out.
+        choices = [self.solve(Budget(size=float(size) * (1 + 1e-5))) for size in sizes]
         return [one for one in choices if one is not None]
 
 

@@ -128,10 +128,14 @@ def _front(outcome: Outcome) -> str:
         body.append(
             f'<circle class=point cx="{plot.x(size):.1f}" cy="{plot.y(loss):.1f}" r="3"><title>{about}</title></circle>'
         )
-    for size, loss, _, name in uniform:
+    for number, (size, loss, _, name) in enumerate(sorted(uniform)):
         x, y = plot.x(size), plot.y(loss)
         body.append(f'<rect class=uniform x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>')
-        body.append(f'<text class=small x="{x + 7:.1f}" y="{y - 5:.1f}">{html.escape(name)}</text>')
+        # Formats of like sizes have their names on different sides.
+        across, up, anchor = ((7, -5, "start"), (-7, 14, "end"))[number % 2]
+        body.append(
+            f'<text class=small x="{x + across:.1f}" y="{y + up:.1f}" text-anchor={anchor}>{html.escape(name)}</text>'
+        )
     body.append(f'<circle class=mark cx="{plot.x(own[0]):.1f}" cy="{plot.y(own[1]):.1f}" r="8"/>')
     return (
         "<p>Blue: the best choice of each size; yellow: one format for all tensors. Both are sums of what tensors lose "

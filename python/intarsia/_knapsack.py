@@ -66,6 +66,11 @@ def solve(
     for one in costs:
         chosen.append(int(values[at : at + len(one)].argmax()))
         at += len(one)
+    # The solver keeps to limits up to its tolerance, 1e-6; a user's limit is exact.
+    for number, (some, limit) in enumerate(zip(weights, limits, strict=True)):
+        if sum(float(one[candidate]) for one, candidate in zip(some, chosen, strict=True)) > limit * (1 + 1e-12):
+            tighter = [*limits[:number], limit - 2e-6 * abs(limit), *limits[number + 1 :]]
+            return solve(costs, weights, tighter)
     return chosen
 
 
