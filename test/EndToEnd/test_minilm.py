@@ -228,11 +228,10 @@ def test_explain(tools, minilm_dir, tmp_path):
 
 @pytest.mark.parametrize(("name", "cosine"), [("int8", 0.995), ("nvfp4", 0.9)])
 def test_quantized_weights(tools, scratch, minilm_dir, minilm_golden, name, cosine):
-    """Sentences of a model that was not trained for it keep their directions; those without words mean nothing."""
+    """Sentences of a model that was not trained for it keep their directions."""
     tools.compile(minilm_dir, "-o", scratch / f"minilm-{name}.itx", f"--quantize={name}")
     module = intarsia.load(scratch / f"minilm-{name}.itx")
     actual = module.embed(input_ids=minilm_golden["input_ids"], attention_mask=minilm_golden["attention_mask"])
     expected = minilm_golden["embedding"]
     cosines = (actual * expected).sum(-1) / np.linalg.norm(actual, axis=-1) / np.linalg.norm(expected, axis=-1)
-    has_words = minilm_golden["attention_mask"].sum(1) > 3  # beside the first and the last token
-    assert cosine < cosines[has_words].min() < 1 - 1e-6
+    assert cosine < cosines.min() < 1 - 1e-6

@@ -63,8 +63,9 @@ struct Flags {
   std::string aboutQuantize = "Round stored matrices to this format: " + weightFormatNames() + " (default)";
   cl::opt<std::string> quantize{"quantize", cl::init("none"), cl::value_desc("format"), cl::cat(category),
                                 cl::desc(aboutQuantize)};
-  // Limits of `intarsia quantize --quantize=auto`: the message of --quantize=auto says so.
+  // Flags of `intarsia quantize`, which messages name.
   cl::list<std::string> limits{"bits", cl::Hidden, cl::cat(category)};
+  cl::opt<std::string> calibration{"calibration", cl::Hidden, cl::cat(category)};
   cl::alias limitOfSize{"size", cl::aliasopt(limits), cl::Hidden};
   cl::alias limitOfLoss{"max-loss", cl::aliasopt(limits), cl::Hidden};
   cl::alias limitOfTime{"faster-than", cl::aliasopt(limits), cl::Hidden};
@@ -179,6 +180,13 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
       "To look inside, stop after a phase and go on from there:\n\n"
       "  intarsia-compile ./all-MiniLM-L6-v2 --stop-after=fuse -o fused.mlir\n"
       "  intarsia-compile fused.mlir --start-from=lower --archives=./all-MiniLM-L6-v2 -o minilm.itx\n");
+  if (!flags.calibration.empty() && flags.quantize != "auto") {
+    llvm::errs() << "error: --calibration is for a step of its own: `intarsia quantize " << flags.model
+                 << " -o DIRECTORY --quantize=" << (flags.quantize == "none" ? "int4" : flags.quantize.getValue())
+                 << " --calibration=" << flags.calibration
+                 << "` writes a model directory, and this program compiles that for any target\n";
+    std::exit(1);
+  }
   CompileOptions options;
   options.model = flags.model;
   options.output = flags.output;

@@ -187,7 +187,7 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
   if (scheme.element == nn::BlockElement::Ternary) {
     // The packer computes scales of floats, and reciprocals, in f32.
     bool isComputed = scheme.inverse || !matrix.scales.tensor.entry;
-    return formatOf(scheme.element, isComputed ? nn::BlockScale::F32 : keptScaleOf(matrix.scales.tensor.entry->dtype),
+    return formatOf(scheme.element, isComputed ? nn::BlockScale::F32 : keptScaleOf(matrix.scales.tensor.entry->dtype, scheme),
                     0);
   }
   StringRef scaleType = matrix.scales.tensor.entry->dtype;

@@ -46,12 +46,15 @@ Value GraphBuilder::dequantized(llvm::StringRef name, const QuantizedMatrix &mat
                                         builder.getStringAttr(part->tensor.entry->name));
     return reshaped(builder, weight, part->type);
   };
+  // One after another, so that ops stand in this order.
+  Value values = read(matrix.values);
   Value scales = matrix.nestedScales ? dequantized(name, *matrix.nestedScales, {1, matrix.scales.type.getNumElements()})
                                      : read(matrix.scales);
+  Value zeroPoints = read(matrix.zeroPoints), tensorScale = read(matrix.tensorScale);
+  Value groupIndices = read(matrix.groupIndices), codebook = read(matrix.codebook);
   auto type = RankedTensorType::get(shape, builder.getF32Type());
-  return nn::DequantizeOp::create(builder, location(name), type, read(matrix.values), scales, read(matrix.zeroPoints),
-                                  read(matrix.tensorScale), read(matrix.groupIndices), read(matrix.codebook),
-                                  matrix.format);
+  return nn::DequantizeOp::create(builder, location(name), type, values, scales, zeroPoints, tensorScale, groupIndices,
+                                  codebook, matrix.format);
 }
 
 } // namespace intarsia::importer
