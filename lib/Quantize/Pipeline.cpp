@@ -64,8 +64,9 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
   Option<int> segment{*this, "segment", llvm::cl::init(-1), llvm::cl::desc("The segment that is left; -1: all")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
-  Option<bool> segmentArguments{*this, "segment-arguments", llvm::cl::init(false),
-                              llvm::cl::desc("Weights of a segment are arguments, results of the model its results too")};
+  Option<bool> segmentArguments{
+      *this, "segment-arguments", llvm::cl::init(false),
+      llvm::cl::desc("Weights of a segment are arguments, results of the model its results too")};
   ListOption<std::string> tensors{*this, "tensors", llvm::cl::desc("Formats of single tensors: KEY=FORMAT")};
 };
 } // namespace

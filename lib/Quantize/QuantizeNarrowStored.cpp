@@ -48,9 +48,9 @@ struct QuantizeNarrowStored : impl::QuantizeNarrowStoredBase<QuantizeNarrowStore
       return error << "; the file of formats says " << (asked ? asked.getName() : "none")
                    << ", which is for another model or for other weights";
     }
-    op.setFormatAttr(nn::ArchiveFormatAttr::get(&getContext(), stored.getOrder(), stored.getElement(),
-                                                stored.getGroup(), stored.getRows(), stored.getZero(),
-                                                stored.getInverse(), stored.getScaleDivisor(), stored.getScaleOffset(), asked));
+    op.setFormatAttr(nn::ArchiveFormatAttr::get(
+        &getContext(), stored.getOrder(), stored.getElement(), stored.getGroup(), stored.getRows(), stored.getZero(),
+        stored.getInverse(), stored.getScaleDivisor(), stored.getScaleOffset(), asked));
     return success();
   }
 };

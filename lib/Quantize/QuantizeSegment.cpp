@@ -243,8 +243,7 @@ struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {
         return signalPassFailure();
       }
       Operation *end = segment + 1 < int64_t(begins.size()) ? begins[segment + 1] : function.front().getTerminator();
-      func::FuncOp built =
-          SegmentBuilder(function, begins[segment], end, decoded, arguments).build(begins.size());
+      func::FuncOp built = SegmentBuilder(function, begins[segment], end, decoded, arguments).build(begins.size());
       function->getBlock()->getOperations().insert(function->getIterator(), built);
       function.erase();
     }

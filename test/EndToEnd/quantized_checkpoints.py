@@ -112,23 +112,31 @@ def write_dequantized(folder: Path, checkpoint: Path, dequantized: dict[str, np.
 def read_matrices(tools, checkpoint: Path, work: Path, target: str = "cpu") -> dict[str, np.ndarray]:
     """Give the quantized matrices of a checkpoint as kernels read them where they are packed, in float32.
 
-    The nn.dequantize of each is taken out of the imported model, and its rows are looked up as those of a table.
+    The nn.dequantize of each is taken out of the imported model with what it is made of, and its rows are looked up as those of a table.
     """
     module = tools.run("intarsia-compile", checkpoint, "--stop-after=import").stdout
-    lines = dict(re.findall(r"^ *(%\w+) = (nn\.(?:weight|dequantize) .*?)(?: loc\(.*\))?$", module, re.M))
+    ops = r"(?:nn\.weight|nn\.dequantize|tensor\.collapse_shape|tensor\.expand_shape)"
+    lines = dict(re.findall(rf"^ *(%\w+) = ({ops} .*?)(?: loc\(.*\))?$", module, re.M))
+    matrices = {value: op for value, op in lines.items() if op.startswith("nn.dequantize")}
+    used = {operand for op in matrices.values() for operand in re.findall(r"%\w+", op)}
+
+    def made_of(value: str) -> dict[str, None]:
+        """Values that one is made of, operands before their users, and the value itself."""
+        operands = (found for operand in re.findall(r"%\w+", lines[value]) for found in made_of(operand))
+        return dict.fromkeys([*operands, value])
+
     text, names = "\n".join(re.findall(r"^ *(nn\.archive .*?)(?: loc\(.*\))?$", module, re.M)), []
-    for value, op in lines.items():
-        if not op.startswith("nn.dequantize"):
+    for value, op in matrices.items():
+        if value in used:  # the scales of another
             continue
-        operands = re.findall(r"%\w+", op)
+        parts = list(made_of(value))
         rows, columns = map(int, re.search(r"-> tensor<(\d+)x(\d+)xf32>", op).groups())
-        names.append((re.search(r'\["(.*)\.\w+"\]', lines[operands[0]])[1], rows))
-        weights = "\n".join(f"{operand} = {lines[operand]}" for operand in operands)
+        names.append((re.search(r'\["(.*)\.\w+"\]', lines[parts[0]])[1], rows))
+        weights = "\n".join(f"{part} = {lines[part]}" for part in parts)
         text += f"""
         func.func @matrix{len(names)}(%ids: tensor<?xi64> {{nn.name = "ids", nn.sizes = ["rows"]}})
             -> (tensor<?x{columns}xf32> {{nn.name = "rows"}}) {{
           {weights}
-          {value} = {op}
           %rows = nn.embedding {value}, %ids
             : (tensor<{rows}x{columns}xf32>, tensor<?xi64>) -> tensor<?x{columns}xf32>
           return %rows : tensor<?x{columns}xf32>

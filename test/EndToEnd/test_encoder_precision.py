@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer
 
 SOURCE = Path(__file__).resolve().parents[2]
-# The bars of issue 17. bench/quantized_encoders.py measures 500 sentences, and the peers beside them.
+# What 8 bits may cost. bench/quantized_encoders.py measures 500 sentences, and the peers beside them.
 LEAST_COSINE = LEAST_CORRELATION = 0.995
 SENTENCES = 120
 

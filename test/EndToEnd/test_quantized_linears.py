@@ -558,7 +558,7 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (["--quantize=int4-g48"], "unknown weight format 'int4-g48'"),
         (
             ["--quantize=int4", "--quantize-activations=4"],
-            "unknown activations '4': they are 8 (integers of 8 bits), fp8 (E4M3), mxfp4 or",
+            "unknown activations '4': they are 8 (integers of 8 bits), 8-wide, 8-token (",
         ),
         (
             ["--matmul-precision=f8"],
@@ -567,7 +567,7 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (["--quantize=int4", "--quantize-parts=heads"], "unknown part 'heads' to quantize: the parts are linears"),
         (
             ["--quantize-activations=7"],
-            "unknown activations '7': they are 8 (integers of 8 bits), fp8 (E4M3), mxfp4 or",
+            "unknown activations '7': they are 8 (integers of 8 bits), 8-wide, 8-token (",
         ),
         (["--quantize-activations=16", "--start-from=fuse"], "are about the quantize phase, which does not run"),
         (["--quantize=int4", "--quantize-parts=lm_head=int7"], "part 'lm_head': unknown weight format 'int7': the"),

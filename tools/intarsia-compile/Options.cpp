@@ -97,7 +97,7 @@ struct Flags {
   cl::opt<bool> segmentArguments{
       "segment-arguments", cl::cat(category),
       cl::desc("With --segment: weights are inputs, and results of the model that the layer computes are results too: "
-               "`intarsia quantize --quantize=auto` tries other weights")};
+               "`intarsia quantize` tries other weights so")};
   cl::opt<unsigned> segment{
       "segment", cl::value_desc("number"), cl::cat(category),
       cl::desc(

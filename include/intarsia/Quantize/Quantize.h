@@ -47,7 +47,7 @@ struct QuantizeOptions {
   std::vector<std::string> caches;
   /// The segment of the model that is left (quantize-segment); all of it without one.
   std::optional<unsigned> segment;
-  std::string segmentWeights; ///< an archive with other matrices for the segment's linears, in f32; empty: none
+  std::string segmentWeights;    ///< an archive with other matrices for the segment's linears, in f32; empty: none
   bool segmentArguments = false; ///< weights of a segment are arguments, results of the model its results too
   /// Formats of single tensors, `KEY=FORMAT`, by the keys of their archives; none leaves a tensor as it is. They hold
   /// against `format` and `parts`.

@@ -187,8 +187,8 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
   if (scheme.element == nn::BlockElement::Ternary) {
     // The packer computes scales of floats, and reciprocals, in f32.
     bool isComputed = scheme.inverse || !matrix.scales.tensor.entry;
-    return formatOf(scheme.element, isComputed ? nn::BlockScale::F32 : keptScaleOf(matrix.scales.tensor.entry->dtype, scheme),
-                    0);
+    return formatOf(scheme.element,
+                    isComputed ? nn::BlockScale::F32 : keptScaleOf(matrix.scales.tensor.entry->dtype, scheme), 0);
   }
   StringRef scaleType = matrix.scales.tensor.entry->dtype;
   if (scheme.element == nn::BlockElement::E2M1) // whose blocks are those of the format
@@ -248,9 +248,9 @@ void QuantizedCheckpoint::setFormat(QuantizedMatrix &matrix, const Scheme &schem
   auto number = [&](float value, float byDefault) {
     return value == byDefault ? FloatAttr() : FloatAttr::get(Float32Type::get(context), value);
   };
-  matrix.format = nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows,
-                                             scheme.zero, scheme.inverse, number(scheme.scaleDivisor, 1),
-                                             number(scheme.scaleOffset, 0), format);
+  matrix.format =
+      nn::ArchiveFormatAttr::get(context, scheme.order, scheme.element, scheme.group, scheme.rows, scheme.zero,
+                                 scheme.inverse, number(scheme.scaleDivisor, 1), number(scheme.scaleOffset, 0), format);
 }
 
 //===-- Remarks -------------------------------------------------------------------------------------------------===//

@@ -63,7 +63,7 @@ protected:
     int64_t group = 0; ///< input features that share a scale, 0: all
     int64_t rows = 1;  ///< output features that do, 0: all
     int64_t zero = 0;
-    bool inverse = false;        ///< values are divided by scales
+    bool inverse = false; ///< values are divided by scales
     float scaleDivisor = 1, scaleOffset = 0;
     std::string whyDecoded = ""; ///< why no block format holds the values; empty if one may
   };
