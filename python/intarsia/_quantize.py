@@ -268,6 +268,7 @@ class _Calibration:
             flags = [f"--linears={glob}", f"--decoded={decoded}", f"--second-moments={self.work}/moments.safetensors"]
             _round(self.model, self.work / f"quantized-{number:05}.safetensors", [*self.flags, *flags])
             if number + 1 < count:
+                self._add_kept(decoded, segment.linears)
                 segment = _Segment(self._compile(number, decoded))
         if number + 1 < count:
             for call, some in self._progressing("the quantized layer"):
@@ -284,6 +285,14 @@ class _Calibration:
         artifact = self.work / "segment.itx"
         _run([os.fspath(model), "-o", str(artifact), *flags], shows_steps=False, shows_remarks=False)
         return load(artifact)
+
+    def _add_kept(self, decoded: Path, linears: Sequence[str]) -> None:
+        """Add the weights of linears that stay as they are to a file of decoded ones, which names all of a layer."""
+        tensors = read_tensors(decoded)
+        keys = [f"{linear}.weight" for linear in linears]
+        kept = {key: self.weights.read(key, "f32") for key in keys if key not in tensors}
+        if kept:
+            write_tensors(decoded, tensors | kept)
 
     def _model_beside(self, decoded: Path) -> Path:
         """Return a folder that shows the files of the model and one of decoded weights: archives lie below a model."""

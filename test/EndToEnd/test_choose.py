@@ -104,6 +104,16 @@ def chosen(model, windows, tmp_path_factory):
     return outcome, folder / "quantized", json.loads((folder / "trace.json").read_text()), folder / "report.html"
 
 
+@pytest.mark.parametrize("kept", ["model.layers.0.self_attn.k_proj", "model.layers.0.*"])
+def test_linears_of_a_layer_may_stay(model, windows, tmp_path, kept):
+    """The layers behind are rounded with what this one passes on."""
+    choose(model, tmp_path / "q", windows, Budget(bits=32), candidates=["int4"], keep=["model.*=int4", f"{kept}=none"])
+    stored, before = (read_tensors(folder / "model.safetensors") for folder in (tmp_path / "q", model))
+    name = "model.layers.0.self_attn.k_proj.weight"
+    np.testing.assert_array_equal(stored[name], before[name])
+    assert "model.layers.1.self_attn.k_proj.weight_packed" in stored
+
+
 def test_a_choice_keeps_to_its_budget(chosen):
     outcome, _, trace, _ = chosen
     weights = {item["name"]: item["weights"] for item in trace["items"]}
