@@ -27,7 +27,7 @@ HELD_OUT = ROOT / "examples/glossary/heldout.txt"
 MEASURED_SENTENCES = 500
 CALIBRATION_SENTENCES = 128
 TOKENS = 128
-# What ONNX Runtime quantizes: it is slower where sums, norms and softmax are quantized too.
+# ONNX Runtime quantizes these ops alone: it is slower where sums, norms and softmax are quantized too.
 OPERATORS = ["MatMul", "Gemm", "Conv"]
 
 

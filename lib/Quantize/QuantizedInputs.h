@@ -21,7 +21,7 @@ mlir::Value quantizeAndDequantize(mlir::OpBuilder &builder, mlir::Location locat
 bool movesRows(mlir::Operation *op);
 
 /// Returns how many features of a linear's input share a scale, beside weights of a block format; 0 for all of them.
-/// `activations` is "8" or `tokenScales`.
+/// `activations` is "8", `wideScales` or `tokenScales`.
 int64_t inputBlockBeside(nn::BlockFormatAttr format, llvm::StringRef activations);
 
 /// Quantizes inputs of linears and experts, each input once: to integers of 8 bits by blocks of 32 or 256 features or

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from . import _overlap
 from ._choice import Budget, Candidate, Item, Problem, bytes_text, neighbours, rank_correlation, table
 from ._compile import _run
 from ._errors import InvalidArgumentError
 from ._losses import Losses, may_be_chosen
 from ._module import load, make_state
-from ._quantize import Progress, _Calibration, _function, _pages, _round, _token_inputs
+from ._quantize import Progress, _Calibration, _check_windows, _function, _pages, _round, _token_inputs
 from ._segments import Segments, Values, quietly
 
 #: Formats of weights between 4 and 8.5 bits. Blocks of other lengths are between these in size and in loss.
@@ -122,11 +123,19 @@ def choose(
         raise InvalidArgumentError(
             f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
         )
+    windows = np.asarray(windows)
+    if windows.ndim != 2:
+        raise InvalidArgumentError(
+            f"the calibration text is an array of rank {windows.ndim}: formats are chosen for models that read token ids, "
+            "[count, length]; quantize others to a format that you name", "invalid argument",
+        )  # fmt: skip
+    _check_windows(Path(model), windows)
     run = _Run(Path(model), Path(output), np.asarray(windows, np.int64), budget, Path(work or f"{Path(output)}.work"))
     run.progress = progress
     run.list_candidates(parts, candidates, keep, targets)
     run.measure(proxy, measured_tokens, cache_tokens)
     outcome = run.choose()
+    (Path(output) / _overlap.FILE).write_text(_overlap.describe(windows))
     if explain is not None:
         Path(explain).write_text(json.dumps(_trace(outcome), indent=1) + "\n")
     if report is not None:

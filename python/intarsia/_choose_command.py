@@ -103,6 +103,12 @@ def check_flags(options: argparse.Namespace) -> None:
         if given:
             raise InvalidArgumentError(f"{given[0]} is for --quantize=auto, which chooses formats", "invalid argument")
         return
+    for name in ("rotate", "search_scales"):
+        if getattr(options, name):
+            raise InvalidArgumentError(
+                f"--{name.replace('_', '-')} is for a format that you name: --quantize=auto measures the model as it is",
+                "invalid argument",
+            )
     if options.calibration is None:
         raise InvalidArgumentError(
             "--quantize=auto measures what formats lose on a text: give --calibration=FILE", "invalid argument"

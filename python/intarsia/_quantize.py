@@ -32,9 +32,10 @@ TOKENS_OF_AN_IMAGE = 197
 #: Tokens for each feature of an input, below which a text says too little of how features depend on each other.
 TOKENS_OF_A_FEATURE = 10
 
-#: Flags of the compiler for what is run while 4 bits are looked for: weights and inputs of linears in 8 bits, whose own
-#: loss cannot be measured beside it (docs/quantization.md), take a third of the time of f32.
-RUNS_IN_8_BITS = ["--quantize=int8", "--quantize-parts=linears"]
+#: Flags of the compiler for what is run while 4 bits are looked for: weights and inputs of linears in 8 bits, in blocks of
+#: 32 in encoders too. Their own loss cannot be measured beside it (docs/quantization.md), and they take a third of the
+#: time of f32.
+RUNS_IN_8_BITS = ["--quantize=int8", "--quantize-parts=linears", "--quantize-activations=8"]
 
 Progress = Callable[[str], None]
 
@@ -205,7 +206,7 @@ class _Calibration:
         self.model, self.windows, self.flags, self.work, self.progress = model, windows, flags, work, progress
         self.weights = ModelWeights(model)
         self.has_head, formats = _formats_of(flags)
-        # What has more than 5 bits is lost in the noise of 8.
+        # Formats of 6 bits and more err as little as runs in 8 bits do, which would hide what they lose.
         self.runs_in = [] if any(name.startswith(("int6", "int8", "fp8")) for name in formats) else RUNS_IN_8_BITS
         self.warned = False
         #: Tokens of a text, or patches of images: roughly what they are computed as.

@@ -112,6 +112,8 @@ def test_linears_of_a_layer_may_stay(model, windows, tmp_path, kept):
     name = "model.layers.0.self_attn.k_proj.weight"
     np.testing.assert_array_equal(stored[name], before[name])
     assert "model.layers.1.self_attn.k_proj.weight_packed" in stored
+    # A text that is measured on later is compared with this one.
+    assert json.loads((tmp_path / "q" / "calibration.json").read_text())["tokens"] == windows.size
 
 
 def test_a_choice_keeps_to_its_budget(chosen):
@@ -294,12 +296,20 @@ def test_encoders_lose_cosine(tmp_path):
         (["--quantize=auto", "--calibration=ids.npy", "--bits=6", "--quantize-parts=experts"],
          "formats cannot be chosen for 'experts'"),
         (["--quantize=auto", "--calibration=one.npy", "--bits=6"], "32 tokens in one window"),
+        (["--quantize=auto", "--calibration=wrong.npy", "--bits=6"], "was the text encoded by the tokenizer of another"),
+        (["--quantize=auto", "--calibration=images.npy", "--bits=6"], "formats are chosen for models that read token ids"),
+        (["--quantize=auto", "--calibration=ids.npy", "--bits=6", "--rotate=values"],
+         "--rotate is for a format that you name"),
+        (["--quantize=auto", "--calibration=ids.npy", "--bits=6", "--search-scales"],
+         "--search-scales is for a format that you name"),
     ],
 )  # fmt: skip
 def test_what_is_refused(model, windows, tmp_path, monkeypatch, capsys, flags, message):
     monkeypatch.chdir(tmp_path)
     np.save("ids.npy", windows[:4])
     np.save("one.npy", windows[:1])
+    np.save("wrong.npy", windows[:4] + VOCABULARY)
+    np.save("images.npy", np.zeros((4, 3, 8, 8), np.float32))
     if not any(flag.startswith("--candidates") for flag in flags) and "--quantize=auto" in flags:
         flags = [*flags, "--candidates=int4"] if not flags[-1].startswith("--bits=5") else flags
     flags = [*flags, "--proxy", "--quantize-parts=linears"] if "--bits=4" in flags else flags

@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer
 
 SOURCE = Path(__file__).resolve().parents[2]
-# What 8 bits may cost. bench/quantized_encoders.py measures 500 sentences, and the peers beside them.
+# Bounds of what 8 bits may cost. bench/quantized_encoders.py measures 500 sentences, and the peers beside them.
 LEAST_COSINE = LEAST_CORRELATION = 0.995
 SENTENCES = 120
 
