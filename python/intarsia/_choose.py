@@ -126,8 +126,8 @@ def choose(
     windows = np.asarray(windows)
     if windows.ndim != 2:
         raise InvalidArgumentError(
-            f"the calibration text is an array of rank {windows.ndim}: formats are chosen for models that read token ids, "
-            "[count, length]; quantize others to a format that you name", "invalid argument",
+            f"the calibration text is an array of rank {windows.ndim}: formats are chosen for models that read token "
+            "ids, [count, length]; quantize others to a format that you name", "invalid argument",
         )  # fmt: skip
     _check_windows(Path(model), windows)
     run = _Run(Path(model), Path(output), np.asarray(windows, np.int64), budget, Path(work or f"{Path(output)}.work"))

@@ -106,7 +106,8 @@ def check_flags(options: argparse.Namespace) -> None:
     for name in ("rotate", "search_scales"):
         if getattr(options, name):
             raise InvalidArgumentError(
-                f"--{name.replace('_', '-')} is for a format that you name: --quantize=auto measures the model as it is",
+                f"--{name.replace('_', '-')} is for a format that you name: --quantize=auto measures the model as it "
+                "is",
                 "invalid argument",
             )
     if options.calibration is None:

@@ -32,9 +32,9 @@ TOKENS_OF_AN_IMAGE = 197
 #: Tokens for each feature of an input, below which a text says too little of how features depend on each other.
 TOKENS_OF_A_FEATURE = 10
 
-#: Flags of the compiler for what is run while 4 bits are looked for: weights and inputs of linears in 8 bits, in blocks of
-#: 32 in encoders too. Their own loss cannot be measured beside it (docs/quantization.md), and they take a third of the
-#: time of f32.
+#: Flags of the compiler for what is run while 4 bits are looked for: weights and inputs of linears in 8 bits, in blocks
+#: of 32 in encoders too. Their own loss cannot be measured beside it (docs/quantization.md), and they take a third of
+#: the time of f32.
 RUNS_IN_8_BITS = ["--quantize=int8", "--quantize-parts=linears", "--quantize-activations=8"]
 
 Progress = Callable[[str], None]
