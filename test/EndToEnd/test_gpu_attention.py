@@ -384,8 +384,11 @@ def test_random_cached_shapes(tools, tmp_path, monkeypatch, architecture: str) -
     for number in random_cases(monkeypatch, usual=2):
         keys, values = elements[number % 6], elements[(number // 6 + number) % 6]
         key_heads, group = (int(count) for count in random.integers(1, [4, 6]))
-        # Rows of 4 bits are whole bytes.
-        head_dim, value_dim = (2 * int(size) for size in random.integers(1, 70, 2))
+        # Heads in 4 bits are whole blocks of 32 features.
+        head_dim, value_dim = (
+            32 * -(-int(size) // 16) if element == "ui4" else 2 * int(size)
+            for element, size in zip((keys, values), random.integers(1, 70, 2), strict=True)
+        )
         case = Cached(
             keys,
             values,
