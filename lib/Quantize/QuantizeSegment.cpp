@@ -70,10 +70,14 @@ public:
       if (isInside(input.linears.front()))
         addResult(mapping.lookup(input.value), inputsPrefix.str() + nameOf(input.linears.front()));
     for (Operation &op : function.front())
-      if (isInside(&op))
-        for (Value result : op.getResults())
-          if (llvm::any_of(result.getUsers(), [&](Operation *user) { return isBehind(user); }) && isStored(result))
+      for (Value result : op.getResults())
+        if (numberOf(&op) < last && isStored(result) &&
+            llvm::any_of(result.getUsers(), [&](Operation *user) { return isBehind(user); })) {
+          if (isInside(&op))
             addResult(mapping.lookup(result), nameOfValue(result));
+          else
+            passed.push_back(builder.getStringAttr(nameOfValue(result)));
+        }
     if (hasWeightArguments)
       addFunctionResults();
     addStates();
@@ -201,6 +205,7 @@ private:
         if (isInside(linear))
           linears.push_back(builder.getStringAttr(nameOf(linear)));
     metadata.set("linears", builder.getArrayAttr(linears));
+    metadata.set("passed", builder.getArrayAttr(passed));
     metadata.set("segments", builder.getI64IntegerAttr(segmentCount));
     segment->setAttr("nn.metadata", metadata.getDictionary(builder.getContext()));
     if (Attribute limits = function->getAttr("nn.size_limits"))
@@ -220,6 +225,7 @@ private:
   DenseMap<int64_t, int64_t> arguments; // of the function → of the segment
   SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
   SmallVector<Value> results;
+  SmallVector<Attribute> passed; // values of earlier segments that later ones take
 };
 
 struct QuantizeSegment : impl::QuantizeSegmentBase<QuantizeSegment> {

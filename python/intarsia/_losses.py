@@ -100,7 +100,7 @@ class Losses:
             values: Values = {}
             for number in range(len(self.segments)):
                 passed, results = self.segments.run(number, some, values, end=number + 1)
-                values |= passed[0]
+                values = self.segments.pass_on(number, values, passed[0])
                 self._add_results(call, results, is_new=number == 0)
                 write_tensors(self._exact(number + 1, call), values)
             self.progress(f"the model as it is: {100 * (call + 1) // len(self.calls)} %")

@@ -273,7 +273,8 @@ class _Calibration:
                 segment = _Segment(self._compile(number, decoded))
         if number + 1 < count:
             for call, some in self._progressing("the quantized layer"):
-                self._keep(number, "quantized", call, segment(some, self._values(number, "quantized", call)))
+                results = segment(some, self._values(number, "quantized", call))
+                self._keep(number, segment, "quantized", call, results)
         return count
 
     def _compile(self, number: int, decoded: Path | None = None) -> Module:
@@ -309,7 +310,7 @@ class _Calibration:
         sums: dict[str, Moments] = {}
         for call, some in self._progressing("inputs"):
             exact = segment(some, self._values(number, "exact", call))
-            self._keep(number, "exact", call, exact)
+            self._keep(number, segment, "exact", call, exact)
             inputs = segment.inputs(exact)
             changed = inputs if number == 0 else segment.inputs(segment(some, self._values(number, "quantized", call)))
             for name, rows in changed.items():
@@ -349,11 +350,11 @@ class _Calibration:
         file = self.work / str(segment) / f"{kind}.{call}.safetensors"
         return read_tensors(file) if segment else {}
 
-    def _keep(self, segment: int, kind: str, call: int, results: dict[str, np.ndarray]) -> None:
-        """Keep what later segments take: results of this one, and what it passes by."""
-        folder = self.work / str(segment + 1)
+    def _keep(self, number: int, segment: _Segment, kind: str, call: int, results: dict[str, np.ndarray]) -> None:
+        """Keep what later segments take."""
+        folder = self.work / str(number + 1)
         folder.mkdir(exist_ok=True)
-        values = self._values(segment, kind, call) | {n: a for n, a in results.items() if n.startswith("value.")}
+        values = segment.pass_on(self._values(number, kind, call), results)
         write_tensors(folder / f"{kind}.{call}.safetensors", values)
 
     def _digest(self) -> str:
@@ -382,6 +383,11 @@ class _Segment:
         answer = self.function(**arguments, **self._state(*some.shape[:2]))
         names = [value.name for value in self.function.signature.outputs]
         return dict(zip(names, answer if isinstance(answer, tuple) else (answer,), strict=True))
+
+    def pass_on(self, values: dict[str, np.ndarray], results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return what later segments take: results of this one, and of earlier values those that are still read."""
+        still_read = {name: values[name] for name in self.function.signature.metadata["passed"]}
+        return still_read | {name: array for name, array in results.items() if name.startswith("value.")}
 
     def inputs(self, results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return what linears multiply, [rows, features] of f32, by the name of the first linear that does."""

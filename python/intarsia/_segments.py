@@ -129,13 +129,17 @@ class Segments:
                 segment.weights = own
             states = {value.name for value in segment.function.signature.inputs if value.state}
             passed.append({name: array for name, array in made.items() if name.startswith("value.")})
-            values |= passed[-1]
+            values = segment.pass_on(values, made)
             results |= {
                 name: array
                 for name, array in made.items()
                 if not name.startswith(("value.", "input.")) and name not in states
             }
         return passed, results
+
+    def pass_on(self, number: int, values: Values, made: Values) -> Values:
+        """Return what segments behind one take of what it makes and of earlier values."""
+        return _Segment(self.modules[number]).pass_on(values, made)
 
     def first_reader(self, key: str) -> int:
         """Return the first segment that reads a weight."""

@@ -14,7 +14,7 @@ nn.archive @weights {file = "model.safetensors"}
 // FIRST-SAME: (%[[IDS:[a-z0-9]*]]: tensor<?xi64> {nn.name = "ids", nn.sizes = ["tokens"]})
 // FIRST-SAME: -> (tensor<?x8xf32> {nn.name = "input.layers.0.up"}, tensor<?x8xf32> {nn.name = "value.{{[0-9]+}}.0"},
 // FIRST-SAME: tensor<?x8xf32> {nn.name = "value.{{[0-9]+}}.0"})
-// FIRST-SAME: attributes {nn.metadata = {linears = ["layers.0.up", "layers.0.gate"], segments = 3 : i64}}
+// FIRST-SAME: attributes {nn.metadata = {linears = ["layers.0.up", "layers.0.gate"], passed = [], segments = 3 : i64}}
 // FIRST: %[[TABLE:.*]] = nn.weight @weights["table"] : tensor<9x8xf32>
 // FIRST: %[[ROWS:.*]] = nn.embedding %[[TABLE]], %[[IDS]]
 // FIRST: %[[UP:.*]] = nn.weight @weights["up"] : tensor<8x8xbf16>
@@ -32,14 +32,15 @@ nn.archive @weights {file = "model.safetensors"}
 
 // SECOND-LABEL: func.func @main
 // SECOND-SAME: %[[X:[a-z0-9]*]]: tensor<?x8xf32> {nn.name = "value.[[N:[0-9]+]].0", nn.sizes = ["tokens", ""]}
-// SECOND-SAME: -> (tensor<?x8xf32> {nn.name = "input.layers.1.down"}, tensor<?x8xf32> {nn.name = "value.{{[0-9]+}}.0"})
+// SECOND-SAME: -> (tensor<?x8xf32> {nn.name = "input.layers.1.down"}, tensor<?x8xf32> {nn.name = "value.[[M:[0-9]+]].0"})
+// SECOND-SAME: passed = ["value.[[N_ROWS:[0-9]+]].0"]
 // SECOND: %[[DOWN:.*]] = nn.weight @weights["down"] : tensor<8x8xbf16>
 // SECOND: %[[Y:.*]] = nn.linear %[[X]], %[[DOWN]]
 // SECOND: return %[[X]], %[[Y]]
 
 // A linear by a matrix that is no weight has nothing to quantize; sizes are made again.
 // LAST-LABEL: func.func @main
-// LAST-SAME: linears = []
+// LAST-SAME: linears = [], passed = []
 // LAST: tensor.dim
 // LAST-NOT: nn.embedding
 
