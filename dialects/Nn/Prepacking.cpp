@@ -49,6 +49,8 @@ static bool isMadeWith(Value value, llvm::function_ref<bool(Operation *)> isSuch
   return false;
 }
 
+static BlockFormatAttrInterface formatOf(Value value);
+
 static bool isTranspose(Operation *op) { return isa<linalg::TransposeOp>(op) && !isIdentityTranspose(op); }
 
 WeightOp storedWeight(Value value) {
@@ -109,6 +111,29 @@ static Why whyNot(DequantizeOp op) {
   return std::nullopt;
 }
 
+/// Returns why a part of a tensor cannot be taken when weights are packed.
+static Why whyNot(tensor::ExtractSliceOp op) {
+  RankedTensorType source = op.getSourceType(), type = op.getType();
+  if (!op.hasUnitStride() || source.getRank() != type.getRank() ||
+      !llvm::all_of(op.getStaticOffsets(), [](int64_t at) { return !ShapedType::isDynamic(at); }))
+    return "parts of weights are taken at compile time along dimensions that stay, without gaps, at constant offsets";
+  int64_t cuts = 0;
+  for (int64_t dimension = 0; dimension < source.getRank(); ++dimension)
+    cuts += source.getDimSize(dimension) != type.getDimSize(dimension);
+  if (cuts > 1)
+    return "parts of weights are taken at compile time along one dimension";
+  if (source.getRank() == 0 || source.getShape().back() == type.getShape().back())
+    return std::nullopt;
+  BlockFormatAttrInterface format = formatOf(op.getSource());
+  if (!format && isMadeWith(op.getSource(), llvm::IsaPred<DequantizeOp>))
+    return "a part of the features of several formats cannot be taken at compile time";
+  int64_t block = format ? format.getBlockElements() : 1, begin = op.getStaticOffsets().back();
+  int64_t end = begin + type.getShape().back();
+  if (block > 1 && (begin % block != 0 || (end % block != 0 && end != source.getShape().back())))
+    return "a part of a quantized weight begins and ends with blocks of " + std::to_string(block) + " features";
+  return std::nullopt;
+}
+
 /// Reshapes do not move elements, but the packer transposes and quantizes rows, which the new shape does not tell.
 /// Other ops see such a reshape as a view.
 static Why whyNotReshaped(Value source, RankedTensorType type) {
@@ -138,14 +163,15 @@ std::optional<std::string> whyNotPrepacked(Operation *op) {
       .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
           [](auto view) { return whyNotReshaped(view.getSrc(), typeOf(view.getResult())); })
       .Case([](tensor::CastOp view) { return whyNotReshaped(view.getSource(), typeOf(view.getDest())); })
-      .Case<linalg::TransposeOp, tensor::ConcatOp, QuantizeOp, DequantizeOp>([](auto op) { return whyNot(op); })
+      .Case<linalg::TransposeOp, tensor::ConcatOp, tensor::ExtractSliceOp, QuantizeOp, DequantizeOp>(
+          [](auto op) { return whyNot(op); })
       .Default([](Operation *) { return "the packer has no rows for it"; });
 }
 
 /// Returns true for ops that recipes are made of, in some form.
 static bool isInRecipes(Operation *op) {
   return isa<WeightOp, arith::ConstantOp, QuantizeOp, DequantizeOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp,
-             tensor::CastOp, tensor::ConcatOp, linalg::TransposeOp>(op);
+             tensor::CastOp, tensor::ConcatOp, tensor::ExtractSliceOp, linalg::TransposeOp>(op);
 }
 
 static bool isPrepacked(Value value, std::string *reason, DenseSet<Value> &known) {
@@ -180,6 +206,8 @@ static BlockFormatAttrInterface formatOf(Value value) {
     return dequantize.getFormat();
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op))
     return formatOf(transpose.getInput());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return formatOf(slice.getSource());
   auto concat = dyn_cast<tensor::ConcatOp>(op);
   if (!concat)
     return nullptr;
@@ -202,6 +230,8 @@ Attribute storedFormOf(Value value) {
   value = reshapeSource(value);
   if (auto weight = value.getDefiningOp<WeightOp>())
     return TypeAttr::get(weight.getType().getElementType());
+  if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>())
+    return storedFormOf(slice.getSource());
   auto dequantize = value.getDefiningOp<DequantizeOp>();
   if (!dequantize)
     return nullptr;

@@ -15,8 +15,9 @@ namespace intarsia::nn {
 
 /// Returns true if a tensor can be made when weights are packed: the packer interprets its ops row by row. They are
 /// nn.weight, arith.constant, reshapes, nn.dequantize of what nn.quantize gives or of what an archive stores,
-/// concatenations along the outermost dimension, and transpositions of tensors of archives or of whole rows. If the
-/// value begins as such a tensor, `reason` says why it is none.
+/// concatenations along the outermost dimension, parts along one dimension, of rows of quantized values in whole
+/// blocks, and transpositions of tensors of archives or of whole rows. If the value begins as such a tensor, `reason`
+/// says why it is none.
 bool isPrepacked(mlir::Value value, std::string *reason = nullptr);
 
 /// Returns why the packer cannot interpret an op whose operands it can; nullopt if it can.

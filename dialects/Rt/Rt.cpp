@@ -321,6 +321,21 @@ LogicalResult CopyOp::verify() {
   return verifySizeCount(*this, source, getSizes().size());
 }
 
+LogicalResult CollectiveOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
+  if (source.getMemorySpace() || destination.getMemorySpace())
+    return emitOpError() << "reads " << source << " and writes " << destination
+                         << "; both must be in the host's memory";
+  ArrayRef<int64_t> from = source.getShape(), to = destination.getShape();
+  if (getKind() == CollectiveKind::AllGather && !from.empty() && !to.empty()) {
+    from = from.drop_front();
+    to = to.drop_front();
+  }
+  if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(from, to)))
+    return emitOpError() << "source is " << source << ", destination " << destination;
+  return verifySizeCount(*this, source, getSizes().size());
+}
+
 static LogicalResult verifyBuffers(DispatchOp op, StringRef what, ValueRange buffers, ArrayRef<Type> expected) {
   if (buffers.size() != expected.size())
     return op.emitOpError() << "is given " << buffers.size() << " " << what << "s, kernel " << op.getKernelAttr()

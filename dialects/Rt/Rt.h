@@ -39,6 +39,8 @@ namespace intarsia::rt {
 inline constexpr llvm::StringLiteral deviceAttr = "rt.device";
 /// On a function: the name of the function that it stands for on other devices.
 inline constexpr llvm::StringLiteral alternativeAttr = "rt.alternative";
+/// On a function of a split module: the number of the rank that runs it.
+inline constexpr llvm::StringLiteral rankAttr = "rt.rank";
 /// True if an op computes tensors on a device: weights, views and sizes are wherever they are read.
 bool runsOnDevice(mlir::Operation *op);
 /// Returns the device whose own memory a buffer is in; null for memory of the host.

@@ -418,6 +418,37 @@ def Rt_CopyOp : Rt_Op<"copy", [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
+def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", [
+    I32EnumAttrCase<"AllReduce", 0, "all_reduce">, I32EnumAttrCase<"AllReduceMax", 1, "all_reduce_max">,
+    I32EnumAttrCase<"AllGather", 2, "all_gather">]> {
+  let cppNamespace = "::intarsia::rt";
+}
+
+def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
+  let summary = "What the ranks of a group do with a buffer of each";
+  let description = [{
+    All ranks of the group `group` of the module's world run it, each with its own buffers, in the memory of the host:
+    - `all_reduce`, `all_reduce_max`: the destination, of the source's shape, gets the sum or the maximum over the ranks;
+    - `all_gather`: the destination gets the sources one after another, in the order of the ranks; it has as many along
+      its first dimension as there are ranks, for each one that the source has.
+    `sizes` are the dynamic ones of the source. Groups are numbered in the manifest's `world`; group 0 has all ranks.
+    `label` is the name of the work in the user's model.
+
+    ```mlir
+    %e = rt.collective all_reduce %x to %y in 0 after(%e0) sizes(%n) {label = "encoder.dense"} : memref<?x8xf32> to memref<?x8xf32>
+    ```
+  }];
+  let arguments = (ins Rt_CollectiveKind:$kind, I64Attr:$group, Variadic<Rt_Event>:$after, Variadic<Index>:$sizes,
+                       Arg<AnyMemRef, "", [MemRead]>:$source, Arg<AnyMemRef, "", [MemWrite]>:$destination,
+                       OptionalAttr<StrAttr>:$label);
+  let results = (outs Rt_Event:$event);
+  let assemblyFormat = [{
+    $kind $source `to` $destination `in` $group (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict `:`
+    type($source) `to` type($destination)
+  }];
+  let hasVerifier = 1;
+}
+
 def Rt_WaitOp : Rt_Op<"wait"> {
   let summary = "Blocks until the events have happened";
   let arguments = (ins Variadic<Rt_Event>:$events);

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "llvm/ADT/StringSet.h"
@@ -440,6 +441,19 @@ bool SymbolicSizes::visitShape(Operation *op) {
               requireEqual(expressions[dimension], size, op);
           }
         setSizes(concat, expressions);
+        return true;
+      })
+      .Case([&](shard::AllReduceOp reduce) {
+        Sizes source(of(reduce.getInput()));
+        setSizes(reduce.getResult(), source);
+        return true;
+      })
+      .Case([&](shard::AllGatherOp gather) {
+        Sizes gathered(of(gather.getInput()));
+        int64_t axis = gather.getGatherAxis().getSExtValue();
+        if (auto size = gather.getResult().getType(); !cast<ShapedType>(size).isDynamicDim(axis))
+          gathered[axis] = getAffineConstantExpr(cast<ShapedType>(size).getDimSize(axis), op->getContext());
+        setSizes(gather.getResult(), gathered);
         return true;
       })
       .Default([](Operation *) { return false; });

@@ -35,8 +35,10 @@ ModuleTables::ModuleTables(ModuleOp module) {
       functions.push_back(&op);
     }
   }
-  module.walk([&](rt::DispatchOp dispatch) {
-    StringRef label = labelOf(dispatch);
+  module.walk([&](Operation *op) {
+    if (!isa<rt::DispatchOp, rt::CollectiveOp>(op))
+      return;
+    StringRef label = labelOf(op);
     if (labelIndices.try_emplace(label, labels.size()).second)
       labels.push_back(label.str());
   });
@@ -67,6 +69,8 @@ unsigned ModuleTables::weightNumber(Operation *op) const {
 }
 
 StringRef ModuleTables::labelOf(Operation *op) {
+  if (auto collective = dyn_cast<rt::CollectiveOp>(op))
+    return collective.getLabel().value_or(rt::stringifyCollectiveKind(collective.getKind()));
   auto dispatch = cast<rt::DispatchOp>(op);
   return dispatch.getLabel().value_or(dispatch.getKernel());
 }

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Assemble/HostFunction.h"
 
+#include "lib/Assemble/Manifest.h"
+#include "lib/Formats/Dtype.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -34,6 +36,8 @@ llvm::Error HostFunction::build() {
       mostEvents = std::max<size_t>(mostEvents, dispatch.getAfter().size());
     } else if (auto copy = dyn_cast<rt::CopyOp>(op)) {
       mostEvents = std::max<size_t>(mostEvents, copy.getAfter().size());
+    } else if (auto collective = dyn_cast<rt::CollectiveOp>(op)) {
+      mostEvents = std::max<size_t>(mostEvents, collective.getAfter().size());
     } else if (auto output = dyn_cast<rt::OutputOp>(op)) {
       outputRanks += cast<MemRefType>(output.getType()).getRank();
       ++outputCount;
@@ -138,8 +142,8 @@ void HostFunction::translateCheck(rt::CheckIndicesOp check) {
 }
 
 llvm::Error HostFunction::translate(Operation &op) {
-  bool usesBuffers = isa<rt::OutputOp, rt::WorkspaceOp, rt::DispatchOp, rt::CopyOp, memref::LoadOp, scf::IfOp,
-                         scf::ForOp, scf::WhileOp, rt::CheckIndicesOp, func::ReturnOp>(op);
+  bool usesBuffers = isa<rt::OutputOp, rt::WorkspaceOp, rt::DispatchOp, rt::CopyOp, rt::CollectiveOp, memref::LoadOp,
+                         scf::IfOp, scf::ForOp, scf::WhileOp, rt::CheckIndicesOp, func::ReturnOp>(op);
   if (usesBuffers)
     if (llvm::Error error = prepare())
       return error;
@@ -217,6 +221,26 @@ llvm::Error HostFunction::translate(Operation &op) {
                                        {theCall, builder.getInt32(device), values.lookup(copy.getQueue()),
                                         values.lookup(copy.getDestination()), values.lookup(copy.getSource()), bytes,
                                         builder.getInt32(memories), after, afterCount});
+        return llvm::Error::success();
+      })
+      .Case([&](rt::CollectiveOp collective) -> llvm::Error {
+        auto type = cast<MemRefType>(collective.getSource().getType());
+        llvm::Value *elements = builder.getInt64(1);
+        for (llvm::Value *size : sizesOf(type, collective.getSizes()))
+          elements = builder.CreateMul(elements, size);
+        StringRef name = dtypeName(type.getElementType());
+        const DtypeInfo *dtype = dtypeInfo(std::string_view(name.data(), name.size()));
+        if (!dtype)
+          return createStringError("function '" + source.getName() + "': ranks share no elements of the type of '" +
+                                   ModuleTables::labelOf(collective) + "'");
+        auto [after, afterCount] = afterOf(collective.getAfter());
+        values[collective.getEvent()] =
+            call(collectiveFunction, builder.getInt64Ty(),
+                 {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
+                  builder.getInt32(collective.getGroup()),
+                  builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
+                  values.lookup(collective.getDestination()), values.lookup(collective.getSource()), elements, after,
+                  afterCount});
         return llvm::Error::success();
       })
       .Case([&](rt::WaitOp wait) {

@@ -30,7 +30,8 @@ enum {
   copyFunction,
   waitFunction,
   refuseFunction,
-  checkIndicesFunction
+  checkIndicesFunction,
+  collectiveFunction
 };
 
 /// An array on the stack that is filled before each call. The host interface copies its contents if it keeps them.

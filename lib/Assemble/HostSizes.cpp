@@ -207,7 +207,7 @@ llvm::Error HostFunction::testSizes() {
   SmallVector<Operation *> order;
   Block &body = source.getBody().front();
   source.walk([&](Operation *op) {
-    if (isa<rt::OutputOp, rt::DispatchOp, rt::CopyOp, rt::CheckIndicesOp, memref::ViewOp>(op))
+    if (isa<rt::OutputOp, rt::DispatchOp, rt::CopyOp, rt::CollectiveOp, rt::CheckIndicesOp, memref::ViewOp>(op))
       order.push_back(op);
   });
   for (rt::WorkspaceOp workspace : body.getOps<rt::WorkspaceOp>())
@@ -229,6 +229,11 @@ llvm::Error HostFunction::testSizes() {
         .Case([&](rt::DispatchOp dispatch) {
           sizes = dispatch.getSizes();
           belongsTo(dispatch);
+        })
+        .Case([&](rt::CollectiveOp collective) {
+          sizes = collective.getSizes();
+          buffer = cast<MemRefType>(collective.getSource().getType());
+          belongsTo(collective);
         })
         .Case([&](rt::CopyOp copy) {
           sizes = copy.getSizes();

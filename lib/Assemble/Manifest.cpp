@@ -12,6 +12,7 @@
 #include "lib/Formats/ArtifactFormat.h"
 #include "lib/Formats/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
@@ -21,8 +22,6 @@ using namespace mlir;
 using llvm::createStringError;
 
 namespace intarsia::assemble {
-namespace {
-
 StringRef dtypeName(Type type) {
   return llvm::TypeSwitch<Type, StringRef>(type)
       .Case([](Float64Type) { return "f64"; })
@@ -49,6 +48,8 @@ StringRef dtypeName(Type type) {
       })
       .Default([](Type) { return ""; });
 }
+
+namespace {
 
 /// Returns an expression in postfix notation, as the runtime reads it: "s0 3 + s1 floordiv".
 std::string postfix(AffineExpr size) {
@@ -193,6 +194,8 @@ public:
     auto standsFor = function->getAttrOfType<StringAttr>(rt::alternativeAttr);
     json.object([&] {
       json.attribute("name", standsFor ? standsFor.getValue() : function.getName());
+      if (auto rank = function->getAttrOfType<IntegerAttr>(rt::rankAttr))
+        json.attribute("rank", rank.getInt());
       if (tables.devices.size() > 1)
         json.attributeArray("devices", [&] {
           for (unsigned device : devicesOf(function))
@@ -391,6 +394,22 @@ std::vector<target::Variant> hostVariants(const target::ArtifactObjects &artifac
   return variants;
 }
 
+/// Writes the ranks of a split module, and the groups of them that do something together.
+static void writeWorld(llvm::json::OStream &json, ModuleOp module) {
+  for (auto grid : module.getOps<shard::GridOp>()) {
+    int64_t ranks = ShapedType::getNumElements(grid.getShape());
+    json.attributeObject("world", [&] {
+      json.attribute("size", ranks);
+      json.attributeArray("groups", [&] {
+        json.array([&] {
+          for (int64_t rank = 0; rank < ranks; ++rank)
+            json.value(rank);
+        });
+      });
+    });
+  }
+}
+
 llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables,
                                          const target::ArtifactObjects &artifact, ArrayRef<std::string> flags,
                                          const PackedWeights &weights, StringRef weightsFile) {
@@ -421,6 +440,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
       });
     });
     error = writeDevices(json, tables, artifact);
+    writeWorld(json, module);
     strings("kernels", tables.kernels);
     json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
     if (llvm::any_of(artifact.devices, [](const auto &device) { return device.target->verifiesKernels(); }))

@@ -13,6 +13,9 @@
 
 namespace intarsia::assemble {
 
+/// Returns the name of an element type in manifests; empty if the runtime lacks it.
+llvm::StringRef dtypeName(mlir::Type type);
+
 /// Returns the JSON text of the manifest. `weightsFile` is the name of the weights file beside the artifact, empty if
 /// the weights are embedded. The error names an argument or result whose element type the runtime lacks.
 llvm::Expected<std::string> makeManifest(mlir::ModuleOp module, const ModuleTables &tables,

@@ -75,6 +75,7 @@ public:
       recipe.name += (recipe.name.empty() ? "" : "+") + tensor->name;
     if (recipe.tensors.empty())
       recipe.name = constant.getSymName().str();
+    recipe.name += part;
     if (isTransposed)
       recipe.name += ".transposed";
     if (isDecoded)
@@ -87,8 +88,8 @@ public:
 private:
   Expected<SharedSource> sourceOf(Operation &op) {
     return llvm::TypeSwitch<Operation *, Expected<SharedSource>>(&op)
-        .Case<nn::WeightOp, arith::ConstantOp, nn::QuantizeOp, nn::DequantizeOp, tensor::ConcatOp, linalg::TransposeOp>(
-            [&](auto op) { return make(op); })
+        .Case<nn::WeightOp, arith::ConstantOp, nn::QuantizeOp, nn::DequantizeOp, tensor::ConcatOp,
+              tensor::ExtractSliceOp, linalg::TransposeOp>([&](auto op) { return make(op); })
         .Case<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>([&](Operation *view) -> SharedSource {
           return std::make_shared<ReshapedTensor>(sources.lookup(view->getOperand(0)), shapeOf(view->getResult(0)));
         })
@@ -148,6 +149,19 @@ private:
     return std::make_shared<ConcatenatedTensor>(std::move(parts), shapeOf(op));
   }
 
+  Expected<SharedSource> make(tensor::ExtractSliceOp op) {
+    SharedSource input = sources.lookup(op.getSource());
+    std::vector<int64_t> shape = shapeOf(op);
+    auto [own, whole] = std::mismatch(shape.begin(), shape.end(), input->shape().begin());
+    if (own == shape.end())
+      return input;
+    int64_t dimension = own - shape.begin(), offset = op.getStaticOffsets()[dimension];
+    part += "." + std::to_string(offset) + "-" + std::to_string(offset + *own);
+    BlockFormatAttrInterface format = constant.getLayout().getFormat();
+    return std::make_shared<SlicedTensor>(input, dimension, offset, std::move(shape),
+                                          format ? format.getBlockElements() : 0);
+  }
+
   Expected<SharedSource> make(linalg::TransposeOp op) {
     SharedSource input = sources.lookup(op.getInput());
     if (nn::isIdentityTranspose(op))
@@ -161,6 +175,7 @@ private:
   Archives &archives;
   Recipe recipe;
   DenseMap<Value, SharedSource> sources;
+  std::string part; // of the tensors: ".128-256" if a part of one is taken
   bool isTransposed = false, isReordered = false, isDecoded = false;
 };
 

@@ -226,6 +226,76 @@ void ConcatenatedTensor::drop(int64_t first, int64_t count) const {
   }
 }
 
+SlicedTensor::SlicedTensor(SharedSource source, int64_t dimension, int64_t offset, std::vector<int64_t> shape,
+                           int64_t blockElements)
+    : TensorSource(std::move(shape), source->dtype(), source->elementBytes()), input(std::move(source)),
+      cutsRows(dimension + 1 == int64_t(this->shape().size())), blockElements(blockElements) {
+  ArrayRef<int64_t> behind = ArrayRef(this->shape()).drop_front(dimension + 1);
+  int64_t inner = ShapedType::getNumElements(behind);
+  run = std::max<int64_t>(1, this->shape()[dimension] * inner);
+  inputRun = input->shape()[dimension] * inner;
+  begin = offset * inner;
+}
+
+Expected<StoredRun> SlicedTensor::read(Run wanted, char *scratch) const {
+  for (int64_t done = 0; done < wanted.count;) {
+    int64_t first = wanted.first + done * wanted.stride;
+    int64_t inRun = llvm::divideCeil(run - first % run, wanted.stride), count = std::min(wanted.count - done, inRun);
+    Expected<StoredRun> stored =
+        input->read({inputElement(first), count, wanted.stride}, scratch + done * elementBytes());
+    if (!stored || count == wanted.count)
+      return stored;
+    gatherElements(*stored, count, elementBytes(), scratch + done * elementBytes());
+    done += count;
+  }
+  return StoredRun{scratch};
+}
+
+int64_t SlicedTensor::granule() const {
+  return cutsRows && input->granule() > 1 ? std::max<int64_t>(1, shape().back()) : input->granule();
+}
+
+namespace {
+/// Stores those values of a row that a slice has.
+class StorageOfSlice : public TensorStorage {
+public:
+  StorageOfSlice(const TensorStorage &storage, int64_t begin, int64_t columns, int64_t blockElements)
+      : storage(storage), begin(begin), columns(columns), block(blockElements) {}
+
+  Rows rowsOf(int64_t piece) const override { return storage.rowsOf(piece); }
+  void storeRows(ArrayRef<StoredRun> rows, char *piece) const override { storage.storeRows(rows, piece); }
+  void storeQuantized(ArrayRef<uint8_t> values, ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
+                      char *piece) const override {
+    if (block != 0) {
+      size_t scaleBytes = scales.size() / llvm::divideCeil(values.size(), block);
+      scales = scales.slice(begin / block * scaleBytes, llvm::divideCeil(columns, block) * scaleBytes);
+    }
+    storage.storeQuantized(values.slice(begin, columns), scales, tensorScale, row, piece);
+  }
+  void storeBlock(const gguf::BlockParts &parts, int64_t number, int64_t row, char *piece) const override {
+    int64_t first = begin / block, last = first + llvm::divideCeil(columns, block);
+    if (number >= first && number < last)
+      storage.storeBlock(parts, number - first, row, piece);
+  }
+
+private:
+  const TensorStorage &storage;
+  int64_t begin, columns, block;
+};
+} // namespace
+
+llvm::Error SlicedTensor::storeQuantized(int64_t first, int64_t columns, const QuantizedTarget &target) const {
+  if (!cutsRows)
+    return input->storeQuantized(inputElement(first), columns, target);
+  StorageOfSlice part(target.storage, begin, columns, blockElements);
+  return input->storeQuantized(first / run * inputRun, inputRun, {part, target.row, target.piece});
+}
+
+void SlicedTensor::drop(int64_t first, int64_t count) const {
+  if (count > 0 && first / run == (first + count - 1) / run)
+    input->drop(inputElement(first), count);
+}
+
 static std::vector<int64_t> permuted(ArrayRef<int64_t> sizes, ArrayRef<int64_t> permutation) {
   std::vector<int64_t> result;
   for (int64_t dimension : permutation)

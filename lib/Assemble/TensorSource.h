@@ -143,6 +143,27 @@ private:
   std::vector<SharedSource> parts;
 };
 
+/// A part of another source along one of its dimensions.
+class SlicedTensor : public TensorSource {
+public:
+  /// Takes the elements from `offset` on of a dimension. `blockElements` is the number of elements that share a scale,
+  /// if rows of the input are stored as quantized values; 0 if all of a row do.
+  SlicedTensor(SharedSource input, int64_t dimension, int64_t offset, std::vector<int64_t> shape,
+               int64_t blockElements);
+  llvm::Expected<StoredRun> read(Run run, char *scratch) const override;
+  int64_t granule() const override;
+  llvm::Error storeQuantized(int64_t first, int64_t columns, const QuantizedTarget &target) const override;
+  Origin originOf(int64_t element) const override { return input->originOf(inputElement(element)); }
+  void drop(int64_t first, int64_t count) const override;
+
+private:
+  int64_t inputElement(int64_t element) const { return element / run * inputRun + begin + element % run; }
+  SharedSource input;
+  bool cutsRows;                // the dimension is the last one
+  int64_t run, inputRun, begin; // elements that lie side by side here, those of the input, where the first ones begin
+  int64_t blockElements;
+};
+
 class TransposedTensor : public TensorSource {
 public:
   TransposedTensor(SharedSource input, llvm::ArrayRef<int64_t> permutation);

@@ -21,6 +21,7 @@
 #include "lib/Support/MachineLimits.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
@@ -148,6 +149,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--place=" + placement);
   if (!options.partition.gpuMemory.empty())
     result.flags.push_back("--gpu-memory=" + options.partition.gpuMemory);
+  if (options.partition.world > 1)
+    result.flags.push_back("--world=" + std::to_string(options.partition.world));
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -294,6 +297,12 @@ llvm::Error Compilation::checkFlags() const {
   bool partitions = firstPhase <= Phase::Partition && options.stopAfter >= Phase::Partition;
   if (!partitions && !options.partition.placements.empty())
     return createStringError("--place is about the partition phase, which does not run with " +
+                             (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+  if (options.partition.world < 1 || options.partition.world > mostRanks)
+    return createStringError("--world=" + std::to_string(options.partition.world) + ": a world has 1 to " +
+                             std::to_string(mostRanks) + " ranks");
+  if (!partitions && options.partition.world > 1)
+    return createStringError("--world is about the partition phase, which does not run with " +
                              (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
   if (!options.partition.gpuMemory.empty()) {
     if (!partitions)
@@ -562,9 +571,9 @@ llvm::Expected<std::vector<QuantizedMatrix>> Compilation::quantizeModel(Quantize
 } // namespace
 
 void registerCompilerDialects(DialectRegistry &registry) {
-  registry
-      .insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
-              LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect>();
+  registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
+                  LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect,
+                  tensor::TensorDialect>();
 }
 
 std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, QuantizedModelOptions written) {

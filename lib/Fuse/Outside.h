@@ -15,6 +15,7 @@
 #include "lib/Fuse/Regions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 
 namespace intarsia::fuse {
@@ -36,10 +37,11 @@ inline bool isReadByHost(mlir::Operation *op) {
          });
 }
 
-/// Groups, weights and constants and what is computed of them at compile time, views, integers that the host computes
-/// with or reads from tensors, control flow, the terminator.
+/// Groups, weights and constants and what is computed of them at compile time, views, what ranks do together, integers
+/// that the host computes with or reads from tensors, control flow, the terminator.
 inline bool mayStayOutside(mlir::Operation *op) {
-  if (isControlFlow(op) || isOutlined(op) || isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) ||
+  if (isControlFlow(op) || llvm::isa_and_nonnull<mlir::shard::ShardDialect>(op->getDialect()) || isOutlined(op) ||
+      isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) ||
       op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
     return true;
   if ((op->getNumResults() == 1 || llvm::isa<nn::QuantizeOp>(op)) && isCompileTime(op->getResult(0)))

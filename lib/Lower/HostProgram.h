@@ -67,6 +67,7 @@ private:
   Value sizeValue(AffineExpr size);
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
+  LogicalResult runTogether(Operation *op);
   LogicalResult copyToConsumers(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
   LogicalResult buildBlock(Block &block);

@@ -172,6 +172,27 @@ LogicalResult verifyCopy(rt::CopyOp copy, const HostSizes &host) {
   return success();
 }
 
+/// A collective reads and writes buffers of the same sizes; what is gathered has a multiple of them in front.
+LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &host) {
+  ValueRange given = collective.getSizes();
+  auto type = cast<ShapedType>(collective.getSource().getType());
+  bool isGather = collective.getKind() == rt::CollectiveKind::AllGather;
+  for (auto [dimension, from, to] :
+       llvm::enumerate(host.sizes.of(collective.getSource()), host.sizes.of(collective.getDestination()))) {
+    if (!(isGather && dimension == 0) && !host.holds(Relation::Equal, from, to))
+      return collective.emitOpError() << "takes " << host.toString(from) << " at dimension " << dimension
+                                      << " to a buffer with " << host.toString(to);
+    if (!type.isDynamicDim(dimension))
+      continue;
+    AffineExpr size = host.sizes.ofIndex(given.front());
+    given = given.drop_front();
+    if (!host.holds(Relation::Equal, from, size))
+      return collective.emitOpError() << "is given " << host.toString(size) << " for dimension " << dimension
+                                      << ", which is " << host.toString(from);
+  }
+  return success();
+}
+
 /// Views of buffers have as many elements as these. Host code itself tests that sizes and dividends are not
 /// negative and divisors positive.
 LogicalResult verifyViews(const HostSizes &host) {
@@ -236,6 +257,8 @@ LogicalResult LaunchSizes::verify(func::FuncOp function) {
     }
     if (auto copy = dyn_cast<rt::CopyOp>(op))
       return verifyCopy(copy, host);
+    if (auto collective = dyn_cast<rt::CollectiveOp>(op))
+      return verifyCollective(collective, host);
     if (auto load = dyn_cast<memref::LoadOp>(op))
       return verifyLoad(load, host);
     return WalkResult::advance();

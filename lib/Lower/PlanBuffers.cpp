@@ -197,7 +197,7 @@ void SlotAssignment::orderReuse() {
     // All work is done where control flow begins and ends.
     for (Operation *writer : buffer.users)
       for (Operation *user : before->users)
-        if (isa<rt::DispatchOp, rt::CopyOp>(user) && user->getBlock() == writer->getBlock() &&
+        if (isa<rt::DispatchOp, rt::CopyOp, rt::CollectiveOp>(user) && user->getBlock() == writer->getBlock() &&
             user->isBeforeInBlock(writer))
           extra[writer].push_back(user->getResult(0));
   }
@@ -217,15 +217,16 @@ void SlotAssignment::orderBlock(Block &block, const DenseMap<Operation *, SmallV
     }
     auto dispatch = dyn_cast<rt::DispatchOp>(op);
     auto copy = dyn_cast<rt::CopyOp>(op);
-    if (!dispatch && !copy)
+    auto collective = dyn_cast<rt::CollectiveOp>(op);
+    if (!dispatch && !copy && !collective)
       continue;
-    SmallVector<Value> after(dispatch ? dispatch.getAfter() : copy.getAfter());
+    MutableOperandRange afterOf = dispatch ? dispatch.getAfterMutable()
+                                  : copy   ? copy.getAfterMutable()
+                                           : collective.getAfterMutable();
+    SmallVector<Value> after = llvm::to_vector(afterOf.getAsOperandRange());
     after.append(extra.lookup(&op));
     after = order.prune(after);
-    if (dispatch)
-      dispatch.getAfterMutable().assign(after);
-    else
-      copy.getAfterMutable().assign(after);
+    afterOf.assign(after);
     order.add(op.getResult(0), after);
   }
 }

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
@@ -165,10 +166,10 @@ private:
       bool isMade = isa<rt::SymbolOp, rt::OutputOp, rt::CheckOp, rt::WorkspaceOp, rt::AllocOp>(op);
       if (isMade && op.getParentOp() != function)
         return op.emitOpError() << "stands in control flow; sizes are checked and buffers made before any";
-      if (failed(isMade                                            ? verifyMade(op)
-                 : isControlFlow(&op)                              ? verifyControlFlow(op)
-                 : isa<rt::DispatchOp, rt::CopyOp, rt::WaitOp>(op) ? verifyWork(op)
-                                                                   : verifyOther(op)) ||
+      if (failed(isMade                                                              ? verifyMade(op)
+                 : isControlFlow(&op)                                                ? verifyControlFlow(op)
+                 : isa<rt::DispatchOp, rt::CopyOp, rt::CollectiveOp, rt::WaitOp>(op) ? verifyWork(op)
+                                                                                     : verifyOther(op)) ||
           failed(verifyBuffers(op)))
         return failure();
     }
@@ -231,6 +232,8 @@ private:
       return verifyWritten(&op, dispatch.getOutputs());
     if (auto copy = dyn_cast<rt::CopyOp>(op))
       return verifyWritten(&op, copy.getDestination());
+    if (auto collective = dyn_cast<rt::CollectiveOp>(op))
+      return verifyWritten(&op, collective.getDestination());
     return success();
   }
 
@@ -302,7 +305,7 @@ struct Verify : impl::LowerVerifyBase<Verify> {
       LogicalResult result = success();
       if (auto kernel = dyn_cast<rt::KernelOp>(op))
         result = verifyKernel(kernel);
-      else if (!isa<func::FuncOp, nn::ArchiveOp, rt::ConstantOp, rt::DeviceOp, rt::ObjectOp>(op))
+      else if (!isa<func::FuncOp, nn::ArchiveOp, rt::ConstantOp, rt::DeviceOp, rt::ObjectOp, shard::GridOp>(op))
         result = op.emitOpError() << "does not belong into a lowered module";
       if (failed(result))
         return signalPassFailure();

@@ -96,4 +96,24 @@ def PartitionLayOutCaches : Pass<"partition-lay-out-caches", "::mlir::ModuleOp">
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }
 
+def PartitionShard : Pass<"partition-shard", "::mlir::ModuleOp"> {
+  let summary = "Splits functions over the ranks of a world";
+  let description = [{
+    Each function becomes one for each rank, with a part of the weights and caches. Attention is split by heads, the
+    linears before it by their results and the one behind it by its inputs; feed-forward layers and experts are split by
+    their inner features (arXiv 1909.08053, section 3). Where a linear has multiplied a part of its inputs, ranks add
+    their results (`shard.all_reduce`); a large linear that gives a result of the function is split by its results, which
+    are gathered (`shard.all_gather`). Ranks that are more than the heads of keys share these. Parts consist of whole
+    heads and whole blocks of quantized weights, and need not be equal. What cannot be split is computed by each rank.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-shard=world=2
+    ```
+    It is an error if nothing of the module can be split over so many ranks.
+  }];
+  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+}
+
 #endif

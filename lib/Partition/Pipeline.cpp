@@ -31,12 +31,18 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
   pipeline.addPass(partition::createPartitionAddCandidates());
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
+  if (options.world > 1) {
+    partition::PartitionShardOptions given;
+    given.world = options.world;
+    pipeline.addPass(partition::createPartitionShard(given));
+  }
 }
 
 namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   ListOption<std::string> placements{*this, "places", llvm::cl::desc("Which ops run where: GLOB=@device")};
   Option<std::string> gpuMemory{*this, "gpu-memory", llvm::cl::desc("The most memory of the GPU: 8GB")};
+  Option<int64_t> world{*this, "world", llvm::cl::desc("Number of ranks"), llvm::cl::init(1)};
 };
 } // namespace
 
@@ -45,6 +51,7 @@ void intarsia::registerPartitionPasses() {
   PassPipelineRegistration<PipelineOptions>(
       "intarsia-partition", "The partition phase: ops get their devices",
       [](OpPassManager &pipeline, const PipelineOptions &given) {
-        buildPartitionPipeline(pipeline, {{given.placements.begin(), given.placements.end()}, given.gpuMemory});
+        buildPartitionPipeline(pipeline,
+                               {{given.placements.begin(), given.placements.end()}, given.gpuMemory, given.world});
       });
 }

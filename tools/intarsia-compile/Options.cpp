@@ -117,6 +117,10 @@ struct Flags {
       "gpu-memory", cl::value_desc("size"), cl::cat(category),
       cl::desc("The most memory of the GPU among the targets, 8GB or 7.5GiB: layers that do not fit run on the CPU, "
                "those for which the prediction is fastest")};
+  cl::opt<int64_t> world{
+      "world", cl::init(1), cl::value_desc("ranks"), cl::cat(category),
+      cl::desc("Split the model over so many processes, each with a part of the weights and caches: run it with "
+               "intarsia-run --world (default: 1)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
@@ -197,6 +201,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.explainFile = flags.explain;
   options.partition.placements.assign(flags.placements.begin(), flags.placements.end());
   options.partition.gpuMemory = flags.gpuMemory;
+  options.partition.world = flags.world;
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())
     options.import.context = flags.context;

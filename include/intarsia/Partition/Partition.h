@@ -13,10 +13,14 @@
 
 namespace intarsia {
 
+/// Ranks that a world may have: the shard dialect counts them with 16 bits, and each is a process of its own.
+inline constexpr int64_t mostRanks = 1024;
+
 struct PartitionOptions {
   std::vector<std::string>
       placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
   std::string gpuMemory; ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
+  int64_t world = 1;     ///< ranks that run the model together
 };
 
 /// On a module whose layers were split by memory: an array with a dictionary for each device (`device`, `layers`,

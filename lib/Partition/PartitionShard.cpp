@@ -1,0 +1,320 @@
+//===- PartitionShard.cpp - Functions become parts that ranks run together ----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Prepacking.h"
+#include "dialects/Rt/Rt.h"
+#include "intarsia/Partition/Partition.h"
+#include "lib/Partition/Cuts.h"
+#include "lib/Partition/RankFunction.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace intarsia::partition {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_PARTITIONSHARD
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+
+/// Elements of a matrix from which on its product is split although all ranks then gather the results: a gather takes
+/// some 10 us, in which a core reads about this many weights of one byte.
+constexpr int64_t leastElementsToGather = 1 << 18;
+/// The longest part may be so much longer than an even one for the sake of whole blocks of activations.
+constexpr double mostImbalance = 1.05;
+
+int64_t lastSize(Value value) { return cast<RankedTensorType>(value.getType()).getShape().back(); }
+
+/// Returns the elements of a row of a weight that cannot be cut: a block, or one element.
+int64_t blockOf(Value weight) {
+  BlockFormatAttrInterface format = nn::quantizedFormatOf(weight);
+  return format ? std::max<int64_t>(1, format.getBlockElements()) : 1;
+}
+
+/// Returns the features of a linear's input that share a scale; 1 if it is not quantized or a row has one scale.
+int64_t inputBlockOf(Value input) {
+  auto dequantize = input.getDefiningOp<nn::DequantizeOp>();
+  return dequantize ? std::max<int64_t>(1, dequantize.getFormat().getBlockElements()) : 1;
+}
+
+/// Returns the attention whose heads are the features of a value; null if they are not.
+Operation *attentionOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isa<tensor::CollapseShapeOp, tensor::CastOp, nn::QuantizeOp, nn::DequantizeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<nn::AttentionOp, nn::CachedAttentionOp>(op) ? op : nullptr;
+}
+
+struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
+  using PartitionShardBase::PartitionShardBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (world < 2)
+      return;
+    SmallVector<func::FuncOp> functions;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && function.getBody().hasOneBlock())
+        functions.push_back(function);
+    bool isSplit = false;
+    for (func::FuncOp function : functions)
+      isSplit |= split(function);
+    if (mostRanksWithWork < world) {
+      module.emitError() << "--world=" << world.getValue() << ": '" << tooSmall.first << "' " << tooSmall.second
+                         << "; the largest world that can split the model is " << mostRanksWithWork;
+      return signalPassFailure();
+    }
+    if (!isSplit) {
+      module.emitError() << "nothing of the model is split over " << world.getValue() << " ranks"
+                         << (reasons.empty() ? "" : ": " + reasons.front().first + ": " + reasons.front().second);
+      return signalPassFailure();
+    }
+    OpBuilder builder(module.getBody(), module.getBody()->begin());
+    shard::GridOp::create(builder, module.getLoc(), gridName, ArrayRef<int64_t>(int64_t(world)));
+    report();
+  }
+
+private:
+  /// Replaces a function by one for each rank, if a part of it can be split.
+  bool split(func::FuncOp function) {
+    splitSharedLinears(function);
+    CutValues values(function);
+    DenseMap<Operation *, Part> parts;
+    for (Operation &op : function.front()) {
+      if (auto linear = dyn_cast<nn::LinearOp>(op))
+        planLinear(linear, function, values, parts);
+      else if (auto experts = dyn_cast<nn::ExpertsOp>(op))
+        planExperts(experts, parts);
+    }
+    for (auto &[op, why] : refused)
+      if (!values.isCut(op))
+        reasons.emplace_back(nameOf(op), why);
+    refused.clear();
+    if (parts.empty())
+      return false;
+    SymbolTable symbols(getOperation());
+    auto after = std::next(function->getIterator());
+    for (int64_t rank = 0; rank < world; ++rank) {
+      func::FuncOp local = RankFunction(function, values, parts, rank, world).build();
+      symbols.insert(local, after);
+    }
+    symbols.erase(function);
+    return true;
+  }
+
+  /// A linear whose result is only read in parts becomes a linear for each part, so that each can be split: the fuse
+  /// phase puts those of one input together again.
+  static void splitSharedLinears(func::FuncOp function) {
+    for (auto linear : llvm::make_early_inc_range(function.front().getOps<nn::LinearOp>())) {
+      auto type = cast<RankedTensorType>(linear.getType());
+      int64_t last = type.getRank() - 1;
+      auto isPart = [&](Operation *user) {
+        auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+        if (!slice || !slice.hasUnitStride() || slice.getType().getRank() != type.getRank() ||
+            ShapedType::isDynamic(slice.getStaticOffsets()[last]) || slice.getType().isDynamicDim(last))
+          return false;
+        for (int64_t dimension = 0; dimension < last; ++dimension)
+          if (slice.getStaticOffsets()[dimension] != 0 ||
+              slice.getType().getDimSize(dimension) != type.getDimSize(dimension))
+            return false;
+        return true;
+      };
+      bool isPacked = nn::isPrepacked(linear.getWeight()) && (!linear.getBias() || nn::isPrepacked(linear.getBias()));
+      if (!isPacked || linear->use_empty() || !llvm::all_of(linear->getUsers(), isPart))
+        continue;
+      for (Operation *user : llvm::make_early_inc_range(linear->getUsers())) {
+        auto slice = cast<tensor::ExtractSliceOp>(user);
+        int64_t begin = slice.getStaticOffsets()[last];
+        Range range = {begin, begin + slice.getType().getDimSize(last)};
+        OpBuilder builder(linear);
+        auto own = cast<nn::LinearOp>(builder.clone(*linear));
+        builder.setInsertionPoint(own);
+        own.getWeightMutable().assign(partOf(builder, linear.getWeight(), 0, range));
+        if (linear.getBias())
+          own.getBiasMutable().assign(partOf(builder, linear.getBias(), 0, range));
+        own.getResult().setType(slice.getType());
+        slice.replaceAllUsesWith(own.getResult());
+        slice.erase();
+      }
+      linear.erase();
+    }
+  }
+
+  //===-- What is split -------------------------------------------------------------------------------------------===//
+
+  void planLinear(nn::LinearOp linear, func::FuncOp function, CutValues &values, DenseMap<Operation *, Part> &parts) {
+    if (!nn::isPrepacked(linear.getWeight()) || (linear.getBias() && !nn::isPrepacked(linear.getBias())))
+      return;
+    std::string why;
+    Operation *attention = attentionOf(linear.getInput());
+    std::optional<SmallVector<Range>> ranges =
+        attention ? headsOf(linear, attention, world, why) : featuresOf(linear.getInput(), linear.getWeight(), why);
+    if (attention && !ranges)
+      limitRanks(linear, why, [&](int64_t ranks) {
+        std::string other;
+        return headsOf(linear, attention, ranks, other).has_value();
+      });
+    if (ranges) {
+      int64_t last = cast<RankedTensorType>(linear.getInput().getType()).getRank() - 1;
+      std::optional<std::string> refused = values.cut(linear.getInput(), Cut{last, *ranges}, linear);
+      // An input that is no one's part is not worth a message: the linear is split by its results, if at all.
+      if (!refused && values.lookup(linear.getInput())) {
+        parts[linear] = {Part::InputFeatures, *ranges};
+        ++(attention ? attentionCount : feedForwardCount);
+        return;
+      }
+      why = refused.value_or("");
+    }
+    if (!isResultOf(linear, function) || leastElementsToGather > lastSize(linear.getWeight()) * lastSize(linear) ||
+        lastSize(linear) < world) {
+      // What keeps attention together weighs more than a linear that is alone.
+      if (!why.empty())
+        refused.insert(attention ? refused.begin() : refused.end(), {linear, why});
+      return;
+    }
+    parts[linear] = {Part::OutputFeatures, {}};
+    ++headCount;
+  }
+
+  void planExperts(nn::ExpertsOp experts, DenseMap<Operation *, Part> &parts) {
+    std::string why;
+    for (Value weight : {experts.getGateUp(), experts.getDown(), experts.getGateUpBias(), experts.getDownBias()})
+      if (weight && !nn::isPrepacked(weight))
+        why = "has weights that are computed";
+    int64_t features = lastSize(experts.getDown()), block = blockOf(experts.getDown());
+    if (why.empty() && features / block < world)
+      why = tooFew(features, block);
+    if (!why.empty()) {
+      limitRanks(experts, why, [&](int64_t ranks) { return features / block >= ranks; });
+      refused.emplace_back(experts, why);
+      return;
+    }
+    parts[experts] = {Part::InputFeatures, evenRanges(features / block, block, world)};
+    ++expertsCount;
+  }
+
+  /// Notes that an op can be split over fewer ranks than there are, if it can be split at all.
+  void limitRanks(Operation *op, const std::string &why, llvm::function_ref<bool(int64_t)> works) {
+    int64_t ranks = world - 1;
+    while (ranks > 1 && !works(ranks))
+      --ranks;
+    if (ranks == 1 || ranks >= mostRanksWithWork)
+      return;
+    mostRanksWithWork = ranks;
+    tooSmall = {nameOf(op), why};
+  }
+
+  /// Returns the features that each of some ranks gets of what a linear multiplies, in whole heads.
+  static std::optional<SmallVector<Range>> headsOf(nn::LinearOp linear, Operation *attention, int64_t world,
+                                                   std::string &why) {
+    bool isCached = isa<nn::CachedAttentionOp>(attention);
+    auto type = cast<RankedTensorType>(attention->getResult(0).getType());
+    Value keys =
+        isCached ? cast<nn::CachedAttentionOp>(attention).getKeys().front() : cast<nn::AttentionOp>(attention).getKey();
+    int64_t headDimension = isCached ? 1 : 2, heads = type.getDimSize(headDimension), size = type.getShape().back();
+    int64_t keyHeads = cast<RankedTensorType>(keys.getType()).getDimSize(headDimension), group = heads / keyHeads;
+    int64_t block = blockOf(linear.getWeight());
+    if (keyHeads >= world) {
+      int64_t unit = std::lcm(block, group * size), units = heads * size / unit;
+      if (heads * size % unit == 0 && units >= world)
+        return evenRanges(units, unit, world);
+      why = tooFew(heads * size, unit);
+      return std::nullopt;
+    }
+    if (heads < world) {
+      why =
+          "has " + std::to_string(heads) + " heads, so that at most " + std::to_string(heads) + " ranks can share them";
+      return std::nullopt;
+    }
+    // Several ranks share a head of keys, and each has all of it.
+    SmallVector<Range> ranges;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      auto firstOf = [&](int64_t keyHead) { return int64_t(llvm::divideCeil(keyHead * world, keyHeads)); };
+      int64_t keyHead = rank * keyHeads / world, first = firstOf(keyHead), sharing = firstOf(keyHead + 1) - first;
+      if (sharing > group) {
+        why = "has " + std::to_string(group) + " heads that share keys, for " + std::to_string(sharing) + " ranks";
+        return std::nullopt;
+      }
+      auto at = [&](int64_t place) { return (keyHead * group + place * group / sharing) * size; };
+      ranges.push_back({at(rank - first), at(rank - first + 1)});
+      if (ranges.back().begin % block != 0) {
+        why = "has heads of " + std::to_string(size) + " features and blocks of " + std::to_string(block);
+        return std::nullopt;
+      }
+    }
+    return ranges;
+  }
+
+  /// Returns the features that each rank gets of what a linear multiplies.
+  std::optional<SmallVector<Range>> featuresOf(Value input, Value weight, std::string &why) {
+    int64_t features = lastSize(weight), block = blockOf(weight);
+    if (features / block < world || (block > 1 && features % block != 0)) {
+      why = tooFew(features, block);
+      return std::nullopt;
+    }
+    // Whole blocks of activations leave these as they are in one piece, if that is nearly even. Without blocks, whole
+    // vectors are faster.
+    constexpr int64_t vectorElements = 32; // two of AVX-512 in f32, a panel of weights
+    for (int64_t unit : {std::lcm(block, inputBlockOf(input)), std::lcm(block, vectorElements)}) {
+      int64_t units = features / unit;
+      if (features % unit == 0 && units >= world &&
+          double(llvm::divideCeil(units, world)) * double(world) <= mostImbalance * double(units))
+        return evenRanges(units, unit, world);
+    }
+    return evenRanges(features / block, block, world);
+  }
+
+  static std::string tooFew(int64_t features, int64_t block) {
+    int64_t most = features / block;
+    return "has " + std::to_string(most) + (block > 1 ? " blocks of " + std::to_string(block) : "") +
+           " features, so that at most " + std::to_string(most) + " ranks can share them";
+  }
+
+  /// True if the function returns what a linear gives, as it is or in another shape.
+  static bool isResultOf(nn::LinearOp linear, func::FuncOp function) {
+    if (cast<RankedTensorType>(linear.getType()).getRank() != 2)
+      return false;
+    return llvm::any_of(linear->getUsers(), llvm::IsaPred<func::ReturnOp>) && linear->hasOneUse();
+  }
+
+  static std::string nameOf(Operation *op) {
+    auto name = op->getLoc()->findInstanceOf<NameLoc>();
+    return name ? name.getName().str() : op->getName().getStringRef().str();
+  }
+
+  void report() {
+    std::string text = "split over " + std::to_string(world) + " ranks:";
+    auto add = [&](int64_t count, StringRef what, StringRef how) {
+      if (count)
+        text += ((text.back() == ':' ? " " : ", ") + Twine(count) + " " + what + (count == 1 ? " " : "s ") + how).str();
+    };
+    add(attentionCount, "attention layer", "by heads");
+    add(feedForwardCount, "feed-forward layer", "by features");
+    add(expertsCount, "expert layer", "by features");
+    add(headCount, "product", "by results");
+    if (!reasons.empty()) {
+      text += "; not split, so that each rank computes all of it: " + reasons.front().first + " (" +
+              reasons.front().second + ")";
+      if (reasons.size() > 1)
+        text += " and " + std::to_string(reasons.size() - 1) + " more";
+    }
+    getOperation().emitRemark() << text;
+  }
+
+  int64_t mostRanksWithWork = mostRanks;
+  std::pair<std::string, std::string> tooSmall; // the op that so many ranks can share at most, and why
+  int64_t attentionCount = 0, feedForwardCount = 0, expertsCount = 0, headCount = 0;
+  SmallVector<std::pair<Operation *, std::string>> refused; // of one function, unless it is split by another op
+  SmallVector<std::pair<std::string, std::string>> reasons; // why something is not split
+};
+
+} // namespace
+} // namespace intarsia::partition

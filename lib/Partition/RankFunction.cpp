@@ -1,0 +1,203 @@
+//===- RankFunction.cpp - The part of a function that one rank runs -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Partition/RankFunction.h"
+
+#include "dialects/Nn/Prepacking.h"
+#include "dialects/Rt/Rt.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace intarsia::partition {
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static RankedTensorType withSize(RankedTensorType type, int64_t dimension, int64_t size) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dimension] = size;
+  return cast<RankedTensorType>(type.clone(shape));
+}
+
+Value partOf(OpBuilder &builder, Value tensor, int64_t dimension, Range range) {
+  RankedTensorType type = typeOf(tensor);
+  if (range.size() == type.getDimSize(dimension))
+    return tensor;
+  // A part of a part is one of the whole.
+  if (auto slice = tensor.getDefiningOp<tensor::ExtractSliceOp>()) {
+    RankedTensorType whole = slice.getSourceType();
+    bool cutsOnlyHere = nn::isPrepacked(tensor) && whole.getRank() == type.getRank();
+    for (int64_t other = 0; other < type.getRank() && cutsOnlyHere; ++other)
+      cutsOnlyHere = other == dimension || whole.getDimSize(other) == type.getDimSize(other);
+    if (cutsOnlyHere) {
+      int64_t offset = slice.getStaticOffsets()[dimension];
+      return partOf(builder, slice.getSource(), dimension, {range.begin + offset, range.end + offset});
+    }
+  }
+  SmallVector<OpFoldResult> offsets(type.getRank(), builder.getIndexAttr(0)),
+      strides(type.getRank(), builder.getIndexAttr(1)), sizes;
+  for (int64_t size : type.getShape())
+    sizes.push_back(builder.getIndexAttr(size));
+  offsets[dimension] = builder.getIndexAttr(range.begin);
+  sizes[dimension] = builder.getIndexAttr(range.size());
+  return tensor::ExtractSliceOp::create(builder, tensor.getLoc(), tensor, offsets, sizes, strides);
+}
+
+func::FuncOp RankFunction::build() {
+  local = cast<func::FuncOp>(source->cloneWithoutRegions());
+  local.setSymName((source.getSymName() + ".rank" + Twine(rank)).str());
+  if (!local->hasAttr(rt::alternativeAttr))
+    local->setAttr(rt::alternativeAttr, source.getSymNameAttr());
+  local->setAttr(rt::rankAttr, builder.getI64IntegerAttr(rank));
+  Block *block = builder.createBlock(&local.getBody());
+  for (BlockArgument argument : source.getArguments())
+    mapping.map(argument, block->addArgument(localType(argument), argument.getLoc()));
+  builder.setInsertionPointToEnd(block);
+  for (Operation &op : source.front())
+    copy(op);
+  setTypes();
+  return local;
+}
+
+void RankFunction::copy(Operation &op) {
+  auto part = parts.find(&op);
+  if (part == parts.end())
+    return values.isCut(&op) ? copyCut(op) : void(builder.clone(op, mapping));
+  if (auto experts = dyn_cast<nn::ExpertsOp>(op))
+    return addParts(experts, part->second);
+  auto linear = cast<nn::LinearOp>(op);
+  if (part->second.kind == Part::InputFeatures)
+    return addParts(linear, part->second);
+  gatherParts(linear);
+}
+
+/// The type of a value's part on this rank.
+Type RankFunction::localType(Value value) const {
+  const Cut *cut = values.lookup(value);
+  return cut ? withSize(typeOf(value), cut->dimension, cut->ranges[rank].size()) : value.getType();
+}
+
+/// The part of an operand on this rank: computed, or taken from a weight.
+Value RankFunction::localOf(Value value, const Cut &cut) {
+  Value known = mapping.lookup(value);
+  return values.lookup(value) ? known : partOf(builder, known, cut.dimension, cut.ranges[rank]);
+}
+
+/// Copies an op that computes parts.
+void RankFunction::copyCut(Operation &op) {
+  auto result = llvm::find_if(op.getResults(), [&](Value value) { return values.lookup(value); });
+  OperandCuts operandCuts;
+  [[maybe_unused]] std::optional<std::string> why = findOperandCuts(&op, *values.lookup(*result), operandCuts);
+  assert(!why && "a value was cut that cannot be");
+  SmallVector<Value> operands;
+  for (auto [operand, cut] : llvm::zip_equal(op.getOperands(), operandCuts))
+    operands.push_back(cut ? localOf(operand, *cut) : mapping.lookup(operand));
+  Operation *copied = op.cloneWithoutRegions();
+  for (auto [region, own] : llvm::zip_equal(op.getRegions(), copied->getRegions()))
+    region.cloneInto(&own, mapping);
+  copied->setOperands(operands);
+  for (auto [before, after] : llvm::zip_equal(op.getResults(), copied->getResults())) {
+    after.setType(localType(before));
+    mapping.map(before, after);
+  }
+  builder.insert(copied);
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(copied))
+    expand.setStaticOutputShape(expand.getResultType().getShape());
+  if (auto quantize = dyn_cast<nn::QuantizeOp>(copied)) {
+    int64_t axis = quantize.getFormat().getAxis(),
+            blocks = quantize.getFormat().getBlockCount(typeOf(quantize.getInput()).getDimSize(axis));
+    quantize.getScales().setType(withSize(typeOf(quantize.getScales()), axis, blocks));
+  }
+}
+
+Value RankFunction::allReduce(Value partial) {
+  return shard::AllReduceOp::create(builder, partial.getLoc(), partial.getType(), gridName,
+                                    ArrayRef<shard::GridAxis>{0}, partial, shard::ReductionKind::Sum);
+}
+
+void RankFunction::addParts(nn::LinearOp linear, const Part &part) {
+  Range range = part.ranges[rank];
+  Value input = mapping.lookup(linear.getInput());
+  Value weight = partOf(builder, mapping.lookup(linear.getWeight()), 1, range);
+  Value bias = rank == 0 && linear.getBias() ? mapping.lookup(linear.getBias()) : Value();
+  auto partial =
+      nn::LinearOp::create(builder, linear.getLoc(), linear.getType(), input, weight, bias, linear.getPrecisionAttr());
+  partial->setDiscardableAttrs(linear->getDiscardableAttrDictionary());
+  mapping.map(linear.getResult(), allReduce(partial));
+}
+
+void RankFunction::addParts(nn::ExpertsOp experts, const Part &part) {
+  auto partial = cast<nn::ExpertsOp>(builder.clone(*experts, mapping));
+  builder.setInsertionPoint(partial);
+  Range range = part.ranges[rank];
+  partial.getGateUpMutable().assign(partOf(builder, partial.getGateUp(), 2, range));
+  partial.getDownMutable().assign(partOf(builder, partial.getDown(), 2, range));
+  if (Value bias = partial.getGateUpBias())
+    partial.getGateUpBiasMutable().assign(partOf(builder, bias, 2, range));
+  if (rank != 0)
+    partial.getDownBiasMutable().clear();
+  builder.setInsertionPointToEnd(&local.front());
+  mapping.map(experts.getResult(), allReduce(partial.getResult()));
+}
+
+/// All ranks compute as many features, so that parts lie side by side: those of the last one begin in that before it,
+/// if there are not enough.
+void RankFunction::gatherParts(nn::LinearOp linear) {
+  Location location = linear.getLoc();
+  int64_t features = typeOf(linear).getShape().back(), each = llvm::divideCeil(features, world);
+  int64_t begin = std::min(rank * each, features - each);
+  Range range = {begin, begin + each};
+  Value input = mapping.lookup(linear.getInput());
+  Value weight = partOf(builder, mapping.lookup(linear.getWeight()), 0, range);
+  Value bias = linear.getBias() ? partOf(builder, mapping.lookup(linear.getBias()), 0, range) : Value();
+  RankedTensorType type = typeOf(linear);
+  auto partial =
+      nn::LinearOp::create(builder, location, withSize(type, 1, each), input, weight, bias, linear.getPrecisionAttr());
+  partial->setDiscardableAttrs(linear->getDiscardableAttrDictionary());
+  // [rows, each] → [1, rows, each] → [world, rows, each] → [rows, world, each] → [rows, world * each]
+  Type element = type.getElementType();
+  int64_t rows = type.getDimSize(0);
+  OpFoldResult rowCount = rows == ShapedType::kDynamic
+                              ? OpFoldResult(tensor::DimOp::create(builder, location, partial, 0).getResult())
+                              : builder.getIndexAttr(rows);
+  auto sizes = [&](int64_t first, bool rowsFirst) {
+    SmallVector<OpFoldResult> list = {builder.getIndexAttr(first), rowCount, builder.getIndexAttr(each)};
+    if (rowsFirst)
+      std::swap(list[0], list[1]);
+    return list;
+  };
+  SmallVector<ReassociationIndices> groups = {{0, 1}, {2}};
+  Value one = tensor::ExpandShapeOp::create(builder, location, RankedTensorType::get({1, rows, each}, element), partial,
+                                            groups, sizes(1, false));
+  Value all = shard::AllGatherOp::create(builder, location, RankedTensorType::get({world, rows, each}, element),
+                                         gridName, ArrayRef<shard::GridAxis>{0}, one, APInt(64, 0));
+  Value empty = tensor::EmptyOp::create(builder, location, sizes(world, true), element);
+  Value moved = linalg::TransposeOp::create(builder, location, all, empty, ArrayRef<int64_t>{1, 0, 2})->getResult(0);
+  SmallVector<ReassociationIndices> back = {{0}, {1, 2}};
+  Value whole = tensor::CollapseShapeOp::create(builder, location, moved, back);
+  if (int64_t twice = world * each - features) {
+    auto columns = [&](int64_t first, int64_t last) -> Value {
+      SmallVector<OpFoldResult> offsets = {builder.getIndexAttr(0), builder.getIndexAttr(first)};
+      SmallVector<OpFoldResult> extents = {rowCount, builder.getIndexAttr(last - first)};
+      SmallVector<OpFoldResult> strides(2, builder.getIndexAttr(1));
+      return tensor::ExtractSliceOp::create(builder, location, whole, offsets, extents, strides);
+    };
+    int64_t end = (world - 1) * each;
+    whole = tensor::ConcatOp::create(builder, location, /*dim=*/1,
+                                     ValueRange{columns(0, end), columns(end + twice, world * each)});
+  }
+  mapping.map(linear.getResult(), whole);
+}
+
+void RankFunction::setTypes() {
+  Operation *end = local.front().getTerminator();
+  local.setFunctionType(builder.getFunctionType(local.front().getArgumentTypes(), end->getOperandTypes()));
+}
+
+} // namespace intarsia::partition

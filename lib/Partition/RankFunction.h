@@ -1,0 +1,62 @@
+//===- RankFunction.h - The part of a function that one rank runs -------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_PARTITION_RANKFUNCTION_H
+#define INTARSIA_LIB_PARTITION_RANKFUNCTION_H
+
+#include "dialects/Nn/Nn.h"
+#include "lib/Partition/Cuts.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace intarsia::partition {
+
+/// The shard.grid of a split module: its ranks, in one row.
+inline constexpr llvm::StringLiteral gridName = "world";
+
+/// How ranks share an op that gives whole results of parts.
+struct Part {
+  enum Kind {
+    InputFeatures, ///< each multiplies some features, and results are added (arXiv 1909.08053, section 3)
+    OutputFeatures ///< each computes some features, and results are gathered
+  } kind;
+  llvm::SmallVector<Range> ranges; ///< of input features, by rank
+};
+
+/// Returns a part of a tensor that weights are packed from.
+mlir::Value partOf(mlir::OpBuilder &builder, mlir::Value tensor, int64_t dimension, Range range);
+
+/// Builds the function of one rank: a copy with the parts of the rank, and collectives where parts become whole.
+class RankFunction {
+public:
+  RankFunction(mlir::func::FuncOp source, const CutValues &values, const llvm::DenseMap<mlir::Operation *, Part> &parts,
+               int64_t rank, int64_t world)
+      : source(source), values(values), parts(parts), rank(rank), world(world), builder(source.getContext()) {}
+
+  mlir::func::FuncOp build();
+
+private:
+  void copy(mlir::Operation &op);
+  void copyCut(mlir::Operation &op);
+  void addParts(nn::LinearOp linear, const Part &part);
+  void addParts(nn::ExpertsOp experts, const Part &part);
+  void gatherParts(nn::LinearOp linear);
+  mlir::Value allReduce(mlir::Value partial);
+  mlir::Value localOf(mlir::Value value, const Cut &cut);
+  mlir::Type localType(mlir::Value value) const;
+  void setTypes();
+
+  mlir::func::FuncOp source;
+  const CutValues &values;
+  const llvm::DenseMap<mlir::Operation *, Part> &parts;
+  int64_t rank, world;
+  mlir::OpBuilder builder;
+  mlir::func::FuncOp local;
+  mlir::IRMapping mapping;
+};
+
+} // namespace intarsia::partition
+
+#endif
