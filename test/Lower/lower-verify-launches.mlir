@@ -195,6 +195,34 @@ rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 // -----
 
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.sizes = ["m"]}) attributes {rt.symbols = ["n", "m"], rt.results = [{nn.sizes = ["m"], type = tensor<?xf32>}]} {
+  %n = rt.symbol "n"
+  %m = rt.symbol "m"
+  %o = rt.output 0 (%m) : memref<?xf32>
+  // expected-error@+1 {{takes n at dimension 0 to a buffer with m}}
+  %e = rt.collective all_reduce %x to %o in 0 sizes(%n) : memref<?xf32> to memref<?xf32>
+  rt.wait %e
+  return
+}
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// -----
+
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.sizes = ["m"]}) attributes {rt.symbols = ["n", "m"], rt.results = [{nn.sizes = ["n"], type = tensor<?xf32>}]} {
+  %n = rt.symbol "n"
+  %m = rt.symbol "m"
+  %o = rt.output 0 (%n) : memref<?xf32>
+  // expected-error@+1 {{is given m for dimension 0, which is n}}
+  %e = rt.collective all_reduce %x to %o in 0 sizes(%m) : memref<?xf32> to memref<?xf32>
+  rt.wait %e
+  return
+}
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// -----
+
 func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}) attributes {rt.symbols = ["n"], rt.results = [{nn.sizes = ["n", ""], type = tensor<?x4xf32>}]} {
   %n = rt.symbol "n"
   %q = rt.get_queue 0 : !rt.queue<@cpu>

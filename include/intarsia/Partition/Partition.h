@@ -13,8 +13,8 @@
 
 namespace intarsia {
 
-/// Ranks that a world may have: the shard dialect counts them with 16 bits, and each is a process of its own.
-inline constexpr int64_t mostRanks = 1024;
+/// Ranks that a world may have, as itx_world_options says.
+inline constexpr int64_t mostRanks = 256;
 
 struct PartitionOptions {
   std::vector<std::string>

@@ -109,6 +109,38 @@ func.func @f(%q: !rt.queue<@cpu>, %a: memref<4xf32>, %b: memref<5xf32>) {
 
 // -----
 
+func.func @f(%a: memref<4xf32>, %b: memref<5xf32>) {
+  // expected-error@+1 {{'rt.collective' op source is 'memref<4xf32>', destination 'memref<5xf32>'}}
+  %0 = rt.collective all_reduce %a to %b in 0 : memref<4xf32> to memref<5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<1x4xf32>, %b: memref<2x5xf32>) {
+  // expected-error@+1 {{'rt.collective' op source is 'memref<1x4xf32>', destination 'memref<2x5xf32>'}}
+  %0 = rt.collective all_gather %a to %b in 0 : memref<1x4xf32> to memref<2x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<4xf32>, %b: memref<4xf32, #rt.memory<@gpu>>) {
+  // expected-error@+1 {{both must be in the host's memory}}
+  %0 = rt.collective all_reduce %a to %b in 0 : memref<4xf32> to memref<4xf32, #rt.memory<@gpu>>
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<?xf32>) {
+  // expected-error@+1 {{'rt.collective' op is given 0 sizes, 'memref<?xf32>' has 1 dynamic dimensions}}
+  %0 = rt.collective all_reduce %a to %a in 0 : memref<?xf32> to memref<?xf32>
+  return
+}
+
+// -----
+
 func.func @f(%q: !rt.queue<@cpu>, %a: memref<?xf32>) {
   // expected-error@+1 {{'rt.copy' op is given 0 sizes, 'memref<?xf32>' has 1 dynamic dimensions}}
   %0 = rt.copy %a to %a on %q : !rt.queue<@cpu> : memref<?xf32> to memref<?xf32>

@@ -1,0 +1,40 @@
+// RUN: intarsia-opt %s --lower-groups-to-kernels -split-input-file | FileCheck %s
+// RUN: intarsia-opt %s --intarsia-lower -split-input-file | FileCheck %s --check-prefix=PLAN
+
+// What ranks do together reads and writes memory of the host: what a device has computed is copied there, and what a
+// device reads is copied to it.
+
+shard.grid @world(shape = 2)
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+rt.device @reference {target = #rt.target<"reference", ["native"]>}
+
+// CHECK: shard.grid @world(shape = 2)
+// CHECK-LABEL: func.func @main
+// CHECK: %[[E1:.*]] = rt.dispatch @rows_relu_64 on {{.*}} outs(%[[A:.*]] : memref<?x64xf32, #rt.memory<@reference>>)
+// CHECK: %[[E2:.*]] = rt.copy %[[A]] to %[[H:.*]] on {{.*}} after(%[[E1]])
+// CHECK: %[[E3:.*]] = rt.collective all_reduce %[[H]] to %[[S:.*]] in 0 after(%[[E2]]) sizes(%{{.*}}) {label = "layer.down"} : memref<?x64xf32> to memref<?x64xf32>
+// CHECK: %[[E4:.*]] = rt.dispatch @rows_tanh_64 on {{.*}} after(%[[E3]]) {{.*}} ins(%[[S]] : memref<?x64xf32>) outs(%[[T:.*]] : memref<?x64xf32>)
+// CHECK: rt.collective all_reduce_max %[[T]] to
+// CHECK: %[[ONE:.*]] = memref.expand_shape %[[T]]
+// CHECK: rt.collective all_gather %[[ONE]] to %[[ALL:.*]] in 0 after(%[[E4]]) {{.*}} : memref<1x?x64xf32> to memref<2x?x64xf32>
+
+// The sum is written to memory that nothing reads or writes any more.
+// PLAN-LABEL: func.func @main
+// PLAN: rt.collective all_reduce
+func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["n", ""], nn.name = "x"}) -> (tensor<2x?x64xf32>, tensor<?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %0 = nn.group rows(%a = %x) {rt.device = @reference} : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.relu %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %1 = shard.all_reduce %0 on @world grid_axes = [0] : tensor<?x64xf32> -> tensor<?x64xf32> loc("layer.down")
+  %2 = nn.group rows(%a = %1) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.tanh %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %3 = shard.all_reduce %2 on @world grid_axes = [0] reduction = max : tensor<?x64xf32> -> tensor<?x64xf32>
+  %4 = tensor.expand_shape %2 [[0, 1], [2]] output_shape [1, %n, 64] : tensor<?x64xf32> into tensor<1x?x64xf32>
+  %5 = shard.all_gather %4 on @world grid_axes = [0] gather_axis = 0 : tensor<1x?x64xf32> -> tensor<2x?x64xf32>
+  return %5, %3 : tensor<2x?x64xf32>, tensor<?x64xf32>
+}
