@@ -322,18 +322,33 @@ LogicalResult CopyOp::verify() {
 }
 
 LogicalResult CollectiveOp::verify() {
-  auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
-  if (source.getMemorySpace() || destination.getMemorySpace())
-    return emitOpError() << "reads " << source << " and writes " << destination
-                         << "; both must be in the host's memory";
-  ArrayRef<int64_t> from = source.getShape(), to = destination.getShape();
-  if (getKind() == CollectiveKind::AllGather && !from.empty() && !to.empty()) {
-    from = from.drop_front();
-    to = to.drop_front();
+  CollectiveKind kind = getKind();
+  bool isPair = kind == CollectiveKind::Send || kind == CollectiveKind::Receive;
+  DenseSet<int64_t> ranks(getRanks().begin(), getRanks().end());
+  if (ranks.size() != getRanks().size() || (isPair ? ranks.size() != 2 : ranks.empty()) ||
+      llvm::any_of(ranks, [](int64_t rank) { return rank < 0; }))
+    return emitOpError() << "is done by ranks [" << getRanks() << "]; "
+                         << (isPair ? "two are needed" : "each is at least 0 and named once");
+  bool hasSource = getSource() != nullptr, hasDestination = getDestination() != nullptr;
+  bool isFromOne = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Receive;
+  if ((!hasSource && !isFromOne) || (hasSource && kind == CollectiveKind::Receive) ||
+      hasDestination == (kind == CollectiveKind::Send))
+    return emitOpError() << stringifyCollectiveKind(kind) << " with" << (hasSource ? "" : "out") << " a source and with"
+                         << (hasDestination ? "" : "out") << " a destination";
+  for (Value buffer : {getSource(), getDestination()})
+    if (buffer && cast<MemRefType>(buffer.getType()).getMemorySpace())
+      return emitOpError() << "uses " << buffer.getType() << "; buffers must be in the host's memory";
+  if (hasSource && hasDestination) {
+    auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
+    ArrayRef<int64_t> from = source.getShape(), to = destination.getShape();
+    if (kind == CollectiveKind::AllGather && !from.empty() && !to.empty()) {
+      from = from.drop_front();
+      to = to.drop_front();
+    }
+    if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(from, to)))
+      return emitOpError() << "source is " << source << ", destination " << destination;
   }
-  if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(from, to)))
-    return emitOpError() << "source is " << source << ", destination " << destination;
-  return verifySizeCount(*this, source, getSizes().size());
+  return verifySizeCount(*this, cast<MemRefType>(getSized().getType()), getSizes().size());
 }
 
 static LogicalResult verifyBuffers(DispatchOp op, StringRef what, ValueRange buffers, ArrayRef<Type> expected) {

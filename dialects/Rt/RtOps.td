@@ -420,33 +420,41 @@ def Rt_CopyOp : Rt_Op<"copy", [AttrSizedOperandSegments]> {
 
 def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", [
     I32EnumAttrCase<"AllReduce", 0, "all_reduce">, I32EnumAttrCase<"AllReduceMax", 1, "all_reduce_max">,
-    I32EnumAttrCase<"AllGather", 2, "all_gather">]> {
+    I32EnumAttrCase<"AllGather", 2, "all_gather">, I32EnumAttrCase<"Broadcast", 5, "broadcast">,
+    I32EnumAttrCase<"Send", 6, "send">, I32EnumAttrCase<"Receive", 7, "receive">]> {
+  let description = "Numbers are those of ITX_COLLECTIVE_* in module_abi.h.";
   let cppNamespace = "::intarsia::rt";
 }
 
 def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
-  let summary = "What the ranks of a group do with a buffer of each";
+  let summary = "What ranks of a world do together";
   let description = [{
-    All ranks of the group `group` of the module's world run it, each with its own buffers, in the memory of the host:
+    The ranks in `ranks` run it together, each with its own buffers in the memory of the host:
     - `all_reduce`, `all_reduce_max`: the destination, of the source's shape, gets the sum or the maximum over the ranks;
     - `all_gather`: the destination gets the sources one after another, in the order of the ranks; it has as many along
-      its first dimension as there are ranks, for each one that the source has.
-    `sizes` are the dynamic ones of the source. Groups are numbered in the manifest's `world`; group 0 has all ranks.
-    `label` is the name of the work in the user's model.
+      its first dimension as there are ranks, for each one that the source has;
+    - `broadcast`: the destination gets the source of the first rank, which alone has one;
+    - `send`, `receive`: the destination of the second rank gets the source of the first one.
+    `sizes` are the dynamic ones of the source, or of the destination where there is no source. `label` is the name of the
+    work in the user's model.
 
     ```mlir
-    %e = rt.collective all_reduce %x to %y in 0 after(%e0) sizes(%n) {label = "encoder.dense"} : memref<?x8xf32> to memref<?x8xf32>
+    %e = rt.collective all_reduce in [0, 1] from %x : memref<?x8xf32> to %y : memref<?x8xf32> after(%e0) sizes(%n) {label = "encoder.dense"}
     ```
   }];
-  let arguments = (ins Rt_CollectiveKind:$kind, I64Attr:$group, Variadic<Rt_Event>:$after, Variadic<Index>:$sizes,
-                       Arg<AnyMemRef, "", [MemRead]>:$source, Arg<AnyMemRef, "", [MemWrite]>:$destination,
-                       OptionalAttr<StrAttr>:$label);
+  let arguments = (ins Rt_CollectiveKind:$kind, DenseI64ArrayAttr:$ranks, Variadic<Rt_Event>:$after,
+                       Variadic<Index>:$sizes, Arg<Optional<AnyMemRef>, "", [MemRead]>:$source,
+                       Arg<Optional<AnyMemRef>, "", [MemWrite]>:$destination, OptionalAttr<StrAttr>:$label);
   let results = (outs Rt_Event:$event);
   let assemblyFormat = [{
-    $kind $source `to` $destination `in` $group (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict `:`
-    type($source) `to` type($destination)
+    $kind `in` $ranks (`from` $source^ `:` type($source))? (`to` $destination^ `:` type($destination))?
+    (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The source, or the destination where there is none.
+    ::mlir::Value getSized() { return getSource() ? getSource() : getDestination(); }
+  }];
 }
 
 def Rt_WaitOp : Rt_Op<"wait"> {

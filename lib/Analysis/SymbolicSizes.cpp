@@ -443,9 +443,9 @@ bool SymbolicSizes::visitShape(Operation *op) {
         setSizes(concat, expressions);
         return true;
       })
-      .Case([&](shard::AllReduceOp reduce) {
-        Sizes source(of(reduce.getInput()));
-        setSizes(reduce.getResult(), source);
+      .Case<shard::AllReduceOp, shard::BroadcastOp, shard::SendOp, shard::RecvOp>([&](auto exchange) {
+        Sizes source(of(exchange.getInput()));
+        setSizes(exchange.getResult(), source);
         return true;
       })
       .Case([&](shard::AllGatherOp gather) {

@@ -38,6 +38,9 @@ ModuleTables::ModuleTables(ModuleOp module) {
   module.walk([&](Operation *op) {
     if (!isa<rt::DispatchOp, rt::CollectiveOp>(op))
       return;
+    if (auto collective = dyn_cast<rt::CollectiveOp>(op))
+      if (std::vector<int64_t> ranks(collective.getRanks()); !llvm::is_contained(groups, ranks))
+        groups.push_back(std::move(ranks));
     StringRef label = labelOf(op);
     if (labelIndices.try_emplace(label, labels.size()).second)
       labels.push_back(label.str());
@@ -66,6 +69,10 @@ unsigned ModuleTables::weightNumber(Operation *op) const {
   auto found =
       llvm::find_if(weights, [&](const WeightUse &use) { return use.constant == constant && use.device == device; });
   return found - weights.begin();
+}
+
+unsigned ModuleTables::groupNumber(llvm::ArrayRef<int64_t> ranks) const {
+  return llvm::find(groups, std::vector<int64_t>(ranks)) - groups.begin();
 }
 
 StringRef ModuleTables::labelOf(Operation *op) {

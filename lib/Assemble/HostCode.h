@@ -28,13 +28,15 @@ struct ModuleTables {
   std::vector<unsigned> kernelDevices;               ///< index of the device of each kernel
   std::vector<WeightUse> weights;                    ///< each constant has one or more
   std::vector<mlir::Operation *> functions;          ///< func.funcs, in order
+  std::vector<std::vector<int64_t>> groups;          ///< ranks that do something together
   llvm::StringMap<unsigned> kernelIndices, labelIndices, constantIndices, deviceIndices;
   /// Returns the index of the device whose own memory a buffer is in; -1 for memory of the host.
   int memoryOf(mlir::Type buffer) const;
   /// Returns the index in `weights` of the constant that an rt.constant_data gives.
   unsigned weightNumber(mlir::Operation *constantData) const;
-  /// Returns the label of a dispatch: its own, or else its kernel's name.
-  static llvm::StringRef labelOf(mlir::Operation *dispatch);
+  unsigned groupNumber(llvm::ArrayRef<int64_t> ranks) const;
+  /// Returns the label of a dispatch or collective: its own, or else the name of its kernel or kind.
+  static llvm::StringRef labelOf(mlir::Operation *work);
 };
 
 /// The kernels of a module as host code refers to them.

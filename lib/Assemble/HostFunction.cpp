@@ -224,7 +224,7 @@ llvm::Error HostFunction::translate(Operation &op) {
         return llvm::Error::success();
       })
       .Case([&](rt::CollectiveOp collective) -> llvm::Error {
-        auto type = cast<MemRefType>(collective.getSource().getType());
+        auto type = cast<MemRefType>(collective.getSized().getType());
         llvm::Value *elements = builder.getInt64(1);
         for (llvm::Value *size : sizesOf(type, collective.getSizes()))
           elements = builder.CreateMul(elements, size);
@@ -233,13 +233,16 @@ llvm::Error HostFunction::translate(Operation &op) {
         if (!dtype)
           return createStringError("function '" + source.getName() + "': ranks share no elements of the type of '" +
                                    ModuleTables::labelOf(collective) + "'");
+        auto bufferOf = [&](Value buffer) -> llvm::Value * {
+          return buffer ? values.lookup(buffer) : llvm::ConstantPointerNull::get(pointer);
+        };
         auto [after, afterCount] = afterOf(collective.getAfter());
         values[collective.getEvent()] =
             call(collectiveFunction, builder.getInt64Ty(),
                  {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
-                  builder.getInt32(collective.getGroup()),
+                  builder.getInt32(tables.groupNumber(collective.getRanks())),
                   builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
-                  values.lookup(collective.getDestination()), values.lookup(collective.getSource()), elements, after,
+                  bufferOf(collective.getDestination()), bufferOf(collective.getSource()), elements, after,
                   afterCount});
         return llvm::Error::success();
       })

@@ -232,7 +232,7 @@ llvm::Error HostFunction::testSizes() {
         })
         .Case([&](rt::CollectiveOp collective) {
           sizes = collective.getSizes();
-          buffer = cast<MemRefType>(collective.getSource().getType());
+          buffer = cast<MemRefType>(collective.getSized().getType());
           belongsTo(collective);
         })
         .Case([&](rt::CopyOp copy) {

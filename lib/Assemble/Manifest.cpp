@@ -394,20 +394,19 @@ std::vector<target::Variant> hostVariants(const target::ArtifactObjects &artifac
   return variants;
 }
 
-/// Writes the ranks of a split module, and the groups of them that do something together.
-static void writeWorld(llvm::json::OStream &json, ModuleOp module) {
-  for (auto grid : module.getOps<shard::GridOp>()) {
-    int64_t ranks = ShapedType::getNumElements(grid.getShape());
+/// Writes how many ranks a split module has, and the groups of them that do something together.
+static void writeWorld(llvm::json::OStream &json, ModuleOp module, const ModuleTables &tables) {
+  for (auto grid : module.getOps<shard::GridOp>())
     json.attributeObject("world", [&] {
-      json.attribute("size", ranks);
+      json.attribute("size", ShapedType::getNumElements(grid.getShape()));
       json.attributeArray("groups", [&] {
-        json.array([&] {
-          for (int64_t rank = 0; rank < ranks; ++rank)
-            json.value(rank);
-        });
+        for (const std::vector<int64_t> &ranks : tables.groups)
+          json.array([&] {
+            for (int64_t rank : ranks)
+              json.value(rank);
+          });
       });
     });
-  }
 }
 
 llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables,
@@ -440,7 +439,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
       });
     });
     error = writeDevices(json, tables, artifact);
-    writeWorld(json, module);
+    writeWorld(json, module, tables);
     strings("kernels", tables.kernels);
     json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
     if (llvm::any_of(artifact.devices, [](const auto &device) { return device.target->verifiesKernels(); }))

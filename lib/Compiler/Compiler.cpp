@@ -22,11 +22,13 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ThreadPool.h"
+#include <cmath>
 
 using namespace mlir;
 using llvm::createStringError;
@@ -151,6 +153,13 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--gpu-memory=" + options.partition.gpuMemory);
   if (options.partition.world > 1)
     result.flags.push_back("--world=" + std::to_string(options.partition.world));
+  if (options.partition.kind == PartitionKind::Pipeline)
+    result.flags.push_back("--partition=pipeline");
+  for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {
+    if (number == 0)
+      result.flags.push_back("--rank-speeds=");
+    result.flags.back() += (number ? "," : "") + llvm::formatv("{0}", speed).str();
+  }
   for (const std::string &decision : options.flip)
     result.flags.push_back("--flip=" + decision);
   result.emit = options.emit;
@@ -301,6 +310,14 @@ llvm::Error Compilation::checkFlags() const {
   if (options.partition.world < 1 || options.partition.world > mostRanks)
     return createStringError("--world=" + std::to_string(options.partition.world) + ": a world has 1 to " +
                              std::to_string(mostRanks) + " ranks");
+  if (options.partition.world == 1 && options.partition.kind != PartitionKind::Tensor)
+    return createStringError("--partition says how ranks share a model: give their number, as in --world=2");
+  const std::vector<double> &speeds = options.partition.speeds;
+  if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
+    return createStringError("--rank-speeds has " + std::to_string(speeds.size()) + " speeds, --world=" +
+                             std::to_string(options.partition.world) + " needs as many");
+  if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
+    return createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
   if (!partitions && options.partition.world > 1)
     return createStringError("--world is about the partition phase, which does not run with " +
                              (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 
 namespace intarsia::fuse {
@@ -46,9 +47,10 @@ inline bool mayStayOutside(mlir::Operation *op) {
     return true;
   if ((op->getNumResults() == 1 || llvm::isa<nn::QuantizeOp>(op)) && isCompileTime(op->getResult(0)))
     return true;
-  if (llvm::isa<mlir::tensor::EmptyOp>(op)) // what a transposed weight is written to
+  if (llvm::isa<mlir::tensor::EmptyOp>(op)) // what a transposed weight is written to, what is received
     return llvm::all_of(op->getUsers(), [](mlir::Operation *user) {
-      return llvm::isa<mlir::linalg::TransposeOp>(user) && isCompileTime(user->getResult(0));
+      return llvm::isa<mlir::shard::RecvOp, mlir::shard::BroadcastOp>(user) ||
+             (llvm::isa<mlir::linalg::TransposeOp>(user) && isCompileTime(user->getResult(0)));
     });
   return llvm::isa_and_nonnull<mlir::arith::ArithDialect>(op->getDialect()) &&
          llvm::all_of(op->getResultTypes(), [](mlir::Type type) { return type.isIntOrIndex(); });

@@ -12,7 +12,6 @@
 #include "lib/Lower/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
-#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -324,48 +323,6 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
   for (Value result : group.getResults())
     events[{result, device->memory}] = event;
   return copyToConsumers(group);
-}
-
-/// Returns what ranks do in a collective op of the shard dialect; nullopt for what they cannot do.
-static std::optional<rt::CollectiveKind> collectiveKindOf(Operation *op) {
-  if (auto gather = dyn_cast<shard::AllGatherOp>(op); gather && gather.getGridAxes().size() == 1)
-    return gather.getGatherAxis().isZero() ? std::optional(rt::CollectiveKind::AllGather) : std::nullopt;
-  auto reduce = dyn_cast<shard::AllReduceOp>(op);
-  if (!reduce || reduce.getGridAxes().size() != 1)
-    return std::nullopt;
-  switch (reduce.getReduction()) {
-  case shard::ReductionKind::Sum:
-    return rt::CollectiveKind::AllReduce;
-  case shard::ReductionKind::Max:
-    return rt::CollectiveKind::AllReduceMax;
-  default:
-    return std::nullopt;
-  }
-}
-
-/// Builds a collective op: its buffers are in the memory of the host.
-LogicalResult HostProgram::runTogether(Operation *op) {
-  std::optional<rt::CollectiveKind> kind = collectiveKindOf(op);
-  if (!kind)
-    return op->emitOpError() << "is nothing that ranks do together: that is a sum or maximum over all of them, or a "
-                                "gather along the first dimension";
-  Value input = op->getOperand(0), result = op->getResult(0);
-  FailureOr<Value> from = bufferOf(input, Attribute());
-  if (failed(from))
-    return failure();
-  SmallVector<Value> after;
-  if (Value event = events.lookup({viewRoot(input), Attribute()}))
-    after.push_back(event);
-  Value to = makeBuffer(result, Attribute());
-  std::string label = labelOf(op->getLoc());
-  Value event = rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()), *kind,
-                                         /*group=*/0, after, dynamicSizes(input), *from, to,
-                                         label.empty() ? StringAttr() : builder.getStringAttr(label));
-  order.add(event, after);
-  homes[result] = Attribute();
-  buffers[{result, Attribute()}] = to;
-  events[{result, Attribute()}] = event;
-  return success();
 }
 
 /// Builds what the ops of a block do at the end of the host program's current block.

@@ -174,14 +174,16 @@ LogicalResult verifyCopy(rt::CopyOp copy, const HostSizes &host) {
 
 /// A collective reads and writes buffers of the same sizes; what is gathered has a multiple of them in front.
 LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &host) {
-  ValueRange given = collective.getSizes();
-  auto type = cast<ShapedType>(collective.getSource().getType());
   bool isGather = collective.getKind() == rt::CollectiveKind::AllGather;
-  for (auto [dimension, from, to] :
-       llvm::enumerate(host.sizes.of(collective.getSource()), host.sizes.of(collective.getDestination()))) {
-    if (!(isGather && dimension == 0) && !host.holds(Relation::Equal, from, to))
-      return collective.emitOpError() << "takes " << host.toString(from) << " at dimension " << dimension
-                                      << " to a buffer with " << host.toString(to);
+  if (collective.getSource() && collective.getDestination())
+    for (auto [dimension, from, to] :
+         llvm::enumerate(host.sizes.of(collective.getSource()), host.sizes.of(collective.getDestination())))
+      if (!(isGather && dimension == 0) && !host.holds(Relation::Equal, from, to))
+        return collective.emitOpError() << "takes " << host.toString(from) << " at dimension " << dimension
+                                        << " to a buffer with " << host.toString(to);
+  ValueRange given = collective.getSizes();
+  auto type = cast<ShapedType>(collective.getSized().getType());
+  for (auto [dimension, from] : llvm::enumerate(host.sizes.of(collective.getSized()))) {
     if (!type.isDynamicDim(dimension))
       continue;
     AffineExpr size = host.sizes.ofIndex(given.front());

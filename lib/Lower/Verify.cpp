@@ -232,7 +232,7 @@ private:
       return verifyWritten(&op, dispatch.getOutputs());
     if (auto copy = dyn_cast<rt::CopyOp>(op))
       return verifyWritten(&op, copy.getDestination());
-    if (auto collective = dyn_cast<rt::CollectiveOp>(op))
+    if (auto collective = dyn_cast<rt::CollectiveOp>(op); collective && collective.getDestination())
       return verifyWritten(&op, collective.getDestination());
     return success();
   }

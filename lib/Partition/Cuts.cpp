@@ -192,10 +192,20 @@ Why cutsOf(linalg::GenericOp generic, const Cut &cut, Needs needs) {
 
 } // namespace
 
-SmallVector<Range> evenRanges(int64_t units, int64_t unit, int64_t ranks) {
+SmallVector<Range> rangesOf(int64_t units, int64_t unit, ArrayRef<double> speeds) {
+  double all = 0, before = 0;
+  for (double speed : speeds)
+    all += speed;
   SmallVector<Range> ranges;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    ranges.push_back({units * rank / ranks * unit, units * (rank + 1) / ranks * unit});
+  int64_t begin = 0, behind = speeds.size();
+  for (double speed : speeds) {
+    before += speed;
+    --behind;
+    // The ranks behind this one get one each.
+    int64_t end = std::clamp(int64_t(double(units) * before / all + 0.5), begin + 1, units - behind);
+    ranges.push_back({begin * unit, end * unit});
+    begin = end;
+  }
   return ranges;
 }
 

@@ -29,8 +29,8 @@ struct Cut {
   bool operator==(const Cut &other) const { return dimension == other.dimension && ranges == other.ranges; }
 };
 
-/// Returns `units` divided over `ranks` as evenly as they can be, in ranges of `unit` elements each.
-llvm::SmallVector<Range> evenRanges(int64_t units, int64_t unit, int64_t ranks);
+/// Returns `units` of `unit` elements divided over ranks in proportion to their speeds, at least one for each.
+llvm::SmallVector<Range> rangesOf(int64_t units, int64_t unit, llvm::ArrayRef<double> speeds);
 
 /// What an op that computes parts of its results needs of each operand: a part, or nullopt for the whole of it.
 using OperandCuts = llvm::SmallVector<std::optional<Cut>>;

@@ -32,9 +32,7 @@ static KernelRoot rootOf(Operation *op) {
   return generic && generic.getNumParallelLoops() != generic.getNumLoops() ? KernelRoot::Generic : KernelRoot::Rows;
 }
 
-/// Returns true for an op whose work is done when the model runs, on a device of its own. Slices, concatenations and
-/// the like are wherever they are read.
-static bool isWork(Operation *op) {
+bool isWork(Operation *op) {
   return rt::runsOnDevice(op) && !isa<tensor::TensorDialect>(op->getDialect()) && !isCompileTime(op->getResult(0));
 }
 
@@ -50,8 +48,8 @@ public:
     for (Operation &op : function.getBody().front())
       if (isControlFlow(&op) || !function.getBody().hasOneBlock())
         return op.emitError() << "'" << function.getSymName()
-                              << "' has control flow, whose layers cannot be split by memory: place ops by --place "
-                                 "instead of --gpu-memory";
+                              << "' has control flow, whose layers cannot be split over devices or ranks: place ops "
+                                 "by --place instead";
     WorkModel model(function);
     known.clear();
     position = 0;

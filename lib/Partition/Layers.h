@@ -14,6 +14,10 @@
 
 namespace intarsia::partition {
 
+/// Returns true for an op whose work is done when the model runs, on a device of its own. Slices, concatenations and
+/// the like are wherever they are read.
+bool isWork(mlir::Operation *op);
+
 /// Ops that stay together: those of one layer of the model ("encoder.layer.3"), or of one module outside of layers.
 struct Layer {
   std::string name;

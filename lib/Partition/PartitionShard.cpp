@@ -30,6 +30,8 @@ namespace {
 constexpr int64_t leastElementsToGather = 1 << 18;
 /// The longest part may be so much longer than an even one for the sake of whole blocks of activations.
 constexpr double mostImbalance = 1.05;
+/// So many units for each rank are enough to divide them by speed within the same limit: half a unit of 16 is 3 %.
+constexpr int64_t leastUnitsOfUnlike = 16;
 
 int64_t lastSize(Value value) { return cast<RankedTensorType>(value.getType()).getShape().back(); }
 
@@ -156,11 +158,11 @@ private:
     std::string why;
     Operation *attention = attentionOf(linear.getInput());
     std::optional<SmallVector<Range>> ranges =
-        attention ? headsOf(linear, attention, world, why) : featuresOf(linear.getInput(), linear.getWeight(), why);
+        attention ? headsOf(linear, attention, ranks(), why) : featuresOf(linear.getInput(), linear.getWeight(), why);
     if (attention && !ranges)
       limitRanks(linear, why, [&](int64_t ranks) {
         std::string other;
-        return headsOf(linear, attention, ranks, other).has_value();
+        return headsOf(linear, attention, SmallVector<double>(ranks, 1.0), other).has_value();
       });
     if (ranges) {
       int64_t last = cast<RankedTensorType>(linear.getInput().getType()).getRank() - 1;
@@ -197,7 +199,7 @@ private:
       refused.emplace_back(experts, why);
       return;
     }
-    parts[experts] = {Part::InputFeatures, evenRanges(features / block, block, world)};
+    parts[experts] = {Part::InputFeatures, rangesOf(features / block, block, ranks())};
     ++expertsCount;
   }
 
@@ -213,8 +215,9 @@ private:
   }
 
   /// Returns the features that each of some ranks gets of what a linear multiplies, in whole heads.
-  static std::optional<SmallVector<Range>> headsOf(nn::LinearOp linear, Operation *attention, int64_t world,
+  static std::optional<SmallVector<Range>> headsOf(nn::LinearOp linear, Operation *attention, ArrayRef<double> speeds,
                                                    std::string &why) {
+    int64_t world = speeds.size();
     bool isCached = isa<nn::CachedAttentionOp>(attention);
     auto type = cast<RankedTensorType>(attention->getResult(0).getType());
     Value keys =
@@ -225,7 +228,7 @@ private:
     if (keyHeads >= world) {
       int64_t unit = std::lcm(block, group * size), units = heads * size / unit;
       if (heads * size % unit == 0 && units >= world)
-        return evenRanges(units, unit, world);
+        return rangesOf(units, unit, speeds);
       why = tooFew(heads * size, unit);
       return std::nullopt;
     }
@@ -265,11 +268,20 @@ private:
     constexpr int64_t vectorElements = 32; // two of AVX-512 in f32, a panel of weights
     for (int64_t unit : {std::lcm(block, inputBlockOf(input)), std::lcm(block, vectorElements)}) {
       int64_t units = features / unit;
-      if (features % unit == 0 && units >= world &&
-          double(llvm::divideCeil(units, world)) * double(world) <= mostImbalance * double(units))
-        return evenRanges(units, unit, world);
+      bool isNearlyEven = !speeds.empty() ? units >= leastUnitsOfUnlike * world
+                                          : double(llvm::divideCeil(units, world)) * double(world) <=
+                                                mostImbalance * double(units);
+      if (features % unit == 0 && units >= world && isNearlyEven)
+        return rangesOf(units, unit, ranks());
     }
-    return evenRanges(features / block, block, world);
+    return rangesOf(features / block, block, ranks());
+  }
+
+  /// The speed of each rank.
+  SmallVector<double> ranks() const {
+    SmallVector<double> all(speeds.begin(), speeds.end());
+    all.resize(world, 1.0);
+    return all;
   }
 
   static std::string tooFew(int64_t features, int64_t block) {

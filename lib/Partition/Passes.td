@@ -104,14 +104,35 @@ def PartitionShard : Pass<"partition-shard", "::mlir::ModuleOp"> {
     their inner features (arXiv 1909.08053, section 3). Where a linear has multiplied a part of its inputs, ranks add
     their results (`shard.all_reduce`); a large linear that gives a result of the function is split by its results, which
     are gathered (`shard.all_gather`). Ranks that are more than the heads of keys share these. Parts consist of whole
-    heads and whole blocks of quantized weights, and need not be equal. What cannot be split is computed by each rank.
+    heads and whole blocks of quantized weights; those of slower ranks are smaller. What cannot be split is computed by
+    each rank.
 
     ```mlir
     intarsia-opt model.mlir --partition-shard=world=2
     ```
     It is an error if nothing of the module can be split over so many ranks.
   }];
-  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">];
+  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+                 ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+}
+
+def PartitionPipeline : Pass<"partition-pipeline", "::mlir::ModuleOp"> {
+  let summary = "Splits functions into stages that ranks run one after another";
+  let description = [{
+    Each function becomes one for each rank, with the ops of some neighbouring layers, their weights and their caches.
+    What a later stage reads is sent to it (`shard.send`, `shard.recv`), results go to all ranks (`shard.broadcast`).
+    What is computed of inputs alone is computed by every rank. Layers are cut so that the slowest stage is as fast as
+    the cost model says it can be, for ranks of the given speeds.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-pipeline='world=2 speeds=1,0.35'
+    ```
+    It is an error if there are more ranks than layers, or control flow.
+  }];
+  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+                 ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }

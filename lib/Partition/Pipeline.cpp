@@ -31,9 +31,15 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
   pipeline.addPass(partition::createPartitionAddCandidates());
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
-  if (options.world > 1) {
+  if (options.world > 1 && options.kind == PartitionKind::Pipeline) {
+    partition::PartitionPipelineOptions given;
+    given.world = options.world;
+    given.speeds.assign(options.speeds.begin(), options.speeds.end());
+    pipeline.addPass(partition::createPartitionPipeline(given));
+  } else if (options.world > 1) {
     partition::PartitionShardOptions given;
     given.world = options.world;
+    given.speeds.assign(options.speeds.begin(), options.speeds.end());
     pipeline.addPass(partition::createPartitionShard(given));
   }
 }
@@ -43,6 +49,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   ListOption<std::string> placements{*this, "places", llvm::cl::desc("Which ops run where: GLOB=@device")};
   Option<std::string> gpuMemory{*this, "gpu-memory", llvm::cl::desc("The most memory of the GPU: 8GB")};
   Option<int64_t> world{*this, "world", llvm::cl::desc("Number of ranks"), llvm::cl::init(1)};
+  Option<bool> stages{*this, "stages", llvm::cl::desc("Give ranks whole layers"), llvm::cl::init(false)};
+  ListOption<double> speeds{*this, "speeds", llvm::cl::desc("Speed of each rank against the others")};
 };
 } // namespace
 
@@ -52,6 +60,10 @@ void intarsia::registerPartitionPasses() {
       "intarsia-partition", "The partition phase: ops get their devices",
       [](OpPassManager &pipeline, const PipelineOptions &given) {
         buildPartitionPipeline(pipeline,
-                               {{given.placements.begin(), given.placements.end()}, given.gpuMemory, given.world});
+                               {{given.placements.begin(), given.placements.end()},
+                                given.gpuMemory,
+                                given.world,
+                                given.stages ? PartitionKind::Pipeline : PartitionKind::Tensor,
+                                {given.speeds.begin(), given.speeds.end()}});
       });
 }

@@ -200,7 +200,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.size
   %m = rt.symbol "m"
   %o = rt.output 0 (%m) : memref<?xf32>
   // expected-error@+1 {{takes n at dimension 0 to a buffer with m}}
-  %e = rt.collective all_reduce %x to %o in 0 sizes(%n) : memref<?xf32> to memref<?xf32>
+  %e = rt.collective all_reduce in [0, 1] from %x : memref<?xf32> to %o : memref<?xf32> sizes(%n)
   rt.wait %e
   return
 }
@@ -214,7 +214,7 @@ func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.size
   %m = rt.symbol "m"
   %o = rt.output 0 (%n) : memref<?xf32>
   // expected-error@+1 {{is given m for dimension 0, which is n}}
-  %e = rt.collective all_reduce %x to %o in 0 sizes(%m) : memref<?xf32> to memref<?xf32>
+  %e = rt.collective all_reduce in [0, 1] from %x : memref<?xf32> to %o : memref<?xf32> sizes(%m)
   rt.wait %e
   return
 }

@@ -16,11 +16,19 @@ namespace intarsia {
 /// Ranks that a world may have, as itx_world_options says.
 inline constexpr int64_t mostRanks = 256;
 
+/// How ranks share a model.
+enum class PartitionKind {
+  Tensor,  ///< each has a part of every layer
+  Pipeline ///< each has some layers, and they run one after another
+};
+
 struct PartitionOptions {
   std::vector<std::string>
       placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
   std::string gpuMemory; ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
   int64_t world = 1;     ///< ranks that run the model together
+  PartitionKind kind = PartitionKind::Tensor;
+  std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
 };
 
 /// On a module whose layers were split by memory: an array with a dictionary for each device (`device`, `layers`,

@@ -111,7 +111,7 @@ func.func @f(%q: !rt.queue<@cpu>, %a: memref<4xf32>, %b: memref<5xf32>) {
 
 func.func @f(%a: memref<4xf32>, %b: memref<5xf32>) {
   // expected-error@+1 {{'rt.collective' op source is 'memref<4xf32>', destination 'memref<5xf32>'}}
-  %0 = rt.collective all_reduce %a to %b in 0 : memref<4xf32> to memref<5xf32>
+  %0 = rt.collective all_reduce in [0, 1] from %a : memref<4xf32> to %b : memref<5xf32>
   return
 }
 
@@ -119,15 +119,15 @@ func.func @f(%a: memref<4xf32>, %b: memref<5xf32>) {
 
 func.func @f(%a: memref<1x4xf32>, %b: memref<2x5xf32>) {
   // expected-error@+1 {{'rt.collective' op source is 'memref<1x4xf32>', destination 'memref<2x5xf32>'}}
-  %0 = rt.collective all_gather %a to %b in 0 : memref<1x4xf32> to memref<2x5xf32>
+  %0 = rt.collective all_gather in [0, 1] from %a : memref<1x4xf32> to %b : memref<2x5xf32>
   return
 }
 
 // -----
 
 func.func @f(%a: memref<4xf32>, %b: memref<4xf32, #rt.memory<@gpu>>) {
-  // expected-error@+1 {{both must be in the host's memory}}
-  %0 = rt.collective all_reduce %a to %b in 0 : memref<4xf32> to memref<4xf32, #rt.memory<@gpu>>
+  // expected-error@+1 {{buffers must be in the host's memory}}
+  %0 = rt.collective all_reduce in [0, 1] from %a : memref<4xf32> to %b : memref<4xf32, #rt.memory<@gpu>>
   return
 }
 
@@ -135,7 +135,7 @@ func.func @f(%a: memref<4xf32>, %b: memref<4xf32, #rt.memory<@gpu>>) {
 
 func.func @f(%a: memref<?xf32>) {
   // expected-error@+1 {{'rt.collective' op is given 0 sizes, 'memref<?xf32>' has 1 dynamic dimensions}}
-  %0 = rt.collective all_reduce %a to %a in 0 : memref<?xf32> to memref<?xf32>
+  %0 = rt.collective all_reduce in [0, 1] from %a : memref<?xf32> to %a : memref<?xf32>
   return
 }
 

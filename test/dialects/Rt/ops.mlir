@@ -89,8 +89,8 @@ func.func @main(%x: memref<?x384xf32>, %i: memref<?xi64>) {
   %e0 = rt.dispatch @linear on %q : !rt.queue<@cpu> sizes(%n) ins(%x, %w : memref<?x384xf32>, memref<768x384xf32>) outs(%b : memref<?x768xf32>) {label = "encoder.dense"}
   // CHECK: %[[E1:.*]] = rt.copy %[[B]] to %{{.*}} on %[[Q]] : !rt.queue<@cpu> after(%[[E0]]) sizes(%[[N]]) : memref<?x768xf32> to memref<?x768xf32>
   %e1 = rt.copy %b to %o on %q : !rt.queue<@cpu> after(%e0) sizes(%n) : memref<?x768xf32> to memref<?x768xf32>
-  // CHECK: %[[E2:.*]] = rt.collective all_reduce %{{.*}} to %[[B]] in 0 after(%[[E1]]) sizes(%[[N]]) {label = "encoder.dense"} : memref<?x768xf32> to memref<?x768xf32>
-  %e2 = rt.collective all_reduce %o to %b in 0 after(%e1) sizes(%n) {label = "encoder.dense"} : memref<?x768xf32> to memref<?x768xf32>
+  // CHECK: %[[E2:.*]] = rt.collective all_reduce in [0, 1] from %{{.*}} : memref<?x768xf32> to %[[B]] : memref<?x768xf32> after(%[[E1]]) sizes(%[[N]]) {label = "encoder.dense"}
+  %e2 = rt.collective all_reduce in [0, 1] from %o : memref<?x768xf32> to %b : memref<?x768xf32> after(%e1) sizes(%n) {label = "encoder.dense"}
   // CHECK: rt.wait %[[E2]]
   rt.wait %e2
   return

@@ -1,0 +1,95 @@
+//===- PartitionPipeline.cpp - Functions become stages of a pipeline ----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Nn/Nn.h"
+#include "dialects/Rt/Rt.h"
+#include "lib/Partition/Layers.h"
+#include "lib/Partition/RankFunction.h"
+#include "lib/Partition/Stages.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace intarsia::partition {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_PARTITIONPIPELINE
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+
+struct PartitionPipeline : impl::PartitionPipelineBase<PartitionPipeline> {
+  using PartitionPipelineBase::PartitionPipelineBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (world < 2)
+      return;
+    SmallVector<func::FuncOp> functions;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && !function.getBody().getOps<nn::WeightOp>().empty())
+        functions.push_back(function);
+    if (functions.empty())
+      return;
+    FailureOr<target::Device> device = target::deviceOf(functions.front());
+    if (failed(device))
+      return signalPassFailure();
+    FailureOr<Layers> layers = Layers::read(module, *device, *device);
+    if (failed(layers) || failed(chooseStages(*layers)))
+      return signalPassFailure();
+    SymbolTable symbols(module);
+    for (func::FuncOp function : functions)
+      split(function, symbols);
+    OpBuilder builder(module.getBody(), module.getBody()->begin());
+    shard::GridOp::create(builder, module.getLoc(), gridName, ArrayRef<int64_t>(int64_t(world)));
+  }
+
+private:
+  LogicalResult chooseStages(const Layers &layers) {
+    size_t count = layers.all().size();
+    if (count < size_t(world))
+      return getOperation().emitError() << "--world=" << world.getValue() << " --partition=pipeline: the model has "
+                                        << count << " layers, so that at most " << count << " ranks have one each";
+    SmallVector<double> times;
+    for (const Layer &layer : layers.all())
+      times.push_back(layer.hostUs);
+    SmallVector<double> ranks(speeds.begin(), speeds.end());
+    ranks.resize(world, 1.0);
+    SmallVector<unsigned> begins = cutIntoStages(times, ranks);
+    begins.push_back(count);
+    std::string text = llvm::formatv("pipeline of {0} ranks", world.getValue());
+    for (int64_t stage = 0; stage < world; ++stage) {
+      double time = 0;
+      for (unsigned layer = begins[stage]; layer < begins[stage + 1]; ++layer) {
+        time += times[layer];
+        for (Operation *op : layers.all()[layer].ops)
+          stages[op] = stage;
+      }
+      text += llvm::formatv("\n  rank {0}: {1} to {2}, {3:f1} us for each kernel alone", stage,
+                            layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name,
+                            time / ranks[stage]);
+    }
+    getOperation().emitRemark() << text;
+    return success();
+  }
+
+  void split(func::FuncOp function, SymbolTable &symbols) {
+    StageOfOps ofOps(function, [&](Operation *op) { return stages.lookup(op); });
+    auto after = std::next(function->getIterator());
+    for (int64_t rank = 0; rank < world; ++rank)
+      symbols.insert(StageFunction(function, ofOps, rank).build(), after);
+    symbols.erase(function);
+  }
+
+  DenseMap<Operation *, int64_t> stages;
+};
+
+} // namespace
+} // namespace intarsia::partition
