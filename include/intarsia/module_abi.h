@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 7u
+#define ITX_MODULE_ABI_VERSION 8u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -73,6 +73,18 @@ enum {
   ITX_SIZE_OF_WORKSPACE = 4, /* the function's workspace, or where a buffer ends outside of it; the index is 0 */
 };
 
+/* What the ranks of a group do together. */
+enum {
+  ITX_COLLECTIVE_ALL_REDUCE = 0, /* sum; each element is added in the order of the group's ranks */
+  ITX_COLLECTIVE_ALL_REDUCE_MAX = 1,
+  ITX_COLLECTIVE_ALL_GATHER = 2,     /* the ranks' sources one after another; they may be of unequal length */
+  ITX_COLLECTIVE_REDUCE_SCATTER = 3, /* sum; each rank gets its part, in the order of the group's ranks */
+  ITX_COLLECTIVE_ALL_TO_ALL = 4,     /* part i of the source goes to rank i of the group; the parts are equal */
+  ITX_COLLECTIVE_BROADCAST = 5,      /* from the group's first rank, whose source is read */
+  ITX_COLLECTIVE_SEND = 6,           /* in a group of two: the first sends to the second */
+  ITX_COLLECTIVE_RECEIVE = 7
+};
+
 /* Which sides of a copy are in the memory of the device that copies. */
 enum {
   ITX_COPY_DESTINATION_ON_DEVICE = 1,
@@ -112,6 +124,14 @@ typedef struct itx_host_api {
    * computes them has been waited for. Returns 0 if they pass, else 1: the host function then returns 1 at once. */
   int32_t (*check_indices)(itx_call *call, uint32_t check, const void *indices, uint32_t element_bytes, int64_t count,
                            int64_t limit);
+  /* Exchanges data with the other ranks of a group: an index into the manifest's "world"."groups". All of them do this
+   * with the same `kind` (ITX_COLLECTIVE_*), `element` (an itx_dtype of runtime.h) and size, in the same order.
+   * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE and ITX_COLLECTIVE_BROADCAST. Both are in
+   * memory of the host; they may be the same where source and destination have one size. Waits for the events, blocks
+   * until this rank's part is done and returns 0. If it fails, the call has failed. */
+  itx_event (*collective)(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
+                          void *destination, const void *source, int64_t elements, const itx_event *after,
+                          uint32_t after_count);
 } itx_host_api;
 
 /* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.

@@ -55,9 +55,10 @@ typedef ITX_ENUM(itx_status){
     ITX_UNSUPPORTED = 6,      /* this machine lacks what the module needs */
     ITX_OUT_OF_MEMORY = 7,
     ITX_INTERNAL = 8,
-    ITX_CACHE_FULL = 9,  /* a cache has no page, or no room for a sequence, left; what it holds is as it was */
-    ITX_EVICTED = 10,    /* a sequence's pages were given to others: its tokens have to be given again */
-    ITX_DEVICE_LOST = 11 /* a device stopped working; what was in its memory is gone. Other devices go on */
+    ITX_CACHE_FULL = 9,   /* a cache has no page, or no room for a sequence, left; what it holds is as it was */
+    ITX_EVICTED = 10,     /* a sequence's pages were given to others: its tokens have to be given again */
+    ITX_DEVICE_LOST = 11, /* a device stopped working; what was in its memory is gone. Other devices go on */
+    ITX_RANK_LOST = 12 /* a process of the world ended, hangs or never came; this one cannot use the world any more */
 } itx_status;
 
 /* The message of the last call on this thread that did not return ITX_OK; "" when there was none. Valid until the
@@ -442,6 +443,65 @@ ITX_API itx_status itx_cache_step_on_device(itx_cache *cache, const itx_chunk *c
  * older compiler. */
 ITX_API itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logits, const float *temperatures,
                                         itx_tensor **values, itx_tensor **tokens, itx_tensor **sums);
+
+/* ---- Worlds ----------------------------------------------------------------------------------------------- */
+
+/* Processes of one host that run a model together: ranks, which exchange data through shared memory. Loading a module
+ * that was compiled for several ranks joins the world of the environment, so that these functions are for programs that
+ * start ranks in another way, or that exchange data of their own.
+ *
+ * All ranks call the same functions with the same sizes in the same order. Data are in memory of the host, at any
+ * alignment. A function returns when this rank's part is done. If a rank dies, leaves, hangs or does something else,
+ * the functions of all others return an error that names it, and the world cannot be used any more. No rank waits
+ * longer for another one than the deadline says. Nothing of a world is left when its processes have ended, however they
+ * end. */
+typedef struct itx_world itx_world;
+
+typedef struct itx_world_options {
+  size_t struct_bytes; /* sizeof(itx_world_options): lets the structure grow */
+  int32_t size;        /* ranks, 1 to 256; 0: size, rank and address are those of the environment */
+  int32_t rank;
+  const char *address; /* "local:NAME", the same for all ranks and for no other world of this host */
+  double deadline_s;   /* how long a rank waits for another; 0: ITX_WORLD_DEADLINE_S, or 300 */
+} itx_world_options;
+
+/* Waits until all ranks have joined. options may be null. The environment says ITX_WORLD_SIZE, ITX_WORLD_RANK and
+ * ITX_WORLD_ADDRESS, as intarsia-run --world sets them, or is that of mpirun. A process is in one world at a time: one
+ * that is in it already gets another handle. ITX_NOT_FOUND if the environment has no world; ITX_RANK_LOST names the
+ * ranks that did not come. A child of a fork is in no world. */
+ITX_API itx_status itx_world_join(const itx_world_options *options, itx_world **world);
+/* Makes a handle of a part of the world: its ranks are numbered from 0 on in the order of `ranks`. All ranks of the
+ * world call this. The handle of a process that is not in the group has rank -1, and can only be freed. */
+ITX_API itx_status itx_world_group(itx_world *world, const int32_t *ranks, size_t count, itx_world **group);
+/* Frees the handle; a null pointer is allowed. The process leaves the world when its last handle and the last module
+ * that uses it are freed. */
+ITX_API void itx_world_free(itx_world *world);
+/* -1 for a null handle. */
+ITX_API int32_t itx_world_rank(const itx_world *world);
+ITX_API int32_t itx_world_size(const itx_world *world);
+
+typedef ITX_ENUM(itx_reduction){ITX_SUM = 0, ITX_MAXIMUM = 1} itx_reduction;
+
+/* destination[i]: the sources' elements i combined in the order of the ranks, with the same bits on all of them. f32,
+ * f64, f16, bf16 (both summed in f32 and rounded once), i32 and i64. The destination may be the source. */
+ITX_API itx_status itx_world_all_reduce(itx_world *world, itx_reduction reduction, itx_dtype dtype, void *destination,
+                                        const void *source, size_t elements);
+/* The rank's part of that: the destination has `elements` / size elements. */
+ITX_API itx_status itx_world_reduce_scatter(itx_world *world, itx_reduction reduction, itx_dtype dtype,
+                                            void *destination, const void *source, size_t elements);
+/* Puts the ranks' sources one after another. counts[size]: elements of each rank; null: all give `elements`. */
+ITX_API itx_status itx_world_all_gather(itx_world *world, itx_dtype dtype, void *destination, const void *source,
+                                        size_t elements, const size_t *counts);
+/* Sends send_counts[i] elements, one part after another, to rank i, and receives receive_counts[i] from it. */
+ITX_API itx_status itx_world_all_to_all(itx_world *world, itx_dtype dtype, void *destination,
+                                        const size_t *receive_counts, const void *source, const size_t *send_counts);
+/* Copies data of one rank to all. */
+ITX_API itx_status itx_world_broadcast(itx_world *world, int32_t root, itx_dtype dtype, void *data, size_t elements);
+/* Sends to the other rank of a group of two, and receives from it. */
+ITX_API itx_status itx_world_send(itx_world *world, itx_dtype dtype, const void *source, size_t elements);
+ITX_API itx_status itx_world_receive(itx_world *world, itx_dtype dtype, void *destination, size_t elements);
+/* Returns when all ranks have come. */
+ITX_API itx_status itx_world_barrier(itx_world *world);
 
 /* ---- Profiles --------------------------------------------------------------------------------------------- */
 

@@ -142,6 +142,33 @@ static void readFunctionDevices(MemberReader &reader, const Json &json, size_t d
     reader.fail("function '" + function.name + "' lists a device twice");
 }
 
+/// Reads the ranks that run a module together, and their groups.
+static void readWorld(MemberReader &reader, const Json &json, WorldInfo &world) {
+  // A rank is a process of one host.
+  constexpr int64_t mostRanks = 256;
+  int64_t size = 0;
+  const Json *value = reader.member(json, "size");
+  if (!value || !reader.integer(*value, "the size of the world", size))
+    return;
+  if (size < 1 || size > mostRanks)
+    return reader.fail("the world has " + std::to_string(size) + " ranks, 1 to 256 are possible");
+  world.size = int32_t(size);
+  for (const Json &item : reader.array(json, "groups", false)) {
+    std::vector<int32_t> &group = world.groups.emplace_back();
+    if (!item.is_array() || item.empty())
+      return reader.fail("a group of the world is no list of ranks");
+    for (const Json &member : item) {
+      int64_t rank = 0;
+      if (!reader.integer(member, "a rank of a group", rank))
+        return;
+      if (rank < 0 || rank >= size || std::find(group.begin(), group.end(), rank) != group.end())
+        return reader.fail("a group of the world of " + std::to_string(size) + " has the rank " + std::to_string(rank) +
+                           ", which does not exist or is in it twice");
+      group.push_back(int32_t(rank));
+    }
+  }
+}
+
 __attribute__((cold)) static void readFunction(MemberReader &reader, const Json &json, size_t devices,
                                                FunctionInfo &function) {
   function.name = reader.text(json, "name");
@@ -304,15 +331,31 @@ static void readKernelDevices(MemberReader &reader, const Json &json, Manifest &
   }
 }
 
-/// Reads the functions. Of those with one name each must say on which devices it runs, and no two on the same.
+/// Reads the rank of a function.
+static void readFunctionRank(MemberReader &reader, const Json &json, const WorldInfo &world, FunctionInfo &function) {
+  const Json *value = reader.member(json, "rank", false);
+  int64_t rank = 0;
+  if (!value || !reader.integer(*value, "the rank of a function", rank))
+    return;
+  if (rank < 0 || rank >= world.size)
+    return reader.fail("function '" + function.name + "' is of rank " + std::to_string(rank) + ", the world has " +
+                       std::to_string(world.size) + " ranks");
+  function.rank = int32_t(rank);
+}
+
+/// Reads the functions. Of those with one name for one rank, each must say on which devices it runs, and no two on the
+/// same.
 static void readFunctions(MemberReader &reader, const Json &json, Manifest &manifest) {
   const Json &functions = reader.array(json, "functions");
   for (size_t i = 0; i < functions.size(); ++i) {
     manifest.functions.emplace_back();
     FunctionInfo &function = manifest.functions.back();
     readFunction(reader, functions[i], manifest.devices.size(), function);
+    readFunctionRank(reader, functions[i], manifest.world, function);
     for (size_t k = 0; k < i; ++k) {
-      if (manifest.functions[k].name != function.name)
+      int32_t other = manifest.functions[k].rank;
+      bool isOfOneRank = other == function.rank || other < 0 || function.rank < 0;
+      if (manifest.functions[k].name != function.name || !isOfOneRank)
         continue;
       if (!reader.member(functions[i], "devices", false) || !reader.member(functions[k], "devices", false))
         reader.fail("there are two functions named '" + function.name + "'");
@@ -388,6 +431,8 @@ __attribute__((cold)) Status parseManifest(std::string_view text, const std::str
     readWeights(reader, *weights, result);
   if (!result.files.empty() && !result.weights.present)
     reader.fail("there are files, but no weights that they lie with");
+  if (const Json *world = reader.member(json, "world", false))
+    readWorld(reader, *world, result.world);
   readFunctions(reader, json, result);
   if (!reader.status.ok())
     return reader.status;

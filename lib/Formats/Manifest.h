@@ -52,9 +52,11 @@ struct CheckInfo {
   std::string why;
 };
 
-/// A function. Several may have one name: alternatives, which put work on different devices.
+/// A function. Several may have one name: alternatives, which put work on different devices, and functions of the ranks
+/// of a world.
 struct FunctionInfo {
   std::string name;
+  int32_t rank = -1;             // rank of the world that runs it; -1: all
   std::vector<uint32_t> devices; // indices of those that it puts work on, in ascending order
   int64_t pageTokens = 0;        // tokens of a page of its caches; 0: the manifest does not say it
   std::vector<SizeInfo> sizes;
@@ -114,6 +116,12 @@ struct FileInfo {
   std::string hash;
 };
 
+/// The processes that run the module together.
+struct WorldInfo {
+  int32_t size = 0;                         // 0: one process runs it alone
+  std::vector<std::vector<int32_t>> groups; // of ranks that exchange data
+};
+
 struct Manifest {
   std::string text;
   std::string producer;
@@ -128,6 +136,7 @@ struct Manifest {
   std::vector<std::string> labels;
   WeightsInfo weights;
   std::vector<FileInfo> files;
+  WorldInfo world;
   std::vector<FunctionInfo> functions;
 };
 

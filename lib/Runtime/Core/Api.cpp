@@ -42,7 +42,8 @@ const char *itx_last_error(void) { return lastError().c_str(); }
 const char *itx_status_name(itx_status status) {
   static const char *const names[] = {
       "ok",          "invalid argument", "not found",      "input/output error", "corrupt", "version mismatch",
-      "unsupported", "out of memory",    "internal error", "cache full",         "evicted", "device lost"};
+      "unsupported", "out of memory",    "internal error", "cache full",         "evicted", "device lost",
+      "rank lost"};
   return size_t(status) < std::size(names) ? names[size_t(status)] : "unknown status";
 }
 

@@ -41,12 +41,15 @@ static bool needsKind(const Manifest &manifest, const std::string &kind) {
                      [&](const DeviceInfo &device) { return device.kind == kind; });
 }
 
+/// Returns true if a function is for a rank.
+static bool isOfRank(const FunctionInfo &function, int32_t rank) { return function.rank < 0 || function.rank == rank; }
+
 /// Returns the kinds of the devices that a function needs, for each alternative: "the device cuda or the devices cpu
 /// and reference".
-static std::string needsText(const Manifest &manifest, const std::string &function) {
+static std::string needsText(const Manifest &manifest, const std::string &function, int32_t rank) {
   std::string text;
   for (const FunctionInfo &alternative : manifest.functions) {
-    if (alternative.name != function)
+    if (alternative.name != function || !isOfRank(alternative, rank))
       continue;
     std::vector<std::string> kinds;
     for (uint32_t device : alternative.devices)
@@ -108,19 +111,20 @@ static std::vector<Device *> matchKinds(const Manifest &manifest, std::vector<De
   return matched;
 }
 
-/// Chooses the first alternative of each function whose devices are all there. Returns the name of a function that has
-/// none, or an empty text.
-static std::string chooseFunctions(const Manifest &manifest, const std::vector<Device *> &there,
+/// Chooses the first alternative of each function of a rank whose devices are all there. Returns the name of a function
+/// that has none, or an empty text.
+static std::string chooseFunctions(const Manifest &manifest, const std::vector<Device *> &there, int32_t rank,
                                    std::vector<size_t> &functions) {
   std::vector<std::string> names;
   for (const FunctionInfo &function : manifest.functions) {
     const std::string &name = function.name;
-    if (std::find(names.begin(), names.end(), name) != names.end())
+    if (!isOfRank(function, rank) || std::find(names.begin(), names.end(), name) != names.end())
       continue;
     names.push_back(name);
     auto chosen = std::find_if(manifest.functions.begin(), manifest.functions.end(), [&](const FunctionInfo &other) {
-      return other.name == name && std::all_of(other.devices.begin(), other.devices.end(),
-                                               [&](uint32_t device) { return there[device] != nullptr; });
+      return other.name == name && isOfRank(other, rank) &&
+             std::all_of(other.devices.begin(), other.devices.end(),
+                         [&](uint32_t device) { return there[device] != nullptr; });
     });
     if (chosen == manifest.functions.end())
       return name;
@@ -132,7 +136,8 @@ static std::string chooseFunctions(const Manifest &manifest, const std::vector<D
 // This runs once for a module, so that less code is better than faster code.
 __attribute__((cold)) Status bindDevices(const Manifest &manifest, const std::string &name,
                                          const std::vector<std::string> &names, const std::vector<Device *> &present,
-                                         std::vector<BoundDevice> &bound, std::vector<size_t> &functions) {
+                                         int32_t rank, std::vector<BoundDevice> &bound,
+                                         std::vector<size_t> &functions) {
   const char *where = name.c_str();
   if (manifest.devices.size() > maximumDevices)
     return error(ITX_CORRUPT, "%s: runs on %zu devices, at most %zu are possible", where, manifest.devices.size(),
@@ -141,8 +146,8 @@ __attribute__((cold)) Status bindDevices(const Manifest &manifest, const std::st
   ITX_RETURN_IF_ERROR(findAllowed(manifest, name, names, present, allowed));
   std::vector<Device *> there = matchKinds(manifest, allowed);
   std::vector<size_t> chosen;
-  if (std::string missing = chooseFunctions(manifest, there, chosen); !missing.empty()) {
-    std::string needs = needsText(manifest, missing), has = namesText(present);
+  if (std::string missing = chooseFunctions(manifest, there, rank, chosen); !missing.empty()) {
+    std::string needs = needsText(manifest, missing, rank), has = namesText(present);
     if (names.empty())
       return error(ITX_UNSUPPORTED, "%s: is compiled for %s, this machine has %s: compile it with --target=%s%s", where,
                    needs.c_str(), has.c_str(), hostDevice().kind(), missingText(manifest, present).c_str());

@@ -31,10 +31,11 @@ inline constexpr size_t maximumDevices = 255;
 
 /// Finds the devices that a module runs on among those that are present; if `names` are given, it may use these alone.
 /// Each device of the artifact gets the first one of its kind that it does not have yet. `functions` receives the
-/// indices of the chosen functions: the first alternative of each name whose devices are all there, in the order in
-/// which the names first appear. Errors begin with `name` and list what the artifact needs and what is here.
+/// indices of the chosen functions: the first alternative of each name for this rank whose devices are all there, in
+/// the order in which the names first appear. Errors begin with `name` and list what the artifact needs and what is
+/// here.
 Status bindDevices(const Manifest &manifest, const std::string &name, const std::vector<std::string> &names,
-                   const std::vector<Device *> &present, std::vector<BoundDevice> &bound,
+                   const std::vector<Device *> &present, int32_t rank, std::vector<BoundDevice> &bound,
                    std::vector<size_t> &functions);
 
 /// Finds the first object of an artifact's device that a device of this machine supports.

@@ -324,7 +324,8 @@ static Status returnResults(::itx_call &call) {
   return copies.finish();
 }
 
-Status runCall(::itx_call &call) {
+/// Runs a prepared call of a module that one process runs alone, or the part of one rank.
+static Status runPart(::itx_call &call) {
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
   const Module &module = *call.module;
@@ -349,6 +350,18 @@ Status runCall(::itx_call &call) {
     return error(ITX_INTERNAL, "function '%s' of %s did not make its results", call.function->name.c_str(),
                  module.name().c_str());
   return Status::success();
+}
+
+Status runCall(::itx_call &call) {
+  World *world = call.module->world();
+  if (!world)
+    return runPart(call);
+  // Ranks exchange data in the order of their calls.
+  std::lock_guard lock(world->mutex());
+  world->state().beginCall();
+  Status status = runPart(call);
+  world->state().endCall(status);
+  return status;
 }
 
 } // namespace intarsia::runtime

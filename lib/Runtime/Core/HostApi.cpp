@@ -10,6 +10,7 @@
 #include "lib/Runtime/Core/HostApi.h"
 
 #include "lib/Runtime/Core/Call.h"
+#include "lib/Runtime/Core/CallCollective.h"
 #include "lib/Runtime/Core/VerifyKernels.h"
 
 #include <algorithm>
@@ -361,6 +362,18 @@ static int32_t hostCheckIndices(::itx_call *call, uint32_t number, const void *i
   return good ? 0 : 1;
 }
 
-const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch, hostCopy, hostWait, hostRefuse, hostCheckIndices};
+static itx_event hostCollective(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
+                                void *destination, const void *source, int64_t elements, const itx_event *after,
+                                uint32_t afterCount) {
+  attempt(*call, [&]() -> Status {
+    for (uint32_t i = 0; i < afterCount; ++i)
+      ITX_RETURN_IF_ERROR(waitFor(*call, after[i]));
+    return runCollective(*call, {kind, element, group, label, destination, source, elements});
+  });
+  return 0;
+}
+
+const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch,     hostCopy,
+                              hostWait,  hostRefuse,  hostCheckIndices, hostCollective};
 
 } // namespace intarsia::runtime

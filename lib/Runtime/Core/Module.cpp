@@ -93,13 +93,14 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   result->name_ = source.name;
   std::memcpy(result->hash_.data(), header.hash, sizeof(header.hash));
   ITX_RETURN_IF_ERROR(result->loadCode(source, header.fileBytes));
+  ITX_RETURN_IF_ERROR(result->joinWorld());
   std::vector<size_t> functions;
   std::vector<Device *> present = presentDevices(result->manifest_, options);
   result->madeDevices_ = options.made;
   for (const std::shared_ptr<Device> &made : options.made)
     present.push_back(made.get());
-  ITX_RETURN_IF_ERROR(
-      bindDevices(result->manifest_, result->name_, options.devices, present, result->devices_, functions));
+  ITX_RETURN_IF_ERROR(bindDevices(result->manifest_, result->name_, options.devices, present,
+                                  result->world_ ? result->world_->rank() : 0, result->devices_, functions));
   for (size_t function : functions)
     result->functions_.push_back({&result->manifest_.functions[function]});
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));
@@ -131,6 +132,28 @@ Status Module::loadCode(const Source &source, uint64_t bytes) {
   Status status = checkArtifactContents(static_cast<const uint8_t *>(mapped), bytes, name_, manifest_);
   munmap(mapped, bytes);
   return status;
+}
+
+/// Joins the world that the module was compiled for, makes its groups, and checks that all ranks load this artifact.
+Status Module::joinWorld() {
+  const WorldInfo &wanted = manifest_.world;
+  if (wanted.size == 0)
+    return Status::success();
+  ITX_RETURN_IF_ERROR(World::ofProcess(world_));
+  if (!world_ || world_->size() != wanted.size)
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "%s: is compiled for a world of %d ranks, this process is %s: start it with intarsia-run --world=%d, or "
+        "with mpirun -n %d",
+        name_.c_str(), wanted.size, world_ ? format("in one of %d", world_->size()).c_str() : "in no world",
+        wanted.size, wanted.size);
+  std::lock_guard lock(world_->mutex());
+  Status status = world_->agree(hash_, "artifact", "compile the model once and give all ranks the same file");
+  for (size_t i = 0; status.ok() && i < wanted.groups.size(); ++i) {
+    groups_.push_back(nullptr);
+    status = world_->group(wanted.groups[i], groups_.back());
+  }
+  return status.ok() ? status : error(status.code(), "%s: %s", name_.c_str(), status.message().c_str());
 }
 
 /// Returns the first feature of a variant that is missing in a list; empty if none is.

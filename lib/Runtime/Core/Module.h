@@ -10,6 +10,7 @@
 #include "intarsia/module_abi.h"
 #include "lib/Formats/Manifest.h"
 #include "lib/Formats/Safetensors.h"
+#include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/BoundDevice.h"
 #include "lib/Runtime/Core/VerifyKernels.h"
 #include "lib/Support/Hash.h"
@@ -78,6 +79,10 @@ public:
   }
   /// Returns what verifies kernels; null if they are not verified.
   KernelVerifier *verifier() const { return verifier_.get(); }
+  /// The world that runs the module; null if it is for one process alone.
+  World *world() const { return world_.get(); }
+  /// The groups of the manifest's world.
+  const std::vector<Communicator *> &groups() const { return groups_; }
   /// A file of the model that the artifact carries, checked against its hash; it lives as long as the module.
   Status file(const std::string &name, const void *&data, uint64_t &bytes) const;
 
@@ -91,6 +96,7 @@ private:
   Module();
   static Status loadSource(const Source &source, const LoadOptions &options, std::shared_ptr<Module> &module);
   Status loadCode(const Source &source, uint64_t bytes);
+  Status joinWorld();
   Status chooseVariant(const std::string &wanted);
   Status bindCode(const LoadOptions &options);
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
@@ -99,6 +105,8 @@ private:
   std::string name_;
   Hash128 hash_ = {};
   Manifest manifest_;
+  std::shared_ptr<World> world_;
+  std::vector<Communicator *> groups_;
   std::vector<std::shared_ptr<Device>> madeDevices_; // those that `devices_` may refer to
   std::vector<BoundDevice> devices_;
   size_t variant_ = 0;

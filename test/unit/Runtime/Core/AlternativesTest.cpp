@@ -149,7 +149,7 @@ TEST(BoundDevices, EachStandsForOne) {
   Manifest manifest = manifestFor({"reference", "cpu", "reference"});
   std::vector<BoundDevice> bound;
   std::vector<size_t> functions;
-  Status status = bindDevices(manifest, "x.itx", {}, present, bound, functions);
+  Status status = bindDevices(manifest, "x.itx", {}, present, 0, bound, functions);
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(bound.size(), 3u);
   EXPECT_EQ(bound[0].device, devices()[1]);
@@ -160,7 +160,7 @@ TEST(BoundDevices, EachStandsForOne) {
   EXPECT_EQ(functions, std::vector<size_t>{0});
 
   manifest = manifestFor({"reference", "cpu", "reference", "reference", "reference"});
-  EXPECT_EQ(bindDevices(manifest, "x.itx", {}, present, bound, functions).message(),
+  EXPECT_EQ(bindDevices(manifest, "x.itx", {}, present, 0, bound, functions).message(),
             "x.itx: is compiled for the devices reference (4) and cpu, this machine has cpu, reference (3) and "
             "emulated: compile "
             "it with --target=cpu");

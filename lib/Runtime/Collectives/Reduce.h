@@ -1,0 +1,30 @@
+//===- Reduce.h - Sums and maxima over ranks
+//------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_COLLECTIVES_REDUCE_H
+#define INTARSIA_RUNTIME_COLLECTIVES_REDUCE_H
+
+#include "lib/Support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace intarsia::runtime {
+
+enum class Reduction : uint32_t { Sum, Maximum };
+
+/// Combines `count` arrays element by element, in their order: destination[i] = ((s0[i] + s1[i]) + s2[i]) + … The
+/// destination may be one of the sources. Sums of f16 and bf16 are made in f32 and rounded once; sums of integers wrap
+/// around; a NaN makes a maximum NaN.
+using ReduceFunction = void (*)(void *destination, const void *const *sources, size_t count, size_t elements);
+
+/// Returns the function for a type on this processor; null if the type has no sum (integers of 8 and 16 bits, bool).
+ReduceFunction reduceFunction(Reduction reduction, itx_dtype dtype);
+
+} // namespace intarsia::runtime
+
+#endif

@@ -1,0 +1,62 @@
+//===- World.h - Processes that run one model together
+//--------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_COLLECTIVES_WORLD_H
+#define INTARSIA_RUNTIME_COLLECTIVES_WORLD_H
+
+#include "lib/Runtime/Collectives/Communicator.h"
+#include "lib/Runtime/Collectives/WorldSettings.h"
+#include "lib/Support/Hash.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace intarsia::runtime {
+
+/// A world of ranks, as one of its processes sees it. The process leaves it when this object is destroyed.
+class World {
+public:
+  /// Waits until all ranks have joined. A process is in one world at a time: if it is in one already, that is given if
+  /// it has the same settings. Errors name the ranks that are missing.
+  static Status join(const WorldSettings &settings, std::shared_ptr<World> &world);
+  /// Gives the world that this process is in; else joins that of its environment. Null if there is neither.
+  static Status ofProcess(std::shared_ptr<World> &world);
+
+  int32_t rank() const { return state_.rank(); }
+  int32_t size() const { return state_.size(); }
+  /// All ranks, in their order.
+  Communicator &all() { return *all_; }
+  WorldState &state() { return state_; }
+  /// Calls and operations of the world happen one after another, in the same order on all ranks.
+  std::mutex &mutex() { return mutex_; }
+
+  // The caller of the functions below holds the mutex; all ranks call them in the same order.
+
+  /// Gives the communicator of a group, which lives as long as the world. All ranks of the world ask for it, whether
+  /// they are in the group or not.
+  Status group(const std::vector<int32_t> &ranks, Communicator *&communicator);
+  /// Fails unless all ranks come with the same hash. The message says that `what` differs, and what to do.
+  Status agree(const Hash128 &hash, const std::string &what, const std::string &advice);
+
+private:
+  World() = default;
+  static Status make(const WorldSettings &settings, std::shared_ptr<World> &world);
+
+  WorldSettings settings_;
+  SharedFile file_;
+  uint64_t fileBytes_ = 0; // that are given to communicators
+  WorldState state_;
+  Communicator *all_ = nullptr;
+  std::map<std::vector<int32_t>, std::unique_ptr<Communicator>> groups_;
+  std::mutex mutex_;
+};
+
+} // namespace intarsia::runtime
+
+#endif

@@ -1,0 +1,117 @@
+//===- WorldState.cpp - What the ranks of a world know of each other
+//------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Collectives/WorldState.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace intarsia::runtime {
+
+/// How long a waiting rank stays awake where each rank has a processor: as idle threads of a call do (ITX_SPIN_US),
+/// since waking takes about 50 µs and the work between two collectives of a layer is a few hundred.
+static constexpr int64_t spinWithProcessors = 1000;
+/// The same where ranks share processors: the one that is waited for may need this one's. A few times the length of an
+/// exchange of one cache line.
+static constexpr int64_t spinWithoutProcessors = 5;
+
+WorldState::~WorldState() {
+  // A child of a fork has the memory too, but is no rank.
+  if (mapping_.data() && processes_[rank_] == getpid())
+    state(rank_).hasLeft.store(1, std::memory_order_release);
+  for (int descriptor : processDescriptors_)
+    if (descriptor >= 0)
+      close(descriptor);
+}
+
+Status WorldState::open(const SharedFile &file, int32_t rank, const std::vector<int32_t> &processes,
+                        uint32_t processors, double deadlineS) {
+  ITX_RETURN_IF_ERROR(mapping_.map(file, 0, bytesFor(int32_t(processes.size()))));
+  rank_ = rank;
+  size_ = int32_t(processes.size());
+  deadlineS_ = deadlineS;
+  spinMicroseconds_ = processors >= processes.size() ? spinWithProcessors : spinWithoutProcessors;
+  processes_ = processes;
+  for (int32_t i = 0; i < size_; ++i)
+    processDescriptors_.push_back(i == rank ? -1 : int(syscall(SYS_pidfd_open, processes[i], 0)));
+  return Status::success();
+}
+
+std::string WorldState::nameOf(int32_t rank) const { return format("rank %d (process %d)", rank, processes_[rank]); }
+
+Status WorldState::failure() const {
+  const WorldHeader &shared = header();
+  if (shared.failure.load(std::memory_order_acquire) != 2)
+    return Status::success();
+  return {itx_status(shared.failureStatus), shared.message};
+}
+
+Status WorldState::fail(const Status &status) {
+  WorldHeader &shared = header();
+  uint32_t none = 0;
+  if (shared.failure.compare_exchange_strong(none, 1)) {
+    shared.failureStatus = status.code();
+    std::strncpy(shared.message, status.message().c_str(), sizeof(shared.message) - 1);
+    shared.failure.store(2, std::memory_order_release);
+  }
+  Status written = failure();
+  return written.ok() ? status : written;
+}
+
+/// Returns true if the process of a rank has ended, also while its parent has not waited for it.
+bool WorldState::hasEnded(int32_t rank) const {
+  if (processDescriptors_[rank] >= 0) {
+    pollfd event = {processDescriptors_[rank], POLLIN, 0};
+    return poll(&event, 1, 0) == 1;
+  }
+  return kill(processes_[rank], 0) != 0 && errno == ESRCH;
+}
+
+Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin) {
+  ITX_RETURN_IF_ERROR(failure());
+  RankState &peer = state(rank);
+  if (hasEnded(rank))
+    return fail(
+        error(ITX_RANK_LOST, "%s of the world of %d has ended: no other rank can go on", nameOf(rank).c_str(), size_));
+  if (peer.hasLeft.load(std::memory_order_acquire))
+    return fail(error(ITX_RANK_LOST, "%s has left the world of %d while rank %d waits for it", nameOf(rank).c_str(),
+                      size_, rank_));
+  if (isInCall_ && peer.abandonedCall.load(std::memory_order_acquire) == calls_)
+    return fail(error(ITX_RANK_LOST, "%s could not finish its call: %s", nameOf(rank).c_str(), peer.reason));
+  double waitedS = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (deadlineS_ == 0 || waitedS < deadlineS_)
+    return Status::success();
+  // The one that is waited for may itself wait for another one.
+  int32_t last = rank;
+  for (int32_t i = 0; i < size_; ++i)
+    if (int32_t next = state(last).waitsFor.load(std::memory_order_relaxed); next > 0 && next - 1 != rank_)
+      last = next - 1;
+  return fail(error(ITX_RANK_LOST,
+                    "%s of the world of %d has not come to the next exchange within %g s: it hangs or is too slow; the "
+                    "environment variable ITX_WORLD_DEADLINE_S sets another time",
+                    nameOf(last).c_str(), size_, deadlineS_));
+}
+
+void WorldState::beginCall() {
+  ++calls_;
+  isInCall_ = true;
+}
+
+void WorldState::endCall(const Status &status) {
+  isInCall_ = false;
+  if (status.ok())
+    return;
+  RankState &own = state(rank_);
+  std::strncpy(own.reason, status.message().c_str(), sizeof(own.reason) - 1);
+  own.abandonedCall.store(calls_, std::memory_order_release);
+}
+
+} // namespace intarsia::runtime

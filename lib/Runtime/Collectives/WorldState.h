@@ -1,0 +1,85 @@
+//===- WorldState.h - What the ranks of a world know of each other
+//--------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_COLLECTIVES_WORLDSTATE_H
+#define INTARSIA_RUNTIME_COLLECTIVES_WORLDSTATE_H
+
+#include "lib/Runtime/Collectives/SharedSegment.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace intarsia::runtime {
+
+/// What a rank says of itself; the others read it while they wait for it.
+struct alignas(64) RankState {
+  std::atomic<uint32_t> hasLeft;
+  std::atomic<int32_t> waitsFor;       ///< the rank that it waits for, plus 1; 0: none
+  std::atomic<uint64_t> abandonedCall; ///< number of the last call that it could not finish; 0: none
+  char reason[496];                    ///< why, written before the number
+};
+
+/// The beginning of a world's shared memory. The states of the ranks follow.
+struct alignas(64) WorldHeader {
+  std::atomic<uint32_t> failure; ///< 0: none, 1: being written, 2: written
+  int32_t failureStatus;
+  char message[1016];
+};
+
+/// The state of a world in one of its processes: notices ranks that died, left, gave up or hang. The first failure is
+/// the last thing that happens in a world: all ranks end with its message.
+class WorldState {
+public:
+  static uint64_t bytesFor(int32_t size) { return sizeof(WorldHeader) + uint64_t(size) * sizeof(RankState); }
+
+  ~WorldState();
+  /// Maps the state at the beginning of the file. `processes` are the ids of the ranks' processes, which may use so
+  /// many `processors` together.
+  Status open(const SharedFile &file, int32_t rank, const std::vector<int32_t> &processes, uint32_t processors,
+              double deadlineS);
+
+  int32_t rank() const { return rank_; }
+  int32_t size() const { return size_; }
+  WorldHeader &header() const { return *reinterpret_cast<WorldHeader *>(mapping_.data()); }
+  RankState &state(int32_t rank) const {
+    return reinterpret_cast<RankState *>(mapping_.data() + sizeof(WorldHeader))[rank];
+  }
+
+  /// Returns the world's failure; success if there is none.
+  Status failure() const;
+  /// Makes this the world's failure unless it has one. Returns the one that it has.
+  Status fail(const Status &status);
+  /// Returns an error if `rank`, which has been waited for since `begin`, will not come any more.
+  Status checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin);
+
+  /// Numbers a call that other ranks make too. While it runs, ranks that abandon it are noticed.
+  void beginCall();
+  /// Ends the call; tells the others if it failed.
+  void endCall(const Status &status);
+
+  /// Microseconds for which a waiting rank stays awake.
+  int64_t spinMicroseconds() const { return spinMicroseconds_; }
+
+private:
+  bool hasEnded(int32_t rank) const;
+  std::string nameOf(int32_t rank) const;
+
+  SharedMapping mapping_;
+  int32_t rank_ = 0, size_ = 0;
+  double deadlineS_ = 0;
+  int64_t spinMicroseconds_ = 0;
+  std::vector<int32_t> processes_;
+  std::vector<int> processDescriptors_; // -1: the system has none
+  uint64_t calls_ = 0;
+  bool isInCall_ = false;
+};
+
+} // namespace intarsia::runtime
+
+#endif

@@ -1,0 +1,75 @@
+//===- CallCollective.cpp - Exchanges of a call with other ranks
+//----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Core/CallCollective.h"
+
+#include "lib/Formats/Dtype.h"
+#include "lib/Runtime/Collectives/Operations.h"
+#include "lib/Runtime/Core/Call.h"
+#include "lib/Runtime/Core/Profile.h"
+
+namespace intarsia::runtime {
+
+/// Refuses what a module cannot mean.
+static Status checkCollective(const ::itx_call &call, const CollectiveCall &given) {
+  const std::vector<Communicator *> &groups = call.module->groups();
+  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_RECEIVE || !dtypeInfo(itx_dtype(given.element)) ||
+      given.elements < 0)
+    return error(ITX_CORRUPT, "function '%s' exchanges %lld elements of type %u by operation %u in group %u of %zu",
+                 call.function->name.c_str(), (long long)given.elements, given.element, given.kind, given.group,
+                 groups.size());
+  int32_t index = groups[given.group]->index();
+  bool isTransfer = given.kind == ITX_COLLECTIVE_SEND || given.kind == ITX_COLLECTIVE_RECEIVE;
+  if (isTransfer && index != (given.kind == ITX_COLLECTIVE_SEND ? 0 : 1))
+    return error(
+        ITX_CORRUPT, "function '%s' %s, which is rank %d of group %u: the first of a group sends to the second",
+        call.function->name.c_str(), given.kind == ITX_COLLECTIVE_SEND ? "sends" : "receives", index, given.group);
+  return Status::success();
+}
+
+/// Runs the operation.
+static Status run(Communicator &group, const CollectiveCall &given) {
+  auto dtype = itx_dtype(given.element);
+  auto elements = uint64_t(given.elements);
+  switch (given.kind) {
+  case ITX_COLLECTIVE_ALL_REDUCE:
+    return allReduce(group, Reduction::Sum, dtype, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_ALL_REDUCE_MAX:
+    return allReduce(group, Reduction::Maximum, dtype, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_ALL_GATHER:
+    return allGather(group, dtype, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_REDUCE_SCATTER:
+    return reduceScatter(group, Reduction::Sum, dtype, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_ALL_TO_ALL:
+    return allToAll(group, dtype, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_BROADCAST:
+    return broadcast(group, dtype, 0, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_SEND:
+    return send(group, dtype, given.source, elements);
+  default:
+    return receive(group, dtype, given.destination, elements);
+  }
+}
+
+Status runCollective(::itx_call &call, const CollectiveCall &given) {
+  ITX_RETURN_IF_ERROR(checkCollective(call, given));
+  static const char *const names[] = {"all-reduce", "all-reduce", "all-gather", "reduce-scatter",
+                                      "all-to-all", "broadcast",  "send",       "receive"};
+  const std::vector<std::string> &labels = call.module->manifest().labels;
+  const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
+  bool profiled = isProfiling();
+  int64_t beginNs = profiled ? profileClockNs() : 0;
+  Status status = run(*call.module->groups()[given.group], given);
+  if (profiled)
+    recordEvent({"collective", names[given.kind], label, beginNs, profileClockNs(), 0, 0});
+  if (status.ok())
+    return status;
+  return error(status.code(), "function '%s': %s of '%s': %s", call.function->name.c_str(), names[given.kind], label,
+               status.message().c_str());
+}
+
+} // namespace intarsia::runtime

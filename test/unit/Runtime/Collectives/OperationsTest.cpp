@@ -1,0 +1,200 @@
+//===- OperationsTest.cpp - Collective operations against plain sums
+//------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Collectives/Operations.h"
+
+#include "lib/Formats/Dtype.h"
+#include "lib/Formats/FloatFormats.h"
+#include "test/unit/Runtime/Collectives/Ranks.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace intarsia;
+using namespace intarsia::runtime;
+using intarsia::testing::RankResult;
+using intarsia::testing::Ranks;
+
+namespace {
+
+/// Sizes that end inside of a line, of a block of the reduction and of a round, for every type.
+constexpr uint64_t oddSizes[] = {0, 1, 3, 7, 8, 9, 33, 515, 1000, 4099, 8192, 8193, 20000, 70001};
+
+/// Returns the i-th element of a rank's data, small integers and halves that each type has.
+double valueOf(int32_t rank, uint64_t i) { return double((i * 7 + uint64_t(rank) * 31) % 23) - 11 + (i % 2) * 0.5; }
+
+template <typename T> struct Traits {
+  static T encode(double value) { return T(value); }
+  static double decode(T value) { return double(value); }
+};
+struct F16 {
+  uint16_t bits;
+};
+struct Bf16 {
+  uint16_t bits;
+};
+template <> struct Traits<F16> {
+  static F16 encode(double value) { return {encodeF16(float(value))}; }
+  static double decode(F16 value) { return decodeF16(value.bits); }
+};
+template <> struct Traits<Bf16> {
+  static Bf16 encode(double value) { return {encodeBf16(float(value))}; }
+  static double decode(Bf16 value) { return decodeBf16(value.bits); }
+};
+
+/// Returns the elements of a rank from `begin` on, at an address that is a multiple of the element's size alone.
+template <typename T> struct Data {
+  explicit Data(uint64_t elements) : bytes((elements + 1) * sizeof(T) + 64), count(elements) {}
+  T *get() { return reinterpret_cast<T *>(bytes.data() + sizeof(T)); }
+  T &operator[](uint64_t i) { return get()[i]; }
+  std::vector<uint8_t> bytes;
+  uint64_t count;
+};
+template <typename T> Data<T> dataOf(int32_t rank, uint64_t elements) {
+  Data<T> data(elements);
+  for (uint64_t i = 0; i < elements; ++i)
+    data[i] = Traits<T>::encode(valueOf(rank, i));
+  return data;
+}
+
+std::string place(const char *what, uint64_t elements, uint64_t i, double found, double wanted) {
+  return format("%s of %llu: element %llu is %g, not %g", what, (unsigned long long)elements, (unsigned long long)i,
+                found, wanted);
+}
+
+#define ITX_TRY(expression)                                                                                            \
+  do {                                                                                                                 \
+    if (Status tried = (expression); !tried.ok())                                                                      \
+      return tried.message();                                                                                          \
+  } while (false)
+#define ITX_SAME(what, elements, i, found, wanted)                                                                     \
+  do {                                                                                                                 \
+    if ((found) != (wanted))                                                                                           \
+      return place(what, elements, i, found, wanted);                                                                  \
+  } while (false)
+
+/// The values are such that a sum is exact in each type, whatever its order.
+template <typename T> std::string reduceAll(World &world, itx_dtype dtype) {
+  int32_t size = world.size(), rank = world.rank();
+  auto sum = [&](uint64_t i, bool maximum) {
+    double total = Traits<T>::decode(Traits<T>::encode(valueOf(0, i)));
+    for (int32_t other = 1; other < size; ++other) {
+      double value = Traits<T>::decode(Traits<T>::encode(valueOf(other, i)));
+      total = maximum ? std::max(total, value) : total + value;
+    }
+    return total;
+  };
+  for (uint64_t elements : oddSizes)
+    for (bool maximum : {false, true})
+      for (bool inPlace : {false, true}) {
+        Reduction reduction = maximum ? Reduction::Maximum : Reduction::Sum;
+        Data<T> source = dataOf<T>(rank, elements), other(elements);
+        Data<T> &result = inPlace ? source : other;
+        ITX_TRY(allReduce(world.all(), reduction, dtype, result.get(), source.get(), elements));
+        for (uint64_t i = 0; i < elements; ++i)
+          ITX_SAME("all-reduce", elements, i, Traits<T>::decode(result[i]), sum(i, maximum));
+        uint64_t part = elements;
+        source = dataOf<T>(rank, part * uint64_t(size));
+        ITX_TRY(reduceScatter(world.all(), reduction, dtype, other.get(), source.get(), part * uint64_t(size)));
+        for (uint64_t i = 0; i < part; ++i)
+          ITX_SAME("reduce-scatter", elements, i, Traits<T>::decode(other[i]), sum(uint64_t(rank) * part + i, maximum));
+      }
+  return {};
+}
+
+template <typename T> std::string copyAll(World &world, itx_dtype dtype) {
+  int32_t size = world.size(), rank = world.rank();
+  auto wanted = [](int32_t other, uint64_t i) { return Traits<T>::decode(Traits<T>::encode(valueOf(other, i))); };
+  for (uint64_t elements : oddSizes) {
+    // Gathers, equal and unequal.
+    for (bool isUneven : {false, true}) {
+      std::vector<uint64_t> counts;
+      uint64_t total = 0;
+      for (int32_t other = 0; other < size; ++other) {
+        counts.push_back(isUneven ? elements * uint64_t(other) / 2 : elements);
+        total += counts.back();
+      }
+      Data<T> source = dataOf<T>(rank, counts[rank]), result(total);
+      ITX_TRY(
+          allGather(world.all(), dtype, result.get(), source.get(), counts[rank], isUneven ? nullptr : counts.data()));
+      uint64_t at = 0;
+      for (int32_t other = 0; other < size; ++other)
+        for (uint64_t i = 0; i < counts[other]; ++i, ++at)
+          ITX_SAME("all-gather", elements, at, Traits<T>::decode(result[at]), wanted(other, i));
+    }
+    // All-to-alls: the part of rank s for rank d begins at element d * elements of its data.
+    Data<T> source = dataOf<T>(rank, elements * uint64_t(size)), result(elements * uint64_t(size));
+    ITX_TRY(allToAll(world.all(), dtype, result.get(), source.get(), elements * uint64_t(size)));
+    for (int32_t other = 0; other < size; ++other)
+      for (uint64_t i = 0; i < elements; ++i)
+        ITX_SAME("all-to-all", elements, i, Traits<T>::decode(result[uint64_t(other) * elements + i]),
+                 wanted(other, uint64_t(rank) * elements + i));
+    auto count = [&](int32_t from, int32_t to) { return elements * uint64_t(from + 2 * to) / 5; };
+    std::vector<uint64_t> sends, receives;
+    uint64_t sent = 0, received = 0;
+    for (int32_t other = 0; other < size; ++other) {
+      sends.push_back(count(rank, other));
+      receives.push_back(count(other, rank));
+      sent += sends.back();
+      received += receives.back();
+    }
+    Data<T> parts = dataOf<T>(rank, sent), uneven(received);
+    ITX_TRY(allToAllUnequal(world.all(), dtype, uneven.get(), parts.get(), sends.data(), receives.data()));
+    uint64_t at = 0;
+    for (int32_t other = 0; other < size; ++other) {
+      uint64_t begin = 0;
+      for (int32_t to = 0; to < rank; ++to)
+        begin += count(other, to);
+      for (uint64_t i = 0; i < receives[other]; ++i, ++at)
+        ITX_SAME("uneven all-to-all", elements, at, Traits<T>::decode(uneven[at]), wanted(other, begin + i));
+    }
+    // Broadcasts.
+    size_t root = size_t(size) - 1;
+    Data<T> own = dataOf<T>(rank, elements);
+    ITX_TRY(broadcast(world.all(), dtype, root, own.get(), own.get(), elements));
+    for (uint64_t i = 0; i < elements; ++i)
+      ITX_SAME("broadcast", elements, i, Traits<T>::decode(own[i]), wanted(int32_t(root), i));
+    ITX_TRY(barrier(world.all()));
+  }
+  return {};
+}
+
+void expectGood(const std::vector<RankResult> &results, const std::string &what = "") {
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    EXPECT_EQ(results[rank].message, "") << what << " rank " << rank;
+    EXPECT_EQ(results[rank].signal, 0) << what << " rank " << rank;
+  }
+}
+
+class OperationsTest : public ::testing::TestWithParam<int32_t> {};
+
+TEST_P(OperationsTest, Reductions) {
+  expectGood(Ranks(GetParam()).run([](World &world) -> std::string {
+    for (auto [dtype, function] : {std::pair(ITX_F32, &reduceAll<float>), std::pair(ITX_F64, &reduceAll<double>),
+                                   std::pair(ITX_F16, &reduceAll<F16>), std::pair(ITX_BF16, &reduceAll<Bf16>),
+                                   std::pair(ITX_I32, &reduceAll<int32_t>), std::pair(ITX_I64, &reduceAll<int64_t>)})
+      if (std::string message = function(world, dtype); !message.empty())
+        return std::string(dtypeInfo(dtype)->name) + ": " + message;
+    return {};
+  }));
+}
+
+TEST_P(OperationsTest, Copies) {
+  expectGood(Ranks(GetParam()).run([](World &world) -> std::string {
+    for (auto [dtype, function] : {std::pair(ITX_F32, &copyAll<float>), std::pair(ITX_I8, &copyAll<int8_t>),
+                                   std::pair(ITX_BF16, &copyAll<Bf16>), std::pair(ITX_I64, &copyAll<int64_t>)})
+      if (std::string message = function(world, dtype); !message.empty())
+        return std::string(dtypeInfo(dtype)->name) + ": " + message;
+    return {};
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, OperationsTest, ::testing::Values(1, 2, 3, 4));
+
+} // namespace
