@@ -14,7 +14,7 @@ rt.device @reference {target = #rt.target<"reference", ["native"]>}
 // CHECK: %[[E2:.*]] = rt.copy %[[A]] to %[[H:.*]] on {{.*}} after(%[[E1]])
 // CHECK: %[[E3:.*]] = rt.collective all_reduce in [0, 1] from %[[H]] : memref<?x64xf32> to %[[S:.*]] : memref<?x64xf32> after(%[[E2]]) sizes(%{{.*}}) {label = "layer.down"}
 // CHECK: %[[E4:.*]] = rt.dispatch @rows_tanh_64 on {{.*}} after(%[[E3]]) {{.*}} ins(%[[S]] : memref<?x64xf32>) outs(%[[T:.*]] : memref<?x64xf32>)
-// CHECK: rt.collective all_reduce_max in [0, 1] from %[[T]] to
+// CHECK: rt.collective all_reduce_max in [0, 1] from %[[T]] : memref<?x64xf32> to
 // CHECK: %[[ONE:.*]] = memref.expand_shape %[[T]]
 // CHECK: rt.collective all_gather in [0, 1] from %[[ONE]] : memref<1x?x64xf32> to %[[ALL:.*]] : memref<2x?x64xf32> after(%[[E4]]) {{.*}}
 

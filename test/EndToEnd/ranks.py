@@ -1,0 +1,75 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs a model, alone or as one of the ranks of a world: ranks.py ARTIFACT INPUTS.npz RESULTS.npz.
+
+A language model gets two texts of different lengths together, and then a token of each at a time, ten times. Other
+models are called once. The results of rank R are written to RESULTS.npz.R, those of a model that is not split to
+RESULTS.npz.0.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import intarsia
+import numpy as np
+
+DECODED = 10
+SEQUENCES = 2
+
+
+def results_of(artifact: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return what the model gives for the inputs: ``ids`` [2, tokens] of a language model, or those of `main`."""
+    module = intarsia.load(artifact)
+    if "step" not in module.functions:
+        outputs = module.main(**inputs)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return {f"output{number}": np.asarray(output, np.float32) for number, output in enumerate(outputs)}
+    ids = inputs["ids"]
+    pages = 4
+    state = intarsia.make_state(module.step, pages=SEQUENCES * pages, sequences=SEQUENCES)
+    table = np.arange(SEQUENCES * pages).reshape(SEQUENCES, pages)
+    lengths = [ids.shape[1] - DECODED, ids.shape[1] - DECODED - 3]
+    logits = []
+
+    def step(rows: list[tuple[int, int, int]]) -> None:
+        positions = [np.arange(first, last) for _, first, last in rows]
+        given = {
+            "input_ids": np.concatenate([ids[s, first:last] for s, first, last in rows]),
+            "positions": np.concatenate(positions),
+            "sequences": np.repeat([s for s, _, _ in rows], [last - first for _, first, last in rows]),
+            "page_table": table,
+        }
+        logits.append(np.array(module.step(**given, output_tokens=np.arange(len(given["input_ids"])), **state)))
+
+    step([(s, 0, length) for s, length in enumerate(lengths)])
+    for number in range(DECODED):
+        step([(s, length + number, length + number + 1) for s, length in enumerate(lengths)])
+    return {"logits": np.concatenate(logits)}
+
+
+def run_world(artifact: Path, inputs: Path, results: Path, world: int) -> list[dict[str, np.ndarray]]:
+    """Run a split model as so many processes, and return the results of each."""
+    environment = os.environ | {
+        "ITX_WORLD_SIZE": str(world),
+        "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}",
+        "ITX_WORLD_DEADLINE_S": "60",
+        "ITX_THREADS": "1",
+    }
+    command = [sys.executable, __file__, str(artifact), str(inputs), str(results)]
+    ranks = [
+        subprocess.Popen(command, env=environment | {"ITX_WORLD_RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(world)
+    ]
+    messages = [process.communicate(timeout=120)[1] for process in ranks]
+    assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
+    return [dict(np.load(f"{results}.{rank}.npz")) for rank in range(world)]
+
+
+if __name__ == "__main__":
+    here = Path(sys.argv[3])
+    np.savez(f"{here}.{os.environ.get('ITX_WORLD_RANK', '0')}", **results_of(Path(sys.argv[1]), dict(np.load(sys.argv[2]))))
