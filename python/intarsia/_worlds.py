@@ -22,7 +22,7 @@ class World:
     Parameters
     ----------
     size, rank, address : int, int, str
-        Number of ranks, the one of this process, and ``local:NAME``, the same for all; size 0: those of the environment.
+        Number of ranks, the one of this process, and ``local:NAME``, the same for all; size 0: as the environment says.
     deadline_s : float
         Seconds that a rank waits for another; 0: ``ITX_WORLD_DEADLINE_S``, or 300.
 
