@@ -10,6 +10,7 @@
 #include "python/Products.h"
 #include "python/Sequences.h"
 #include "python/Tensors.h"
+#include "python/Worlds.h"
 
 using namespace intarsia::python;
 
@@ -28,6 +29,7 @@ NB_MODULE(_runtime, m) {
   bindModules(m);
   bindSequences(m);
   bindProducts(m);
+  bindWorlds(m);
   m.def("version", [] { return std::string(itx_version()); });
   m.def("set_threads", [](int32_t threads) { check(itx_set_threads(threads)); }, nb::arg("threads"));
   m.def("threads", [] { return itx_threads(); });

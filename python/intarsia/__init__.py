@@ -28,6 +28,7 @@ from ._module import (
 from ._quantize import quantize
 from ._runtime import version as _version
 from ._sampling import Sampling
+from ._worlds import World
 from ._writer import Generation, Writer
 
 __version__ = _version().split()[0]
@@ -51,6 +52,7 @@ __all__ = [
     "Signature",
     "Tensor",
     "TensorType",
+    "World",
     "Writer",
     "compile",
     "cpu",

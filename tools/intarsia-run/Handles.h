@@ -8,6 +8,7 @@
 #define INTARSIA_TOOLS_RUN_HANDLES_H
 
 #include "intarsia/runtime.h"
+#include "lib/Runtime/Collectives/Launch.h"
 #include "lib/Support/Status.h"
 
 #include <memory>
@@ -18,11 +19,12 @@ namespace intarsia::run {
 /// Carries a failure of the C interface to runSession.
 struct Failure {
   std::string message;
+  int exitCode = 1;
 };
 
 inline void check(itx_status status) {
   if (status != ITX_OK)
-    throw Failure{itx_last_error()};
+    throw Failure{itx_last_error(), status == ITX_RANK_LOST ? runtime::rankLostExit : 1};
 }
 
 inline void check(const Status &status) {

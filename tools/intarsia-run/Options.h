@@ -36,6 +36,7 @@ struct Options {
   bool listDevices = false; // then no artifact is needed
   bool verify = false;
   int threads = 0; // 0: default
+  int world = 0;   // ranks that the command line asks for; 0: it does not say
 };
 
 /// Parses the command line. Returns false if the program should end with `exitCode`: after --help, --version or an

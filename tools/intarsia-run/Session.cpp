@@ -14,6 +14,7 @@
 #include "tools/intarsia-run/DumpCode.h"
 #include "tools/intarsia-run/Handles.h"
 #include "tools/intarsia-run/Listing.h"
+#include "tools/intarsia-run/Ranks.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -106,8 +107,10 @@ static std::vector<std::string> outputFiles(const itx_function *function, const 
   return files;
 }
 
-/// Writes all outputs or none: files get their names when all are written.
+/// Writes all outputs or none: files get their names when all are written. Of several ranks the first writes.
 static void writeOutputs(const std::vector<TensorHandle> &outputs, const std::vector<std::string> &paths) {
+  if (!isFirstRank())
+    return;
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (paths[i].empty())
@@ -182,7 +185,7 @@ static void runIds(const itx_module *module, const itx_function *step, const Opt
   std::vector<TensorHandle> outputs;
   outputs.push_back(continueIds(module, step, options, withLogits));
   if (!options.profile.empty())
-    check(itx_profile_stop(options.profile.c_str()));
+    check(itx_profile_stop(isFirstRank() ? options.profile.c_str() : nullptr));
   writeOutputs(outputs, files);
 }
 
@@ -195,7 +198,7 @@ static void runArrays(const itx_function *function, const Options &options, cons
     check(itx_profile_start());
   std::vector<TensorHandle> outputs = call(function, inputs);
   if (!options.profile.empty())
-    check(itx_profile_stop(options.profile.c_str()));
+    check(itx_profile_stop(isFirstRank() ? options.profile.c_str() : nullptr));
   writeOutputs(outputs, files);
   if (options.outputs.empty() && !options.benchmark)
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -214,6 +217,7 @@ static void run(const Options &options) {
   if (options.threads)
     check(itx_set_threads(options.threads));
   ModuleHandle module = load(options);
+  checkWorld(module.get(), options);
   if (options.list) {
     std::fputs(listing(module.get()).c_str(), stdout);
     return;
@@ -235,12 +239,14 @@ static void run(const Options &options) {
 
 int runSession(const Options &options) {
   try {
+    beginRank();
     run(options);
     if (std::fflush(stdout) != 0 || std::ferror(stdout))
       throw Failure{std::string("standard output cannot be written: ") + std::strerror(errno)};
     return 0;
   } catch (const Failure &failure) {
     std::fprintf(stderr, "error: %s\n", failure.message.c_str());
+    return failure.exitCode;
   } catch (const std::exception &exception) {
     std::fprintf(stderr, "error: %s\n", exception.what());
   }

@@ -5,6 +5,7 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "tools/intarsia-run/Options.h"
+#include "tools/intarsia-run/Ranks.h"
 #include "tools/intarsia-run/Session.h"
 
 int main(int argc, char **argv) {
@@ -12,5 +13,7 @@ int main(int argc, char **argv) {
   int exitCode = 0;
   if (!intarsia::run::parseOptions(argc, argv, intarsia::run::carriesModule(), options, exitCode))
     return exitCode;
+  if (intarsia::run::isLauncher(options, exitCode))
+    return exitCode != 0 ? exitCode : intarsia::run::launch(options, argc, argv);
   return intarsia::run::runSession(options);
 }

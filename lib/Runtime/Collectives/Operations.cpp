@@ -9,6 +9,7 @@
 
 #include "intarsia/module_abi.h"
 #include "lib/Formats/Dtype.h"
+#include "lib/Runtime/Collectives/PublishCopy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -117,7 +118,7 @@ static Status allReduceDirectly(Reducing &all) {
       [&](uint64_t i) -> Status {
         uint8_t *data;
         ITX_RETURN_IF_ERROR(all.group.prepare(length(i) * all.elementBytes, data));
-        std::memcpy(data, all.source + i * chunk * all.elementBytes, length(i) * all.elementBytes);
+        publishCopy(data, all.source + i * chunk * all.elementBytes, length(i) * all.elementBytes);
         return Status::success();
       },
       [&](uint64_t i) {
@@ -158,7 +159,7 @@ static Status allReduceByPieces(Reducing &all) {
           if (isGather(i) ? member == own : member != own) {
             auto [begin, length, offset] = piece(c, member);
             const uint8_t *from = isGather(i) ? all.destination : all.source;
-            std::memcpy(data + offset, from + begin * size, length * size);
+            publishCopy(data + offset, from + begin * size, length * size);
           }
         return Status::success();
       },
@@ -220,7 +221,7 @@ Status reduceScatter(Communicator &group, Reduction reduction, itx_dtype dtype, 
         ITX_RETURN_IF_ERROR(group.prepare(chunkBytes, data));
         for (size_t member = 0; member < members; ++member)
           if (member != own)
-            std::memcpy(data + member * room * size, from(member, i), length(i) * size);
+            publishCopy(data + member * room * size, from(member, i), length(i) * size);
         return Status::success();
       },
       [&](uint64_t i) {
@@ -239,7 +240,7 @@ Status allGather(Communicator &group, itx_dtype dtype, void *destination, const 
     uint64_t begin = std::min(i * chunkBytes, elements * size), length = std::min(chunkBytes, elements * size - begin);
     uint8_t *data;
     ITX_RETURN_IF_ERROR(group.prepare(length, data));
-    std::memcpy(data, bytesOf(source) + begin, length);
+    publishCopy(data, bytesOf(source) + begin, length);
     group.publish();
     return Status::success();
   };
@@ -293,7 +294,7 @@ static Status exchange(Communicator &group, uint8_t *destination, const uint8_t 
         ITX_RETURN_IF_ERROR(group.prepare(chunkBytes, data));
         for (size_t member = 0; member < members; ++member)
           if (uint64_t begin = i * room; member != own && begin < sendBytes[member])
-            std::memcpy(data + member * room, source + sendOffsets[member] + begin,
+            publishCopy(data + member * room, source + sendOffsets[member] + begin,
                         std::min(room, sendBytes[member] - begin));
         return Status::success();
       },
@@ -356,7 +357,7 @@ Status broadcast(Communicator &group, itx_dtype dtype, size_t root, void *destin
         uint8_t *data;
         ITX_RETURN_IF_ERROR(group.prepare(isRoot ? length(i) : 0, data));
         if (isRoot)
-          std::memcpy(data, bytesOf(destination) + i * chunkBytes, length(i));
+          publishCopy(data, bytesOf(destination) + i * chunkBytes, length(i));
         return Status::success();
       },
       [&](uint64_t i) {
@@ -380,7 +381,7 @@ Status send(Communicator &group, itx_dtype dtype, const void *source, uint64_t e
     uint64_t length = std::min(chunkBytes, bytes - begin);
     uint8_t *data;
     ITX_RETURN_IF_ERROR(group.prepare(length, data));
-    std::memcpy(data, bytesOf(source) + begin, length);
+    publishCopy(data, bytesOf(source) + begin, length);
     group.publish();
   }
   return Status::success();

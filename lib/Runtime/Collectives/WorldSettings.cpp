@@ -76,7 +76,7 @@ static std::string addressOfLauncher() {
 }
 
 Status readWorldSettings(WorldSettings &settings) {
-  settings.size = 0;
+  settings = WorldSettings();
   if (variable("ITX_WORLD_SIZE") || variable("ITX_WORLD_RANK") || variable("ITX_WORLD_ADDRESS")) {
     ITX_RETURN_IF_ERROR(readRank("ITX_WORLD_SIZE", "ITX_WORLD_RANK", settings));
     const char *address = variable("ITX_WORLD_ADDRESS");
