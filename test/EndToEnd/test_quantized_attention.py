@@ -172,6 +172,15 @@ def test_other_processors_keep_floats(tools, scratch, target):
     close(module.main(q, k, v), attention(q, k, v, 32**-0.5), 3e-6)
 
 
+def test_gpus_take_f16(tools, scratch):
+    """GPUs multiply floats of 16 bits by matrix instructions where integers of 8 are permitted."""
+    module = build(tools, scratch, attention_program(2, 2, (32, 32)), target="emulated:sm_80")
+    q, k, v = (normal(1, 70, 2, 32) for _ in range(3))
+    y, expected = module.main(q, k, v), attention(q, k, v, 32**-0.5)
+    assert np.abs(y - expected).max() > 1e-5  # of f32
+    close(y, expected, 2e-3)
+
+
 BLOCK = """
 func.func @main(%x: tensor<?x?x64xf32> {nn.name = "x", nn.sizes = ["batch", "tokens", ""]})
     -> (tensor<?x?x64xf32> {nn.name = "y", nn.sizes = ["batch", "tokens", ""]}) {

@@ -1,5 +1,4 @@
-//===- AttentionEmitter.h - What kernels of attention share
-//--------------------------------------------------------===//
+//===- AttentionEmitter.h - What kernels of attention share --------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
