@@ -155,7 +155,8 @@ static LogicalResult verifyMask(AttentionOp op, RankedTensorType query, RankedTe
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyPrecision(*this, getPrecision())))
+  bool isInteger = getPrecision() && getPrecision()->isSignlessInteger(8);
+  if (!isInteger && failed(verifyPrecision(*this, getPrecision(), ", i8")))
     return failure();
   for (auto [name, value] :
        {std::pair<StringRef, Value>("query", getQuery()), {"key", getKey()}, {"value", getValue()}})

@@ -200,7 +200,9 @@ def Nn_AttentionOp : Nn_TensorOp<"attention", "Attention"> {
     `j <= i + keys - queries`. A query that sees no key gets zeros.
 
     With a `precision` a device may round what it multiplies to that type, as for nn.linear: query, key, value, and the
-    powers `exp(score - largest score)` that the values are multiplied by. Scores and sums are in f32.
+    powers `exp(score - largest score)` that the values are multiplied by. Scores and sums are in f32. Attention may have
+    the precision `i8` too: integers of 8 bits, with a scale for each row of a head of query, key and value and one for
+    the powers of each query. A device may take `f16` instead, which has more bits.
 
     ```mlir
     %a = nn.attention %q, %k, %v mask %m {scale = 0.125 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>,

@@ -29,11 +29,13 @@ inline mlir::LogicalResult verifyRank(mlir::Operation *op, llvm::StringRef name,
   return op->emitOpError() << name << " has rank " << typeOf(value).getRank() << ", must have rank " << rank;
 }
 
-/// Verifies that operands of a product of matrices may be rounded to a type.
-inline mlir::LogicalResult verifyPrecision(mlir::Operation *op, std::optional<mlir::Type> precision) {
+/// Verifies that operands of a product of matrices may be rounded to a type; `others` are types that the op may have
+/// too.
+inline mlir::LogicalResult verifyPrecision(mlir::Operation *op, std::optional<mlir::Type> precision,
+                                           llvm::StringRef others = "") {
   if (!precision || llvm::isa<mlir::Float16Type, mlir::BFloat16Type, mlir::FloatTF32Type>(*precision))
     return mlir::success();
-  return op->emitOpError() << "has the precision " << *precision << ": f16, bf16 and tf32 are possible";
+  return op->emitOpError() << "has the precision " << *precision << ": f16, bf16" << others << " and tf32 are possible";
 }
 
 inline mlir::LogicalResult verifyLeastRank(mlir::Operation *op, llvm::StringRef name, mlir::Value value, int64_t rank) {

@@ -16,6 +16,7 @@
 #include "lib/Compiler/ExplainFunctions.h"
 #include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
+#include "lib/Compiler/QuantizeDefaults.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
 #include "lib/Support/MachineLimits.h"
@@ -141,6 +142,8 @@ AssembleOptions Compilation::assembleOptions() const {
     result.flags.push_back("--quantize-activations=" + options.quantize.activations);
   if (options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision)
     result.flags.push_back("--matmul-precision=" + options.quantize.matmulPrecision);
+  if (options.quantize.attention != QuantizeOptions().attention)
+    result.flags.push_back("--quantize-attention=" + options.quantize.attention);
   if (!options.quantize.parts.empty())
     result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
   if (options.quantize.segment)
@@ -294,11 +297,11 @@ llvm::Error Compilation::checkFlags() const {
   bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
   bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
               options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision ||
-              options.quantize.segment.has_value();
+              options.quantize.attention != QuantizeOptions().attention || options.quantize.segment.has_value();
   if (!quantizes && asks)
     return createStringError(
-        "--quantize, --quantize-activations, --segment and --matmul-precision are about the quantize phase, "
-        "which does not run with " +
+        "--quantize, --quantize-activations, --quantize-attention, --segment and --matmul-precision are about the "
+        "quantize phase, which does not run with " +
         (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
   if (!quantizes && !options.quantize.caches.empty())
     return createStringError("--kv is about the quantize phase, which does not run with " +
@@ -447,33 +450,15 @@ llvm::Error Compilation::declareTargets() {
                                                                  : createStringError("the targets cannot be used");
 }
 
-/// Returns true if a model generates text: a few rows at a time then pass through its linears, whose time is that of
-/// reading weights, and inputs with fewer scales would gain nothing for what they lose.
-static bool hasCaches(ModuleOp module) {
-  return module
-      .walk([](Operation *op) {
-        return isa<nn::CacheAppendOp, nn::CachedAttentionOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 llvm::Error Compilation::runPhase(Phase phase) {
   progress.begin(phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
     QuantizeOptions chosen = compiler::withPrecision(options.quantize, precision);
-    unsigned bits = 0;
-    for (const std::string &name : targetNames) {
-      unsigned own = target::Target::find(StringRef(name).split(':').first)->activationBits();
-      if (haveFewScales(chosen.activations) && own != 8)
-        return createStringError("--quantize-activations=" + chosen.activations + ": kernels of '" + name +
-                                 "' scale integers by blocks of 32, those of processors more rarely too: give "
-                                 "--quantize-activations=8, or leave it out");
-      bits = std::max(bits, own);
-    }
-    if (chosen.activations.empty())
-      chosen.activations = bits == 8 && !hasCaches(*module) ? wideScales.str() : std::to_string(bits);
-    buildQuantizePipeline(manager, chosen);
+    llvm::Expected<QuantizeOptions> complete = compiler::withDefaults(std::move(chosen), targetNames, *module);
+    if (!complete)
+      return complete.takeError();
+    buildQuantizePipeline(manager, *complete);
   } else if (phase == Phase::Partition) {
     buildPartitionPipeline(manager, options.partition);
   } else if (phase == Phase::Fuse) {
@@ -486,7 +471,9 @@ llvm::Error Compilation::runPhase(Phase phase) {
   } else {
     buildTargetPipeline(manager);
   }
-  return run(manager, phase);
+  if (llvm::Error error = run(manager, phase))
+    return error;
+  return phase == Phase::Quantize ? compiler::checkAttention(options.quantize, *module) : llvm::Error::success();
 }
 
 /// Verifies lowered IR from a file like IR that this process lowered.

@@ -62,7 +62,10 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
     return true;
   };
   auto multiplyIn = [&](std::optional<Type> precision) {
-    if (precision)
+    // GPUs multiply floats of 16 bits in attention that may have integers of 8.
+    if (precision && precision->isInteger(8))
+      work.elementType = "bf16";
+    else if (precision)
       work.elementType = catalogueType(*precision);
     return true;
   };

@@ -11,6 +11,7 @@
 #include "lib/Support/File.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/ScopedPrinter.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace intarsia::fuse {
@@ -42,6 +43,10 @@ void writeKernel(llvm::json::OStream &json, nn::GroupOp group, const WorkModel &
     json.attribute("function", group->getParentOfType<func::FuncOp>().getSymName());
     json.attribute("location", locationName(group.getLoc()));
     json.attribute("root", stringifyKernelRoot(group.getRoot()));
+    // Of the ops of a kernel only those that multiply matrices have one, and one of them is the root.
+    Operation *const *rounded = llvm::find_if(ops, [](Operation *op) { return op->hasAttr("precision"); });
+    if (rounded != ops.end())
+      json.attribute("precision", llvm::to_string((*rounded)->getAttrOfType<TypeAttr>("precision").getValue()));
     json.attribute("why", group.getWhy().value_or(""));
     writeNumber(json, "flops", work.flops, 0);
     writeNumber(json, "transcendentals", work.transcendentals, 0);

@@ -116,9 +116,13 @@ def QuantizeMatmulPrecision : Pass<"quantize-matmul-precision", "::mlir::func::F
     results, through any other ops, must have one and the same. A linear whose input is quantized counts as `f16`, which
     has more bits. An op that multiplies an argument of the function, or whose result is one of the function's, stays as
     it is.
+
+    With `attention=8` every `nn.attention` between linears whose inputs are quantized to integers of 8 bits, in the same
+    sense, has the precision `i8`, whatever `precision` says.
   }];
   let options = [
-    Option<"precision", "precision", "std::string", "\"stored\"", "f32, tf32, bf16, f16, or stored">
+    Option<"precision", "precision", "std::string", "\"stored\"", "f32, tf32, bf16, f16, or stored">,
+    Option<"attention", "attention", "std::string", "\"16\"", "8, or 16: as `precision` says">
   ];
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }

@@ -52,6 +52,7 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
   }
   quantize::QuantizeMatmulPrecisionOptions precision;
   precision.precision = options.matmulPrecision;
+  precision.attention = options.attention.empty() ? "16" : options.attention;
   functions.addPass(quantize::createQuantizeMatmulPrecision(precision));
 }
 
@@ -61,6 +62,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> activations{*this, "activations", llvm::cl::init("8"), llvm::cl::desc("Inputs of linears")};
   Option<std::string> matmulPrecision{*this, "matmul-precision", llvm::cl::init("stored"),
                                       llvm::cl::desc("What matrices may be multiplied in")};
+  Option<std::string> attention{*this, "attention", llvm::cl::init("16"), llvm::cl::desc("Bits of attention: 8, 16")};
   ListOption<std::string> parts{*this, "parts", llvm::cl::desc("linears, experts, lm_head, embedding; lm_head=int8")};
   Option<int> segment{*this, "segment", llvm::cl::init(-1), llvm::cl::desc("The segment that is left; -1: all")};
   ListOption<std::string> caches{*this, "caches", llvm::cl::desc("Formats of caches: int8, cache.0=f16")};
@@ -79,6 +81,7 @@ void intarsia::registerQuantizePasses() {
         buildQuantizePipeline(pipeline, {given.format,
                                          given.activations,
                                          given.matmulPrecision,
+                                         given.attention,
                                          {given.parts.begin(), given.parts.end()},
                                          {given.caches.begin(), given.caches.end()},
                                          given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment),

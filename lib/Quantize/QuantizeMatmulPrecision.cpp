@@ -38,6 +38,13 @@ static SmallVector<Value> factorsOf(Operation *product) {
 }
 
 namespace {
+/// Returns true if the input of a linear or of experts is quantized to integers of 8 bits.
+static bool hasInputInBytes(Operation *op) {
+  auto dequantize = op->getOperand(0).getDefiningOp<nn::DequantizeOp>();
+  auto format = dequantize ? dyn_cast<nn::BlockFormatAttr>(dequantize.getFormat()) : nullptr;
+  return format && format.getElement() == nn::BlockElement::I8;
+}
+
 /// The linears and experts that compute what an op multiplies, and that read its result, through all other ops.
 class Surroundings {
 public:
@@ -49,6 +56,14 @@ public:
         !llvm::all_of(product->getResults(), [&](Value result) { return after.followUses(result); }))
       return nullptr;
     return before.type == after.type ? before.type : Type();
+  }
+
+  /// Returns true if there are some, and the inputs of all are quantized to integers of 8 bits.
+  static bool haveInputsInBytes(Operation *product) {
+    Surroundings around;
+    return llvm::all_of(factorsOf(product), [&](Value factor) { return around.followBack(factor); }) &&
+           llvm::all_of(product->getResults(), [&](Value result) { return around.followUses(result); }) &&
+           around.type && around.areInBytes;
   }
 
 private:
@@ -89,10 +104,12 @@ private:
     if (!precision || (type && type != *precision))
       return false;
     type = *precision;
+    areInBytes &= hasInputInBytes(op);
     return true;
   }
 
-  Type type; ///< of those that were met so far
+  Type type;              ///< of those that were met so far
+  bool areInBytes = true; ///< the inputs of all have integers of 8 bits
   llvm::DenseSet<Operation *> seen;
 };
 
@@ -101,6 +118,10 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
 
   void runOnOperation() override {
     if (llvm::Error error = checkMatmulPrecision(precision)) {
+      getOperation().emitError() << llvm::toString(std::move(error));
+      return signalPassFailure();
+    }
+    if (llvm::Error error = checkAttention(attention)) {
       getOperation().emitError() << llvm::toString(std::move(error));
       return signalPassFailure();
     }
@@ -120,6 +141,8 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
     getOperation().walk([&](Operation *op) {
       llvm::TypeSwitch<Operation *>(op).Case<nn::MatmulOp, nn::AttentionOp, nn::CachedAttentionOp>([&](auto product) {
         Type type = precision == "stored" ? Surroundings::precisionAround(product) : namedPrecision();
+        if (attention == "8" && isa<nn::AttentionOp>(op) && Surroundings::haveInputsInBytes(product))
+          type = IntegerType::get(&getContext(), 8);
         if (type && !product.getPrecision())
           product.setPrecision(type);
       });

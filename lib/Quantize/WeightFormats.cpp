@@ -149,6 +149,14 @@ llvm::Error checkMatmulPrecision(llvm::StringRef precision) {
                                  "': f32, tf32, bf16, f16 and stored are possible");
 }
 
+llvm::Error checkAttention(llvm::StringRef attention) {
+  if (attention == "8" || attention == "16")
+    return llvm::Error::success();
+  return llvm::createStringError("unknown bits of attention '" + attention +
+                                 "': 8 (integers with a scale for each row of a head) and 16 (as --matmul-precision "
+                                 "says) are possible");
+}
+
 /// Formats of weights that the inputs of linears may have too.
 static constexpr llvm::StringLiteral inputFormats[] = {"fp8", "mxfp4", "nvfp4"};
 
@@ -201,6 +209,8 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (llvm::Error error = checkCacheFormats(options.caches))
     return error;
   if (llvm::Error error = checkMatmulPrecision(options.matmulPrecision))
+    return error;
+  if (llvm::Error error = options.attention.empty() ? llvm::Error::success() : checkAttention(options.attention))
     return error;
   if (llvm::Error error = options.activations.empty() ? llvm::Error::success() : checkActivations(options.activations))
     return error;

@@ -578,7 +578,7 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
         (["--quantize=none", "--quantize-parts=lm_head=int8"], "no format: give --quantize"),
         (
             ["--quantize=int4", "--start-from=fuse"],
-            "--quantize, --quantize-activations, --segment and --matmul-precision are about the quantize phase",
+            "--quantize, --quantize-activations, --quantize-attention, --segment and --matmul-precision are about the",
         ),
     ],
 )

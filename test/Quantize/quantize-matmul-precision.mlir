@@ -1,9 +1,12 @@
 // RUN: intarsia-opt %s --quantize-matmul-precision | FileCheck %s
 // RUN: intarsia-opt %s --quantize-matmul-precision=precision=tf32 | FileCheck %s --check-prefix=TF32
 // RUN: intarsia-opt %s --quantize-matmul-precision=precision=f32 | FileCheck %s --check-prefix=NONE
+// RUN: intarsia-opt %s --quantize-matmul-precision="precision=f32 attention=8" | FileCheck %s --check-prefix=BYTES
 // RUN: not intarsia-opt %s --quantize-matmul-precision=precision=f8 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: not intarsia-opt %s --quantize-matmul-precision=attention=4 2>&1 | FileCheck %s --check-prefix=BITS
 
 // WRONG: error: unknown precision of matrix multiplications 'f8': f32, tf32, bf16, f16 and stored are possible
+// BITS: error: unknown bits of attention '4': 8 (integers with a scale for each row of a head) and 16
 
 nn.archive @weights {file = "w.safetensors"}
 
@@ -161,4 +164,29 @@ func.func @caches(%x: tensor<?x32xf32>, %b: tensor<32x32xbf16>, %r: tensor<?x1x3
   %1 = nn.cached_attention %qh, (%k1) <keys, f16, page = 32>, (%v2) <values, f16, page = 32>, %p, %s, %t {scale = 0.2 : f32} : (tensor<?x1x32xf32>, tensor<?x1x32x32xf16>, tensor<?x1x32x32xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x1x32xf32>
   %o1 = nn.linear %1, %b : (tensor<?x1x32xf32>, tensor<32x32xbf16>) -> tensor<?x1x32xf32>
   return %o0, %o1 : tensor<?x1x32xf32>, tensor<?x1x32xf32>
+}
+
+// Attention between linears whose inputs have integers of 8 bits may have them too, if it is asked for; not if a linear
+// around it has none.
+// CHECK-LABEL: func.func @bytes
+// BYTES-LABEL: func.func @bytes
+func.func @bytes(%x: tensor<1x?x32xf32>, %w: tensor<32x32xf32>) -> (tensor<1x?x32xf32>, tensor<1x?x32xf32>) {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x32xf32>
+  %xq, %xs = nn.quantize %x {format = #nn.block_format<i8, f32, 32, axis = 2>} : (tensor<1x?x32xf32>) -> (tensor<1x?x32xi8>, tensor<1x?x1xf32>)
+  %xd = nn.dequantize %xq, %xs {format = #nn.block_format<i8, f32, 32, axis = 2>} : (tensor<1x?x32xi8>, tensor<1x?x1xf32>) -> tensor<1x?x32xf32>
+  %q = nn.linear %xd, %w : (tensor<1x?x32xf32>, tensor<32x32xf32>) -> tensor<1x?x32xf32>
+  %qh = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [1, %n, 1, 32] : tensor<1x?x32xf32> into tensor<1x?x1x32xf32>
+  // CHECK: nn.attention %{{.*}} {precision = f16, scale = 2.000000e-01
+  // BYTES: nn.attention %{{.*}} {precision = i8, scale = 2.000000e-01
+  %0 = nn.attention %qh, %qh, %qh {scale = 0.2 : f32} : (tensor<1x?x1x32xf32>, tensor<1x?x1x32xf32>, tensor<1x?x1x32xf32>) -> tensor<1x?x1x32xf32>
+  %f0 = tensor.collapse_shape %0 [[0], [1], [2, 3]] : tensor<1x?x1x32xf32> into tensor<1x?x32xf32>
+  %fq, %fs = nn.quantize %f0 {format = #nn.block_format<i8, f32, 32, axis = 2>} : (tensor<1x?x32xf32>) -> (tensor<1x?x32xi8>, tensor<1x?x1xf32>)
+  %fd = nn.dequantize %fq, %fs {format = #nn.block_format<i8, f32, 32, axis = 2>} : (tensor<1x?x32xi8>, tensor<1x?x1xf32>) -> tensor<1x?x32xf32>
+  %o0 = nn.linear %fd, %w : (tensor<1x?x32xf32>, tensor<32x32xf32>) -> tensor<1x?x32xf32>
+  // BYTES: nn.attention %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}} {scale = 3.000000e-01
+  %1 = nn.attention %qh, %qh, %qh {scale = 0.3 : f32} : (tensor<1x?x1x32xf32>, tensor<1x?x1x32xf32>, tensor<1x?x1x32xf32>) -> tensor<1x?x1x32xf32>
+  %f1 = tensor.collapse_shape %1 [[0], [1], [2, 3]] : tensor<1x?x1x32xf32> into tensor<1x?x32xf32>
+  %o1 = nn.linear %f1, %w : (tensor<1x?x32xf32>, tensor<32x32xf32>) -> tensor<1x?x32xf32>
+  return %o0, %o1 : tensor<1x?x32xf32>, tensor<1x?x32xf32>
 }

@@ -77,6 +77,11 @@ struct Flags {
           "one scale for each 256 features or each token, and int8 weights with one for each output feature (8-wide is "
           "the default for processors and models without caches), fp8, mxfp4, nvfp4: the "
           "format of the weights, where they have it, or 16: as they are (default for GPUs)")};
+  cl::opt<std::string> quantizeAttention{
+      "quantize-attention", cl::value_desc("bits"), cl::cat(category),
+      cl::desc("Attention without caches, between linears whose inputs have 8 bits: 8: integers too, with a scale for "
+               "each row of a head (default for processors with inputs in 8-wide and 8-token), or 16: as "
+               "--matmul-precision says")};
   cl::opt<std::string> matmulPrecision{
       "matmul-precision", cl::init("stored"), cl::value_desc("type"), cl::cat(category),
       cl::desc(
@@ -217,6 +222,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
     options.import.context = flags.context;
   options.quantize.format = flags.limits.empty() ? flags.quantize.getValue() : "auto";
   options.quantize.activations = flags.quantizeActivations;
+  options.quantize.attention = flags.quantizeAttention;
   options.quantize.matmulPrecision = flags.matmulPrecision;
   options.quantize.parts.assign(flags.quantizeParts.begin(), flags.quantizeParts.end());
   options.quantize.caches.assign(flags.caches.begin(), flags.caches.end());

@@ -38,6 +38,10 @@ struct QuantizeOptions {
   /// The type that matrices may be multiplied in: f32, tf32, bf16, f16, or "stored": the weight's own if it has 16
   /// bits, f16 where it is quantized, that of the linears around products of computed tensors.
   std::string matmulPrecision = "stored";
+  /// What attention without caches may round to where it stands between linears whose inputs have 8 bits: "8": integers
+  /// of 8 bits; "16": what matmulPrecision says; empty: 8 where inputs of linears have few scales and matmulPrecision
+  /// is "stored".
+  std::string attention;
   /// Parts that are quantized: linears, experts, lm_head, embedding; empty: all. Each may name its own format,
   /// `lm_head=int4`.
   std::vector<std::string> parts;
@@ -87,6 +91,9 @@ bool quantizesInputsTo(llvm::StringRef activations, nn::BlockFormatAttr weights)
 
 /// Returns an error that names an option with an invalid value, or two that exclude each other.
 llvm::Error checkQuantizeOptions(const QuantizeOptions &options);
+
+/// Fails if a text does not say what attention may round to.
+llvm::Error checkAttention(llvm::StringRef attention);
 
 /// Fails if a text names no precision of products.
 llvm::Error checkMatmulPrecision(llvm::StringRef precision);

@@ -53,6 +53,9 @@ LogicalResult AttentionKernel::run() {
   Type element = getElementTypeOrSelf(root.getQuery());
   if (element.isF32())
     element = root.getPrecision().value_or(element);
+  // Integers of 8 bits are permitted, and f16 has more.
+  if (element.isInteger(8))
+    element = b.getF16Type();
   bool byMatrices = shape.fitsMatrices() && (element.isF16() || element.isBF16());
   bool areConverted = element != getElementTypeOrSelf(root.getKey());
   bool byWarpgroups = byMatrices && !areConverted && architecture.matrixFamily == MatrixFamily::Wgmma;

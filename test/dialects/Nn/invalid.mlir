@@ -330,7 +330,7 @@ func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<9x4xf32>) {
 // -----
 
 func.func @attention(%q: tensor<?x?x12x64xf32>) {
-  // expected-error@+1 {{'nn.attention' op has the precision 'f32': f16, bf16 and tf32 are possible}}
+  // expected-error@+1 {{'nn.attention' op has the precision 'f32': f16, bf16, i8 and tf32 are possible}}
   %0 = nn.attention %q, %q, %q {precision = f32, scale = 1.0 : f32} : (tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>) -> tensor<?x?x12x64xf32>
   return
 }
