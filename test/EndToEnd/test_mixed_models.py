@@ -258,5 +258,7 @@ def test_directories_that_are_refused(mixed, model, tools, tmp_path):
     for number, (message, change) in enumerate(changes.items()):
         error = refused(with_choice(directory, tmp_path / str(number), change))
         assert message in error, message
+    result = tools.run("intarsia-quantize", directory, "-o", tmp_path / "w", "--quantize=int4", check=False)
+    assert "give the model that it was made of" in result.stderr
     with pytest.raises(intarsia.InvalidArgumentError, match="which says its precision already"):
         intarsia.quantize_mixed(directory, tmp_path / "again", "int4", np.zeros((1, 8), np.int64))
