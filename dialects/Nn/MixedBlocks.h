@@ -11,7 +11,7 @@
 
 namespace intarsia::nn {
 
-/// Features of a block where some blocks have 8 bits and others 4 (COMET, arXiv 2410.12168, section 4.2).
+/// Features of a block where some blocks have 8 bits and others 4 (FMPQ: COMET, arXiv 2410.12168).
 inline constexpr int64_t mixedBlock = 128;
 
 /// What the largest magnitude of a block of 8 and of 4 bits becomes. -8 is left out, as -128 is: the sign of a scale

@@ -373,7 +373,7 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     A scale of zero is stored as such; the quantized values of its block are zeros.
 
     With `channels`, a permutation of the features along the axis, what is quantized is `input[..., channels[k]]` in place of
-    `input[..., k]`: features that are alike lie in one block (FMPQ: COMET, arXiv 2410.12168, section 4.2). A linear stays what
+    `input[..., k]`: features that are alike lie in one block (FMPQ: COMET, arXiv 2410.12168). A linear stays what
     it is if its input and its weight are permuted alike.
 
     With `wide_blocks = n` (elements `i8`, blocks of 128) the first n blocks along the axis have integers of 8 bits, and

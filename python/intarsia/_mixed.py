@@ -22,7 +22,7 @@ from ._quantize import Progress, _Calibration, _check_windows, _round, _Segment
 BLOCK = 128
 #: What the largest magnitude of a block of 4 bits becomes.
 LARGEST = 7
-#: The share of blocks with 4 bits: COMET computes 84 % of products so (arXiv 2410.12168, section 6.2).
+#: The default share of blocks with 4 bits: most of them, as FMPQ means it. What a model loses by it is to be measured.
 NARROW = 0.85
 #: The file that intarsia-compile reads beside the weights.
 PRECISION = "intarsia-precision.json"
