@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/FileNames.h"
+#include "dialects/Nn/MixedBlocks.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Verify.h"
 
@@ -17,6 +18,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace intarsia;
@@ -319,12 +321,18 @@ bool QuantizeOp::hasRowScales() { return getTensorScale() && typeOf(getTensorSca
 
 bool DequantizeOp::hasRowScales() { return getTensorScale() && typeOf(getTensorScale()).getRank() != 0; }
 
+std::optional<int64_t> QuantizeOp::firstNarrowBlock() {
+  return getWideBlocks() ? std::optional(int64_t(*getWideBlocks())) : std::nullopt;
+}
+
 ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
-  OpAsmParser::UnresolvedOperand input;
+  SmallVector<OpAsmParser::UnresolvedOperand, 2> operands(1);
   FunctionType type;
   SMLoc location = parser.getCurrentLocation();
-  if (parser.parseOperand(input) || parser.parseOptionalAttrDict(result.attributes) || parser.parseColonType(type) ||
-      parser.resolveOperands({input}, type.getInputs(), location, result.operands))
+  if (parser.parseOperand(operands.front()) ||
+      (succeeded(parser.parseOptionalKeyword("channels")) && parser.parseOperand(operands.emplace_back())) ||
+      parser.parseOptionalAttrDict(result.attributes) || parser.parseColonType(type) ||
+      parser.resolveOperands(operands, type.getInputs(), location, result.operands))
     return failure();
   result.addTypes(type.getResults());
   auto format = dyn_cast_if_present<BlockFormatAttr>(result.attributes.get(getFormatAttrName(result.name)));
@@ -342,12 +350,57 @@ ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void QuantizeOp::print(OpAsmPrinter &printer) {
   printer << ' ' << getInput();
+  if (getChannels())
+    printer << " channels " << getChannels();
   printer.printOptionalAttrDict((*this)->getAttrs(), {getResultSegmentSizeAttr()});
   printer << " : ";
   printer.printFunctionalType(*this);
 }
 
+/// Verifies that channels are a permutation of the features along an axis, as far as they are known.
+static LogicalResult verifyChannels(QuantizeOp op, int64_t features) {
+  RankedTensorType type = typeOf(op.getChannels());
+  if (type.getRank() != 1 || !type.getElementType().isInteger(32))
+    return op.emitOpError() << "type of channels is " << type << ", must be i32 of rank 1";
+  if (failed(verifyCount(op, "channels", type.getDimSize(0), "entries", "input", features)))
+    return failure();
+  DenseIntElementsAttr constant;
+  if (!matchPattern(op.getChannels(), m_Constant(&constant)))
+    return success();
+  llvm::BitVector seen(unsigned(type.getDimSize(0)));
+  for (const APInt &channel : constant) {
+    if (channel.isNegative() || channel.sge(type.getDimSize(0)))
+      return op.emitOpError() << "channel " << channel.getSExtValue() << " is outside of the input, which has "
+                              << type.getDimSize(0) << " features";
+    if (seen.test(unsigned(channel.getZExtValue())))
+      return op.emitOpError() << "channel " << channel.getSExtValue() << " is named twice";
+    seen.set(unsigned(channel.getZExtValue()));
+  }
+  return success();
+}
+
+/// Verifies which blocks have integers of 8 bits.
+static LogicalResult verifyWideBlocks(QuantizeOp op, int64_t wideBlocks, int64_t features) {
+  BlockFormatAttr format = op.getFormat();
+  if (format.getElement() != BlockElement::I8 || format.getBlock() != mixedBlock)
+    return op.emitOpError() << "has blocks of 8 and of 4 bits, which are of i8 and of " << mixedBlock
+                            << " features; the format is " << format;
+  if (op.getZeroPoints())
+    return op.emitOpError("has blocks of 8 and of 4 bits, and zero points: such blocks have none");
+  int64_t blocks = format.getBlockCount(features);
+  if (wideBlocks < 0 || (!ShapedType::isDynamic(blocks) && wideBlocks > blocks))
+    return op.emitOpError() << "has " << wideBlocks << " blocks of 8 bits, the input has " << blocks << " blocks";
+  return success();
+}
+
 LogicalResult QuantizeOp::verify() {
+  RankedTensorType input = typeOf(getInput());
+  int64_t axis = getFormat().getAxis();
+  int64_t features = axis < input.getRank() ? input.getDimSize(axis) : ShapedType::kDynamic;
+  if (getChannels() && failed(verifyChannels(*this, features)))
+    return failure();
+  if (getWideBlocks() && failed(verifyWideBlocks(*this, int64_t(*getWideBlocks()), features)))
+    return failure();
   return getFormat().verifyOperands(*this, typeOf(getInput()),
                                     {getQuantized(), getScales(), getZeroPoints(), getTensorScale(),
                                      /*groupIndices=*/Value(),

@@ -374,12 +374,28 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     value a little and makes the steps between all others smaller; 3/2 puts the largest value on 4 instead of 6.
     A scale of zero is stored as such; the quantized values of its block are zeros.
 
+    With `channels`, a permutation of the features along the axis, what is quantized is `input[..., channels[k]]` in place of
+    `input[..., k]`: features that are alike lie in one block (FMPQ: COMET, arXiv 2410.12168). A linear stays what
+    it is if its input and its weight are permuted alike.
+
+    With `wide_blocks = n` (elements `i8`, blocks of 128) the first n blocks along the axis have integers of 8 bits, and
+    the others integers of 4, -7 to 7, with the scale `m / 7`. Tensors hold both as i8, so that whoever dequantizes or
+    multiplies them need not know.
+
+    Rejected: `channels` of another length than the axis, constant ones that are no permutation, more wide blocks than there
+    are, wide blocks of another format or with zero points.
+
+    ```mlir
+    %e, %u = nn.quantize %z channels %p {format = #nn.block_format<i8, f32, 128, axis = 1>, wide_blocks = 1} : (tensor<?x512xf32>, tensor<512xi32>) -> (tensor<?x512xi8>, tensor<?x4xf32>)
+    ```
+
     ```mlir
     %c, %s = nn.quantize %x {format = #nn.block_format<i4, f16, 32, axis = 1>} : (tensor<64x128xf32>) -> (tensor<64x128xi4>, tensor<64x4xf16>)
     %d, %t, %r = nn.quantize %y {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<?x128xf32>) -> (tensor<?x128xi4>, tensor<?x8xi8>, tensor<?x1xf32>)
     ```
   }];
-  let arguments = (ins Nn_FloatTensor:$input, Nn_BlockFormatAttr:$format);
+  let arguments = (ins Nn_FloatTensor:$input, Optional<Nn_AnyTensor>:$channels, Nn_BlockFormatAttr:$format,
+                       OptionalAttr<I64Attr>:$wide_blocks);
   let results = (outs Nn_AnyTensor:$quantized, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
                       Optional<Nn_AnyTensor>:$tensor_scale);
   let hasCustomAssemblyFormat = 1;
@@ -388,6 +404,8 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
   let extraClassDeclaration = [{
     /// True if `tensor_scale` is one for each row.
     bool hasRowScales();
+    /// The first of the blocks that have integers of 4 bits; nothing if none have.
+    std::optional<int64_t> firstNarrowBlock();
   }];
 }
 

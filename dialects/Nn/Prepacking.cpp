@@ -82,6 +82,10 @@ static Why whyNot(tensor::ConcatOp op) {
 /// Returns why values cannot be quantized when weights are packed.
 static Why whyNot(QuantizeOp op) {
   int64_t rank = typeOf(op.getInput()).getRank();
+  if (op.getWideBlocks())
+    return "blocks of 8 and of 4 bits are for what a model computes, not for weights";
+  if (op.getChannels() && !op.getChannels().getDefiningOp<arith::ConstantOp>())
+    return "channels of a weight that is quantized at compile time are a constant";
   if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || op.getZeroPoints() || op.hasRowScales() ||
       isMadeWith(op.getInput(), llvm::IsaPred<QuantizeOp>) || !isMadeWith(op.getInput(), llvm::IsaPred<WeightOp>))
     return "only matrices of an archive are quantized at compile time, once, along their last dimension and without "

@@ -43,6 +43,41 @@ llvm::Error readEntries(const Json &file, const char *section, const std::string
   return llvm::Error::success();
 }
 
+/// Reads a list of inputs: {"weights": [keys], "channels": [numbers], "wide_blocks": number}.
+llvm::Error readInputs(const Json &file, const std::string &path, std::vector<MixedInput> &inputs) {
+  auto found = file.find("inputs");
+  if (found == file.end())
+    return llvm::Error::success();
+  auto isInteger = [](const Json &value) { return value.is_number_integer(); };
+  auto isText = [](const Json &value) { return value.is_string(); };
+  if (!found->is_array())
+    return createStringError(path + ": 'inputs' is no list");
+  for (const auto &[number, entry] : llvm::enumerate(*found)) {
+    auto wrong = [&](llvm::StringRef what) {
+      return createStringError(llvm::formatv("{0}: of input {1} {2}", path, number, what));
+    };
+    if (!entry.is_object() || !entry.contains("weights") || !entry.contains("channels") ||
+        !entry.contains("wide_blocks") || entry.size() != 3)
+      return wrong("must be said 'weights', 'channels' and 'wide_blocks'");
+    const Json &weights = entry["weights"], &channels = entry["channels"], &wide = entry["wide_blocks"];
+    if (!weights.is_array() || !llvm::all_of(weights, isText))
+      return wrong("'weights' is no list of keys");
+    auto isChannel = [&](const Json &value) {
+      return isInteger(value) && value.get<int64_t>() >= 0 && value.get<int64_t>() < int64_t(channels.size());
+    };
+    if (!channels.is_array() || !llvm::all_of(channels, isChannel))
+      return wrong("'channels' is no list of features");
+    if (!isInteger(wide))
+      return wrong("'wide_blocks' is no number");
+    MixedInput input{weights.get<std::vector<std::string>>(), channels.get<std::vector<int32_t>>(),
+                     wide.get<int64_t>()};
+    if (llvm::Error error = input.check())
+      return createStringError(path + ": " + llvm::toString(std::move(error)));
+    inputs.push_back(std::move(input));
+  }
+  return llvm::Error::success();
+}
+
 std::vector<std::string> optionsOf(const std::vector<std::pair<std::string, std::string>> &entries) {
   std::vector<std::string> options;
   for (const auto &[name, format] : entries)
@@ -69,7 +104,7 @@ Expected<PrecisionFile> PrecisionFile::read(const std::string &path) {
   if (file["intarsia_precision"] != kForm)
     return createStringError(llvm::formatv("{0}: has the form {1}, this version reads {2}: quantize the model again",
                                            path, jsonText(file["intarsia_precision"]), kForm));
-  static constexpr llvm::StringLiteral known[] = {"intarsia_precision", "model", "tensors", "caches"};
+  static constexpr llvm::StringLiteral known[] = {"intarsia_precision", "model", "tensors", "caches", "inputs"};
   for (const auto &[name, value] : file.items())
     if (!llvm::is_contained(known, StringRef(name)))
       return createStringError(llvm::formatv("{0}: the setting '{1}' is not known", path, name));
@@ -81,6 +116,8 @@ Expected<PrecisionFile> PrecisionFile::read(const std::string &path) {
     return std::move(error);
   if (llvm::Error error = readEntries(file, "caches", path, result.caches))
     return std::move(error);
+  if (llvm::Error error = readInputs(file, path, result.inputs))
+    return std::move(error);
   return result;
 }
 
@@ -91,11 +128,21 @@ std::string PrecisionFile::text() const {
     file["tensors"][name] = format;
   for (const auto &[name, format] : caches)
     file["caches"][name] = format;
+  for (const MixedInput &input : inputs)
+    file["inputs"].push_back(
+        {{"weights", input.weights}, {"channels", input.channels}, {"wide_blocks", input.wideBlocks}});
   return jsonText(file, 2) + "\n";
 }
 
 std::vector<std::string> PrecisionFile::tensorOptions() const { return optionsOf(tensors); }
 std::vector<std::string> PrecisionFile::cacheOptions() const { return optionsOf(caches); }
+
+std::vector<std::string> PrecisionFile::inputOptions() const {
+  std::vector<std::string> options;
+  for (const MixedInput &input : inputs)
+    options.push_back(input.option());
+  return options;
+}
 
 Expected<std::string> hashModel(ModuleOp module, StringRef archiveDirectory) {
   assemble::Archives archives(module, archiveDirectory);
@@ -141,6 +188,11 @@ llvm::Error checkPrecisionFile(const PrecisionFile &file, StringRef name, Module
     if (!keys.contains(key) && !keys.contains(key + "_packed"))
       return createStringError(
           llvm::formatv("{0}: names a format for '{1}', which the model does not have", name, key));
+  for (const MixedInput &input : file.inputs)
+    for (const std::string &key : input.weights)
+      if (!keys.contains(key))
+        return createStringError(
+            llvm::formatv("{0}: names an input of '{1}', which the model does not have", name, key));
   return llvm::Error::success();
 }
 

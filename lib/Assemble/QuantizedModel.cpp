@@ -588,6 +588,9 @@ llvm::Error checkQuantizedModel(const QuantizedModelOptions &options) {
 
 Expected<std::vector<QuantizedMatrix>> writeQuantizedModel(ModuleOp module, const QuantizedModelOptions &options,
                                                            StepCallback step) {
+  if (options.precision && !options.precision->inputs.empty())
+    return createStringError("the model has inputs in blocks of 8 and of 4 bits, and weights that are quantized in the "
+                             "order of their features when it is compiled: give the model that it was made of");
   return assemble::Writer(module, options, step).write();
 }
 

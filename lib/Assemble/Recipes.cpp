@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Prepacking.h"
 #include "lib/Assemble/ArchiveMatrix.h"
+#include "lib/Assemble/PermutedTensor.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -82,6 +83,8 @@ public:
       recipe.name += ".decoded";
     else if (isReordered)
       recipe.name += ".reordered";
+    if (isPermuted)
+      recipe.name += ".permuted";
     return std::move(recipe);
   }
 
@@ -116,7 +119,18 @@ private:
 
   Expected<SharedSource> make(nn::QuantizeOp op) {
     recipe.isQuantized = true;
-    return QuantizedTensor::create(sources.lookup(op.getInput()), op.getFormat());
+    SharedSource input = sources.lookup(op.getInput());
+    if (Value channels = op.getChannels()) {
+      auto order = channels.getDefiningOp<arith::ConstantOp>();
+      if (!order)
+        return createStringError("constant '" + constant.getSymName() + "': channels are no constant");
+      isPermuted = true;
+      std::vector<int64_t> numbers;
+      for (const APInt &channel : cast<DenseIntElementsAttr>(order.getValue()))
+        numbers.push_back(channel.getSExtValue());
+      input = std::make_shared<PermutedTensor>(input, std::move(numbers));
+    }
+    return QuantizedTensor::create(input, op.getFormat());
   }
 
   Expected<SharedSource> make(nn::DequantizeOp op) {
@@ -177,6 +191,7 @@ private:
   DenseMap<Value, SharedSource> sources;
   std::string part; // of the tensors: ".128-256" if a part of one is taken
   bool isTransposed = false, isReordered = false, isDecoded = false;
+  bool isTransposed = false, isReordered = false, isDecoded = false, isPermuted = false;
 };
 
 } // namespace

@@ -417,7 +417,7 @@ llvm::Error Compilation::load() {
     if (llvm::Error error = checkWeights(*module, archiveDirectory()))
       return error;
   if (firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize && !options.quantize.segment) {
-    auto found = compiler::findPrecision(*module, archiveDirectory(), options.precisionFile);
+    auto found = compiler::findPrecision(*module, archiveDirectory(), options.precisionFile, options.quantize);
     if (!found)
       return found.takeError();
     precision = std::move(*found);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Compiler/Precision.h"
 
+#include "intarsia/Quantize/MixedInputs.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -20,14 +21,25 @@ static std::string pathIn(StringRef directory) {
   return path.str().str();
 }
 
+static llvm::Error withoutInputs() {
+  return llvm::createStringError(
+      "--quantize-activations=fmpq needs to know which features of inputs are outliers, which takes a step of its own: "
+      "`intarsia quantize MODEL -o DIRECTORY --quantize=int4 --quantize-activations=fmpq --calibration=TEXT.txt` "
+      "writes "
+      "a model directory, and this program compiles that for any target");
+}
+
 llvm::Expected<std::optional<PrecisionFile>> findPrecision(ModuleOp module, StringRef archiveDirectory,
-                                                           const std::string &given) {
+                                                           const std::string &given, const QuantizeOptions &options) {
   std::string path = given.empty() ? pathIn(archiveDirectory) : given;
+  bool isMixed = options.activations == mixedActivations;
   if (given.empty() && !llvm::sys::fs::exists(path))
-    return std::nullopt;
+    return isMixed ? llvm::Expected<std::optional<PrecisionFile>>(withoutInputs()) : std::nullopt;
   llvm::Expected<PrecisionFile> file = PrecisionFile::read(path);
   if (!file)
     return file.takeError();
+  if (isMixed && file->inputs.empty())
+    return withoutInputs();
   auto named = [&](llvm::Error error) {
     return llvm::createStringError(path + ": " + llvm::toString(std::move(error)));
   };
@@ -35,6 +47,8 @@ llvm::Expected<std::optional<PrecisionFile>> findPrecision(ModuleOp module, Stri
   if (llvm::Error error = parseTensorFormats(file->tensorOptions(), &context).takeError())
     return named(std::move(error));
   if (llvm::Error error = checkCacheFormats(file->cacheOptions()))
+    return named(std::move(error));
+  if (llvm::Error error = parseMixedInputs(file->inputOptions()).takeError())
     return named(std::move(error));
   if (llvm::Error error = checkPrecisionFile(*file, path, module, archiveDirectory))
     return std::move(error);
@@ -44,7 +58,10 @@ llvm::Expected<std::optional<PrecisionFile>> findPrecision(ModuleOp module, Stri
 QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<PrecisionFile> &file) {
   if (!file)
     return options;
+  if (options.activations.empty() && !file->inputs.empty())
+    options.activations = mixedActivations.str();
   options.tensors = file->tensorOptions();
+  options.inputs = file->inputOptions();
   std::vector<std::string> caches = file->cacheOptions();
   caches.insert(caches.end(), options.caches.begin(), options.caches.end());
   options.caches = std::move(caches);

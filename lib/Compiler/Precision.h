@@ -15,11 +15,13 @@
 namespace intarsia::compiler {
 
 /// Reads the file of formats at `path`, or if that is empty the one beside the weights; nullopt if there is none. An
-/// error names a file that is about other weights.
+/// error names a file that is about other weights, or says that activations in blocks of 8 and of 4 bits are asked for
+/// and not chosen.
 llvm::Expected<std::optional<PrecisionFile>> findPrecision(mlir::ModuleOp module, llvm::StringRef archiveDirectory,
-                                                           const std::string &path);
+                                                           const std::string &path, const QuantizeOptions &options);
 
-/// Returns options with the formats of a file. Formats of caches that the user names hold against those of the file.
+/// Returns options with the formats of a file. Formats of caches that the user names hold against those of the file,
+/// and so do activations.
 QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<PrecisionFile> &file);
 
 /// Leaves in a file what the quantize phase does for a model directory, and returns what the compiler is to read there:

@@ -8,6 +8,7 @@
 #include "lib/Kernel/RowScales.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "dialects/Nn/MixedBlocks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -49,13 +50,15 @@ nn::QuantizeOp quantizedInput(Value input) {
     return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
   bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-                 (format.getBlock() == kStep || format.getBlock() == BlockPanels::superBlock);
+                 (format.getBlock() == kStep || format.getBlock() == nn::mixedBlock ||
+                  format.getBlock() == BlockPanels::superBlock);
   return isKnown ? quantize : nullptr;
 }
 
 nn::QuantizeOp quantizedByRows(Value input) {
   nn::QuantizeOp quantize = quantizeOf(input);
-  if (!quantize)
+  // Kernels permute rows that they quantize to integers with scales of blocks, and no others.
+  if (!quantize || quantize.getChannels())
     return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
   bool isKnown =
@@ -65,7 +68,7 @@ nn::QuantizeOp quantizedByRows(Value input) {
 
 nn::QuantizeOp quantizedToFloats(Value value) {
   nn::QuantizeOp quantize = quantizeOf(value);
-  if (!quantize)
+  if (!quantize || quantize.getChannels())
     return nullptr;
   bool isE2M1 = quantize.getFormat().getElement() == nn::BlockElement::E2M1;
   bool isKnown = nn::isScaledByRows(quantize.getFormat()) ||

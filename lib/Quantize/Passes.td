@@ -127,6 +127,27 @@ def QuantizeMatmulPrecision : Pass<"quantize-matmul-precision", "::mlir::func::F
   let dependentDialects = ["::intarsia::nn::NnDialect"];
 }
 
+def QuantizeMixedInputs : Pass<"quantize-mixed-inputs", "::mlir::func::FuncOp"> {
+  let summary = "Quantizes inputs of linears to blocks of 8 and of 4 bits";
+  let description = [{
+    `inputs` says of an input, by the keys of the matrices that it is multiplied by, in which order its features lie and
+    how many of its blocks of 128 have 8 bits; the others have 4 (FMPQ: COMET, arXiv 2410.12168):
+    `1/2-0-1/q_proj.weight+k_proj.weight` has one block of 8 bits, and the features 2, 0, 1. Features of the weights, which
+    must be quantized to integers by an earlier pass and not in the archive, are quantized in the same order, so that
+    blocks of weights are those of the permuted features. The input replaces what an earlier pass has quantized of it.
+
+    ```mlir
+    %p = arith.constant dense<[2, 0, 1]> : tensor<3xi32>
+    %q, %s = nn.quantize %x channels %p {format = #nn.block_format<i8, f32, 128, axis = 1>, wide_blocks = 1} : …
+    %v, %t = nn.quantize %w channels %p {format = #nn.block_format<i4, f16, 32, axis = 1>} : …
+    ```
+  }];
+  let options = [
+    ListOption<"inputs", "inputs", "std::string", "WIDE/CHANNEL-CHANNEL-…/KEY+KEY: blocks of 8 bits, the order of features, keys of weights">
+  ];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
+}
+
 def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
   let summary = "Leaves a part of a model that calibration runs on its own";
   let description = [{

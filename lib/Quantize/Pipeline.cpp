@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Quantize/MixedInputs.h"
 #include "intarsia/Quantize/Quantize.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,20 +36,28 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     narrow.formats.assign(options.tensors.begin(), options.tensors.end());
     pipeline.addPass(quantize::createQuantizeNarrowStored(narrow));
   }
+  // What is not in blocks of 8 and of 4 bits has 8.
+  bool isMixed = options.activations == mixedActivations;
+  std::string activations = isMixed ? "8" : options.activations;
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   if (options.format != "none" || !options.tensors.empty()) {
     quantize::QuantizeRoundToNearestOptions rounding;
     rounding.format = options.format;
-    rounding.activations = options.activations;
+    rounding.activations = activations;
     rounding.parts.assign(options.parts.begin(), options.parts.end());
     rounding.tensors.assign(options.tensors.begin(), options.tensors.end());
     functions.addPass(quantize::createQuantizeRoundToNearest(rounding));
   }
   // Handles weights that are GGUF blocks; the pass above has quantized the inputs of the others.
-  if (options.activations == "8" || haveFewScales(options.activations)) {
+  if (activations == "8" || haveFewScales(activations)) {
     quantize::QuantizeInputsOfBlocksOptions inputs;
-    inputs.activations = options.activations;
+    inputs.activations = activations;
     functions.addPass(quantize::createQuantizeInputsOfBlocks(inputs));
+  }
+  if (isMixed) {
+    quantize::QuantizeMixedInputsOptions mixed;
+    mixed.inputs.assign(options.inputs.begin(), options.inputs.end());
+    functions.addPass(quantize::createQuantizeMixedInputs(mixed));
   }
   quantize::QuantizeMatmulPrecisionOptions precision;
   precision.precision = options.matmulPrecision;
@@ -70,6 +79,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "segment-arguments", llvm::cl::init(false),
       llvm::cl::desc("Weights of a segment are arguments, results of the model its results too")};
   ListOption<std::string> tensors{*this, "tensors", llvm::cl::desc("Formats of single tensors: KEY=FORMAT")};
+  ListOption<std::string> inputs{*this, "inputs", llvm::cl::desc("Inputs in 8 and 4 bits: WIDE/CHANNELS/KEYS")};
 };
 } // namespace
 
@@ -87,6 +97,7 @@ void intarsia::registerQuantizePasses() {
                                          given.segment < 0 ? std::nullopt : std::optional<unsigned>(given.segment),
                                          /*segmentWeights=*/"",
                                          given.segmentArguments,
-                                         {given.tensors.begin(), given.tensors.end()}});
+                                         {given.tensors.begin(), given.tensors.end()},
+                                         {given.inputs.begin(), given.inputs.end()}});
       });
 }

@@ -33,8 +33,8 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
     rowShape[format.getAxis()] = 1;
   }
   Type tensorScale = format.hasTensorScale() ? RankedTensorType::get(rowShape, builder.getF32Type()) : Type();
-  auto quantize =
-      nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input, format);
+  auto quantize = nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input,
+                                         /*channels=*/Value(), format, /*wide_blocks=*/IntegerAttr());
   return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
                                   quantize.getZeroPoints(), quantize.getTensorScale(), /*group_indices=*/Value(),
                                   /*codebook=*/Value(), format);

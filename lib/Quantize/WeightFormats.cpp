@@ -7,6 +7,7 @@
 #include "intarsia/Quantize/Quantize.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "intarsia/Quantize/MixedInputs.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -169,12 +170,13 @@ bool quantizesInputsTo(llvm::StringRef activations, nn::BlockFormatAttr weights)
 }
 
 llvm::Error checkActivations(llvm::StringRef activations) {
-  if (activations == "8" || haveFewScales(activations) || activations == "16" ||
+  if (activations == "8" || haveFewScales(activations) || activations == "16" || activations == mixedActivations ||
       llvm::is_contained(inputFormats, activations))
     return llvm::Error::success();
   return llvm::createStringError("unknown activations '" + activations +
                                  "': they are 8 (integers of 8 bits), 8-wide, 8-token (with a scale for 256 "
-                                 "features or for each token, beside int8 weights with one for each output), fp8 "
+                                 "features or for each token, beside int8 weights with one for each output), fmpq "
+                                 "(blocks of 8 and of 4 bits, chosen by `intarsia quantize`), fp8 "
                                  "(E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
                                  "blocks), or 16 (as they are)");
 }
@@ -216,6 +218,8 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
     return error;
   MLIRContext context(MLIRContext::Threading::DISABLED);
   if (llvm::Error error = parseTensorFormats(options.tensors, &context).takeError())
+    return error;
+  if (llvm::Error error = parseMixedInputs(options.inputs).takeError())
     return error;
   // Which inputs are quantized follows from tensors that no part names.
   if (options.format == "none" && options.parts.empty() && !options.tensors.empty())

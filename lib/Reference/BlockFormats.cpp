@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Reference/OpReferences.h"
 
+#include "dialects/Nn/MixedBlocks.h"
+
 using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::nn;
@@ -292,6 +294,27 @@ static Value buildStoreScale(reference::ScalarBuilder &b, BlockFormatAttr format
   return buildStore(b, b.select(isFinite, encoding, b.i32(255)), b.getI8Type());
 }
 
+/// Returns a tensor whose features along an axis are those of another one in the order that channels say.
+static Value buildPermuted(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input, Value channels) {
+  Type type = cast<RankedTensorType>(input.getType()).getElementType();
+  return builder.parallel(blocks.sizes, type, {{channels, builder.map(blocks.rank, {blocks.axis})}},
+                          [&](reference::ScalarBuilder &b, ValueRange v) {
+                            SmallVector<Value> indices = blocks.loopIndices(b);
+                            indices[blocks.axis] = arith::IndexCastOp::create(b, b.getIndexType(), v[0]);
+                            return tensor::ExtractOp::create(b, input, indices).getResult();
+                          });
+}
+
+/// Returns the integer, or the element, that the largest magnitude of a block becomes, in a loop over scales.
+static Value buildQuantizedLargest(reference::ScalarBuilder &b, const Blocks &blocks, QuantizeOp op) {
+  std::optional<int64_t> firstNarrow = op.firstNarrowBlock();
+  if (!firstNarrow)
+    return b.f32(quantizedLargest(op.getFormat().getElement()));
+  Value isWide =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ult, blocks.loopIndices(b)[blocks.axis], b.index(*firstNarrow));
+  return b.select(isWide, b.f32(largestOfWideBlock), b.f32(largestOfNarrowBlock));
+}
+
 SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, QuantizeOp op) {
   BlockFormatAttr format = op.getFormat();
   BlockElement element = format.getElement();
@@ -299,6 +322,8 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   MixedSizes sizes = builder.sizesOf(input);
   unsigned rank = sizes.size();
   Blocks blocks(builder, format, sizes);
+  if (Value channels = op.getChannels())
+    input = buildPermuted(builder, blocks, input, channels);
   AffineMap identity = builder.identity(rank);
   Type valueType = format.getStorageType();
   std::optional<IntegerElement> integer = getIntegerElement(element);
@@ -345,7 +370,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
                               [&](ScalarBuilder &b, ValueRange v) {
                                 if (format.getScale() == BlockScale::E8M0)
                                   return buildStoreScale(b, format, v[0]);
-                                Value scale = b.div(v[0], b.f32(quantizedLargest(element)));
+                                Value scale = b.div(v[0], buildQuantizedLargest(b, blocks, op));
                                 if (hasSignedScales(element))
                                   scale =
                                       b.select(b.isEqual(v[1], b.sub(b.f32(0), v[0])), b.sub(b.f32(0), scale), scale);

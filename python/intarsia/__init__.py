@@ -13,6 +13,7 @@ from ._compile import compile
 from ._devices import Device, Tensor, cpu, devices, to_device
 from ._errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
 from ._generator import Generator
+from ._mixed import quantize_mixed
 from ._module import (
     Function,
     Module,
@@ -61,6 +62,7 @@ __all__ = [
     "make_state",
     "profile",
     "quantize",
+    "quantize_mixed",
     "set_threads",
     "threads",
     "to_device",

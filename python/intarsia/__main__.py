@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__, _choose_command, _overlap
+from . import __version__, _choose_command, _mixed_command, _overlap
 from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
@@ -178,10 +178,13 @@ def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
 
 
 def _quantize(options: argparse.Namespace) -> None:
+    _mixed_command.check_flags(options)
     _choose_command.check_flags(options)
     windows = None if options.calibration is None else _calibration_windows(options)
     with _progress() as show:
-        if options.quantize == "auto":
+        if options.quantize_activations:
+            table = _mixed_command.run(options, windows, show)
+        elif options.quantize == "auto":
             table = _choose_command.run(options, windows, show)
         else:
             table = quantize(
@@ -334,6 +337,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what is between layers lies here, so that a run that was ended goes on (default: DIRECTORY.work)",
     )
     one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
+    _mixed_command.add_flags(one)
     _choose_command.add_flags(one, _at_least)
 
     bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")

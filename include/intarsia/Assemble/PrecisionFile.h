@@ -13,6 +13,7 @@
 #ifndef INTARSIA_ASSEMBLE_PRECISIONFILE_H
 #define INTARSIA_ASSEMBLE_PRECISIONFILE_H
 
+#include "intarsia/Quantize/MixedInputs.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <string>
@@ -28,6 +29,7 @@ struct PrecisionFile {
   std::string model;                                        ///< hashModel() of the weights that it is about
   std::vector<std::pair<std::string, std::string>> tensors; ///< keys of archives → formats of --quantize, or none
   std::vector<std::pair<std::string, std::string>> caches;  ///< names of states, or globs → formats of --kv
+  std::vector<MixedInput> inputs;                           ///< in blocks of 8 and of 4 bits
 
   /// Reads a file. Errors name the file and what in it is wrong.
   static llvm::Expected<PrecisionFile> read(const std::string &path);
@@ -36,6 +38,7 @@ struct PrecisionFile {
   /// Returns "key=format" for each entry, as options of the quantize phase have them.
   std::vector<std::string> tensorOptions() const;
   std::vector<std::string> cacheOptions() const;
+  std::vector<std::string> inputOptions() const;
 };
 
 /// Returns a hash of a module's archives: names, types and shapes of all tensors, and the first, middle and last bytes

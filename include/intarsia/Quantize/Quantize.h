@@ -32,6 +32,7 @@ struct QuantizeOptions {
   /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
   /// "8-token", "8-wide": the same, with one scale for each row or for each 256 features where the weight has one for
   /// each output feature;
+  /// "fmpq": blocks of 8 and of 4 bits where `inputs` says so, else as "8";
   /// "fp8", "mxfp4", "nvfp4": that format, where weights have it too; "16": as they are; empty: what the devices of the
   /// artifact are fastest with.
   std::string activations;
@@ -56,6 +57,8 @@ struct QuantizeOptions {
   /// Formats of single tensors, `KEY=FORMAT`, by the keys of their archives; none leaves a tensor as it is. They hold
   /// against `format` and `parts`.
   std::vector<std::string> tensors;
+  /// Inputs in blocks of 8 and of 4 bits, as MixedInput::option() gives them; for activations in "fmpq".
+  std::vector<std::string> inputs;
 };
 
 /// Returns the names of the formats of weights, for people: "int4, … and none".

@@ -83,7 +83,7 @@ LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileCon
 /// Returns true if integers of 8 bits are added up over 256 features before they are scaled.
 static bool addsUpBytes(rt::KernelOp kernel, nn::LinearOp linear, nn::QuantizeOp quantized) {
   auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-  if (quantized.getFormat().getBlock() != BlockPanels::superBlock || !weight)
+  if (quantized.getFormat().getBlock() != BlockPanels::superBlock || quantized.getChannels() || !weight)
     return false;
   auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout");
   auto format = layout ? dyn_cast_if_present<nn::BlockFormatAttr>(layout.getFormat()) : nullptr;

@@ -129,6 +129,10 @@ LogicalResult QuantizedLinearKernel::analyze() {
   panels = *stored;
   if (panels.isE4M3)
     return unsupported(root, "its input is quantized to integers of 8 bits, its weight to floats of as many");
+  int64_t block = activations.getFormat().getBlock();
+  if (block > kStep && block % panels.unitDepth != 0)
+    return unsupported(root, "its input has a scale for each " + Twine(block) +
+                                 " features, its weight is stored in pieces of " + Twine(panels.unitDepth));
   if (failed(findSections()))
     return failure();
   chooseSizes();

@@ -13,6 +13,7 @@
 #include "lib/Target/CPU/RecordEmitter.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "dialects/Nn/MixedBlocks.h"
 #include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -35,14 +36,16 @@ Value RecordEmitter::magnitudes(Value value) {
 }
 
 /// Returns the scale of a block from its largest magnitudes.
-RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest) {
+RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
   Type f32 = b.getF32Type();
   UnpackedEncoding encoding = encodingOf(panels, config.byteDot);
   Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
   Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
   // Below 1e-35 the quotient would overflow: such a block is zero.
   Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, magnitude, floatConstant(1e-35, f32, 1));
-  Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
+  Value zero = floatConstant(0.0, f32, 1);
+  if (!highest)
+    highest = floatConstant(nn::largestOfWideBlock, f32, 1);
   Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
   Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
   scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / encoding.multiplier, f32, 1));
@@ -94,7 +97,11 @@ LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const Block
   if (failed(prepareRow(row, {activations.getInput()})))
     return failure();
   int64_t group = stepsOfScale(activations);
-  QuantizedRow quantized{activations.getInput(), row.prefix, &panels, records, group};
+  QuantizedRow quantized{activations.getInput(), row.prefix, &panels, records, group, {}, {}};
+  if (std::optional<int64_t> block = activations.firstNarrowBlock())
+    quantized.firstNarrow = *block * nn::mixedBlock;
+  if (activations.getChannels() && failed(permute(quantized, activations.getChannels())))
+    return failure();
   if (group == 1 && failed(writeWholeSteps(quantized)))
     return failure();
   // Steps that share a scale, or the last one if it is not whole, lie in a buffer first. What is beyond the last
@@ -112,7 +119,34 @@ LogicalResult RecordEmitter::quantizeRow(nn::QuantizeOp activations, const Block
   return success();
 }
 
+/// Writes the features of a row to a buffer, as they are computed, and from there in the order of their channels to
+/// another: a row is computed by vectors, whatever the order.
+LogicalResult RecordEmitter::permute(QuantizedRow &row, Value channels) {
+  int64_t lanes = config.lanes, depth = row.panels->depth, whole = depth / lanes * lanes;
+  Type f32 = b.getF32Type(), i32 = b.getI32Type();
+  Value computed = scratch((depth + lanes) * 4), permuted = scratch((depth + lanes) * 4);
+  auto compute = [&](int64_t begin, int64_t end, int64_t width) {
+    return forLoop(constant(begin), constant(end), constant(width), [&](Value k) -> LogicalResult {
+      Element value = inputOf(row, k, width);
+      if (succeeded(value))
+        storeAt(*value, computed, k, f32, width);
+      return value;
+    });
+  };
+  if (failed(compute(0, whole, lanes)) || failed(compute(whole, depth, 1)))
+    return failure();
+  Value order = view(channels)->pointer;
+  forLoop(constant(0), constant(depth), constant(1), [&](Value k) {
+    Value channel = arith::ExtSIOp::create(b, loc, b.getI64Type(), loadAt(order, k, i32, 1));
+    storeAt(loadAt(computed, channel, f32, 1), permuted, k, f32, 1);
+  });
+  row.permuted = permuted;
+  return success();
+}
+
 Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) {
+  if (row.permuted)
+    return loadAt(row.permuted, k, b.getF32Type(), width);
   Indices at;
   for (Value prefix : row.prefix)
     at.push_back({prefix});
@@ -155,7 +189,12 @@ LogicalResult RecordEmitter::writeBufferedSteps(const QuantizedRow &row, Value b
   FailureOr<Value> largest = fillBuffer(row, buffer, k, count);
   if (failed(largest))
     return failure();
-  RecordScale scale = scaleOfRecord(panels, *largest);
+  Value highest;
+  if (row.firstNarrow)
+    highest = arith::SelectOp::create(b, loc, less(k, constant(*row.firstNarrow)),
+                                      floatConstant(nn::largestOfWideBlock, f32, 1),
+                                      floatConstant(nn::largestOfNarrowBlock, f32, 1));
+  RecordScale scale = scaleOfRecord(panels, *largest, highest);
   Value steps = min(constant(row.group), sub(constant(panels.steps()), begin));
   forLoop(constant(0), steps, constant(1), [&](Value step) {
     SmallVector<Value> values;

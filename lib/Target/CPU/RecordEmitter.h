@@ -22,7 +22,8 @@ protected:
   };
   /// Returns magnitudes as integers, and the scale of a block from its largest ones.
   mlir::Value magnitudes(mlir::Value value);
-  RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest);
+  /// `highest` is the integer that the largest magnitude becomes; null: 127.
+  RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest, mlir::Value highest = nullptr);
   void writeRecord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> values, RecordScale scale,
                    mlir::Value record);
   /// Writes the records of a row of activations.
@@ -40,11 +41,15 @@ protected:
     const BlockPanels *panels;
     mlir::Value records;
     int64_t group; ///< steps that share a scale
+    /// The first feature of the blocks that have integers of 4 bits; nothing if none have.
+    std::optional<int64_t> firstNarrow;
+    mlir::Value permuted; ///< the features in the order of their channels, as f32; null if none are said
   };
   mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,
                                           mlir::Value count);
 
 private:
+  mlir::LogicalResult permute(QuantizedRow &row, mlir::Value channels);
   Element inputOf(const QuantizedRow &row, mlir::Value k, int64_t width);
   void writeStep(const QuantizedRow &row, mlir::Value step, llvm::ArrayRef<mlir::Value> values, RecordScale scale);
   mlir::LogicalResult writeWholeSteps(const QuantizedRow &row);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/GPU/QuantizeRowsKernel.h"
 
+#include "dialects/Nn/MixedBlocks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -122,12 +123,26 @@ LogicalResult QuantizeRowsKernel::run() {
 
 Element QuantizeRowsKernel::elementsAt(const RowScope &row, Value k) {
   Type f32 = b.getF32Type();
-  auto read = [&](Value at, int64_t count) -> Element {
+  auto readAsComputed = [&](Value at, int64_t count) -> Element {
     Indices indices;
     for (Value prefix : row.prefix)
       indices.push_back({prefix});
     indices.push_back({at, true});
     return evaluate(input, indices, count);
+  };
+  Value channels = quantized.quantize.getChannels();
+  auto read = [&](Value at, int64_t count) -> Element {
+    if (!channels)
+      return readAsComputed(at, count);
+    SmallVector<Value> each;
+    for (int64_t i = 0; i != count; ++i) {
+      Value channel = loadAt(view(channels)->pointer, add(at, constant(i)), b.getI32Type(), 1);
+      Element one = readAsComputed(arith::ExtSIOp::create(b, loc, b.getI64Type(), channel), 1);
+      if (failed(one) || count == 1)
+        return one;
+      each.push_back(*one);
+    }
+    return vector::FromElementsOp::create(b, loc, VectorType::get({count}, f32), each).getResult();
   };
   auto readInside = [&](Value at, int64_t count) {
     return choose(
@@ -174,7 +189,10 @@ LogicalResult QuantizeRowsKernel::quantizeSpan(const RowScope &row, Value begin)
   largest = arith::BitcastOp::create(b, loc, f32, largest);
   // Below 1e-35 the quotient would overflow: such a block is zero.
   Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, largest, floatConstant(1e-35, f32, 1));
-  Value highest = floatConstant(127.0, f32, 1), zero = floatConstant(0.0, f32, 1);
+  Value highest = floatConstant(nn::largestOfWideBlock, f32, 1), zero = floatConstant(0.0, f32, 1);
+  if (std::optional<int64_t> firstNarrow = quantized.quantize.firstNarrowBlock())
+    highest = arith::SelectOp::create(b, loc, less(k, constant(*firstNarrow * nn::mixedBlock)), highest,
+                                      floatConstant(nn::largestOfNarrowBlock, f32, 1));
   Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, largest));
   Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, largest, highest));
   // 1.5 * 2^23 has units in its last bit: what is added is rounded to an integer, ties to even, in the low bits.
