@@ -190,7 +190,6 @@ private:
   Recipe recipe;
   DenseMap<Value, SharedSource> sources;
   std::string part; // of the tensors: ".128-256" if a part of one is taken
-  bool isTransposed = false, isReordered = false, isDecoded = false;
   bool isTransposed = false, isReordered = false, isDecoded = false, isPermuted = false;
 };
 

@@ -14,6 +14,7 @@
 #include "intarsia/Target/Target.h"
 #include "lib/Compiler/DumpAfterEach.h"
 #include "lib/Compiler/ExplainFunctions.h"
+#include "lib/Compiler/Flags.h"
 #include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Compiler/QuantizeDefaults.h"
@@ -23,7 +24,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
@@ -136,35 +136,7 @@ AssembleOptions Compilation::assembleOptions() const {
   result.archiveDirectory = archiveDirectory();
   result.hostTriples = hostTriples;
   result.flags.push_back("--target=" + llvm::join(targetNames, ","));
-  if (options.quantize.format != "none")
-    result.flags.push_back("--quantize=" + options.quantize.format);
-  if (options.quantize.activations != QuantizeOptions().activations)
-    result.flags.push_back("--quantize-activations=" + options.quantize.activations);
-  if (options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision)
-    result.flags.push_back("--matmul-precision=" + options.quantize.matmulPrecision);
-  if (options.quantize.attention != QuantizeOptions().attention)
-    result.flags.push_back("--quantize-attention=" + options.quantize.attention);
-  if (!options.quantize.parts.empty())
-    result.flags.push_back("--quantize-parts=" + llvm::join(options.quantize.parts, ","));
-  if (options.quantize.segment)
-    result.flags.push_back("--segment=" + std::to_string(*options.quantize.segment));
-  if (!options.quantize.caches.empty())
-    result.flags.push_back("--kv=" + llvm::join(options.quantize.caches, ","));
-  for (const std::string &placement : options.partition.placements)
-    result.flags.push_back("--place=" + placement);
-  if (!options.partition.gpuMemory.empty())
-    result.flags.push_back("--gpu-memory=" + options.partition.gpuMemory);
-  if (options.partition.world > 1)
-    result.flags.push_back("--world=" + std::to_string(options.partition.world));
-  if (options.partition.kind == PartitionKind::Pipeline)
-    result.flags.push_back("--partition=pipeline");
-  for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {
-    if (number == 0)
-      result.flags.push_back("--rank-speeds=");
-    result.flags.back() += (number ? "," : "") + llvm::formatv("{0}", speed).str();
-  }
-  for (const std::string &decision : options.flip)
-    result.flags.push_back("--flip=" + decision);
+  llvm::append_range(result.flags, compiler::flagsOf(options));
   result.emit = options.emit;
   result.embedWeights = options.embedWeights;
   result.threads = threads;

@@ -53,7 +53,8 @@ struct FuseAttention : fuse::impl::FuseAttentionBase<FuseAttention> {
       else if (auto append = dyn_cast<nn::CacheAppendOp>(op); append && !append.getFormat().isQuantized())
         takeRope(fuser, append, append.getRows());
     }
-    fuser.finish();
+    if (failed(fuser.finish()))
+      return signalPassFailure();
   }
 
   /// Kernels of caches read each row once, if they do not quantize it: one that nothing else reads is rotated then.

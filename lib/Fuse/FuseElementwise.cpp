@@ -49,7 +49,8 @@ struct FuseElementwise : fuse::impl::FuseElementwiseBase<FuseElementwise> {
     groupAll(isReduction, KernelRoot::Generic, growReduction);
     groupAll(isRowWise, KernelRoot::Rows, growRows);
     groupAll([](Operation *op) { return isElementwise(op) || isParallelGeneric(op); }, KernelRoot::Rows, growRows);
-    fuser.finish();
+    if (failed(fuser.finish()))
+      return signalPassFailure();
   }
 
   static bool isCompileTimeOnly(Operation *op) { return op->hasTrait<OpTrait::ConstantLike>(); }

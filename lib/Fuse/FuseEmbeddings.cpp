@@ -38,7 +38,8 @@ struct FuseEmbeddings : fuse::impl::FuseEmbeddingsBase<FuseEmbeddings> {
         candidate.why = "nothing that follows joins it";
       fuser.makeGroup(candidate);
     }
-    fuser.finish();
+    if (failed(fuser.finish()))
+      return signalPassFailure();
   }
 };
 } // namespace

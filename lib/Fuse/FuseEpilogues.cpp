@@ -44,7 +44,8 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
         candidate.why = "nothing that follows joins it";
       fuser.makeGroup(candidate);
     }
-    fuser.finish();
+    if (failed(fuser.finish()))
+      return signalPassFailure();
   }
 
   /// The slices that a linear's result is read as, if they are all of it: each is then stored for itself.

@@ -132,7 +132,8 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       if (members.size() > 1 &&
           (key.feedsAttention || areStoredApart(fuser.targetOf(members.front()), members, key.consumer)))
         concatenate(fuser, members);
-    fuser.finish();
+    if (failed(fuser.finish()))
+      return signalPassFailure();
   }
 
   /// True if a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which

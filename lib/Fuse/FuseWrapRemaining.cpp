@@ -60,8 +60,7 @@ struct FuseWrapRemaining : fuse::impl::FuseWrapRemainingBase<FuseWrapRemaining> 
         wrapped = false;
       }
     }
-    fuser.finish();
-    if (!wrapped)
+    if (failed(fuser.finish()) || !wrapped)
       signalPassFailure();
   }
 

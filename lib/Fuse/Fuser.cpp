@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Fuse/Fuser.h"
 #include "intarsia/Analysis/SizeMaterializer.h"
-#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -303,8 +303,53 @@ void fuse::eraseDeadOps(Block &block) {
       op.erase();
 }
 
-void Fuser::finish() {
-  sortTopologically(&body());
+/// Moves definitions before uses. What ranks do together stays in its order, which is the same on all of them: else one
+/// would wait for another that waits for it.
+static LogicalResult sortBlock(Block &block) {
+  SmallVector<Operation *> pending, exchanges;
+  DenseSet<Operation *> unsorted;
+  for (Operation &op : block.without_terminator()) {
+    pending.push_back(&op);
+    unsorted.insert(&op);
+    if (isa_and_nonnull<shard::ShardDialect>(op.getDialect()))
+      exchanges.push_back(&op);
+  }
+  ArrayRef<Operation *> nextExchanges = exchanges;
+  auto isReady = [&](Operation *op) {
+    if (isa_and_nonnull<shard::ShardDialect>(op->getDialect()) && op != nextExchanges.front())
+      return false;
+    WalkResult missing = op->walk([&](Operation *inner) -> WalkResult {
+      for (Value operand : inner->getOperands()) {
+        Operation *definition = operand.getDefiningOp();
+        Operation *outer = definition ? block.findAncestorOpInBlock(*definition) : nullptr;
+        if (outer && outer != op && unsorted.contains(outer))
+          return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return !missing.wasInterrupted();
+  };
+  while (!pending.empty()) {
+    size_t before = pending.size();
+    llvm::erase_if(pending, [&](Operation *op) {
+      if (!isReady(op))
+        return false;
+      op->moveBefore(block.getTerminator());
+      unsorted.erase(op);
+      if (!nextExchanges.empty() && op == nextExchanges.front())
+        nextExchanges = nextExchanges.drop_front();
+      return true;
+    });
+    if (pending.size() == before)
+      return pending.front()->emitError() << "fusing would change the order in which ranks exchange tensors";
+  }
+  return success();
+}
+
+LogicalResult Fuser::finish() {
+  if (failed(sortBlock(body())))
+    return failure();
   eraseDeadOps(body());
   decisions.record();
+  return success();
 }

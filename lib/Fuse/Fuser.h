@@ -75,8 +75,9 @@ public:
 
   /// Moves the candidate's ops into a new group.
   nn::GroupOp makeGroup(const Candidate &candidate);
-  /// Erases what nothing reads any more, restores the order of definitions before uses, records decisions.
-  void finish();
+  /// Erases what nothing reads any more, restores the order of definitions before uses, records decisions. An error if
+  /// ranks could not exchange tensors in their order.
+  mlir::LogicalResult finish();
 
 private:
   const target::Device &deviceOf(mlir::Operation *op) const {

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Times a language model that is split over processes of one thread against one process with as many threads.
+
+Prints a table for the prefill of a text and for decoding a token behind it: milliseconds of a call (median of rounds),
+and the time of one process over that of the split model, with its 95 % interval, from alternating rounds. Or, with
+``--partition=pipeline --limits=100,35``, stages that are cut by those speeds against stages cut evenly, each rank held to
+so many percent of a processor by a cgroup (as root).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from harness.ratios import Comparison
+
+ROOT = Path(__file__).resolve().parent.parent
+PERIOD_US = 10_000  # of a cgroup's quota: short against a call of the models that are worth splitting
+
+
+def serve(artifact: Path, tokens: int) -> None:
+    """Answer lines "prefill" and "decode COUNT" with milliseconds of a call."""
+    import intarsia
+    import numpy as np
+
+    module = intarsia.load(artifact)
+    page_tokens = next(f["page_tokens"] for f in module.manifest["functions"] if f.get("page_tokens"))
+    pages = (tokens + 64) // page_tokens + 1
+    state = intarsia.make_state(module.step, pages=pages, sequences=1)
+    vocabulary = next(value for value in module.signature("step").inputs if value.name == "input_ids").value_range[1]
+    ids = np.random.default_rng(1).integers(0, vocabulary, tokens)
+
+    def step(given: np.ndarray, first: int) -> None:
+        module.step(
+            input_ids=given,
+            positions=np.arange(first, first + len(given)),
+            sequences=np.zeros(len(given), np.int64),
+            page_table=np.arange(pages)[None],
+            output_tokens=np.array([len(given) - 1]),
+            **state,
+        )
+
+    for line in sys.stdin:
+        what, count = line.split()
+        times = []
+        for number in range(int(count)):
+            start = time.perf_counter()
+            step(ids, 0) if what == "prefill" else step(ids[:1], tokens + number % 64)
+            times.append(1000 * (time.perf_counter() - start))
+        print(statistics.median(times), flush=True)
+
+
+def limit(process: int, quota_us: int) -> Path:
+    """Give a process so many microseconds of processors in each period, and return its cgroup, of version 1 or 2."""
+    root = Path("/sys/fs/cgroup")
+    is_second = (root / "cgroup.controllers").exists()
+    group = (root if is_second else root / "cpu") / f"bench-{process}"
+    group.mkdir()
+    if is_second:
+        (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+    else:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+    (group / "cgroup.procs").write_text(str(process))
+    return group
+
+
+class Engine:
+    """Processes that run one artifact together; all get the same requests."""
+
+    def __init__(self, artifact: Path, tokens: int, ranks: int, threads: int, limits: list[int]) -> None:
+        processors = sorted(os.sched_getaffinity(0))
+        common = os.environ | {"ITX_THREADS": str(threads)}
+        if ranks > 1:
+            common |= {"ITX_WORLD_SIZE": str(ranks), "ITX_WORLD_ADDRESS": f"local:bench-{secrets.token_hex(8)}"}
+        command = [sys.executable, __file__, "--serve", str(artifact), "--tokens", str(tokens)]
+        self.ranks, self.groups = [], []
+        for rank in range(ranks):
+            environment = common | ({"ITX_WORLD_RANK": str(rank)} if ranks > 1 else {})
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            if ranks > 1:
+                os.sched_setaffinity(process.pid, {processors[rank % len(processors)]})
+            if limits:
+                self.groups.append(limit(process.pid, limits[rank] * PERIOD_US // 100))
+            self.ranks.append(process)
+
+    def ms(self, what: str, count: int) -> float:
+        """Return the milliseconds of a call, that of the slowest rank."""
+        for process in self.ranks:
+            process.stdin.write(f"{what} {count}\n")
+            process.stdin.flush()
+        return max(float(process.stdout.readline()) for process in self.ranks)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self.ranks:
+            process.stdin.close()
+        for process in self.ranks:
+            process.wait(timeout=60)
+        for group in self.groups:
+            group.rmdir()
+
+
+def build(model: Path, artifact: Path, flags: list[str]) -> Path:
+    """Compile a model."""
+    subprocess.run([ROOT / "build/dev/bin/intarsia-compile", model, "-o", artifact, *flags], check=True)
+    return artifact
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, nargs="?", help="Hugging Face directory of a language model")
+    parser.add_argument("--quantize", default="int4")
+    parser.add_argument("--partition", default="tensor")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=512, help="of the text")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--limits", default="", help="percent of a processor that each rank has")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        return serve(arguments.serve, arguments.tokens)
+    limits = [int(limit) for limit in arguments.limits.split(",") if limit]
+    flags = [f"--quantize={arguments.quantize}"]
+    split = [*flags, f"--world={arguments.ranks}", f"--partition={arguments.partition}"]
+    with tempfile.TemporaryDirectory() as folder:
+        if limits:
+            even = build(arguments.model, Path(folder) / "even.itx", split)
+            speeds = ",".join(str(limit / 100) for limit in limits)
+            ours = build(arguments.model, Path(folder) / "ours.itx", [*split, f"--rank-speeds={speeds}"])
+            engines = {"by speed": (ours, arguments.ranks, 1), "evenly": (even, arguments.ranks, 1)}
+        else:
+            one = build(arguments.model, Path(folder) / "one.itx", flags)
+            ours = build(arguments.model, Path(folder) / "split.itx", split)
+            engines = {f"{arguments.ranks} processes": (ours, arguments.ranks, 1), "one": (one, 1, arguments.ranks)}
+        running = {
+            name: Engine(artifact, arguments.tokens, ranks, threads, limits)
+            for name, (artifact, ranks, threads) in engines.items()
+        }
+        first, second = running
+        print(f"| | {first} (ms) | {second} (ms) | ratio |\n|---|---:|---:|---:|")
+        for what, count in (("prefill", 1), ("decode", 16)):
+            result = Comparison(first, second)
+            for index in range(-1, arguments.rounds):  # the first is not counted
+                for name in list(running)[:: 1 if index % 2 == 0 else -1]:
+                    ms = running[name].ms(what, count)
+                    if index >= 0:
+                        (result.ours_ms if name == first else result.peer_ms).append(ms)
+            low, high = result.interval()
+            cells = [f"{statistics.median(times):.1f}" for times in (result.ours_ms, result.peer_ms)]
+            print(f"| {what} | {' | '.join(cells)} | {result.ratio:.2f} [{low:.2f}, {high:.2f}] |", flush=True)
+        for engine in running.values():
+            engine.close()
+
+
+if __name__ == "__main__":
+    main()
