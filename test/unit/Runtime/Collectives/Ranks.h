@@ -71,6 +71,9 @@ public:
       int status = 0;
       waitpid(process, &status, 0);
       results[rank] = {shared_[rank].message, WIFSIGNALED(status) ? WTERMSIG(status) : 0, shared_[rank].seconds};
+      // A sanitizer that finds an error ends the rank before it can write its message.
+      if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        results[rank].message += "ended with status " + std::to_string(WEXITSTATUS(status));
     }
     processes_.clear();
     return results;
