@@ -237,13 +237,12 @@ llvm::Error HostFunction::translate(Operation &op) {
           return buffer ? values.lookup(buffer) : llvm::ConstantPointerNull::get(pointer);
         };
         auto [after, afterCount] = afterOf(collective.getAfter());
-        values[collective.getEvent()] =
-            call(collectiveFunction, builder.getInt64Ty(),
-                 {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
-                  builder.getInt32(tables.groupNumber(collective.getRanks())),
-                  builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
-                  bufferOf(collective.getDestination()), bufferOf(collective.getSource()), elements, after,
-                  afterCount});
+        values[collective.getEvent()] = call(
+            collectiveFunction, builder.getInt64Ty(),
+            {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
+             builder.getInt32(tables.groupNumber(collective.getRanks())),
+             builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
+             bufferOf(collective.getDestination()), bufferOf(collective.getSource()), elements, after, afterCount});
         return llvm::Error::success();
       })
       .Case([&](rt::WaitOp wait) {

@@ -289,8 +289,8 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--partition says how ranks share a model: give their number, as in --world=2");
   const std::vector<double> &speeds = options.partition.speeds;
   if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
-    return createStringError("--rank-speeds has " + std::to_string(speeds.size()) + " speeds, --world=" +
-                             std::to_string(options.partition.world) + " needs as many");
+    return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +
+                             " speeds, --world=" + std::to_string(options.partition.world) + " needs as many");
   if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
     return createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
   if (!partitions && options.partition.world > 1)

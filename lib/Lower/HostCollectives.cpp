@@ -76,8 +76,9 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   if (grid && grid.getShape().size() == 1 && axes && axes.size() == 1)
     exchange = exchangeOf(op, rank ? rank.getInt() : 0, grid.getShape().front());
   if (!exchange)
-    return op->emitOpError() << "is nothing that ranks do together: that is a sum or maximum over all of them, a gather "
-                                "along the first dimension, a broadcast, and what one sends to another";
+    return op->emitOpError()
+           << "is nothing that ranks do together: that is a sum or maximum over all of them, a gather "
+              "along the first dimension, a broadcast, and what one sends to another";
   Value input = op->getOperand(0), result = op->getResult(0), from, to;
   SmallVector<Value> after;
   if (exchange->hasSource) {
@@ -91,9 +92,10 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   if (exchange->hasDestination)
     to = makeBuffer(result, Attribute());
   std::string label = labelOf(op->getLoc());
-  Value event = rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()), exchange->kind,
-                                         exchange->ranks, after, dynamicSizes(exchange->hasSource ? input : result),
-                                         from, to, label.empty() ? StringAttr() : builder.getStringAttr(label));
+  Value event =
+      rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()), exchange->kind,
+                               exchange->ranks, after, dynamicSizes(exchange->hasSource ? input : result), from, to,
+                               label.empty() ? StringAttr() : builder.getStringAttr(label));
   order.add(event, after);
   homes[result] = Attribute();
   buffers[{result, Attribute()}] = to ? to : from;

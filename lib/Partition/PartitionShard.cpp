@@ -268,9 +268,9 @@ private:
     constexpr int64_t vectorElements = 32; // two of AVX-512 in f32, a panel of weights
     for (int64_t unit : {std::lcm(block, inputBlockOf(input)), std::lcm(block, vectorElements)}) {
       int64_t units = features / unit;
-      bool isNearlyEven = !speeds.empty() ? units >= leastUnitsOfUnlike * world
-                                          : double(llvm::divideCeil(units, world)) * double(world) <=
-                                                mostImbalance * double(units);
+      bool isNearlyEven = !speeds.empty()
+                              ? units >= leastUnitsOfUnlike * world
+                              : double(llvm::divideCeil(units, world)) * double(world) <= mostImbalance * double(units);
       if (features % unit == 0 && units >= world && isNearlyEven)
         return rangesOf(units, unit, ranks());
     }

@@ -59,11 +59,10 @@ void intarsia::registerPartitionPasses() {
   PassPipelineRegistration<PipelineOptions>(
       "intarsia-partition", "The partition phase: ops get their devices",
       [](OpPassManager &pipeline, const PipelineOptions &given) {
-        buildPartitionPipeline(pipeline,
-                               {{given.placements.begin(), given.placements.end()},
-                                given.gpuMemory,
-                                given.world,
-                                given.stages ? PartitionKind::Pipeline : PartitionKind::Tensor,
-                                {given.speeds.begin(), given.speeds.end()}});
+        buildPartitionPipeline(pipeline, {{given.placements.begin(), given.placements.end()},
+                                          given.gpuMemory,
+                                          given.world,
+                                          given.stages ? PartitionKind::Pipeline : PartitionKind::Tensor,
+                                          {given.speeds.begin(), given.speeds.end()}});
       });
 }

@@ -49,12 +49,17 @@ Value partOf(OpBuilder &builder, Value tensor, int64_t dimension, Range range) {
   return tensor::ExtractSliceOp::create(builder, tensor.getLoc(), tensor, offsets, sizes, strides);
 }
 
-func::FuncOp RankFunction::build() {
-  local = cast<func::FuncOp>(source->cloneWithoutRegions());
+func::FuncOp makeRankFunction(func::FuncOp source, int64_t rank) {
+  auto local = cast<func::FuncOp>(source->cloneWithoutRegions());
   local.setSymName((source.getSymName() + ".rank" + Twine(rank)).str());
   if (!local->hasAttr(rt::alternativeAttr))
     local->setAttr(rt::alternativeAttr, source.getSymNameAttr());
-  local->setAttr(rt::rankAttr, builder.getI64IntegerAttr(rank));
+  local->setAttr(rt::rankAttr, Builder(source).getI64IntegerAttr(rank));
+  return local;
+}
+
+func::FuncOp RankFunction::build() {
+  local = makeRankFunction(source, rank);
   Block *block = builder.createBlock(&local.getBody());
   for (BlockArgument argument : source.getArguments())
     mapping.map(argument, block->addArgument(localType(argument), argument.getLoc()));

@@ -25,6 +25,9 @@ struct Part {
   llvm::SmallVector<Range> ranges; ///< of input features, by rank
 };
 
+/// Returns the function of a rank, without a body yet.
+mlir::func::FuncOp makeRankFunction(mlir::func::FuncOp source, int64_t rank);
+
 /// Returns a part of a tensor that weights are packed from.
 mlir::Value partOf(mlir::OpBuilder &builder, mlir::Value tensor, int64_t dimension, Range range);
 

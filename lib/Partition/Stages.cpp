@@ -99,11 +99,7 @@ ArrayRef<int64_t> StageOfOps::readersOf(Value value) const {
 }
 
 func::FuncOp StageFunction::build() {
-  result = cast<func::FuncOp>(source->cloneWithoutRegions());
-  result.setSymName((source.getSymName() + ".rank" + Twine(stage)).str());
-  if (!result->hasAttr(rt::alternativeAttr))
-    result->setAttr(rt::alternativeAttr, source.getSymNameAttr());
-  result->setAttr(rt::rankAttr, builder.getI64IntegerAttr(stage));
+  result = makeRankFunction(source, stage);
   Block *block = builder.createBlock(&result.getBody());
   for (BlockArgument argument : source.getArguments())
     mapping.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
@@ -129,8 +125,8 @@ void StageFunction::copy(Operation &op) {
   builder.clone(op, mapping);
 }
 
-/// Sends a value to the stages that read it, or receives it. All of this is in the order of the program on all ranks, so
-/// that the earliest that is not done yet can always be done.
+/// Sends a value to the stages that read it, or receives it. All of this is in the order of the program on all ranks,
+/// so that the earliest that is not done yet can always be done.
 void StageFunction::exchange(Value value, int64_t owner) {
   if (owner == StageOfOps::everywhere)
     return;
@@ -172,9 +168,8 @@ Value StageFunction::emptyLike(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   SmallVector<OpFoldResult> extents;
   for (auto [size, expression] : llvm::zip_equal(type.getShape(), sizes.of(value)))
-    extents.push_back(ShapedType::isDynamic(size)
-                          ? OpFoldResult(sizeValues.get(builder, value.getLoc(), expression))
-                          : builder.getIndexAttr(size));
+    extents.push_back(ShapedType::isDynamic(size) ? OpFoldResult(sizeValues.get(builder, value.getLoc(), expression))
+                                                  : builder.getIndexAttr(size));
   return tensor::EmptyOp::create(builder, value.getLoc(), extents, type.getElementType());
 }
 
@@ -244,9 +239,7 @@ void StageFunction::eraseForeignStates() {
   SmallVector<DictionaryAttr> attributes;
   for (unsigned number = 0; number < block.getNumArguments(); ++number)
     if (!foreign.test(number))
-      attributes.push_back(DictionaryAttr::getWithSorted(
-          result.getContext(), result.getArgAttrDict(number) ? result.getArgAttrDict(number).getValue()
-                                                             : ArrayRef<NamedAttribute>()));
+      attributes.push_back(result.getArgAttrDict(number));
   block.eraseArguments(foreign);
   result.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), result.getResultTypes()));
   result.setAllArgAttrs(attributes);

@@ -25,8 +25,8 @@ class StageOfOps {
 public:
   static constexpr int64_t everywhere = -1;
 
-  /// Reads the stage of each op from `stageOf`. What is computed of inputs alone, without weights and states, is computed
-  /// everywhere.
+  /// Reads the stage of each op from `stageOf`. What is computed of inputs alone, without weights and states, is
+  /// computed everywhere.
   StageOfOps(mlir::func::FuncOp function, llvm::function_ref<int64_t(mlir::Operation *)> stageOf);
   /// Returns nullopt for views, weights, constants and sizes, which are wherever they are read.
   std::optional<int64_t> lookup(mlir::Operation *op) const;

@@ -72,4 +72,6 @@ def run_world(artifact: Path, inputs: Path, results: Path, world: int) -> list[d
 
 if __name__ == "__main__":
     here = Path(sys.argv[3])
-    np.savez(f"{here}.{os.environ.get('ITX_WORLD_RANK', '0')}", **results_of(Path(sys.argv[1]), dict(np.load(sys.argv[2]))))
+    np.savez(
+        f"{here}.{os.environ.get('ITX_WORLD_RANK', '0')}", **results_of(Path(sys.argv[1]), dict(np.load(sys.argv[2])))
+    )

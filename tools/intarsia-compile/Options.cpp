@@ -128,13 +128,15 @@ struct Flags {
       cl::desc("Split the model over so many processes, each with a part of the weights and caches: run it with "
                "intarsia-run --world (default: 1)")};
   cl::opt<PartitionKind> partition{
-      "partition", cl::init(PartitionKind::Tensor), cl::cat(category), cl::desc("How the ranks of --world share the model:"),
+      "partition", cl::init(PartitionKind::Tensor), cl::cat(category),
+      cl::desc("How the ranks of --world share the model:"),
       cl::values(clEnumValN(PartitionKind::Tensor, "tensor",
                             "each has a part of every layer: some heads, some features (default)"),
                  clEnumValN(PartitionKind::Pipeline, "pipeline", "each has some layers, which run one after another"))};
-  cl::list<double> rankSpeeds{"rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
-                              cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
-                                       "(default: all are equal)")};
+  cl::list<double> rankSpeeds{
+      "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
+      cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
+               "(default: all are equal)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
