@@ -232,7 +232,11 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
       .Case<nn::RmsNormOp, nn::LayerNormOp, nn::SoftmaxOp>(
           [&](auto norm) { return isLast ? wholeFeatures(op) : sameOf(norm.getInputMutable()); })
       // Values and scales are one pair: the scales that a rank has are those of its blocks.
-      .Case([&](nn::QuantizeOp quantize) { return sameOf(quantize.getInputMutable()); })
+      .Case([&](nn::QuantizeOp quantize) {
+        // An order of features, and blocks that differ in their bits, are those of the whole row.
+        bool isOfRow = quantize.getChannels() || quantize.getWideBlocks();
+        return isOfRow ? wholeFeatures(op) : sameOf(quantize.getInputMutable());
+      })
       .Case([&](nn::DequantizeOp dequantize) -> Why {
         if (!dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>())
           return describe(op) + " is a weight that is computed";

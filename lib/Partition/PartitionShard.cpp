@@ -9,6 +9,7 @@
 #include "intarsia/Partition/Partition.h"
 #include "lib/Partition/Cuts.h"
 #include "lib/Partition/RankFunction.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
@@ -156,6 +157,10 @@ private:
     if (!nn::isPrepacked(linear.getWeight()) || (linear.getBias() && !nn::isPrepacked(linear.getBias())))
       return;
     std::string why;
+    if (!canCutRows(linear.getWeight())) {
+      refused.push_back({linear, "has a weight whose blocks cannot be cut"});
+      return;
+    }
     Operation *attention = attentionOf(linear.getInput());
     std::optional<SmallVector<Range>> ranges =
         attention ? headsOf(linear, attention, ranks(), why) : featuresOf(linear.getInput(), linear.getWeight(), why);
@@ -191,6 +196,8 @@ private:
     for (Value weight : {experts.getGateUp(), experts.getDown(), experts.getGateUpBias(), experts.getDownBias()})
       if (weight && !nn::isPrepacked(weight))
         why = "has weights that are computed";
+    if (why.empty() && !canCutRows(experts.getDown()))
+      why = "has weights whose blocks cannot be cut";
     int64_t features = lastSize(experts.getDown()), block = blockOf(experts.getDown());
     if (why.empty() && features / block < world)
       why = tooFew(features, block);
@@ -201,6 +208,15 @@ private:
     }
     parts[experts] = {Part::InputFeatures, rangesOf(features / block, block, ranks())};
     ++expertsCount;
+  }
+
+  /// True if the features of a weight can be cut in blocks: they have one format, or none.
+  static bool canCutRows(Value weight) {
+    SetVector<Operation *> made;
+    BackwardSliceOptions options;
+    options.inclusive = true;
+    return nn::quantizedFormatOf(weight) || (succeeded(getBackwardSlice(weight, &made, options)) &&
+                                             llvm::none_of(made, llvm::IsaPred<nn::DequantizeOp>));
   }
 
   /// Notes that an op can be split over fewer ranks than there are, if it can be split at all.

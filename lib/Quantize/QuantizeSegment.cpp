@@ -208,8 +208,25 @@ private:
     metadata.set("passed", builder.getArrayAttr(passed));
     metadata.set("segments", builder.getI64IntegerAttr(segmentCount));
     segment->setAttr("nn.metadata", metadata.getDictionary(builder.getContext()));
-    if (Attribute limits = function->getAttr("nn.size_limits"))
-      segment->setAttr("nn.size_limits", limits);
+    keepLimits();
+  }
+
+  /// Sizes that no argument of the segment has are not limited.
+  void keepLimits() {
+    auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
+    if (!limits)
+      return;
+    DenseSet<StringRef> names;
+    for (DictionaryAttr attributes : argumentAttributes)
+      if (auto sizes = attributes ? attributes.getAs<ArrayAttr>("nn.sizes") : ArrayAttr())
+        for (auto name : sizes.getAsRange<StringAttr>())
+          names.insert(name.getValue());
+    NamedAttrList kept;
+    for (NamedAttribute limit : limits)
+      if (names.contains(limit.getName().getValue()))
+        kept.append(limit);
+    if (!kept.empty())
+      segment->setAttr("nn.size_limits", kept.getDictionary(builder.getContext()));
   }
 
   func::FuncOp function, segment;

@@ -122,7 +122,7 @@ class _Inputs(_Calibration):
         sums: dict[str, _Ranges] = {}
         for call, some in self._progressing("inputs"):
             exact = segment(some, self._values(number, "exact", call))
-            self._keep(number, "exact", call, exact)
+            self._keep(number, segment, "exact", call, exact)
             for name, rows in segment.inputs(exact).items():
                 sums.setdefault(name, _Ranges(name, rows.shape[1])).add(rows)
         blocks: dict[str, list[_Blocks]] = {}

@@ -321,6 +321,14 @@ def test_sentence_encoders(minilm, minilm_dir, tmp_path):
     assert means[0] > 0.9995
 
 
+def test_segments_without_a_limited_size(tmp_path):
+    """What follows the layers of DistilBERT reads no positions, whose number the model limits."""
+    windows = np.random.default_rng(0).integers(0, 99, (40, 24))
+    assert "i8, f16 for 32" in intarsia.quantize(
+        HERE / "models" / "distilbert", tmp_path / "quantized", "int8", windows
+    )
+
+
 def test_models_of_images(tmp_path):
     """Weights of each linear lose less of its outputs on the images than with rounding to nearest."""
     vit = HERE / "models" / "vit"

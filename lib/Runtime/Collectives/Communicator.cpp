@@ -33,7 +33,7 @@ static void pause() {
 #endif
 }
 
-static void futexWait(std::atomic<uint32_t> &word, uint32_t value) {
+static void sleepWhile(std::atomic<uint32_t> &word, uint32_t value) {
   syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAIT, value, &sleepTime, nullptr, 0);
 }
 
@@ -122,7 +122,7 @@ Status Communicator::sleepUntil(size_t member, uint64_t round) {
     uint32_t rung = rings.load(std::memory_order_acquire);
     if (flag.load(std::memory_order_seq_cst) >= round)
       return Status::success();
-    futexWait(rings, rung);
+    sleepWhile(rings, rung);
     if (flag.load(std::memory_order_acquire) >= round)
       return Status::success();
     ITX_RETURN_IF_ERROR(world_->checkPeer(ranks_[member], begin));
@@ -145,7 +145,7 @@ static std::string operationText(uint32_t kind, itx_dtype element, uint64_t elem
 /// Refuses a round in which a member does something else than this rank.
 Status Communicator::compare(size_t member, uint64_t round) {
   const Line &other = line(member, round);
-  const Operation &own = published_[round % buffers];
+  const Exchange &own = published_[round % buffers];
   if (other.kind == own.kind && other.element == uint32_t(own.element) && other.root == own.root &&
       (other.elements == own.elements || own.hasOwnElements))
     return Status::success();

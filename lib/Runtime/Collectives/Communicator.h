@@ -23,7 +23,7 @@
 namespace intarsia::runtime {
 
 /// What all ranks of a group do together, as they compare it.
-struct Operation {
+struct Exchange {
   uint32_t kind = 0; ///< one of ITX_COLLECTIVE_*, or one of the two below
   itx_dtype element = ITX_U8;
   uint32_t root = 0; ///< member that sends; 0 where all do
@@ -53,7 +53,7 @@ public:
   WorldState &world() const { return *world_; }
 
   /// Says what the next rounds are of.
-  void begin(const Operation &operation) { operation_ = operation; }
+  void begin(const Exchange &operation) { operation_ = operation; }
   /// Returns the number of the next round that this rank publishes.
   uint64_t next() const { return next_; }
   /// Gives the memory for the next round's data. The caller has read all rounds up to next() - 2.
@@ -101,8 +101,8 @@ private:
   std::vector<int32_t> ranks_;
   int32_t index_ = -1;
   uint64_t next_ = 1, awaited_ = 0;
-  Operation operation_;
-  Operation published_[buffers]; ///< the operations of the last rounds
+  Exchange operation_;
+  Exchange published_[buffers]; ///< the operations of the last rounds
 };
 
 } // namespace intarsia::runtime

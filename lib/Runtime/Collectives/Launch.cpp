@@ -45,12 +45,12 @@ struct Rank {
   int status = 0; ///< as waitpid gives it
 };
 
-class Launch {
+class RankLauncher {
 public:
-  explicit Launch(int size) : ranks_(size) {}
-  ~Launch();
-  Launch(const Launch &) = delete;
-  Launch &operator=(const Launch &) = delete;
+  explicit RankLauncher(int size) : ranks_(size) {}
+  ~RankLauncher();
+  RankLauncher(const RankLauncher &) = delete;
+  RankLauncher &operator=(const RankLauncher &) = delete;
 
   Status start(const std::vector<std::string> &command);
   /// Waits until all ranks have ended; returns the exit status.
@@ -84,7 +84,7 @@ std::vector<int> processorsOfRank(int rank, int size, const std::vector<int> &al
           allowed.begin() + long(count * size_t(rank + 1) / size_t(size))};
 }
 
-Launch::~Launch() {
+RankLauncher::~RankLauncher() {
   for (const Rank &rank : ranks_)
     if (rank.errors >= 0)
       close(rank.errors);
@@ -108,7 +108,7 @@ static void bindTo(const std::vector<int> &processors) {
 }
 
 /// Turns this process, a fresh child, into a rank.
-void Launch::become(int rank, const std::vector<std::string> &command, int errors, pid_t parent) {
+void RankLauncher::become(int rank, const std::vector<std::string> &command, int errors, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(1);
@@ -133,7 +133,7 @@ void Launch::become(int rank, const std::vector<std::string> &command, int error
   _exit(127);
 }
 
-Status Launch::start(const std::vector<std::string> &command) {
+Status RankLauncher::start(const std::vector<std::string> &command) {
   sigset_t handled;
   sigemptyset(&handled);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
@@ -163,7 +163,7 @@ Status Launch::start(const std::vector<std::string> &command) {
   return Status::success();
 }
 
-bool Launch::isRunning() const {
+bool RankLauncher::isRunning() const {
   for (const Rank &rank : ranks_)
     if (rank.isRunning)
       return true;
@@ -171,7 +171,7 @@ bool Launch::isRunning() const {
 }
 
 /// Keeps what a rank has written to its standard error.
-void Launch::readErrors(Rank &rank) {
+void RankLauncher::readErrors(Rank &rank) {
   char bytes[4096];
   ssize_t count;
   while (rank.errors >= 0 && (count = read(rank.errors, bytes, sizeof(bytes))) != 0) {
@@ -186,7 +186,7 @@ void Launch::readErrors(Rank &rank) {
   rank.errors = -1;
 }
 
-void Launch::reap() {
+void RankLauncher::reap() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Rank &rank = ranks_[i];
     if (!rank.isRunning || waitpid(rank.process, &rank.status, WNOHANG) != rank.process)
@@ -199,14 +199,14 @@ void Launch::reap() {
   }
 }
 
-void Launch::takeSignals() {
+void RankLauncher::takeSignals() {
   signalfd_siginfo information;
   while (read(signals_, &information, sizeof(information)) == sizeof(information))
     if (information.ssi_signo != SIGCHLD && interruption_ == 0)
       interruption_ = int(information.ssi_signo);
 }
 
-void Launch::endAll() {
+void RankLauncher::endAll() {
   for (Rank &rank : ranks_)
     if (rank.isRunning)
       kill(rank.process, SIGKILL);
@@ -215,7 +215,7 @@ void Launch::endAll() {
       rank.isRunning = false;
 }
 
-int Launch::wait() {
+int RankLauncher::wait() {
   using Clock = std::chrono::steady_clock;
   Clock::time_point failed;
   bool isFailing = false;
@@ -243,7 +243,7 @@ int Launch::wait() {
 }
 
 /// Writes why the world has failed, if it has; returns the exit status.
-int Launch::report() {
+int RankLauncher::report() {
   if (interruption_) {
     std::fprintf(stderr, "error: ended by signal %d (%s), and all %zu ranks with it\n", interruption_,
                  strsignal(interruption_), ranks_.size());
@@ -277,7 +277,7 @@ int launchWorld(int size, const std::vector<std::string> &command) {
     std::fprintf(stderr, "error: a world of %d ranks; 1 to %d are possible\n", size, maximumRanks);
     return 2;
   }
-  Launch launch(size);
+  RankLauncher launch(size);
   if (Status status = launch.start(command); !status.ok()) {
     launch.endAll();
     std::fprintf(stderr, "error: %s\n", status.message().c_str());

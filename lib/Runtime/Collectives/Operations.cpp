@@ -19,7 +19,7 @@ namespace intarsia::runtime {
 /// Alignment of the parts of a round: a cache line, so that no two members write to one.
 static constexpr uint64_t partAlignment = 64;
 
-static constexpr uint64_t chunkBytes = Communicator::chunkBytes;
+static constexpr uint64_t mostOfARound = Communicator::chunkBytes;
 
 static uint8_t *bytesOf(void *data) { return static_cast<uint8_t *>(data); }
 static const uint8_t *bytesOf(const void *data) { return static_cast<const uint8_t *>(data); }
@@ -32,7 +32,7 @@ static void copy(void *destination, const void *source, uint64_t bytes) {
 }
 
 /// Checks what all operations need, and begins one.
-static Status begin(Communicator &group, const Operation &operation) {
+static Status begin(Communicator &group, const Exchange &operation) {
   if (group.index() < 0)
     return error(ITX_INVALID_ARGUMENT, "rank %d is not in the group of ranks %s", group.world().rank(),
                  shapeText(group.ranks()).c_str());
@@ -111,7 +111,7 @@ struct Reducing {
 
 /// Each rank publishes everything and reduces everything: one round a chunk.
 static Status allReduceDirectly(Reducing &all) {
-  uint64_t chunk = chunkBytes / all.elementBytes, first = all.group.next();
+  uint64_t chunk = mostOfARound / all.elementBytes, first = all.group.next();
   auto length = [&](uint64_t i) { return std::min(chunk, all.elements - i * chunk); };
   return runRounds(
       all.group, chunksOf(all.elements, chunk),
@@ -132,7 +132,7 @@ static Status allReduceDirectly(Reducing &all) {
 static Status allReduceByPieces(Reducing &all) {
   size_t members = all.group.size(), own = size_t(all.group.index());
   uint64_t size = all.elementBytes, first = all.group.next();
-  uint64_t chunk = chunkBytes / members / partAlignment * partAlignment / size * members;
+  uint64_t chunk = mostOfARound / members / partAlignment * partAlignment / size * members;
   uint64_t chunks = chunksOf(all.elements, chunk);
   // Elements of a piece of a chunk; the last chunk is shared evenly too.
   auto roomOf = [&](uint64_t c) {
@@ -154,7 +154,7 @@ static Status allReduceByPieces(Reducing &all) {
       [&](uint64_t i) -> Status {
         uint64_t c = chunkOf(i);
         uint8_t *data;
-        ITX_RETURN_IF_ERROR(all.group.prepare(chunkBytes, data));
+        ITX_RETURN_IF_ERROR(all.group.prepare(mostOfARound, data));
         for (size_t member = 0; member < members; ++member)
           if (isGather(i) ? member == own : member != own) {
             auto [begin, length, offset] = piece(c, member);
@@ -167,13 +167,13 @@ static Status allReduceByPieces(Reducing &all) {
         uint64_t c = chunkOf(i);
         if (!isGather(i)) {
           auto [begin, length, offset] = piece(c, own);
-          all(all.destination + begin * size, all.source + begin * size, first + i, chunkBytes, offset, length);
+          all(all.destination + begin * size, all.source + begin * size, first + i, mostOfARound, offset, length);
           return;
         }
         for (size_t member = 0; member < members; ++member)
           if (member != own) {
             auto [begin, length, offset] = piece(c, member);
-            std::memcpy(all.destination + begin * size, all.group.published(member, first + i, chunkBytes) + offset,
+            std::memcpy(all.destination + begin * size, all.group.published(member, first + i, mostOfARound) + offset,
                         length * size);
           }
       },
@@ -211,21 +211,21 @@ Status reduceScatter(Communicator &group, Reduction reduction, itx_dtype dtype, 
   ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_REDUCE_SCATTER, dtype, uint32_t(reduction), elements}));
   size_t own = size_t(group.index());
   uint64_t size = all.elementBytes = dtypeInfo(dtype)->bytes, first = group.next();
-  uint64_t room = chunkBytes / members / partAlignment * partAlignment / size;
+  uint64_t room = mostOfARound / members / partAlignment * partAlignment / size;
   auto length = [&](uint64_t i) { return std::min(room, all.elements - i * room); };
   auto from = [&](size_t member, uint64_t i) { return all.source + (member * all.elements + i * room) * size; };
   return runRounds(
       group, chunksOf(all.elements, room),
       [&](uint64_t i) -> Status {
         uint8_t *data;
-        ITX_RETURN_IF_ERROR(group.prepare(chunkBytes, data));
+        ITX_RETURN_IF_ERROR(group.prepare(mostOfARound, data));
         for (size_t member = 0; member < members; ++member)
           if (member != own)
             publishCopy(data + member * room * size, from(member, i), length(i) * size);
         return Status::success();
       },
       [&](uint64_t i) {
-        all(all.destination + i * room * size, from(own, i), first + i, chunkBytes, own * room * size, length(i));
+        all(all.destination + i * room * size, from(own, i), first + i, mostOfARound, own * room * size, length(i));
       });
 }
 
@@ -237,7 +237,8 @@ Status allGather(Communicator &group, itx_dtype dtype, void *destination, const 
   size_t members = group.size(), own = size_t(group.index());
   uint64_t size = dtypeInfo(dtype)->bytes, first = group.next();
   auto publish = [&](uint64_t i) -> Status {
-    uint64_t begin = std::min(i * chunkBytes, elements * size), length = std::min(chunkBytes, elements * size - begin);
+    uint64_t begin = std::min(i * mostOfARound, elements * size),
+             length = std::min(mostOfARound, elements * size - begin);
     uint8_t *data;
     ITX_RETURN_IF_ERROR(group.prepare(length, data));
     publishCopy(data, bytesOf(source) + begin, length);
@@ -261,14 +262,14 @@ Status allGather(Communicator &group, itx_dtype dtype, void *destination, const 
     longest = std::max(longest, count * size);
   }
   copy(bytesOf(destination) + offsets[own], source, elements * size);
-  uint64_t rounds = std::max<uint64_t>(1, chunksOf(longest, chunkBytes));
+  uint64_t rounds = std::max<uint64_t>(1, chunksOf(longest, mostOfARound));
   for (uint64_t i = 0; i < rounds; ++i) {
     if (i + 1 < rounds)
       ITX_RETURN_IF_ERROR(publish(i + 1));
     ITX_RETURN_IF_ERROR(group.await(first + i));
     for (size_t member = 0; member < members; ++member) {
-      uint64_t begin = std::min(i * chunkBytes, lengths[member]),
-               length = std::min(chunkBytes, lengths[member] - begin);
+      uint64_t begin = std::min(i * mostOfARound, lengths[member]),
+               length = std::min(mostOfARound, lengths[member] - begin);
       if (member != own && length != 0)
         std::memcpy(bytesOf(destination) + offsets[member] + begin, group.published(member, first + i, length), length);
     }
@@ -280,7 +281,7 @@ Status allGather(Communicator &group, itx_dtype dtype, void *destination, const 
 static Status exchange(Communicator &group, uint8_t *destination, const uint8_t *source, uint64_t longest,
                        const std::vector<uint64_t> &sendBytes, const std::vector<uint64_t> &receiveBytes) {
   size_t members = group.size(), own = size_t(group.index());
-  uint64_t room = chunkBytes / members / partAlignment * partAlignment, first = group.next();
+  uint64_t room = mostOfARound / members / partAlignment * partAlignment, first = group.next();
   std::vector<uint64_t> sendOffsets(members), receiveOffsets(members);
   for (size_t member = 1; member < members; ++member) {
     sendOffsets[member] = sendOffsets[member - 1] + sendBytes[member - 1];
@@ -291,7 +292,7 @@ static Status exchange(Communicator &group, uint8_t *destination, const uint8_t 
       group, chunksOf(longest, room),
       [&](uint64_t i) -> Status {
         uint8_t *data;
-        ITX_RETURN_IF_ERROR(group.prepare(chunkBytes, data));
+        ITX_RETURN_IF_ERROR(group.prepare(mostOfARound, data));
         for (size_t member = 0; member < members; ++member)
           if (uint64_t begin = i * room; member != own && begin < sendBytes[member])
             publishCopy(data + member * room, source + sendOffsets[member] + begin,
@@ -302,7 +303,7 @@ static Status exchange(Communicator &group, uint8_t *destination, const uint8_t 
         for (size_t member = 0; member < members; ++member)
           if (uint64_t begin = i * room; member != own && begin < receiveBytes[member])
             std::memcpy(destination + receiveOffsets[member] + begin,
-                        group.published(member, first + i, chunkBytes) + own * room,
+                        group.published(member, first + i, mostOfARound) + own * room,
                         std::min(room, receiveBytes[member] - begin));
       });
 }
@@ -348,21 +349,21 @@ Status broadcast(Communicator &group, itx_dtype dtype, size_t root, void *destin
   ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_BROADCAST, dtype, uint32_t(root), elements}));
   bool isRoot = int32_t(root) == group.index();
   uint64_t bytes = elements * dtypeInfo(dtype)->bytes, first = group.next();
-  auto length = [&](uint64_t i) { return std::min(chunkBytes, bytes - i * chunkBytes); };
+  auto length = [&](uint64_t i) { return std::min(mostOfARound, bytes - i * mostOfARound); };
   if (isRoot)
     copy(destination, source, bytes);
   return runRounds(
-      group, chunksOf(bytes, chunkBytes),
+      group, chunksOf(bytes, mostOfARound),
       [&](uint64_t i) -> Status {
         uint8_t *data;
         ITX_RETURN_IF_ERROR(group.prepare(isRoot ? length(i) : 0, data));
         if (isRoot)
-          publishCopy(data, bytesOf(destination) + i * chunkBytes, length(i));
+          publishCopy(data, bytesOf(destination) + i * mostOfARound, length(i));
         return Status::success();
       },
       [&](uint64_t i) {
         if (!isRoot)
-          std::memcpy(bytesOf(destination) + i * chunkBytes, group.published(root, first + i, length(i)), length(i));
+          std::memcpy(bytesOf(destination) + i * mostOfARound, group.published(root, first + i, length(i)), length(i));
       });
 }
 
@@ -377,8 +378,8 @@ static Status beginTransfer(Communicator &group, itx_dtype dtype, bool sends, ui
 Status send(Communicator &group, itx_dtype dtype, const void *source, uint64_t elements) {
   ITX_RETURN_IF_ERROR(beginTransfer(group, dtype, /*sends=*/true, elements));
   uint64_t bytes = elements * dtypeInfo(dtype)->bytes;
-  for (uint64_t begin = 0; begin < bytes; begin += chunkBytes) {
-    uint64_t length = std::min(chunkBytes, bytes - begin);
+  for (uint64_t begin = 0; begin < bytes; begin += mostOfARound) {
+    uint64_t length = std::min(mostOfARound, bytes - begin);
     uint8_t *data;
     ITX_RETURN_IF_ERROR(group.prepare(length, data));
     publishCopy(data, bytesOf(source) + begin, length);
@@ -390,8 +391,8 @@ Status send(Communicator &group, itx_dtype dtype, const void *source, uint64_t e
 Status receive(Communicator &group, itx_dtype dtype, void *destination, uint64_t elements) {
   ITX_RETURN_IF_ERROR(beginTransfer(group, dtype, /*sends=*/false, elements));
   uint64_t bytes = elements * dtypeInfo(dtype)->bytes;
-  for (uint64_t begin = 0; begin < bytes; begin += chunkBytes) {
-    uint64_t length = std::min(chunkBytes, bytes - begin), round = group.next();
+  for (uint64_t begin = 0; begin < bytes; begin += mostOfARound) {
+    uint64_t length = std::min(mostOfARound, bytes - begin), round = group.next();
     uint8_t *unused;
     // The sender waits for this only two rounds later.
     ITX_RETURN_IF_ERROR(group.prepare(0, unused));

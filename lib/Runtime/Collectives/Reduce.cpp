@@ -26,7 +26,7 @@ namespace intarsia::runtime {
 namespace {
 
 // An element type: how it is stored, what it is combined in.
-template <typename T> struct Plain {
+template <typename T> struct PlainElement {
   using Stored = T;
   using Value = T;
   static inline T load(T value) { return value; }
@@ -121,17 +121,17 @@ template <typename Type> static ReduceFunction functionFor(Reduction reduction) 
 ReduceFunction reduceFunction(Reduction reduction, itx_dtype dtype) {
   switch (dtype) {
   case ITX_F32:
-    return functionFor<Plain<float>>(reduction);
+    return functionFor<PlainElement<float>>(reduction);
   case ITX_F64:
-    return functionFor<Plain<double>>(reduction);
+    return functionFor<PlainElement<double>>(reduction);
   case ITX_F16:
     return functionFor<Half>(reduction);
   case ITX_BF16:
     return functionFor<Brain>(reduction);
   case ITX_I32:
-    return functionFor<Plain<int32_t>>(reduction);
+    return functionFor<PlainElement<int32_t>>(reduction);
   case ITX_I64:
-    return functionFor<Plain<int64_t>>(reduction);
+    return functionFor<PlainElement<int64_t>>(reduction);
   default:
     return nullptr;
   }
