@@ -7,7 +7,8 @@ A call of "prefill" computes the prompts in an empty context and gives the logit
 of "decode" appends a token to each sequence, whose prompts were computed before. The context is reset when a sequence
 is full.
 
-"save PATH" writes the logits of the last call, [batch, vocabulary] as raw f32.
+"save PATH" writes the logits of the last call, [batch, vocabulary] as raw f32. "memory" gives what ours says of weights
+that are read from the disk in each call.
 
 usage: language_model_worker.py intarsia|llama.cpp|openvino|openvino-bf16 MODEL prefill|decode --tokens=512 --batch=1
 """
@@ -36,6 +37,7 @@ class Engine(ABC):
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.tokens, self.batch, self.threads = arguments.tokens, arguments.batch, arguments.threads
+        self.memory = arguments.memory
         self.length = 0
         self.load(arguments.model)
 
@@ -79,7 +81,7 @@ class Intarsia(Engine):
         import intarsia
 
         intarsia.set_threads(self.threads)
-        self.module = intarsia.load(model)
+        self.module = intarsia.load(model, memory=self.memory or None)
         pages = self.batch * (-(-(self.tokens + ROOM) // 32) + 1)
         self.cache = intarsia.Cache(self.module, sequences=self.batch, pages=pages)
         self.version = f"Intarsia {intarsia.__version__}"
@@ -104,6 +106,8 @@ class LlamaCpp(Engine):
         self.api = api = load_llama_cpp()
         parameters = api.llama_model_default_params()
         parameters.n_gpu_layers = 0
+        if self.memory:
+            parameters.use_extra_bufts = False  # weights that it lays out anew are in memory of the process, unmapped
         self.model = api.llama_model_load_from_file(model.encode(), parameters)
         context = api.llama_context_default_params()
         context.n_ctx = (self.tokens + ROOM + 1) * self.batch
@@ -197,6 +201,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory", type=int, default=0, help="bytes that the engine may use (default: no limit)")
     arguments = parser.parse_args()
     # Libraries may print to standard output, which is for answers.
     answers = os.dup(1)
@@ -215,6 +220,9 @@ def main() -> None:
         if command == "save":
             engine.logits().astype("<f4").tofile(rest)
             answer({"saved": True})
+            continue
+        if command == "memory":
+            answer({"memory": engine.module.memory})
             continue
         if command != "time":
             answer({"error": f"unknown command '{command}'"})

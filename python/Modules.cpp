@@ -100,7 +100,7 @@ std::vector<itx_tensor *> pointersOf(const std::vector<TensorHandle> &tensors) {
 } // namespace
 
 Module::Module(const std::string &path, bool verify, const std::optional<std::string> &variant,
-               const std::vector<std::string> &devices, const std::vector<const Device *> &made) {
+               const std::vector<std::string> &devices, const std::vector<const Device *> &made, uint64_t memory) {
   itx_load_options options = {};
   options.struct_bytes = sizeof(options);
   options.verify = verify;
@@ -115,6 +115,7 @@ Module::Module(const std::string &path, bool verify, const std::optional<std::st
     handles.push_back(device->handle());
   options.device_handles = handles.data();
   options.device_handle_count = handles.size();
+  options.memory_bytes = memory;
   checkUnlocked([&] { return itx_module_load(path.c_str(), &options, &module); });
 }
 
@@ -197,9 +198,11 @@ void bindModules(nb::module_ &m) {
       .def("wait", &Pending::wait);
   nb::class_<Module>(m, "Module")
       .def(nb::init<const std::string &, bool, const std::optional<std::string> &, const std::vector<std::string> &,
-                    const std::vector<const Device *> &>(),
-           nb::arg("path"), nb::arg("verify"), nb::arg("variant").none(), nb::arg("devices"), nb::arg("made"))
+                    const std::vector<const Device *> &, uint64_t>(),
+           nb::arg("path"), nb::arg("verify"), nb::arg("variant").none(), nb::arg("devices"), nb::arg("made"),
+           nb::arg("memory"))
       .def_prop_ro("manifest", &Module::manifest)
+      .def_prop_ro("memory", &Module::memory)
       .def_prop_ro("variant", &Module::variant)
       .def_prop_ro("functions", &Module::functions)
       .def_prop_ro("files", &Module::files)

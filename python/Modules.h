@@ -16,14 +16,19 @@ class Pending;
 /// A compiled model.
 class Module {
 public:
-  /// `devices` are named, `made` are objects: those that the module is to run on.
+  /// `devices` are named, `made` are objects: those that the module is to run on. `memory`: bytes that the process may
+  /// use; 0: no limit.
   Module(const std::string &path, bool verify, const std::optional<std::string> &variant,
-         const std::vector<std::string> &devices, const std::vector<const Device *> &made);
+         const std::vector<std::string> &devices, const std::vector<const Device *> &made, uint64_t memory);
   Module(const Module &) = delete;
   ~Module() { itx_module_free(module); }
 
   const itx_module *handle() const { return module; }
   std::string manifest() const { return itx_module_manifest(module); }
+  std::optional<std::string> memory() const {
+    const char *text = itx_module_memory(module);
+    return text ? std::optional<std::string>(text) : std::nullopt;
+  }
   std::string variant() const { return itx_module_variant(module); }
   std::vector<std::string> functions() const;
   std::vector<std::string> files() const;

@@ -90,6 +90,10 @@ class Worker:
         """Writes the last result as raw f32."""
         self._ask(f"save {path}")
 
+    def ask(self, line: str) -> dict[str, Any]:
+        """Returns the answer to a command that only some workers know."""
+        return self._ask(line)
+
     def close(self) -> None:
         """Ends the process and its children."""
         try:

@@ -64,13 +64,18 @@ LogicalResult TargetAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
 LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex, unsigned argIndex,
                                                   NamedAttribute attribute) {
   std::string where = "argument " + std::to_string(argIndex);
-  if (attribute.getName() != "rt.layout")
+  if (attribute.getName() != "rt.layout" && attribute.getName() != "rt.gathered")
     return op->emitOpError() << "argument attribute " << attribute.getName().getValue() << " of " << where
-                             << " is unknown; known is rt.layout";
+                             << " is unknown; known are rt.layout, rt.gathered";
   auto kernel = dyn_cast<KernelOp>(op);
   if (!kernel)
-    return op->emitOpError() << "rt.layout of " << where << " stands on a '" << op->getName()
+    return op->emitOpError() << attribute.getName().getValue() << " of " << where << " stands on a '" << op->getName()
                              << "', must be on an 'rt.kernel'";
+  if (attribute.getName() == "rt.gathered")
+    return isa<UnitAttr>(attribute.getValue()) && kernel.getArgAttr(argIndex, "rt.layout")
+               ? success()
+               : op->emitOpError() << "rt.gathered of " << where
+                                   << " is without a value and stands beside the rt.layout of a weight";
   auto layout = dyn_cast<LayoutAttrInterface>(attribute.getValue());
   if (!layout)
     return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue()

@@ -215,6 +215,13 @@ typedef struct itx_load_options {
    * freed after the load. */
   itx_device *const *device_handles;
   size_t device_handle_count;
+  /* Memory in bytes that this process may use, all that it allocates included; 0: no limit. If the weights do not fit
+   * beside the rest, as many as do stay in memory; the others are read from their file in each call, while the model
+   * computes. ITX_OUT_OF_MEMORY names the smallest limit that is possible, also from calls that need more scratch
+   * memory than is left. Without a limit this is done if the weights do not fit into the memory that is available.
+   * Weights on devices with memory of their own are not counted, nor are files that the system keeps while memory is
+   * free. ITX_UNSUPPORTED together with verify_kernels, or if the weights were given in memory. */
+  uint64_t memory_bytes;
 } itx_load_options;
 
 /* Loads an artifact. Its header, its hash and its manifest are checked before any of its code is mapped executable;
@@ -238,6 +245,12 @@ ITX_API void itx_module_free(itx_module *module);
 ITX_API const char *itx_module_manifest(const itx_module *module);
 /* Returns the name of the target variant that runs, e.g. "x86-64-v4". */
 ITX_API const char *itx_module_variant(const itx_module *module);
+
+/* Returns a JSON object about weights that are read while the model computes: "limit_bytes", "weight_bytes",
+ * "kept_bytes" (that stay in memory at present), "read_bytes" and "wait_seconds" since the load, and "direct": whether
+ * they are read past the system's page cache. It lives until the thread calls this function again. Returns a null
+ * pointer if all weights are in memory. */
+ITX_API const char *itx_module_memory(const itx_module *module);
 
 /* Files of the model that the artifact carries, with their folders: for a language model "tokenizer.json",
  * "tokenizer_config.json", …; if it is from a GGUF file, "tokenizer.gguf.json": the metadata that begin with

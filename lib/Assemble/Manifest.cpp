@@ -151,6 +151,36 @@ void writeOperandTypes(llvm::json::OStream &json, ModuleOp module) {
     });
 }
 
+/// Writes the inputs of each kernel of which it reads only rows that indices choose.
+void writeGathered(llvm::json::OStream &json, ModuleOp module) {
+  for (auto kernel : module.getOps<rt::KernelOp>())
+    json.array([&] {
+      for (unsigned number = 0; number < kernel.getArgumentTypes().size(); ++number)
+        if (kernel.getArgAttr(number, "rt.gathered"))
+          json.value(number);
+    });
+}
+
+/// Writes the positions of the weights of which all kernels read only rows that indices choose.
+void writeGatheredWeights(llvm::json::OStream &json, ModuleOp module, const ModuleTables &tables) {
+  std::set<unsigned> whole; // constants
+  module.walk([&](rt::ConstantDataOp data) {
+    for (OpOperand &use : data->getUses()) {
+      auto dispatch = dyn_cast<rt::DispatchOp>(use.getOwner());
+      auto kernel = dispatch ? SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(dispatch, dispatch.getKernelAttr())
+                             : rt::KernelOp();
+      bool isGathered = kernel && llvm::any_of(llvm::enumerate(dispatch.getInputs()), [&](auto input) {
+                          return input.value() == data.getResult() && kernel.getArgAttr(input.index(), "rt.gathered");
+                        });
+      if (!isGathered)
+        whole.insert(tables.constantIndices.lookup(data.getConstant()));
+    }
+  });
+  for (auto [position, use] : llvm::enumerate(tables.weights))
+    if (!whole.contains(use.constant))
+      json.value(position);
+}
+
 /// Converts metadata of the model to JSON: dictionaries, lists, strings, numbers, booleans.
 llvm::json::Value jsonOf(Attribute attribute) {
   return llvm::TypeSwitch<Attribute, llvm::json::Value>(attribute)
@@ -442,6 +472,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
     writeWorld(json, module, tables);
     strings("kernels", tables.kernels);
     json.attributeArray("operands", [&] { writeOperands(json, module, tables, weights); });
+    json.attributeArray("gathered", [&] { writeGathered(json, module); });
     if (llvm::any_of(artifact.devices, [](const auto &device) { return device.target->verifiesKernels(); }))
       json.attributeArray("operand_types", [&] { writeOperandTypes(json, module); });
     strings("labels", tables.labels);
@@ -457,6 +488,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
         for (const WeightUse &use : tables.weights)
           json.value(weights.tensors[use.constant]);
       });
+      json.attributeArray("gathered", [&] { writeGatheredWeights(json, module, tables); });
       if (llvm::any_of(tables.weights, [](const WeightUse &use) { return use.device >= 0; }))
         json.attributeArray("devices", [&] {
           for (const WeightUse &use : tables.weights)

@@ -285,8 +285,6 @@ llvm::Error Compilation::checkFlags() const {
   if (options.partition.world < 1 || options.partition.world > mostRanks)
     return createStringError("--world=" + std::to_string(options.partition.world) + ": a world has 1 to " +
                              std::to_string(mostRanks) + " ranks");
-  if (options.partition.world == 1 && options.partition.kind != PartitionKind::Tensor)
-    return createStringError("--partition says how ranks share a model: give their number, as in --world=2");
   const std::vector<double> &speeds = options.partition.speeds;
   if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
     return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +

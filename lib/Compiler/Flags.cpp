@@ -33,8 +33,11 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
     flags.push_back("--gpu-memory=" + options.partition.gpuMemory);
   if (options.partition.world > 1)
     flags.push_back("--world=" + std::to_string(options.partition.world));
-  if (options.partition.kind == PartitionKind::Pipeline)
+  if (int64_t stages = options.partition.stages; stages == options.partition.world && stages > 1)
     flags.push_back("--partition=pipeline");
+  else if (stages > 1)
+    flags.push_back(
+        llvm::formatv("--partition=pipeline:{0},tensor:{1}", stages, options.partition.world / stages).str());
   for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {
     if (number == 0)
       flags.push_back("--rank-speeds=");

@@ -257,6 +257,25 @@ static void readOperands(MemberReader &reader, const Json &json, Manifest &manif
     reader.fail("'operands' are of another number of kernels");
 }
 
+/// Reads which inputs of each kernel are gathered.
+static void readGathered(MemberReader &reader, const Json &json, Manifest &manifest) {
+  if (!reader.member(json, "gathered", false))
+    return;
+  const Json &kernels = reader.array(json, "gathered");
+  if (kernels.size() != manifest.operands.size())
+    return reader.fail("'gathered' are of another number of kernels than 'operands'");
+  for (size_t i = 0; i < kernels.size(); ++i)
+    for (const Json &item : kernels[i]) {
+      int64_t number = -1;
+      if (!reader.integer(item, "a number of 'gathered'", number))
+        return;
+      if (number < 0 || size_t(number) >= manifest.operands[i].size() || manifest.operands[i][number].isOutput)
+        return reader.fail("'gathered' has the number " + std::to_string(number) + " for kernel '" +
+                           manifest.kernels[i] + "', which has no such input");
+      manifest.operands[i][number].isGathered = true;
+    }
+}
+
 /// Reads the element types of the operands; "" stands for bytes in a layout.
 static void readOperandTypes(MemberReader &reader, const Json &json, Manifest &manifest) {
   if (!reader.member(json, "operand_types", false))
@@ -382,6 +401,16 @@ static void readWeights(MemberReader &reader, const Json &json, Manifest &manife
   info.bytes = bytes;
   info.headerHash = reader.text(json, "header_hash");
   info.hash = reader.text(json, "hash");
+  info.isGathered.assign(info.tensors.size(), false);
+  for (const Json &item : reader.array(json, "gathered", false)) {
+    int64_t number = 0;
+    if (!reader.integer(item, "a number of the 'gathered' weights", number))
+      return;
+    if (number < 0 || size_t(number) >= info.tensors.size())
+      return reader.fail("the 'gathered' weights have the number " + std::to_string(number) + " of " +
+                         std::to_string(info.tensors.size()));
+    info.isGathered[size_t(number)] = true;
+  }
   if (!reader.member(json, "devices", false))
     return;
   const Json &devices = reader.array(json, "devices");
@@ -424,6 +453,8 @@ __attribute__((cold)) Status parseManifest(std::string_view text, const std::str
   readOperands(reader, json, result);
   if (reader.status.ok()) // types are of operands that were read
     readOperandTypes(reader, json, result);
+  if (reader.status.ok())
+    readGathered(reader, json, result);
   result.labels = reader.texts(json, "labels", false);
   for (const Json &file : reader.array(json, "files", false))
     result.files.push_back({reader.text(file, "name"), reader.text(file, "tensor"), reader.text(file, "hash")});

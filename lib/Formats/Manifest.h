@@ -77,6 +77,7 @@ struct OperandInfo {
   uint64_t bytes = 0;
   std::vector<uint32_t> sizes;
   bool isOutput = false;
+  bool isGathered = false; // the kernel reads only rows that indices choose
   std::optional<itx_dtype> dtype; // of the elements; none if they lie in a layout, or if the manifest does not say it
   std::vector<SizeExpression> expressions;
 
@@ -93,6 +94,7 @@ struct WeightsInfo {
   std::string hash; // hash of the data after the header
   std::vector<std::string> tensors;
   std::vector<int32_t> devices; // of each tensor: index of the device in whose own memory it lies; -1: in the host's
+  std::vector<bool> isGathered; // of each tensor: kernels read only rows of it that indices choose
 };
 
 /// Code for a device of one of its variants.

@@ -60,6 +60,8 @@ public:
 
   const uint8_t *data() const { return data_; }
   uint64_t size() const { return size_; }
+  /// The mapping that the data lie in; null if they were given in memory.
+  const MappedFile *mapping() const { return mapping_.get(); }
   /// Refuses a mapped file that has changed its size since it was opened; call it before its memory is read.
   Status checkSize() const;
   /// Bytes before the first tensor's data: the length field (8) and the JSON header.

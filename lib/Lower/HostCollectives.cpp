@@ -20,46 +20,53 @@ struct Exchange {
   bool hasSource = true, hasDestination = true;
 };
 
-/// Returns all ranks of a world, `first` before the others.
-SmallVector<int64_t> ranksFrom(int64_t first, int64_t world) {
-  SmallVector<int64_t> ranks = {first};
-  for (int64_t rank = 0; rank < world; ++rank)
-    if (rank != first)
-      ranks.push_back(rank);
-  return ranks;
+/// Returns the ranks of a grid that differ from one rank along an axis only, by their place on it.
+SmallVector<int64_t> lineOf(int64_t rank, ArrayRef<int64_t> shape, int64_t axis) {
+  int64_t stride = 1;
+  for (int64_t size : shape.drop_front(axis + 1))
+    stride *= size;
+  int64_t first = rank - rank / stride % shape[axis] * stride;
+  SmallVector<int64_t> line;
+  for (int64_t place = 0; place < shape[axis]; ++place)
+    line.push_back(first + place * stride);
+  return line;
 }
 
-/// Returns what an op of the shard dialect is on a rank; nullopt for what ranks cannot do.
-std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, int64_t world) {
+/// Returns what an op of the shard dialect is on a rank, together with others of a line of ranks; nullopt for what ranks
+/// cannot do.
+std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t> line) {
+  SmallVector<int64_t> all(line);
   using Result = std::optional<Exchange>;
   return llvm::TypeSwitch<Operation *, Result>(op)
       .Case([&](shard::AllReduceOp reduce) -> Result {
         if (reduce.getReduction() == shard::ReductionKind::Sum)
-          return Exchange{rt::CollectiveKind::AllReduce, ranksFrom(0, world)};
+          return Exchange{rt::CollectiveKind::AllReduce, all};
         if (reduce.getReduction() == shard::ReductionKind::Max)
-          return Exchange{rt::CollectiveKind::AllReduceMax, ranksFrom(0, world)};
+          return Exchange{rt::CollectiveKind::AllReduceMax, all};
         return std::nullopt;
       })
       .Case([&](shard::AllGatherOp gather) -> Result {
         if (!gather.getGatherAxis().isZero())
           return std::nullopt;
-        return Exchange{rt::CollectiveKind::AllGather, ranksFrom(0, world)};
+        return Exchange{rt::CollectiveKind::AllGather, all};
       })
       .Case([&](shard::BroadcastOp broadcast) -> Result {
         if (broadcast.getRoot().size() != 1 || !broadcast.getRootDynamic().empty())
           return std::nullopt;
-        int64_t root = broadcast.getRoot().front();
-        return Exchange{rt::CollectiveKind::Broadcast, ranksFrom(root, world), rank == root};
+        auto root = all.begin() + broadcast.getRoot().front();
+        bool isRoot = *root == rank;
+        std::rotate(all.begin(), root, root + 1); // the root comes first
+        return Exchange{rt::CollectiveKind::Broadcast, all, isRoot};
       })
       .Case([&](shard::SendOp send) -> Result {
         if (send.getDestination().size() != 1 || !send.getDestinationDynamic().empty())
           return std::nullopt;
-        return Exchange{rt::CollectiveKind::Send, {rank, send.getDestination().front()}, true, false};
+        return Exchange{rt::CollectiveKind::Send, {rank, line[send.getDestination().front()]}, true, false};
       })
       .Case([&](shard::RecvOp receive) -> Result {
         if (!receive.getSource() || receive.getSource()->size() != 1 || !receive.getSourceDynamic().empty())
           return std::nullopt;
-        return Exchange{rt::CollectiveKind::Receive, {receive.getSource()->front(), rank}, false};
+        return Exchange{rt::CollectiveKind::Receive, {line[receive.getSource()->front()], rank}, false};
       })
       .Default(std::nullopt);
 }
@@ -73,11 +80,13 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   auto axes = op->getAttrOfType<DenseI16ArrayAttr>("grid_axes");
   auto rank = source->getAttrOfType<IntegerAttr>(rt::rankAttr);
   std::optional<Exchange> exchange;
-  if (grid && grid.getShape().size() == 1 && axes && axes.size() == 1)
-    exchange = exchangeOf(op, rank ? rank.getInt() : 0, grid.getShape().front());
+  if (grid && axes && axes.size() == 1) {
+    int64_t own = rank ? rank.getInt() : 0;
+    exchange = exchangeOf(op, own, lineOf(own, grid.getShape(), axes[0]));
+  }
   if (!exchange)
     return op->emitOpError()
-           << "is nothing that ranks do together: that is a sum or maximum over all of them, a gather "
+           << "is nothing that ranks do together: that is a sum or maximum over a row of them, a gather "
               "along the first dimension, a broadcast, and what one sends to another";
   Value input = op->getOperand(0), result = op->getResult(0), from, to;
   SmallVector<Value> after;

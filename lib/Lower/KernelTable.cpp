@@ -174,11 +174,22 @@ std::string labelOf(Location location) {
   return llvm::join(names, ", ");
 }
 
+/// Returns true if ops read only those rows of a weight that indices choose. Such a weight need not be in memory as a
+/// whole.
+static bool isGathered(Value weight) {
+  return !weight.use_empty() && llvm::all_of(weight.getUses(), [](OpOperand &use) {
+    if (auto embedding = dyn_cast<nn::EmbeddingOp>(use.getOwner()))
+      return &use == &embedding.getTableMutable();
+    auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner());
+    return experts && (&use == &experts.getGateUpMutable() || &use == &experts.getDownMutable());
+  });
+}
+
 FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr device,
                                       ArrayRef<rt::LayoutAttrInterface> layouts, const SymbolicSizes &sizes) {
   OpBuilder builder(group.getContext());
   KernelSizes names(builder, sizes, group.getInputs());
-  auto attributesOf = [&](Value value, rt::LayoutAttrInterface layout) -> FailureOr<DictionaryAttr> {
+  auto attributesOf = [&](Value value, rt::LayoutAttrInterface layout, Value argument) -> FailureOr<DictionaryAttr> {
     FailureOr<ArrayAttr> texts = names.of(value);
     if (failed(texts))
       return group.emitError() << "a size of " << value.getType()
@@ -189,17 +200,20 @@ FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr devic
       attributes.push_back(builder.getNamedAttr("nn.sizes", *texts));
     if (layout)
       attributes.push_back(builder.getNamedAttr("rt.layout", layout));
+    if (layout && isGathered(argument))
+      attributes.push_back(builder.getNamedAttr("rt.gathered", builder.getUnitAttr()));
     return builder.getDictionaryAttr(attributes);
   };
   SmallVector<Attribute> argumentAttributes, resultAttributes;
-  for (auto [operand, layout] : llvm::zip_equal(group.getInputs(), layouts)) {
-    auto attributes = attributesOf(operand, layout);
+  for (auto [operand, layout, argument] :
+       llvm::zip_equal(group.getInputs(), layouts, group.getBodyBlock().getArguments())) {
+    auto attributes = attributesOf(operand, layout, argument);
     if (failed(attributes))
       return failure();
     argumentAttributes.push_back(*attributes);
   }
   for (Value result : group.getResults()) {
-    auto attributes = attributesOf(result, nullptr);
+    auto attributes = attributesOf(result, nullptr, nullptr);
     if (failed(attributes))
       return failure();
     resultAttributes.push_back(*attributes);

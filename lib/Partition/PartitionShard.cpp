@@ -70,9 +70,16 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
     bool isSplit = false;
     for (func::FuncOp function : functions)
       isSplit |= split(function);
+    auto stages = module.lookupSymbol<shard::GridOp>(gridName);
     if (mostRanksWithWork < world) {
-      module.emitError() << "--world=" << world.getValue() << ": '" << tooSmall.first << "' " << tooSmall.second
-                         << "; the largest world that can split the model is " << mostRanksWithWork;
+      InFlightDiagnostic error = module.emitError();
+      if (stages)
+        error << "--partition=pipeline:" << stages.getShape().front() << ",tensor:" << world.getValue();
+      else
+        error << "--world=" << world.getValue();
+      error << ": '" << tooSmall.first << "' " << tooSmall.second << "; the largest "
+            << (stages ? "number of ranks that can split the layers" : "world that can split the model") << " is "
+            << mostRanksWithWork;
       return signalPassFailure();
     }
     if (!isSplit) {
@@ -81,7 +88,12 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
       return signalPassFailure();
     }
     OpBuilder builder(module.getBody(), module.getBody()->begin());
-    shard::GridOp::create(builder, module.getLoc(), gridName, ArrayRef<int64_t>(int64_t(world)));
+    SmallVector<int64_t> shape = {world};
+    if (stages) {
+      shape.insert(shape.begin(), stages.getShape().front());
+      stages.erase();
+    }
+    shard::GridOp::create(builder, module.getLoc(), gridName, shape);
     report();
   }
 
@@ -91,6 +103,10 @@ private:
     splitSharedLinears(function);
     CutValues values(function);
     DenseMap<Operation *, Part> parts;
+    std::optional<int64_t> stage = stageOf(function);
+    ownSpeeds.assign(size_t(world), 1.0);
+    if (!speeds.empty())
+      ownSpeeds.assign(speeds.begin() + stage.value_or(0) * world, speeds.begin() + (stage.value_or(0) + 1) * world);
     for (Operation &op : function.front()) {
       if (auto linear = dyn_cast<nn::LinearOp>(op))
         planLinear(linear, function, values, parts);
@@ -101,8 +117,8 @@ private:
       if (!values.isCut(op))
         reasons.emplace_back(nameOf(op), why);
     refused.clear();
-    if (parts.empty())
-      return false;
+    if (parts.empty() && !stage)
+      return false; // every rank runs the function as it is
     SymbolTable symbols(getOperation());
     auto after = std::next(function->getIterator());
     for (int64_t rank = 0; rank < world; ++rank) {
@@ -110,7 +126,7 @@ private:
       symbols.insert(local, after);
     }
     symbols.erase(function);
-    return true;
+    return !parts.empty();
   }
 
   /// A linear whose result is only read in parts becomes a linear for each part, so that each can be split: the fuse
@@ -294,11 +310,7 @@ private:
   }
 
   /// The speed of each rank.
-  SmallVector<double> ranks() const {
-    SmallVector<double> all(speeds.begin(), speeds.end());
-    all.resize(world, 1.0);
-    return all;
-  }
+  ArrayRef<double> ranks() const { return ownSpeeds; }
 
   static std::string tooFew(int64_t features, int64_t block) {
     int64_t most = features / block;
@@ -310,7 +322,7 @@ private:
   static bool isResultOf(nn::LinearOp linear, func::FuncOp function) {
     if (cast<RankedTensorType>(linear.getType()).getRank() != 2)
       return false;
-    return llvm::any_of(linear->getUsers(), llvm::IsaPred<func::ReturnOp>) && linear->hasOneUse();
+    return linear->hasOneUse() && isa<func::ReturnOp, shard::BroadcastOp>(*linear->user_begin());
   }
 
   static std::string nameOf(Operation *op) {
@@ -337,6 +349,7 @@ private:
     getOperation().emitRemark() << text;
   }
 
+  SmallVector<double> ownSpeeds; // of the ranks that share the function
   int64_t mostRanksWithWork = mostRanks;
   std::pair<std::string, std::string> tooSmall; // the op that so many ranks can share at most, and why
   int64_t attentionCount = 0, feedForwardCount = 0, expertsCount = 0, headCount = 0;

@@ -110,9 +110,10 @@ def PartitionShard : Pass<"partition-shard", "::mlir::ModuleOp"> {
     ```mlir
     intarsia-opt model.mlir --partition-shard=world=2
     ```
-    It is an error if nothing of the module can be split over so many ranks.
+    A function that is a stage of a pipeline becomes one for each of the ranks that share the stage: they are a row of the
+    grid. It is an error if nothing of the module can be split over so many ranks.
   }];
-  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks that share a function">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];

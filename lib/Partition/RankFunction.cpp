@@ -49,9 +49,21 @@ Value partOf(OpBuilder &builder, Value tensor, int64_t dimension, Range range) {
   return tensor::ExtractSliceOp::create(builder, tensor.getLoc(), tensor, offsets, sizes, strides);
 }
 
+std::optional<int64_t> stageOf(func::FuncOp function) {
+  auto stage = function->getAttrOfType<IntegerAttr>(rt::rankAttr);
+  return stage ? std::optional(stage.getInt()) : std::nullopt;
+}
+
 func::FuncOp makeRankFunction(func::FuncOp source, int64_t rank) {
   auto local = cast<func::FuncOp>(source->cloneWithoutRegions());
-  local.setSymName((source.getSymName() + ".rank" + Twine(rank)).str());
+  StringRef name = source.getSymName();
+  std::string suffix = ".rank";
+  if (std::optional<int64_t> stage = stageOf(source)) {
+    std::string own = suffix + std::to_string(*stage);
+    name.consume_back(own);
+    suffix = ".stage" + std::to_string(*stage) + suffix;
+  }
+  local.setSymName((name + suffix + Twine(rank)).str());
   if (!local->hasAttr(rt::alternativeAttr))
     local->setAttr(rt::alternativeAttr, source.getSymNameAttr());
   local->setAttr(rt::rankAttr, Builder(source).getI64IntegerAttr(rank));
@@ -59,7 +71,7 @@ func::FuncOp makeRankFunction(func::FuncOp source, int64_t rank) {
 }
 
 func::FuncOp RankFunction::build() {
-  local = makeRankFunction(source, rank);
+  local = makeRankFunction(source, stageOf(source).value_or(0) * world + rank);
   Block *block = builder.createBlock(&local.getBody());
   for (BlockArgument argument : source.getArguments())
     mapping.map(argument, block->addArgument(localType(argument), argument.getLoc()));
@@ -122,8 +134,8 @@ void RankFunction::copyCut(Operation &op) {
 }
 
 Value RankFunction::allReduce(Value partial) {
-  return shard::AllReduceOp::create(builder, partial.getLoc(), partial.getType(), gridName,
-                                    ArrayRef<shard::GridAxis>{0}, partial, shard::ReductionKind::Sum);
+  return shard::AllReduceOp::create(builder, partial.getLoc(), partial.getType(), gridName, axes(), partial,
+                                    shard::ReductionKind::Sum);
 }
 
 void RankFunction::addParts(nn::LinearOp linear, const Part &part) {
@@ -181,7 +193,7 @@ void RankFunction::gatherParts(nn::LinearOp linear) {
   Value one = tensor::ExpandShapeOp::create(builder, location, RankedTensorType::get({1, rows, each}, element), partial,
                                             groups, sizes(1, false));
   Value all = shard::AllGatherOp::create(builder, location, RankedTensorType::get({world, rows, each}, element),
-                                         gridName, ArrayRef<shard::GridAxis>{0}, one, APInt(64, 0));
+                                         gridName, axes(), one, APInt(64, 0));
   Value empty = tensor::EmptyOp::create(builder, location, sizes(world, true), element);
   Value moved = linalg::TransposeOp::create(builder, location, all, empty, ArrayRef<int64_t>{1, 0, 2})->getResult(0);
   SmallVector<ReassociationIndices> back = {{0}, {1, 2}};

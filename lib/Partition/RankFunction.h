@@ -9,11 +9,12 @@
 
 #include "dialects/Nn/Nn.h"
 #include "lib/Partition/Cuts.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace intarsia::partition {
 
-/// The shard.grid of a split module: its ranks, in one row.
+/// The shard.grid of a split module: its ranks, in one row, or a row for each stage of a pipeline.
 inline constexpr llvm::StringLiteral gridName = "world";
 
 /// How ranks share an op that gives whole results of parts.
@@ -25,7 +26,10 @@ struct Part {
   llvm::SmallVector<Range> ranges; ///< of input features, by rank
 };
 
-/// Returns the function of a rank, without a body yet.
+/// Returns the stage that a function is, if it is one.
+std::optional<int64_t> stageOf(mlir::func::FuncOp function);
+
+/// Returns the function of a rank of the world, without a body yet.
 mlir::func::FuncOp makeRankFunction(mlir::func::FuncOp source, int64_t rank);
 
 /// Returns a part of a tensor that weights are packed from.
@@ -34,6 +38,7 @@ mlir::Value partOf(mlir::OpBuilder &builder, mlir::Value tensor, int64_t dimensi
 /// Builds the function of one rank: a copy with the parts of the rank, and collectives where parts become whole.
 class RankFunction {
 public:
+  /// `rank` is one of `world` that share the function. If it is a stage's, its own ranks are a row of the grid.
   RankFunction(mlir::func::FuncOp source, const CutValues &values, const llvm::DenseMap<mlir::Operation *, Part> &parts,
                int64_t rank, int64_t world)
       : source(source), values(values), parts(parts), rank(rank), world(world), builder(source.getContext()) {}
@@ -47,6 +52,8 @@ private:
   void addParts(nn::ExpertsOp experts, const Part &part);
   void gatherParts(nn::LinearOp linear);
   mlir::Value allReduce(mlir::Value partial);
+  /// The axis of the grid along which the ranks lie.
+  llvm::SmallVector<mlir::shard::GridAxis, 1> axes() const { return {mlir::shard::GridAxis(stageOf(source) ? 1 : 0)}; }
   mlir::Value localOf(mlir::Value value, const Cut &cut);
   mlir::Type localType(mlir::Value value) const;
   void setTypes();

@@ -35,6 +35,7 @@ Status MappedFile::open(const std::string &path, std::unique_ptr<MappedFile> &fi
   if (!S_ISREG(info.st_mode))
     return error(ITX_IO_ERROR, "%s: is %s, not a file", path.c_str(), S_ISDIR(info.st_mode) ? "a folder" : "special");
   uint64_t total = result->fileBytes_ = info.st_size;
+  result->offset_ = offset;
   result->device_ = info.st_dev;
   result->inode_ = info.st_ino;
   if (offset > total || (bytes != toTheEnd && bytes > total - offset))
@@ -57,6 +58,11 @@ MappedFile::~MappedFile() {
     munmap(const_cast<uint8_t *>(data_), size_);
   if (descriptor_ >= 0)
     close(descriptor_);
+}
+
+int MappedFile::openAgain(int flags) const {
+  // The name may be another file's by now.
+  return ::open(("/proc/self/fd/" + std::to_string(descriptor_)).c_str(), O_RDONLY | O_CLOEXEC | flags);
 }
 
 Status MappedFile::checkSize() const {

@@ -33,6 +33,10 @@ public:
   /// Refuses a file that has changed its size since it was mapped. A file whose name now belongs to another file is
   /// still the mapped one. Checks nothing in a process that has closed descriptors which it did not open.
   Status checkSize() const;
+  /// Where the mapped part begins in the file.
+  uint64_t offset() const { return offset_; }
+  /// Opens the same file once more for reading, with further flags of open(); returns its descriptor, or -1 with errno.
+  int openAgain(int flags) const;
 
 private:
   MappedFile() = default;
@@ -41,6 +45,7 @@ private:
   int descriptor_ = -1;
   const uint8_t *data_ = nullptr;
   uint64_t size_ = 0;
+  uint64_t offset_ = 0;
   uint64_t fileBytes_ = 0; // of the whole file, when it was opened
   uint64_t device_ = 0, inode_ = 0;
 };

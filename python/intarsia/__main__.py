@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from . import __version__, _choose_command, _mixed_command, _overlap
+from ._choose_command import read_size
 from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
@@ -73,7 +74,7 @@ def _token_ids(prompt: str) -> str | list[int]:
 
 
 def _generate(options: argparse.Namespace) -> None:
-    generator = Generator(options.artifact, tokenizer=options.tokenizer)
+    generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
     prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
     sampling = {name: getattr(options, name) for name in SAMPLING}
     rules = {
@@ -101,7 +102,7 @@ def _generate(options: argparse.Namespace) -> None:
 
 def _chat(options: argparse.Namespace) -> int:
     template = options.chat_template and _read_text(options.chat_template)
-    generator = Generator(options.artifact, tokenizer=options.tokenizer, chat_template=template)
+    generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer, chat_template=template)
     generator._need_tokenizer("a chat")
     if generator.chat_template is None:
         raise InvalidArgumentError(
@@ -125,7 +126,7 @@ def _chat(options: argparse.Namespace) -> int:
 
 
 def _perplexity(options: argparse.Namespace) -> None:
-    generator = Generator(options.artifact, tokenizer=options.tokenizer)
+    generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
     text = _read_text(options.file)
     ids: list[int] = []
     for document in text.removesuffix("\n").split("\n") if options.lines else [text]:
@@ -203,7 +204,7 @@ def _quantize(options: argparse.Namespace) -> None:
 
 
 def _bench_llm(options: argparse.Namespace) -> None:
-    generator = Generator(options.artifact)
+    generator = Generator(options.artifact, memory=options.memory)
     random = np.random.default_rng(0)
     prompts = random.integers(0, generator.vocabulary, (options.batch, options.prefill)).tolist()
     prefill, decode = [], []
@@ -241,6 +242,12 @@ def _parser() -> argparse.ArgumentParser:
         made = owner.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         made.add_argument("artifact", metavar="ARTIFACT", help="a language model, .itx")
         made.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
+        made.add_argument(
+            "--memory",
+            type=read_size,
+            metavar="SIZE",
+            help="memory that this process may use (6GB): weights that do not fit are read from the disk in each step",
+        )
         return made
 
     tokenizer = "tokenizer.json, the folder that holds it, or a GGUF file (default: the artifact's own)"

@@ -26,12 +26,12 @@ def read_bits(text: str) -> float:
     return value
 
 
-def read_size(text: str) -> float:
+def read_size(text: str) -> int:
     """Read ``700MB`` or ``1.5GiB`` as bytes."""
     found = re.fullmatch(r"([\d.]+)\s*([A-Za-z]*)", text)
     if not found or found[2] not in _UNITS or float(found[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text}: sizes are numbers with MB, GB, MiB or GiB: 700MB")
-    return float(found[1]) * _UNITS[found[2]]
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 def read_loss(text: str) -> float:

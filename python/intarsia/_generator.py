@@ -47,6 +47,8 @@ class Generator:
     cache : int, optional
         The most bytes that keys and values of all sequences may take; without it, half of the memory available at the
         first call. Memory is taken as it is needed.
+    memory : int, optional
+        Bytes of memory that this process may use; see `Module`. An artifact that is loaded already has its own limit.
 
     Attributes
     ----------
@@ -63,8 +65,9 @@ class Generator:
         chat_template: ChatTemplate | str | None = None,
         *,
         cache: int | None = None,
+        memory: int | None = None,
     ) -> None:
-        self.module = artifact if isinstance(artifact, Module) else load(artifact)
+        self.module = artifact if isinstance(artifact, Module) else load(artifact, memory=memory)
         if "step" not in self.module.functions:
             raise InvalidArgumentError(
                 f"{self.module.path} has no function 'step': it is no language model", "invalid argument"

@@ -304,6 +304,10 @@ class Module:
     devices : str, Device, or sequence of them
         The devices that the module may use: names of those that `devices` lists, or devices made with `cpu`; without
         any, all that `devices` lists.
+    memory : int, optional
+        Bytes of memory that this process may use. If the weights do not fit beside all else, as many as do stay in
+        memory, and the others are read from the disk in each call. Without a limit this is done if the weights do not
+        fit into the memory that is available.
     """
 
     def __init__(
@@ -313,12 +317,13 @@ class Module:
         verify: bool = False,
         variant: str | None = None,
         devices: str | Device | Sequence[str | Device] = (),
+        memory: int | None = None,
     ) -> None:
         self._path = os.fsdecode(path)
         given = [devices] if isinstance(devices, str | Device) else list(devices)
         names = [device for device in given if not isinstance(device, Device)]
         made = [device._runtime for device in given if isinstance(device, Device)]
-        self._runtime = _runtime.Module(self._path, verify, variant, names, made)
+        self._runtime = _runtime.Module(self._path, verify, variant, names, made, whole_number("memory", memory, 1, 2**63) if memory is not None else 0)
         self._keep_alive: Any = None  # a temporary folder that holds the files
         self._functions: dict[str, Function] = {}
 
@@ -348,6 +353,16 @@ class Module:
     def manifest(self) -> dict[str, Any]:
         """The manifest: producer, flags, targets, kernels, weights and functions."""
         return json.loads(self._runtime.manifest)
+
+    @property
+    def memory(self) -> dict[str, Any] | None:
+        """What is known of weights that are read from the disk in each call; None if all weights are in memory.
+
+        ``limit_bytes``, ``weight_bytes``, ``kept_bytes`` (that stay in memory at present), ``read_bytes`` and
+        ``wait_seconds`` since the load, ``direct`` (whether they are read past the system's page cache).
+        """
+        text = self._runtime.memory
+        return None if text is None else json.loads(text)
 
     @property
     def variant(self) -> str:
@@ -401,6 +416,7 @@ def load(
     verify: bool = False,
     variant: str | None = None,
     devices: str | Device | Sequence[str | Device] = (),
+    memory: int | None = None,
 ) -> Module:
     """Load an artifact; see `Module` for the parameters.
 
@@ -413,7 +429,7 @@ def load(
     Error
         It has another version, or needs a CPU feature or a device that this machine lacks.
     """
-    return Module(path, verify=verify, variant=variant, devices=devices)
+    return Module(path, verify=verify, variant=variant, devices=devices, memory=memory)
 
 
 def make_state(function: Function, **sizes: int) -> dict[str, np.ndarray]:

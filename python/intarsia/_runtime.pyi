@@ -43,8 +43,10 @@ class Pending:
 
 class Module:
     def __init__(
-        self, path: str, verify: bool, variant: str | None, devices: list[str], made: list[Device]
+        self, path: str, verify: bool, variant: str | None, devices: list[str], made: list[Device], memory: int
     ) -> None: ...
+    @property
+    def memory(self) -> str | None: ...
     @property
     def manifest(self) -> str: ...
     @property

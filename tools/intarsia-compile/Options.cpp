@@ -127,12 +127,11 @@ struct Flags {
       "world", cl::init(1), cl::value_desc("ranks"), cl::cat(category),
       cl::desc("Split the model over so many processes, each with a part of the weights and caches: run it with "
                "intarsia-run --world (default: 1)")};
-  cl::opt<PartitionKind> partition{
-      "partition", cl::init(PartitionKind::Tensor), cl::cat(category),
-      cl::desc("How the ranks of --world share the model:"),
-      cl::values(clEnumValN(PartitionKind::Tensor, "tensor",
-                            "each has a part of every layer: some heads, some features (default)"),
-                 clEnumValN(PartitionKind::Pipeline, "pipeline", "each has some layers, which run one after another"))};
+  cl::opt<std::string> partition{
+      "partition", cl::value_desc("kinds"), cl::cat(category),
+      cl::desc("How the ranks of --world share the model: tensor, each has a part of every layer, some heads and some "
+               "features (default); pipeline, each has some layers, which run one after another; or both, "
+               "pipeline:2,tensor:4, groups of four ranks that share the layers of one of two stages")};
   cl::list<double> rankSpeeds{
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
@@ -185,6 +184,19 @@ std::string runnerBesideThis(const char *program) {
   return path.str().str();
 }
 
+/// Ends the program with a message if the text is none of --partition.
+int64_t stagesOf(const std::string &text, int64_t world) {
+  if (world < 2) {
+    llvm::errs() << "error: --partition says how ranks share a model: give their number, as in --world=2\n";
+    std::exit(1);
+  }
+  llvm::Expected<int64_t> stages = parsePartition(text, world);
+  if (stages)
+    return *stages;
+  llvm::errs() << "error: " << toString(stages.takeError()) << "\n";
+  std::exit(1);
+}
+
 } // namespace
 
 CompileOptions parseCompileOptions(int argc, char **argv) {
@@ -218,7 +230,8 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.partition.placements.assign(flags.placements.begin(), flags.placements.end());
   options.partition.gpuMemory = flags.gpuMemory;
   options.partition.world = flags.world;
-  options.partition.kind = flags.partition;
+  if (!flags.partition.empty())
+    options.partition.stages = stagesOf(flags.partition, flags.world);
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())

@@ -95,6 +95,11 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
   app.add_option("--threads", options.threads, "Threads of a call (default: ITX_THREADS, or what this process may use)")
       ->check(CLI::Range(1, 1024))
       ->option_text("N");
+  app.add_option("--memory", options.memory,
+                 "Memory that this process may use (6GB): weights that do not fit are read from the disk in each call")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber)
+      ->option_text("SIZE");
   app.add_option("--world", options.world,
                  "Run the model as N processes of this host, as it was compiled with --world=N; each has its share of "
                  "the processors, the first prints and writes")

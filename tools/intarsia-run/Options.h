@@ -36,6 +36,7 @@ struct Options {
   bool listDevices = false; // then no artifact is needed
   bool verify = false;
   int threads = 0; // 0: default
+  uint64_t memory = 0; // bytes that the process may use; 0: no limit
   int world = 0;   // ranks that the command line asks for; 0: it does not say
 };
 

@@ -43,6 +43,7 @@ static ModuleHandle load(const Options &options) {
   given.devices = devices.data();
   given.device_count = devices.size();
   given.verify_kernels = options.verifyKernels;
+  given.memory_bytes = options.memory;
   itx_module *module = nullptr;
   check(options.module.empty() ? itx_module_load_embedded(nullptr, &given, &module)
                                : itx_module_load(options.module.c_str(), &given, &module));

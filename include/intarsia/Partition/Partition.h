@@ -16,18 +16,12 @@ namespace intarsia {
 /// Ranks that a world may have, as itx_world_options says.
 inline constexpr int64_t mostRanks = 256;
 
-/// How ranks share a model.
-enum class PartitionKind {
-  Tensor,  ///< each has a part of every layer
-  Pipeline ///< each has some layers, and they run one after another
-};
-
 struct PartitionOptions {
   std::vector<std::string>
       placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
   std::string gpuMemory; ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
   int64_t world = 1;     ///< ranks that run the model together
-  PartitionKind kind = PartitionKind::Tensor;
+  int64_t stages = 1;    ///< parts of neighbouring layers; as many ranks share each of them; a divisor of `world`
   std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
 };
 
@@ -37,6 +31,11 @@ inline constexpr llvm::StringLiteral splitAttr = "rt.split";
 
 /// Returns the bytes of a size of memory: "8GB", "7.5GiB".
 llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
+
+/// Returns the stages that a text gives a world: 1 for "tensor" (each rank has a part of every layer), `world` for
+/// "pipeline" (each has some layers), 2 for "pipeline:2,tensor:2" of four ranks (two have some layers, and a part of each
+/// of them). One of the two numbers may be left out.
+llvm::Expected<int64_t> parsePartition(llvm::StringRef text, int64_t world);
 
 /// Adds the phase: ops get the devices that they run on.
 void buildPartitionPipeline(mlir::OpPassManager &pipeline, const PartitionOptions &options);

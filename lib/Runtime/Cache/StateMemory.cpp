@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/StateMemory.h"
 
+#include "lib/Runtime/Core/Memory.h"
 #include "lib/Support/MachineLimits.h"
 
 #include <cerrno>
@@ -68,6 +69,10 @@ Status StateMemory::create(const StepLayout &layout, int64_t pages, int64_t sequ
   for (const StateTensor &state : layout.states)
     if (!module.memoryOf(state.device))
       onHost += state.unitBytes * uint64_t(state.paged ? pages : sequences);
+  if (onHost > available) {
+    tellOfAllocation(onHost); // weights may make room
+    available = availableMemoryBytes();
+  }
   if (onHost > available)
     return error(
         ITX_OUT_OF_MEMORY,
@@ -162,6 +167,7 @@ Status StateMemory::takePage(int32_t &page) {
   page = free_.back();
   free_.pop_back();
   references_[page] = 1;
+  tellOfAllocation(layout_.pageBytes);
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (layout_.states[i].paged)
       ITX_RETURN_IF_ERROR(clear(i, page));

@@ -152,6 +152,7 @@ static Status readOptions(const itx_load_options *given, LoadOptions &result) {
         "verify_kernels of the load options is %g: a tolerance such as 0.001 is wanted, or 0 to verify nothing",
         options.verify_kernels);
   result.verifyKernels = options.verify_kernels;
+  result.memoryBytes = options.memory_bytes;
   return Status::success();
 }
 
@@ -239,6 +240,18 @@ const char *itx_module_manifest(const itx_module *module) {
 
 const char *itx_module_variant(const itx_module *module) {
   return module ? module->loaded->module->variant().name.c_str() : nullptr;
+}
+
+const char *itx_module_memory(const itx_module *module) {
+  static thread_local std::string text;
+  return guarded([&]() -> Status {
+           text.clear();
+           if (module && module->loaded->module->stream())
+             text = module->loaded->module->stream()->figures();
+           return Status::success();
+         }) == ITX_OK && !text.empty()
+             ? text.c_str()
+             : nullptr;
 }
 
 size_t itx_module_file_count(const itx_module *module) {

@@ -332,12 +332,16 @@ static Status runPart(::itx_call &call) {
   ITX_RETURN_IF_ERROR(module.checkWeights());
   if (!call.toDevices.empty())
     startInputs(call);
+  if (module.stream() && call.status.ok())
+    call.status = module.stream()->begin(call.functionIndex, call.weightPass);
   int32_t result = 1;
   if (call.status.ok())
     result = module.functions()[call.functionIndex].call(&hostApi, &call, call.symbols.data(), call.inputs.data(),
                                                          module.weights());
   if (call.runningCount != 0)
     finishWork(call);
+  if (module.stream())
+    module.stream()->end(call.weightPass, call.status.ok() && result == 0);
   if (call.status.ok() && result == 0 && !(call.toDevices.empty() && call.fromFunction.empty()))
     call.status = returnResults(call);
   for (std::shared_ptr<void> &owner : call.inputOwners)

@@ -59,6 +59,9 @@ struct itx_call {
   intarsia::runtime::ScratchBuffer workspace;
   intarsia::runtime::ScratchBuffer shared;
 
+  intarsia::runtime::WeightPass weightPass; // of modules that read weights while calls run
+  intarsia::runtime::WeightUse weightUse;   // of the launch that is being started
+
   // Work that may be running on devices; a call that uses more queues waits for one of them first.
   std::array<intarsia::runtime::QueueEvent, 16> running;
   uint32_t runningCount = 0;

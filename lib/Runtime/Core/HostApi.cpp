@@ -238,6 +238,22 @@ static int32_t hostPrepare(::itx_call *call, const int64_t *workspaceBytes, cons
   return good ? 0 : 1;
 }
 
+/// Starts a kernel of a module whose weights may have to be read first, and waits for it: its weights may go then.
+static Status dispatchStreamed(::itx_call &call, Device &device, uint32_t queue, Launch &launch) {
+  WeightStream &stream = *call.module->stream();
+  std::vector<bool> isGathered;
+  for (size_t i = 0; launch.operands && i < launch.operands->size(); ++i)
+    isGathered.push_back((*launch.operands)[i].isGathered);
+  Status status = stream.acquire(call.weightPass, launch, isGathered, call.weightUse);
+  itx_event started = 0;
+  if (status.ok())
+    status = device.dispatch(queue, launch, call.after.data(), uint32_t(call.after.size()), started);
+  if (status.ok())
+    status = device.wait(started);
+  stream.release(call.weightUse);
+  return status;
+}
+
 static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel, uint32_t label, void *const *buffers,
                               uint32_t bufferCount, const int64_t *sizes, uint32_t sizeCount, const itx_event *after,
                               uint32_t afterCount) {
@@ -269,8 +285,9 @@ static itx_event hostDispatch(::itx_call *call, uint32_t queue, uint32_t kernel,
     launch.shared = &call->shared;
     itx_event started = 0;
     const std::vector<itx_event> &own = call->after;
-    Status status = module.verifier()
-                        ? module.verifier()->dispatch(*bound.device, queue, launch, own)
+    Status status = module.verifier() ? module.verifier()->dispatch(*bound.device, queue, launch, own)
+                    : module.stream() && bound.device->usesHostMemory()
+                        ? dispatchStreamed(*call, *bound.device, queue, launch)
                         : bound.device->dispatch(queue, launch, own.data(), uint32_t(own.size()), started);
     if (started != 0) {
       event = eventOf(device, started);

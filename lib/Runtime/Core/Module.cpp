@@ -11,6 +11,7 @@
 #include "lib/Support/CpuFeatures.h"
 #include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
+#include "lib/Support/MachineLimits.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -306,11 +307,11 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
     std::memcpy(aligned, source.data + offset, bytes);
     ITX_RETURN_IF_ERROR(SafetensorsFile::parse(aligned, bytes, name_ + " (embedded weights)", archive_));
   }
-  return bindWeights(options.verify);
+  return bindWeights(options);
 }
 
 /// Checks the archive of the weights, finds the tensors in it and copies them to the devices that keep them.
-Status Module::bindWeights(bool verify) {
+Status Module::bindWeights(const LoadOptions &options) {
   const WeightsInfo &info = manifest_.weights;
   const char *where = archive_->name().c_str();
   if (archive_->size() != info.bytes)
@@ -322,7 +323,7 @@ Status Module::bindWeights(bool verify) {
                  "Each artifact needs the file that was written with it",
                  where, name_.c_str());
   uint64_t header = archive_->headerBytes();
-  if (verify && hashTextOf(archive_->data() + header, archive_->size() - header) != info.hash)
+  if (options.verify && hashTextOf(archive_->data() + header, archive_->size() - header) != info.hash)
     return error(ITX_CORRUPT, "%s: is damaged: its contents do not have the hash that '%s' says", where, name_.c_str());
   std::vector<uint64_t> bytes;
   for (const std::string &name : info.tensors) {
@@ -338,7 +339,33 @@ Status Module::bindWeights(bool verify) {
   ITX_RETURN_IF_ERROR(uploadWeights(info, archive_->name(), bytes, devices_, weightPointers_));
   for (size_t i = 0; verifier_ && i < bytes.size(); ++i)
     verifier_->addWeight(memoryOf(info.devices[i]), weightPointers_[i], bytes[i]);
-  return Status::success();
+  return startStream(options);
+}
+
+/// Starts reading weights while calls run, if the module may not take the memory for all of them, or if there is less.
+Status Module::startStream(const LoadOptions &options) {
+  const WeightsInfo &info = manifest_.weights;
+  std::vector<const SafetensorsEntry *> tensors;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < info.tensors.size(); ++i) {
+    const SafetensorsEntry *entry = archive_->find(info.tensors[i]);
+    if (memoryOf(info.devices[i]) || info.isGathered[i] || entry->bytes() == 0)
+      continue;
+    tensors.push_back(entry);
+    bytes += entry->bytes();
+  }
+  uint64_t limit = options.memoryBytes;
+  if (limit == 0 && archive_->mapping() && !verifier_)
+    if (uint64_t available = availableMemoryBytes(); bytes > available)
+      limit = available + anonymousBytes();
+  if (limit == 0 || tensors.empty())
+    return Status::success();
+  if (verifier_)
+    return error(ITX_UNSUPPORTED,
+                 "%s: kernels are verified with all weights in memory: leave out either the limit of memory or the "
+                 "verification",
+                 name_.c_str());
+  return WeightStream::create(name_, *archive_, tensors, limit, stream_);
 }
 
 Status Module::file(const std::string &name, const void *&data, uint64_t &bytes) const {

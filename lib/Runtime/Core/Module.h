@@ -13,6 +13,7 @@
 #include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/BoundDevice.h"
 #include "lib/Runtime/Core/VerifyKernels.h"
+#include "lib/Runtime/Tiers/WeightStream.h"
 #include "lib/Support/Hash.h"
 
 #include <memory>
@@ -33,6 +34,7 @@ struct LoadOptions {
   std::vector<std::string> devices;
   std::vector<std::shared_ptr<Device>> made; // devices that the program has made
   double verifyKernels = 0;                  // tolerance; 0: kernels are not verified
+  uint64_t memoryBytes = 0;                  // that the process may use; 0: no limit
 };
 
 /// A function of a loaded module: the alternative that it runs.
@@ -79,6 +81,8 @@ public:
   }
   /// Returns what verifies kernels; null if they are not verified.
   KernelVerifier *verifier() const { return verifier_.get(); }
+  /// Returns what reads weights while calls run; null if all of them are mapped.
+  WeightStream *stream() const { return stream_.get(); }
   /// The world that runs the module; null if it is for one process alone.
   World *world() const { return world_.get(); }
   /// The groups of the manifest's world.
@@ -100,7 +104,8 @@ private:
   Status chooseVariant(const std::string &wanted);
   Status bindCode(const LoadOptions &options);
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
-  Status bindWeights(bool verify);
+  Status bindWeights(const LoadOptions &options);
+  Status startStream(const LoadOptions &options);
 
   std::string name_;
   Hash128 hash_ = {};
@@ -119,6 +124,7 @@ private:
   std::unique_ptr<SafetensorsFile> archive_;
   std::vector<uint8_t> weightsCopy_; // embedded weights of a module that came from memory
   std::vector<void *> weightPointers_;
+  std::unique_ptr<WeightStream> stream_; // reads archive_
 
   std::mutex callMutex_;
   std::vector<std::unique_ptr<::itx_call>> freeCalls_;

@@ -1,4 +1,4 @@
-// expected-error@+1 {{argument attribute rt.place of argument 0 is unknown; known is rt.layout}}
+// expected-error@+1 {{argument attribute rt.place of argument 0 is unknown; known are rt.layout, rt.gathered}}
 func.func @f(%x: tensor<4xf32> {rt.place = 1 : i64}) { return }
 
 // -----

@@ -1,0 +1,140 @@
+//===- WeightStream.h - Weights that are read from disk while a model runs ----------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_TIERS_WEIGHTSTREAM_H
+#define INTARSIA_RUNTIME_TIERS_WEIGHTSTREAM_H
+
+#include "lib/Formats/Safetensors.h"
+#include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/Tiers/MemorySplit.h"
+#include "lib/Runtime/Tiers/PagedFile.h"
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace intarsia::runtime {
+
+/// The memory of this process that belongs to it alone and was touched, in bytes.
+uint64_t anonymousBytes();
+
+/// Which weights a call has used so far, in order.
+struct WeightPass {
+  size_t function = 0;
+  std::vector<uint32_t> used;
+  size_t position = 0; ///< in the order of the function's last call: what is expected next
+};
+
+/// The weights that a launch uses, from its begin to its end.
+struct WeightUse {
+  std::vector<uint32_t> tensors;
+  std::vector<void *> buffers;
+};
+
+/// The weights of a module that may not take all of the memory they need. Kernels read copies: in a range of addresses
+/// as large as the archive, each tensor has its place, of which the beginning stays in memory and the rest is there
+/// while it is needed. Reading threads go ahead of the calls: functions use weights in the same order each time, so the
+/// order of a function's last call says what comes next; before the first one it is that of the manifest.
+///
+/// Everything that the process allocates counts against the limit. What is kept shrinks when caches and scratch memory
+/// grow, and grows when there is memory again. Tensors of which kernels read a few rows that their indices choose (a
+/// table of embeddings, experts) are not copied: the system reads their pages when they are touched, and forgets them
+/// first when memory is short.
+///
+/// Members may be called by several threads. A process that was forked has no reading threads and uses the mapping.
+class WeightStream {
+public:
+  /// `tensors`: those that kernels read as a whole, in the order of their first use. ITX_OUT_OF_MEMORY says what the
+  /// least limit is.
+  static Status create(const std::string &name, const SafetensorsFile &archive,
+                       const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
+                       std::unique_ptr<WeightStream> &stream);
+  ~WeightStream();
+  WeightStream(const WeightStream &) = delete;
+  WeightStream &operator=(const WeightStream &) = delete;
+
+  /// Begins a call of a function. ITX_OUT_OF_MEMORY if what else the process has allocated leaves too little.
+  Status begin(size_t function, WeightPass &pass);
+  /// Ends it; the order of a call that failed is not kept.
+  void end(const WeightPass &pass, bool isGood);
+  /// Waits until the weights of a launch are in memory and lets it read them there. `isGathered` says for each buffer
+  /// whether the kernel reads only rows of it.
+  Status acquire(WeightPass &pass, Launch &launch, const std::vector<bool> &isGathered, WeightUse &use);
+  /// Lets go of what acquire has given, when the launch is done.
+  void release(WeightUse &use);
+  /// Gives up memory that is not in use if the process is about to allocate so many bytes.
+  void makeRoom(uint64_t bytes);
+  /// A JSON object: limit_bytes, weight_bytes, kept_bytes, read_bytes, wait_seconds, direct.
+  std::string figures() const;
+
+private:
+  struct Tensor {
+    const uint8_t *mapped = nullptr; ///< the data in the archive's mapping
+    uint64_t begin = 0, end = 0;     ///< whole pages of the range that hold the tensor
+    uint64_t kept = 0;               ///< bytes from begin that stay, whole pages
+    uint64_t loaded = 0;             ///< bytes from begin that are in memory
+    uint64_t arrived = 0;            ///< bytes of reads that are done, while others are not
+    uint64_t reserved = 0;           ///< its part of the window
+    uint32_t reads = 0;              ///< that are not done
+    uint32_t users = 0;
+    Status status;                   ///< of a read that failed
+
+    uint64_t size() const { return end - begin; }
+    bool isThere() const { return loaded == size() && reads == 0; }
+  };
+  struct Read {
+    uint32_t tensor = 0;
+    uint64_t begin = 0, end = 0; ///< in the range
+  };
+
+  WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit);
+  Status start(const std::vector<const SafetensorsEntry *> &tensors);
+  /// Divides memory anew if there is less than before, or clearly more.
+  Status divide();
+  void readAll();
+  void request(uint32_t index, bool isUrgent);
+  void readAhead(const WeightPass &pass);
+  /// Frees parts of the window that are expected last, until `bytes` of it are free.
+  void evict(uint64_t bytes, const WeightPass &pass);
+  /// Keeps the beginning of a tensor that nobody uses.
+  void drop(Tensor &tensor);
+  const std::vector<uint32_t> &orderOf(size_t function) const;
+  /// Returns the tensor that an address of the mapping lies in; -1 if none.
+  int64_t find(const void *address) const;
+
+  const std::string name_;
+  const SafetensorsFile &archive_;
+  const uint64_t limit_;
+  const uint64_t process_; ///< number of the process that has the reading threads
+  PagedFile file_;
+  uint8_t *range_ = nullptr; ///< where byte 0 of the archive would be
+  uint64_t rangeBytes_ = 0;
+  std::vector<uint32_t> byAddress_; ///< numbers of tensors
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_, ready_;
+  bool isStopping_ = false;
+  Status status_; ///< of makeRoom, for the next launch
+  std::vector<Tensor> tensors_;
+  std::vector<uint64_t> sizes_;
+  std::vector<uint32_t> firstOrder_;
+  std::vector<std::vector<uint32_t>> orders_; ///< by function
+  std::deque<Read> reads_;
+  uint64_t window_ = 0, reserved_ = 0;
+  uint64_t divided_ = 0;  ///< bytes that were divided last
+  uint64_t promised_ = 0; ///< bytes that the process has allocated since the last call began
+  uint64_t resident_ = 0; ///< bytes of the range that are in memory
+  uint64_t readBytes_ = 0;
+  int64_t waitedNs_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace intarsia::runtime
+
+#endif
