@@ -194,7 +194,9 @@ def main() -> int:
     make_models(arguments.cache, [arguments.peer])
     rows = [measure(Session(arguments), arguments.peer, arguments.factor)]
     print(json.dumps(rows[0]["memory"]), file=sys.stderr)
-    report(arguments, described, "memory_tiers", f"{NAME} in less memory than it has weights", render(rows), {"rows": rows})
+    report(
+        arguments, described, "memory_tiers", f"{NAME} in less memory than it has weights", render(rows), {"rows": rows}
+    )
     return 0
 
 

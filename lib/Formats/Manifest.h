@@ -77,7 +77,7 @@ struct OperandInfo {
   uint64_t bytes = 0;
   std::vector<uint32_t> sizes;
   bool isOutput = false;
-  bool isGathered = false; // the kernel reads only rows that indices choose
+  bool isGathered = false;        // the kernel reads only rows that indices choose
   std::optional<itx_dtype> dtype; // of the elements; none if they lie in a layout, or if the manifest does not say it
   std::vector<SizeExpression> expressions;
 

@@ -32,8 +32,8 @@ SmallVector<int64_t> lineOf(int64_t rank, ArrayRef<int64_t> shape, int64_t axis)
   return line;
 }
 
-/// Returns what an op of the shard dialect is on a rank, together with others of a line of ranks; nullopt for what ranks
-/// cannot do.
+/// Returns what an op of the shard dialect is on a rank, together with others of a line of ranks; nullopt for what
+/// ranks cannot do.
 std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t> line) {
   SmallVector<int64_t> all(line);
   using Result = std::optional<Exchange>;

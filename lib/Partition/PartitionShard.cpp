@@ -87,12 +87,12 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
                          << (reasons.empty() ? "" : ": " + reasons.front().first + ": " + reasons.front().second);
       return signalPassFailure();
     }
-    OpBuilder builder(module.getBody(), module.getBody()->begin());
     SmallVector<int64_t> shape = {world};
     if (stages) {
       shape.insert(shape.begin(), stages.getShape().front());
       stages.erase();
     }
+    OpBuilder builder(module.getBody(), module.getBody()->begin());
     shard::GridOp::create(builder, module.getLoc(), gridName, shape);
     report();
   }

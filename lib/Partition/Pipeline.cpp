@@ -71,8 +71,8 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
     partition::PartitionPipelineOptions given;
     given.world = options.stages;
     for (size_t first = 0; first < options.speeds.size(); first += ranksOfStage)
-      given.speeds.push_back(std::accumulate(options.speeds.begin() + first,
-                                             options.speeds.begin() + first + ranksOfStage, 0.0));
+      given.speeds.push_back(
+          std::accumulate(options.speeds.begin() + first, options.speeds.begin() + first + ranksOfStage, 0.0));
     pipeline.addPass(partition::createPartitionPipeline(given));
   }
   if (ranksOfStage > 1) {
@@ -95,13 +95,13 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
 
 void intarsia::registerPartitionPasses() {
   partition::registerPartitionPasses();
-  PassPipelineRegistration<PipelineOptions>(
-      "intarsia-partition", "The partition phase: ops get their devices",
-      [](OpPassManager &pipeline, const PipelineOptions &given) {
-        buildPartitionPipeline(pipeline, {{given.placements.begin(), given.placements.end()},
-                                          given.gpuMemory,
-                                          given.world,
-                                          given.stages,
-                                          {given.speeds.begin(), given.speeds.end()}});
-      });
+  PassPipelineRegistration<PipelineOptions>("intarsia-partition", "The partition phase: ops get their devices",
+                                            [](OpPassManager &pipeline, const PipelineOptions &given) {
+                                              buildPartitionPipeline(
+                                                  pipeline, {{given.placements.begin(), given.placements.end()},
+                                                             given.gpuMemory,
+                                                             given.world,
+                                                             given.stages,
+                                                             {given.speeds.begin(), given.speeds.end()}});
+                                            });
 }

@@ -323,7 +323,14 @@ class Module:
         given = [devices] if isinstance(devices, str | Device) else list(devices)
         names = [device for device in given if not isinstance(device, Device)]
         made = [device._runtime for device in given if isinstance(device, Device)]
-        self._runtime = _runtime.Module(self._path, verify, variant, names, made, whole_number("memory", memory, 1, 2**63) if memory is not None else 0)
+        self._runtime = _runtime.Module(
+            self._path,
+            verify,
+            variant,
+            names,
+            made,
+            whole_number("memory", memory, 1, 2**63) if memory is not None else 0,
+        )
         self._keep_alive: Any = None  # a temporary folder that holds the files
         self._functions: dict[str, Function] = {}
 

@@ -79,6 +79,26 @@ def test_decoders_split_by_layers(tools, name: str, world: int, speeds: str, tmp
     check(tools, HERE / "decoders" / name, tmp_path, world, "--partition=pipeline", f"--rank-speeds={speeds}")
 
 
+# Stages of neighbouring layers, each shared by several ranks.
+@pytest.mark.parametrize(
+    ("name", "partition", "world"),
+    [
+        ("llama", "pipeline:2,tensor:2", 4),
+        ("qwen3", "tensor:2,pipeline", 4),
+        ("mixtral", "pipeline:3,tensor:2", 6),
+        ("gpt-oss", "pipeline:2,tensor:4", 8),
+        ("gemma3", "pipeline,tensor:2", 4),
+    ],
+)
+def test_stages_are_shared_by_ranks(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    check(tools, HERE / "decoders" / name, tmp_path, world, f"--partition={partition}", "--kv=f32")
+
+
+def test_stages_are_shared_by_unlike_ranks(tools, tmp_path: Path) -> None:
+    flags = ["--partition=pipeline:2,tensor:2", "--rank-speeds=1,0.5,0.4,0.2", "--kv=f32"]
+    check(tools, HERE / "decoders" / "llama", tmp_path, 4, *flags)
+
+
 @pytest.mark.parametrize("caches", ["f16", "fp8", "int8"])
 def test_caches_are_split_with_their_heads(tools, caches: str, tmp_path: Path) -> None:
     check(tools, HERE / "decoders" / "qwen3-moe-mixed", tmp_path, 4, f"--kv={caches}")
@@ -92,9 +112,12 @@ def test_parts_are_as_large_as_ranks_are_fast(tools, tmp_path: Path) -> None:
     check(tools, HERE / "decoders" / "llama", tmp_path, 2, "--rank-speeds=1,0.35", "--kv=f32")
 
 
-@pytest.mark.parametrize(("name", "kind"), [("bert", "tensor"), ("vit", "tensor"), ("distilbert", "pipeline")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bert", "tensor"), ("vit", "tensor"), ("distilbert", "pipeline"), ("bert", "both")]
+)
 def test_encoders(tools, name: str, kind: str, tmp_path: Path) -> None:
-    check(tools, HERE / "models" / name, tmp_path, 2, f"--partition={kind}")
+    partition, world = ("pipeline:2,tensor:2", 4) if kind == "both" else (kind, 2)
+    check(tools, HERE / "models" / name, tmp_path, world, f"--partition={partition}")
 
 
 # Weights are quantized as a whole and then cut, inputs are not quantized: nothing is rounded differently.

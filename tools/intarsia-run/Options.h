@@ -35,9 +35,9 @@ struct Options {
   std::string dumpCode;     // folder for the code of devices; empty: nothing is written
   bool listDevices = false; // then no artifact is needed
   bool verify = false;
-  int threads = 0; // 0: default
+  int threads = 0;     // 0: default
   uint64_t memory = 0; // bytes that the process may use; 0: no limit
-  int world = 0;   // ranks that the command line asks for; 0: it does not say
+  int world = 0;       // ranks that the command line asks for; 0: it does not say
 };
 
 /// Parses the command line. Returns false if the program should end with `exitCode`: after --help, --version or an

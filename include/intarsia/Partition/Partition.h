@@ -18,10 +18,10 @@ inline constexpr int64_t mostRanks = 256;
 
 struct PartitionOptions {
   std::vector<std::string>
-      placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
-  std::string gpuMemory; ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
-  int64_t world = 1;     ///< ranks that run the model together
-  int64_t stages = 1;    ///< parts of neighbouring layers; as many ranks share each of them; a divisor of `world`
+      placements;             ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
+  std::string gpuMemory;      ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
+  int64_t world = 1;          ///< ranks that run the model together
+  int64_t stages = 1;         ///< parts of neighbouring layers; as many ranks share each of them; a divisor of `world`
   std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
 };
 
@@ -33,8 +33,8 @@ inline constexpr llvm::StringLiteral splitAttr = "rt.split";
 llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
 
 /// Returns the stages that a text gives a world: 1 for "tensor" (each rank has a part of every layer), `world` for
-/// "pipeline" (each has some layers), 2 for "pipeline:2,tensor:2" of four ranks (two have some layers, and a part of each
-/// of them). One of the two numbers may be left out.
+/// "pipeline" (each has some layers), 2 for "pipeline:2,tensor:2" of four ranks (two have some layers, and a part of
+/// each of them). One of the two numbers may be left out.
 llvm::Expected<int64_t> parsePartition(llvm::StringRef text, int64_t world);
 
 /// Adds the phase: ops get the devices that they run on.

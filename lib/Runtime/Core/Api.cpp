@@ -249,7 +249,8 @@ const char *itx_module_memory(const itx_module *module) {
            if (module && module->loaded->module->stream())
              text = module->loaded->module->stream()->figures();
            return Status::success();
-         }) == ITX_OK && !text.empty()
+         }) == ITX_OK &&
+                 !text.empty()
              ? text.c_str()
              : nullptr;
 }

@@ -69,8 +69,9 @@ Status WeightStream::create(const std::string &name, const SafetensorsFile &arch
                             const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
                             std::unique_ptr<WeightStream> &stream) {
   if (!archive.mapping())
-    return error(ITX_UNSUPPORTED, "%s: its weights were given in memory, so that there is no file that they could be "
-                                  "read from again: load the artifact by its path, or without a limit of memory",
+    return error(ITX_UNSUPPORTED,
+                 "%s: its weights were given in memory, so that there is no file that they could be "
+                 "read from again: load the artifact by its path, or without a limit of memory",
                  name.c_str());
   std::unique_ptr<WeightStream> result(new WeightStream(name, archive, limit));
   ITX_RETURN_IF_ERROR(result->start(tensors));
@@ -81,8 +82,7 @@ Status WeightStream::create(const std::string &name, const SafetensorsFile &arch
 Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries) {
   ITX_RETURN_IF_ERROR(file_.open(*archive_.mapping(), archive_.name()));
   rangeBytes_ = pageCeil(archive_.size());
-  void *range =
-      mmap(nullptr, rangeBytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *range = mmap(nullptr, rangeBytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED)
     return error(ITX_OUT_OF_MEMORY, "%s: no addresses for %llu bytes of weights: %s", name_.c_str(),
                  (unsigned long long)rangeBytes_, std::strerror(errno));
@@ -312,9 +312,8 @@ int64_t WeightStream::find(const void *address) const {
   auto data = static_cast<const uint8_t *>(address);
   if (data < archive_.data() || data >= archive_.data() + archive_.size())
     return -1;
-  auto after = std::upper_bound(byAddress_.begin(), byAddress_.end(), data, [&](const uint8_t *wanted, uint32_t index) {
-    return wanted < tensors_[index].mapped;
-  });
+  auto after = std::upper_bound(byAddress_.begin(), byAddress_.end(), data,
+                                [&](const uint8_t *wanted, uint32_t index) { return wanted < tensors_[index].mapped; });
   if (after == byAddress_.begin())
     return -1;
   uint32_t index = *(after - 1);
@@ -397,8 +396,12 @@ std::string WeightStream::figures() const {
     all += tensor.size();
     kept += tensor.kept;
   }
-  Json json = {{"limit_bytes", limit_},     {"weight_bytes", all},        {"kept_bytes", kept},
-               {"read_bytes", readBytes_}, {"wait_seconds", double(waitedNs_) * 1e-9}, {"direct", file_.isDirect()}};
+  Json json = {{"limit_bytes", limit_},
+               {"weight_bytes", all},
+               {"kept_bytes", kept},
+               {"read_bytes", readBytes_},
+               {"wait_seconds", double(waitedNs_) * 1e-9},
+               {"direct", file_.isDirect()}};
   return jsonText(json);
 }
 

@@ -83,7 +83,7 @@ private:
     uint64_t reserved = 0;           ///< its part of the window
     uint32_t reads = 0;              ///< that are not done
     uint32_t users = 0;
-    Status status;                   ///< of a read that failed
+    Status status; ///< of a read that failed
 
     uint64_t size() const { return end - begin; }
     bool isThere() const { return loaded == size() && reads == 0; }

@@ -1,0 +1,120 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models whose weights do not fit into the memory they may use give what they give with enough of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+GLOSSARY = HERE.parent.parent / "examples" / "glossary"
+EXPERTS = HERE / "decoders" / "mixtral"
+
+# Loads an artifact with the smallest limit that the error for a smaller one names, and some bytes more, and writes
+# what the model gives; prints the figures and the most memory that was the process's own.
+SCRIPT = """
+import json, re, sys
+import intarsia, numpy as np
+artifact, output, more = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def run(limit):
+    generator = intarsia.Generator(artifact, memory=limit)
+    logits = []
+    cache = intarsia.Cache(generator.module, sequences=1, pages=8)
+    sequence = cache.sequence()
+    for ids in ([5, 9, 14, 3, 77, 21, 4], [8], [90], [31, 7]):
+        logits.append(np.array(cache.step([(sequence, ids, len(ids))])))
+    return np.concatenate(logits), generator.module.memory
+
+limit, memory = None, None
+if more >= 0:
+    limit = 1
+    for _ in range(20):
+        try:
+            logits, memory = run(limit)
+            limit += more
+            logits, memory = run(limit)
+            break
+        except intarsia.Error as error:
+            limit = int(re.search(r"allow at least (\\d+)", str(error))[1])
+else:
+    logits, memory = run(None)
+np.save(output, logits)
+own = max(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("RssAnon"))
+print(json.dumps({"limit": limit, "memory": memory, "own": own}))
+"""
+
+
+def run_with(artifact: Path, folder: Path, more: int) -> tuple[np.ndarray, dict]:
+    import json
+
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(artifact), str(folder / "logits.npy"), str(more)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return np.load(folder / "logits.npy"), json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def glossary(tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    artifact = tmp_path_factory.mktemp("memory") / "glossary.itx"
+    tools.run("intarsia-compile", GLOSSARY, "-o", artifact)
+    return artifact
+
+
+@pytest.mark.parametrize("more", [0, 500_000])
+def test_less_memory_changes_nothing(glossary: Path, more: int, tmp_path: Path) -> None:
+    expected, figures = run_with(glossary, tmp_path, -1)
+    assert figures["memory"] is None
+    logits, figures = run_with(glossary, tmp_path, more)
+    np.testing.assert_array_equal(logits, expected)
+    memory = figures["memory"]
+    assert memory["kept_bytes"] < memory["weight_bytes"]
+    assert memory["read_bytes"] > memory["weight_bytes"]  # some were read more often than once
+    assert figures["own"] <= figures["limit"]
+
+
+def test_weights_inside_the_artifact(tools, glossary: Path, tmp_path: Path) -> None:
+    expected, _ = run_with(glossary, tmp_path, -1)
+    artifact = tmp_path / "inside.itx"
+    tools.run("intarsia-compile", GLOSSARY, "-o", artifact, "--embed-weights")
+    logits, figures = run_with(artifact, tmp_path, 0)
+    np.testing.assert_array_equal(logits, expected)
+    assert figures["memory"]["kept_bytes"] < figures["memory"]["weight_bytes"]
+
+
+def test_experts_are_not_copied(tools, tmp_path: Path) -> None:
+    artifact = tmp_path / "experts.itx"
+    tools.run("intarsia-compile", EXPERTS, "-o", artifact)
+    weights = intarsia.load(artifact).manifest["weights"]
+    gathered = {weights["tensors"][number] for number in weights["gathered"]}
+    assert any("experts" in name for name in gathered)
+    assert any("embed" in name for name in gathered)
+    assert not any("attn" in name or "norm" in name for name in gathered)
+
+
+def test_a_limit_that_is_too_small(tools, glossary: Path) -> None:
+    failed = tools.run("intarsia-run", glossary, "--memory=1MB", "--ids=1,2,3", check=False)
+    error = failed.stderr
+    assert failed.returncode == 1
+    assert re.search(r"1000000 bytes of memory are too few: .* allow at least \d+", error), error
+    with pytest.raises(intarsia.InvalidArgumentError, match="memory is 0, must be at least 1"):
+        intarsia.load(glossary, memory=0)
+    failed = tools.run("intarsia-run", glossary, "--memory=much", "--ids=1,2,3", check=False)
+    assert failed.returncode == 2
+    assert "--memory" in failed.stderr
+
+
+def test_the_command_takes_a_limit(tools, glossary: Path) -> None:
+    plain = tools.run("intarsia-run", glossary, "--ids=5,9,14", "--max-tokens=4")
+    limited = tools.run("intarsia-run", glossary, "--ids=5,9,14", "--max-tokens=4", "--memory=60MB")
+    assert plain.stdout == limited.stdout
