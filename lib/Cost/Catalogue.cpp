@@ -136,10 +136,10 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   if (!root)
     return root.takeError();
   Reader reader(file);
-  if (Error error =
-          reader.checkKeys(*root, "device",
-                           {"name", "set", "generation", "efficiency_of", "peak_tflops", "memory_gb", "memory_gbps",
-                            "multiprocessors", "clock_ghz", "cache_mb", "link", "node", "watts", "clients", "price"}))
+  if (Error error = reader.checkKeys(*root, "device",
+                                     {"name", "set", "generation", "target", "efficiency_of", "peak_tflops",
+                                      "memory_gb", "memory_gbps", "multiprocessors", "clock_ghz", "cache_mb", "link",
+                                      "node", "watts", "clients", "price"}))
     return std::move(error);
   CatalogueDevice device;
   device.file = file.str();
@@ -153,11 +153,13 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   if (device.set != "datasheet" && device.set != "paper" && device.set != "measured")
     return reader.at(*root->find("set"), "set is datasheet, paper or measured, not '" + device.set + "'");
   reader.slack = device.set == "measured" ? 10 : 1;
-  if (root->find("efficiency_of")) {
-    Expected<std::string> value = reader.word(*root, "efficiency_of");
+  for (auto [key, into] : {std::pair("target", &device.target), std::pair("efficiency_of", &device.efficiencyOf)}) {
+    if (!root->find(key))
+      continue;
+    Expected<std::string> value = reader.word(*root, key);
     if (!value)
       return value.takeError();
-    device.efficiencyOf = std::move(*value);
+    *into = std::move(*value);
   }
   const YamlNode *peaks = root->find("peak_tflops");
   if (!peaks || peaks->kind != YamlNode::Kind::Map || peaks->entries.empty())

@@ -33,6 +33,8 @@ std::string writeYaml(const ProbedDevice &probed) {
   for (const std::string &line : probed.unmeasured)
     text += "# Not measured: " + line + "\n";
   text += "name: " + device.name + "\nset: " + device.set + "\ngeneration: " + device.generation + "\n";
+  if (!device.target.empty())
+    text += "target: " + device.target + "\n";
   if (!device.efficiencyOf.empty())
     text += "efficiency_of: " + device.efficiencyOf + "\n";
   auto figure = [&](StringRef indent, StringRef name, const Figure &of) {

@@ -200,6 +200,7 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
   device.name = nameOf(model);
   device.set = "measured";
   device.generation = Triple(sys::getProcessTriple()).getArchName().str();
+  device.target = "cpu:" + hostProcessorName();
   auto measured = [&](double value, const Twine &what) {
     return Figure{value, ("measured by intarsia-plan --probe: " + what).str(), "", false};
   };

@@ -24,11 +24,17 @@ namespace {
 struct Flags {
   cl::OptionCategory category{"Options of intarsia-compile"};
 
-  cl::opt<std::string> model{cl::Positional, cl::Required, cl::value_desc("MODEL"),
+  cl::opt<std::string> model{cl::Positional, cl::value_desc("MODEL"),
                              cl::desc("<model: Hugging Face directory, .gguf, .mlir or .mlirbc>"), cl::cat(category)};
   cl::opt<std::string> output{
       "o", cl::value_desc("file"), cl::cat(category),
       cl::desc("Where the result goes (default: the model's name with .itx, .o or .run; IR: standard output)")};
+  cl::opt<std::string> plan{
+      "plan", cl::value_desc("plan.json"), cl::cat(category),
+      cl::desc("Compile the models of a plan (intarsia-plan --json) for its pools into the folder -o, with the "
+               "precisions and degrees that it chose; there is no MODEL then, but --model for each")};
+  cl::list<std::string> models{"model", cl::value_desc("NAME=directory"), cl::cat(category),
+                               cl::desc("Where a model of --plan is: llama70b=./Llama-3.1-70B")};
   cl::list<std::string> targets{
       "target", cl::CommaSeparated, cl::value_desc("name"), cl::cat(category),
       cl::desc("What to compile for: cpu (this machine, the default), cpu:znver5, cpu:x86-64-v3, "
@@ -197,9 +203,49 @@ int64_t stagesOf(const std::string &text, int64_t world) {
   std::exit(1);
 }
 
+std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptions common) {
+  auto refuse = [](const llvm::Twine &why) {
+    llvm::errs() << "error: " << why << "\n";
+    std::exit(1);
+  };
+  if (flags.plan.empty()) {
+    if (!flags.models.empty())
+      refuse("--model says where a model of a plan is: give that with --plan");
+    if (flags.model.empty())
+      refuse("there is no MODEL: give a Hugging Face directory, a .gguf, .mlir or .mlirbc file; --help shows more");
+    return std::nullopt;
+  }
+  if (!flags.model.empty())
+    refuse("--plan names its models: give --model=NAME=" + flags.model + " instead of '" + flags.model + "'");
+  // What the plan decides must not be said twice.
+  // A list's own operator& gives its values.
+  auto refuseWithPlan = [&](const auto &...options) {
+    for (const cl::Option *option : {static_cast<const cl::Option *>(std::addressof(options))...})
+      if (option->getNumOccurrences())
+        refuse("--" + option->ArgStr +
+               " and --plan: the plan decides this, or makes artifacts of its own kind; leave "
+               "one of the two out");
+  };
+  refuseWithPlan(flags.targets, flags.quantize, flags.world, flags.partition, flags.rankSpeeds, flags.placements,
+                 flags.gpuMemory, flags.matmulPrecision, flags.stopAfter, flags.startFrom, flags.emit);
+  DeployOptions options;
+  options.plan = flags.plan;
+  options.output = flags.output;
+  options.common = std::move(common);
+  for (const std::string &text : flags.models) {
+    auto [name, directory] = llvm::StringRef(text).split('=');
+    if (name.empty() || directory.empty())
+      refuse("--model=" + text + ": give the name that the plan has for it and its directory, as in --model=" +
+             (name.empty() ? "llama" : name) + "=./Llama");
+    if (!options.models.try_emplace(name.str(), directory.str()).second)
+      refuse("--model=" + name + " is given twice");
+  }
+  return options;
+}
+
 } // namespace
 
-CompileOptions parseCompileOptions(int argc, char **argv) {
+std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, char **argv) {
   cl::ResetCommandLineParser();
   static Flags flags;
   cl::SetVersionPrinter(
@@ -257,7 +303,8 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.runner = flags.runner.empty() ? runnerBesideThis(argv[0]) : flags.runner;
   options.verbose = flags.verbose;
   options.elideResourceStrings = flags.elideResourceStrings;
-  return options;
+  std::optional<DeployOptions> deployed = parseDeployOptions(flags, options);
+  return {std::move(options), std::move(deployed)};
 }
 
 } // namespace intarsia

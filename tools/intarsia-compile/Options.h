@@ -7,12 +7,15 @@
 #ifndef INTARSIA_TOOLS_COMPILE_OPTIONS_H
 #define INTARSIA_TOOLS_COMPILE_OPTIONS_H
 
-#include "intarsia/Compiler/Compiler.h"
+#include "intarsia/Compiler/Deploy.h"
+#include <optional>
+#include <utility>
 
 namespace intarsia {
 
-/// Parses the command line; ends the process after --help, --version or an unknown flag.
-CompileOptions parseCompileOptions(int argc, char **argv);
+/// Parses the command line; ends the process after --help, --version or an unknown flag. The second result is there if
+/// a plan is to be compiled.
+std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, char **argv);
 
 } // namespace intarsia
 

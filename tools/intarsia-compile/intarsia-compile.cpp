@@ -11,5 +11,6 @@
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   intarsia::explainTruncatedFiles();
-  return intarsia::compile(intarsia::parseCompileOptions(argc, argv)) ? 0 : 1;
+  auto [options, deployed] = intarsia::parseOptions(argc, argv);
+  return (deployed ? intarsia::deploy(*deployed) : intarsia::compile(options)) ? 0 : 1;
 }

@@ -42,6 +42,7 @@ struct CatalogueDevice {
   std::string set;                          ///< datasheet, paper, or measured (by intarsia-plan --probe)
   std::string file;                         ///< file name for messages
   std::string generation;                   ///< hopper, blackwell, cdna3, …
+  std::string target;                       ///< --target of intarsia-compile for it; empty: there is none
   std::string efficiencyOf;                 ///< generation whose fitted efficiencies apply to it; empty: none
   std::map<std::string, Figure> peakTflops; ///< dense, by elementTypes, 10^12 operations a second
   std::optional<Figure> memoryGB;           ///< 10^9 bytes

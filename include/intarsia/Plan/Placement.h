@@ -29,6 +29,7 @@ constexpr int mostSharesOfDevice = 8;
 /// as the next divisor of `devicesPerNode`. A larger one takes whole nodes.
 struct Pool {
   std::string name;
+  std::string device, target; ///< name in the catalogue, and what to compile for; empty outside of the fleet
   int64_t devices = 0;
   int64_t devicesPerNode = 1;
   /// True if only whole nodes are paid for: devices are charged as nodes times `devicesPerNode`.

@@ -65,6 +65,8 @@ Error ProblemBuilder::addPools() {
   for (const FleetPool &from : fleet.pools) {
     Pool pool;
     pool.name = from.name;
+    pool.device = from.device.name;
+    pool.target = from.device.target;
     pool.devices = int64_t(std::floor(from.count * from.availability + 1e-9));
     if (pool.devices == 0)
       empty.push_back(

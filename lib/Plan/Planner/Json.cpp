@@ -21,14 +21,21 @@ static json::Value number(double value) { return std::isfinite(value) ? json::Va
 
 static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size_t index) {
   json::Array tasks;
+  const workflow::Task *first = nullptr; // those of a piece demand the same
+  const workflow::Model *model = nullptr;
   for (auto [graph, pieces] : llvm::zip(*report.graphs, report.built->pieceOfTask))
     for (auto [task, piece] : llvm::zip(graph.tasks, pieces))
-      if (piece == int(index))
+      if (piece == int(index)) {
         tasks.push_back(json::Object{
             {"graph", asJson(graph.name)}, {"task", asJson(task.name)}, {"location", asJson(task.location)}});
+        first = &task;
+        model = task.model >= 0 ? &graph.models[task.model] : nullptr;
+      }
   const ChoiceMeaning &meaning = report.built->meanings[index][report.result.placements[index].choice];
   return json::Object{{"name", asJson(row.name)},
                       {"tasks", std::move(tasks)},
+                      {"kind", first ? json::Value(workflow::nameOf(first->kind)) : json::Value(nullptr)},
+                      {"model", model ? asJson(model->name) : json::Value(nullptr)},
                       {"outside", row.outside},
                       {"pool", row.outside ? json::Value(nullptr) : asJson(row.pool.substr(1))},
                       {"precision", row.precision.empty() ? json::Value(nullptr) : asJson(row.precision)},
@@ -47,6 +54,16 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
                       {"token_ms", number(row.tokenMs)},
                       {"utilization", number(row.utilization)},
                       {"dollars_per_hour", number(row.dollarsPerHour)}};
+}
+
+static json::Array poolsOf(const PlanReport &report) {
+  json::Array pools;
+  for (const Pool &pool : ArrayRef(report.problem->pools).take_front(report.built->fleetPools))
+    pools.push_back(json::Object{{"name", asJson(pool.name)},
+                                 {"device", asJson(pool.device)},
+                                 {"target", pool.target.empty() ? json::Value(nullptr) : asJson(pool.target)},
+                                 {"devices", pool.devices}});
+  return pools;
 }
 
 static json::Object totalsOf(const Evaluation &evaluation) {
@@ -147,6 +164,7 @@ void printJson(raw_ostream &out, const PlanReport &report) {
     root["gap"] = number(report.result.gap);
     root["totals"] = totalsOf(report.result.evaluation);
     root["agents"] = agentsOf(report);
+    root["pools"] = poolsOf(report);
     json::Array pieces, tightest, alternatives;
     for (auto [index, row] : llvm::enumerate(rowsOf(report, report.result.placements)))
       pieces.push_back(piecesOf(report, row, index));
