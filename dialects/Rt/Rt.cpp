@@ -71,11 +71,15 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
   if (!kernel)
     return op->emitOpError() << attribute.getName().getValue() << " of " << where << " stands on a '" << op->getName()
                              << "', must be on an 'rt.kernel'";
-  if (attribute.getName() == "rt.gathered")
-    return isa<UnitAttr>(attribute.getValue()) && kernel.getArgAttr(argIndex, "rt.layout")
-               ? success()
-               : op->emitOpError() << "rt.gathered of " << where
-                                   << " is without a value and stands beside the rt.layout of a weight";
+  if (attribute.getName() == "rt.gathered") {
+    auto indices = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (indices && indices.getInt() >= -1 && indices.getInt() < int64_t(kernel.getArgumentTypes().size()) &&
+        kernel.getArgAttr(argIndex, "rt.layout"))
+      return success();
+    return op->emitOpError() << "rt.gathered of " << where
+                             << " must be the number of the argument with the indices, or -1, beside the rt.layout of a "
+                                "weight";
+  }
   auto layout = dyn_cast<LayoutAttrInterface>(attribute.getValue());
   if (!layout)
     return op->emitOpError() << "rt.layout of " << where << " is " << attribute.getValue()

@@ -166,7 +166,8 @@ def Rt_KernelOp : Rt_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbo
     Inputs are the block's arguments, outputs what `rt.yield` gives: tensors, so that the target chooses loops and
     memory. `sizes` names the symbolic dimensions that a launch is given, in order; `nn.sizes` on arguments and results
     says where they occur, alone or in an expression such as `s0 * s1`. `rt.layout` on an argument says how a weight lies in memory,
-    `rt.gathered` beside it that the kernel reads only those of its rows that indices choose.
+    `rt.gathered` beside it that the kernel reads only those of its parts along the first dimension that indices choose,
+    and the number of the argument that these are, or -1 if the kernel computes them.
     `device` is the one that runs it: the module's first one if there is none. A kernel without a body is declared: the
     target phase has put its code into an `rt.object` and left what the host program needs to launch it.
 

@@ -151,13 +151,27 @@ void writeOperandTypes(llvm::json::OStream &json, ModuleOp module) {
     });
 }
 
-/// Writes the inputs of each kernel of which it reads only rows that indices choose.
+/// Writes the inputs of each kernel of which it reads only parts that indices choose, each as a list: its number, and if
+/// the parts lie one after another, also that of the indices, the number of parts, and the bytes of an index. Matrices do,
+/// rows of a matrix in a layout do not.
 void writeGathered(llvm::json::OStream &json, ModuleOp module) {
   for (auto kernel : module.getOps<rt::KernelOp>())
     json.array([&] {
-      for (unsigned number = 0; number < kernel.getArgumentTypes().size(); ++number)
-        if (kernel.getArgAttr(number, "rt.gathered"))
+      for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+        auto indices = kernel.getArgAttrOfType<IntegerAttr>(number, "rt.gathered");
+        if (!indices)
+          continue;
+        auto shape = cast<ShapedType>(type).getShape();
+        json.array([&] {
           json.value(number);
+          auto panels = kernel.getArgAttrOfType<rt::PanelsAttr>(number, "rt.layout");
+          if (shape.size() < 3 || indices.getInt() < 0 || (panels && panels.getSlices() != 1))
+            return;
+          json.value(indices.getInt());
+          json.value(shape.front());
+          json.value(cast<ShapedType>(kernel.getArgumentTypes()[indices.getInt()]).getElementTypeBitWidth() / 8);
+        });
+      }
     });
 }
 

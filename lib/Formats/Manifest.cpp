@@ -266,13 +266,27 @@ static void readGathered(MemberReader &reader, const Json &json, Manifest &manif
     return reader.fail("'gathered' are of another number of kernels than 'operands'");
   for (size_t i = 0; i < kernels.size(); ++i)
     for (const Json &item : kernels[i]) {
-      int64_t number = -1;
-      if (!reader.integer(item, "a number of 'gathered'", number))
-        return;
-      if (number < 0 || size_t(number) >= manifest.operands[i].size() || manifest.operands[i][number].isOutput)
-        return reader.fail("'gathered' has the number " + std::to_string(number) + " for kernel '" +
-                           manifest.kernels[i] + "', which has no such input");
-      manifest.operands[i][number].isGathered = true;
+      int64_t numbers[4] = {}; // operand, indices, parts, bytes of an index
+      if (!item.is_array() || (item.size() != 1 && item.size() != 4))
+        return reader.fail("'gathered' has something else than lists of 1 or 4 numbers");
+      for (size_t k = 0; k < item.size(); ++k)
+        if (!reader.integer(item[k], "a number of 'gathered'", numbers[k]))
+          return;
+      std::vector<OperandInfo> &operands = manifest.operands[i];
+      for (int64_t number : {numbers[0], numbers[1]})
+        if (number < 0 || size_t(number) >= operands.size() || operands[number].isOutput)
+          return reader.fail("'gathered' has the number " + std::to_string(number) + " for kernel '" +
+                             manifest.kernels[i] + "', which has no such input");
+      int64_t bytes = numbers[3];
+      bool isIndex = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+      if (item.size() == 4 && (numbers[2] < 1 || numbers[2] > INT32_MAX || !isIndex))
+        return reader.fail("'gathered' has " + std::to_string(numbers[2]) + " parts and indices of " +
+                           std::to_string(bytes) + " bytes for kernel '" + manifest.kernels[i] + "'");
+      OperandInfo &operand = operands[numbers[0]];
+      operand.isGathered = true;
+      operand.indices = uint32_t(numbers[1]);
+      operand.parts = uint32_t(numbers[2]);
+      operand.indexBytes = uint32_t(bytes);
     }
 }
 

@@ -174,15 +174,23 @@ std::string labelOf(Location location) {
   return llvm::join(names, ", ");
 }
 
-/// Returns true if ops read only those rows of a weight that indices choose. Such a weight need not be in memory as a
-/// whole.
-static bool isGathered(Value weight) {
-  return !weight.use_empty() && llvm::all_of(weight.getUses(), [](OpOperand &use) {
-    if (auto embedding = dyn_cast<nn::EmbeddingOp>(use.getOwner()))
-      return &use == &embedding.getTableMutable();
+/// If ops read only those parts along the first dimension of a weight that indices choose, returns the indices: the
+/// weight need not be in memory as a whole. Null for other weights.
+static Value indicesOf(Value weight) {
+  Value indices;
+  for (OpOperand &use : weight.getUses()) {
+    auto embedding = dyn_cast<nn::EmbeddingOp>(use.getOwner());
     auto experts = dyn_cast<nn::ExpertsOp>(use.getOwner());
-    return experts && (&use == &experts.getGateUpMutable() || &use == &experts.getDownMutable());
-  });
+    Value own;
+    if (embedding && &use == &embedding.getTableMutable())
+      own = embedding.getIndices();
+    else if (experts && (&use == &experts.getGateUpMutable() || &use == &experts.getDownMutable()))
+      own = experts.getIndices();
+    if (!own || (indices && own != indices))
+      return nullptr;
+    indices = own;
+  }
+  return indices;
 }
 
 FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr device,
@@ -200,8 +208,11 @@ FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr devic
       attributes.push_back(builder.getNamedAttr("nn.sizes", *texts));
     if (layout)
       attributes.push_back(builder.getNamedAttr("rt.layout", layout));
-    if (layout && isGathered(argument))
-      attributes.push_back(builder.getNamedAttr("rt.gathered", builder.getUnitAttr()));
+    if (Value indices = layout ? indicesOf(argument) : Value()) {
+      auto known = dyn_cast<BlockArgument>(indices); // else they are computed in the kernel
+      attributes.push_back(
+          builder.getNamedAttr("rt.gathered", builder.getI64IntegerAttr(known ? known.getArgNumber() : -1)));
+    }
     return builder.getDictionaryAttr(attributes);
   };
   SmallVector<Attribute> argumentAttributes, resultAttributes;

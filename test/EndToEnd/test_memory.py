@@ -92,9 +92,13 @@ def test_weights_inside_the_artifact(tools, glossary: Path, tmp_path: Path) -> N
     assert figures["memory"]["kept_bytes"] < figures["memory"]["weight_bytes"]
 
 
-def test_experts_are_not_copied(tools, tmp_path: Path) -> None:
+def test_experts_are_read_when_they_are_chosen(tools, tmp_path: Path) -> None:
     artifact = tmp_path / "experts.itx"
     tools.run("intarsia-compile", EXPERTS, "-o", artifact)
+    expected, _ = run_with(artifact, tmp_path, -1)
+    logits, figures = run_with(artifact, tmp_path, 0)
+    np.testing.assert_array_equal(logits, expected)
+    assert figures["memory"]["expert_bytes"] > 0
     weights = intarsia.load(artifact).manifest["weights"]
     gathered = {weights["tensors"][number] for number in weights["gathered"]}
     assert any("experts" in name for name in gathered)

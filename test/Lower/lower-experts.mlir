@@ -7,7 +7,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-DAG: rt.constant @down.panels layout(#rt.panels<32>) : tensor<2x64x48xf32> {
 // CHECK-DAG: rt.constant @bias layout(#rt.row_major) : tensor<2x64xf32> {
 // CHECK: rt.kernel @experts
-// CHECK-SAME: tensor<2x2x48x64xf32> {rt.gathered, rt.layout = #rt.panels<32>}, %{{.*}}: tensor<2x64x48xf32> {rt.gathered, rt.layout = #rt.panels<32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.row_major}
+// CHECK-SAME: tensor<2x2x48x64xf32> {rt.gathered = 1 : i64, rt.layout = #rt.panels<32>}, %{{.*}}: tensor<2x64x48xf32> {rt.gathered = 1 : i64, rt.layout = #rt.panels<32>}, %{{.*}}: tensor<2x64xf32> {rt.layout = #rt.row_major}
 // CHECK-SAME: root = #nn.root<experts>
 func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["tokens", ""]}, %i: tensor<?x1xi32> {nn.sizes = ["tokens", ""]}, %w: tensor<?x1xf32> {nn.sizes = ["tokens", ""]}) -> tensor<?x64xf32> {
   %g0 = nn.weight @weights["0.gate"] : tensor<48x64xf32>

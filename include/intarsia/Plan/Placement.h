@@ -29,7 +29,6 @@ constexpr int mostSharesOfDevice = 8;
 /// as the next divisor of `devicesPerNode`. A larger one takes whole nodes.
 struct Pool {
   std::string name;
-  std::string device, target; ///< name in the catalogue, and what to compile for; empty outside of the fleet
   int64_t devices = 0;
   int64_t devicesPerNode = 1;
   /// True if only whole nodes are paid for: devices are charged as nodes times `devicesPerNode`.
@@ -41,6 +40,7 @@ struct Pool {
   double gramsPerKilowattHour = 0;
   /// True if payment is not rounded up, only the number of devices needed: a lower bound for parts that share the pool.
   bool paidByPart = false;
+  std::string device, target; ///< name in the catalogue, and what to compile for; empty outside of the fleet
 };
 
 /// A connection between pools. All listed pairs share its bandwidth; a full-duplex connection is two links. A pair that

@@ -152,19 +152,24 @@ Status WeightStream::divide() {
   bool isEnough = divided_ != 0 && available >= divided_;
   if (isEnough && (promised_ != 0 || available - divided_ < divided_ / 32))
     return Status::success();
-  std::optional<MemorySplit> split = splitMemory(sizes_, available);
+  std::optional<MemorySplit> split;
+  if (available >= expertsOfLaunch_)
+    split = splitMemory(sizes_, available - expertsOfLaunch_);
+  uint64_t least = smallestMemory(sizes_) + expertsOfLaunch_;
   if (!split)
     return error(ITX_OUT_OF_MEMORY,
                  "%s: %llu bytes of memory are too few: %llu are used by all but its weights, and those need at least "
                  "%llu to be read while they are used: allow at least %llu, or take fewer tokens at once or a smaller "
                  "cache",
-                 name_.c_str(), (unsigned long long)limit_, (unsigned long long)others,
-                 (unsigned long long)smallestMemory(sizes_), (unsigned long long)(others + smallestMemory(sizes_)));
+                 name_.c_str(), (unsigned long long)limit_, (unsigned long long)others, (unsigned long long)least,
+                 (unsigned long long)(others + least));
   divided_ = available;
   window_ = split->window;
-  for (size_t i = 0; i < tensors_.size(); ++i) {
+  expertRoom_ = available - std::min(available, window_);
+  for (size_t i = 0; i < sizes_.size(); ++i) {
     Tensor &tensor = tensors_[i];
     tensor.kept = std::min(tensor.size(), pageCeil(split->kept[i]));
+    expertRoom_ -= std::min(expertRoom_, tensor.kept);
     bool isAhead = tensor.reserved != 0 || tensor.users != 0 || tensor.reads != 0;
     reserved_ -= tensor.reserved;
     tensor.reserved = isAhead ? tensor.size() - tensor.kept : 0;
@@ -172,6 +177,8 @@ Status WeightStream::divide() {
     if (!isAhead)
       drop(tensor);
   }
+  expertRoom_ = std::max(expertRoom_, expertsOfLaunch_);
+  evictExperts(0);
   return Status::success();
 }
 
@@ -203,7 +210,7 @@ void WeightStream::evict(uint64_t bytes, const WeightPass &pass) {
   while (reserved_ + bytes > window_) {
     Tensor *last = nullptr;
     size_t lastDistance = 0;
-    for (uint32_t i = 0; i < tensors_.size(); ++i) {
+    for (uint32_t i = 0; i < sizes_.size(); ++i) {
       Tensor &tensor = tensors_[i];
       if (tensor.reserved == 0 || tensor.users != 0 || tensor.reads != 0)
         continue;
@@ -220,12 +227,94 @@ void WeightStream::evict(uint64_t bytes, const WeightPass &pass) {
   }
 }
 
+// ---- Experts ----------------------------------------------------------------------------------------------
+
+void WeightStream::evictExperts(uint64_t bytes) {
+  for (auto place = recent_.end(); place != recent_.begin() && expertBytes_ + bytes > expertRoom_;) {
+    Tensor &expert = tensors_[*--place];
+    if (expert.users != 0 || expert.reads != 0)
+      continue;
+    expertBytes_ -= expert.size();
+    place = recent_.erase(place);
+    drop(expert);
+  }
+}
+
+/// Returns a signed integer of so many bytes.
+static int64_t integerAt(const void *data, uint32_t bytes, uint64_t index) {
+  switch (bytes) {
+  case 1:
+    return static_cast<const int8_t *>(data)[index];
+  case 2:
+    return static_cast<const int16_t *>(data)[index];
+  case 4:
+    return static_cast<const int32_t *>(data)[index];
+  default:
+    return static_cast<const int64_t *>(data)[index];
+  }
+}
+
+uint64_t WeightStream::addExperts(const Launch &launch, uint32_t operand, WeightUse &use) {
+  const OperandInfo &weight = (*launch.operands)[operand], &indices = (*launch.operands)[weight.indices];
+  auto data = static_cast<const uint8_t *>(launch.buffers[operand]);
+  auto [known, isNew] = experts_.try_emplace(data, uint32_t(tensors_.size()));
+  uint64_t bytes = weight.bytes / weight.parts, first = uint64_t(data - archive_.data());
+  for (uint32_t i = 0; isNew && i < weight.parts; ++i) {
+    Tensor expert;
+    expert.mapped = data + i * bytes;
+    expert.begin = pageFloor(first + i * bytes);
+    expert.end = pageCeil(first + (i + 1) * bytes);
+    expert.isExpert = true;
+    tensors_.push_back(std::move(expert));
+  }
+  uint64_t count = indices.bytesIn(launch.sizes, launch.sizeCount).value_or(0) / weight.indexBytes, missing = 0;
+  std::vector<bool> isUsed(weight.parts, false);
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t index = integerAt(launch.buffers[weight.indices], weight.indexBytes, i);
+    if (index < 0 || index >= int64_t(weight.parts) || isUsed[size_t(index)])
+      continue; // the kernel gives NaN for an index that no expert has
+    isUsed[size_t(index)] = true;
+    uint32_t number = known->second + uint32_t(index);
+    use.tensors.push_back(number);
+    if (!tensors_[number].isThere() && tensors_[number].reads == 0)
+      missing += tensors_[number].size();
+  }
+  return missing;
+}
+
+Status WeightStream::requestExperts(uint64_t missing, const WeightUse &use) {
+  uint64_t all = 0;
+  for (uint32_t number : use.tensors)
+    all += tensors_[number].isExpert ? tensors_[number].size() : 0;
+  if (all > expertsOfLaunch_) {
+    expertsOfLaunch_ = all;
+    if (all > expertRoom_) {
+      divided_ = 0; // anew
+      ITX_RETURN_IF_ERROR(divide());
+    }
+  }
+  evictExperts(missing);
+  for (uint32_t number : use.tensors) {
+    Tensor &expert = tensors_[number];
+    if (!expert.isExpert)
+      continue;
+    if (expert.loaded == 0 && expert.reads == 0) {
+      expertBytes_ += expert.size();
+      expert.place = recent_.insert(recent_.begin(), number);
+      request(number, true);
+    } else {
+      recent_.splice(recent_.begin(), recent_, expert.place);
+    }
+  }
+  return Status::success();
+}
+
 // ---- Reading ----------------------------------------------------------------------------------------------
 
 void WeightStream::request(uint32_t index, bool isUrgent) {
   Tensor &tensor = tensors_[index];
   reserved_ -= tensor.reserved;
-  tensor.reserved = tensor.size() - tensor.kept;
+  tensor.reserved = tensor.isExpert ? 0 : tensor.size() - tensor.kept;
   reserved_ += tensor.reserved;
   std::vector<Read> reads;
   for (uint64_t begin = tensor.begin + tensor.loaded; begin < tensor.end; begin += readBytes)
@@ -262,6 +351,10 @@ void WeightStream::readAll() {
       uint64_t kept = std::exchange(tensor.kept, 0);
       drop(tensor);
       tensor.kept = kept;
+      if (tensor.isExpert) {
+        expertBytes_ -= tensor.size();
+        recent_.erase(tensor.place);
+      }
     }
     ready_.notify_all();
   }
@@ -320,31 +413,47 @@ int64_t WeightStream::find(const void *address) const {
   return uint64_t(data - archive_.data()) < tensors_[index].end ? int64_t(index) : -1;
 }
 
-Status WeightStream::acquire(WeightPass &pass, Launch &launch, const std::vector<bool> &isGathered, WeightUse &use) {
+Status WeightStream::acquire(WeightPass &pass, Launch &launch, WeightUse &use) {
   use.tensors.clear();
   if (processNumber() != process_)
     return Status::success();
   use.buffers.assign(launch.buffers, launch.buffers + launch.bufferCount);
+  std::unique_lock lock(mutex_);
+  uint64_t missing = 0;
   for (uint32_t i = 0; i < launch.bufferCount; ++i) {
-    int64_t index = i < isGathered.size() && isGathered[i] ? -1 : find(launch.buffers[i]);
-    if (index < 0)
+    auto data = static_cast<const uint8_t *>(launch.buffers[i]);
+    if (data < archive_.data() || data >= archive_.data() + archive_.size())
       continue;
-    use.buffers[i] = range_ + (static_cast<const uint8_t *>(launch.buffers[i]) - archive_.data());
-    use.tensors.push_back(uint32_t(index));
+    bool isGathered = launch.operands && (*launch.operands)[i].isGathered;
+    int64_t index = isGathered ? -1 : find(data);
+    if (isGathered && (*launch.operands)[i].parts != 0)
+      missing += addExperts(launch, i, use);
+    else if (index >= 0)
+      use.tensors.push_back(uint32_t(index));
+    else
+      continue;
+    use.buffers[i] = range_ + (data - archive_.data());
   }
   if (use.tensors.empty())
     return Status::success();
-  launch.buffers = use.buffers.data();
-
-  std::unique_lock lock(mutex_);
-  Status status = std::exchange(status_, Status::success());
-  if (!status.ok()) {
+  if (Status status = std::exchange(status_, Status::success()); !status.ok()) {
     use.tensors.clear();
     return status;
   }
+  for (uint32_t index : use.tensors)
+    ++tensors_[index].users; // so that nothing evicts them
+  if (Status status = requestExperts(missing, use); !status.ok()) {
+    for (uint32_t index : use.tensors)
+      --tensors_[index].users;
+    use.tensors.clear();
+    return status;
+  }
+  launch.buffers = use.buffers.data();
+
   const std::vector<uint32_t> &order = orderOf(pass.function);
   for (uint32_t index : use.tensors) {
-    ++tensors_[index].users;
+    if (tensors_[index].isExpert)
+      continue;
     pass.used.push_back(index);
     auto from = order.begin() + ptrdiff_t(std::min(pass.position, order.size()));
     if (auto found = std::find(from, order.end(), index); found != order.end())
@@ -352,7 +461,7 @@ Status WeightStream::acquire(WeightPass &pass, Launch &launch, const std::vector
   }
   for (uint32_t index : use.tensors) {
     Tensor &tensor = tensors_[index];
-    if (tensor.loaded == tensor.size() || tensor.reads != 0)
+    if (tensor.loaded == tensor.size() || tensor.reads != 0 || tensor.isExpert)
       continue;
     evict(tensor.size() - tensor.kept, pass);
     request(index, true);
@@ -370,8 +479,8 @@ Status WeightStream::acquire(WeightPass &pass, Launch &launch, const std::vector
   }
   for (uint32_t index : use.tensors)
     if (!tensors_[index].status.ok())
-      status = tensors_[index].status;
-  return status;
+      return tensors_[index].status;
+  return Status::success();
 }
 
 void WeightStream::release(WeightUse &use) {
@@ -383,22 +492,24 @@ void WeightStream::release(WeightUse &use) {
     if (--tensor.users != 0)
       continue;
     tensor.status = Status::success(); // the next launch tries again
-    if (tensor.reads == 0)
+    if (tensor.reads == 0 && !tensor.isExpert)
       drop(tensor);
   }
   use.tensors.clear();
+  if (expertBytes_ > expertRoom_)
+    evictExperts(0);
 }
 
 std::string WeightStream::figures() const {
   std::lock_guard lock(mutex_);
   uint64_t all = 0, kept = 0;
-  for (const Tensor &tensor : tensors_) {
-    all += tensor.size();
-    kept += tensor.kept;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    all += sizes_[i];
+    kept += tensors_[i].kept;
   }
   Json json = {{"limit_bytes", limit_},
                {"weight_bytes", all},
-               {"kept_bytes", kept},
+               {"kept_bytes", kept}, {"expert_bytes", expertBytes_},
                {"read_bytes", readBytes_},
                {"wait_seconds", double(waitedNs_) * 1e-9},
                {"direct", file_.isDirect()}};

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RUNTIME_TIERS_WEIGHTSTREAM_H
 #define INTARSIA_RUNTIME_TIERS_WEIGHTSTREAM_H
 
+#include "lib/Formats/Manifest.h"
 #include "lib/Formats/Safetensors.h"
 #include "lib/Runtime/Core/Device.h"
 #include "lib/Runtime/Tiers/MemorySplit.h"
@@ -14,6 +15,8 @@
 
 #include <condition_variable>
 #include <deque>
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -43,9 +46,11 @@ struct WeightUse {
 /// order of a function's last call says what comes next; before the first one it is that of the manifest.
 ///
 /// Everything that the process allocates counts against the limit. What is kept shrinks when caches and scratch memory
-/// grow, and grows when there is memory again. Tensors of which kernels read a few rows that their indices choose (a
-/// table of embeddings, experts) are not copied: the system reads their pages when they are touched, and forgets them
-/// first when memory is short.
+/// grow, and grows when there is memory again.
+///
+/// Experts are read when a launch's indices choose them, all at once, and stay until others need their memory, those that
+/// were used longest ago first. They have what the other tensors leave. Tables of embeddings are not copied: the system
+/// reads their pages when they are touched, and forgets them first when memory is short.
 ///
 /// Members may be called by several threads. A process that was forked has no reading threads and uses the mapping.
 class WeightStream {
@@ -63,17 +68,17 @@ public:
   Status begin(size_t function, WeightPass &pass);
   /// Ends it; the order of a call that failed is not kept.
   void end(const WeightPass &pass, bool isGood);
-  /// Waits until the weights of a launch are in memory and lets it read them there. `isGathered` says for each buffer
-  /// whether the kernel reads only rows of it.
-  Status acquire(WeightPass &pass, Launch &launch, const std::vector<bool> &isGathered, WeightUse &use);
+  /// Waits until the weights of a launch are in memory and lets it read them there. Its indices have been computed.
+  Status acquire(WeightPass &pass, Launch &launch, WeightUse &use);
   /// Lets go of what acquire has given, when the launch is done.
   void release(WeightUse &use);
   /// Gives up memory that is not in use if the process is about to allocate so many bytes.
   void makeRoom(uint64_t bytes);
-  /// A JSON object: limit_bytes, weight_bytes, kept_bytes, read_bytes, wait_seconds, direct.
+  /// A JSON object: limit_bytes, weight_bytes, kept_bytes, expert_bytes, read_bytes, wait_seconds, direct.
   std::string figures() const;
 
 private:
+  /// A tensor, or one expert of a tensor of experts.
   struct Tensor {
     const uint8_t *mapped = nullptr; ///< the data in the archive's mapping
     uint64_t begin = 0, end = 0;     ///< whole pages of the range that hold the tensor
@@ -83,6 +88,8 @@ private:
     uint64_t reserved = 0;           ///< its part of the window
     uint32_t reads = 0;              ///< that are not done
     uint32_t users = 0;
+    bool isExpert = false;
+    std::list<uint32_t>::iterator place; ///< of an expert that is in memory: in recent_
     Status status; ///< of a read that failed
 
     uint64_t size() const { return end - begin; }
@@ -104,6 +111,12 @@ private:
   void evict(uint64_t bytes, const WeightPass &pass);
   /// Keeps the beginning of a tensor that nobody uses.
   void drop(Tensor &tensor);
+  /// Frees experts that were used longest ago, until `bytes` more have room.
+  void evictExperts(uint64_t bytes);
+  /// Adds the experts that a launch uses to `use`; returns their bytes that are not in memory.
+  uint64_t addExperts(const Launch &launch, uint32_t operand, WeightUse &use);
+  /// Makes room for the experts of a launch, and requests those that are missing.
+  Status requestExperts(uint64_t missing, const WeightUse &use);
   const std::vector<uint32_t> &orderOf(size_t function) const;
   /// Returns the tensor that an address of the mapping lies in; -1 if none.
   int64_t find(const void *address) const;
@@ -121,8 +134,13 @@ private:
   std::condition_variable work_, ready_;
   bool isStopping_ = false;
   Status status_; ///< of makeRoom, for the next launch
-  std::vector<Tensor> tensors_;
+  std::vector<Tensor> tensors_; ///< those of `sizes_`, then experts
   std::vector<uint64_t> sizes_;
+  std::map<const uint8_t *, uint32_t> experts_; ///< the first expert of each tensor, by the address in the mapping
+  std::list<uint32_t> recent_;                  ///< experts that are in memory or being read, the last used first
+  uint64_t expertBytes_ = 0;                    ///< their bytes
+  uint64_t expertRoom_ = 0;                     ///< the most bytes of experts
+  uint64_t expertsOfLaunch_ = 0;                ///< the most bytes of experts that a launch has used
   std::vector<uint32_t> firstOrder_;
   std::vector<std::vector<uint32_t>> orders_; ///< by function
   std::deque<Read> reads_;

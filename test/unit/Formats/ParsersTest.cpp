@@ -183,7 +183,7 @@ TEST(Manifest, BytesOfOperands) {
     return operand.bytesIn(sizes.data(), sizes.size());
   };
   auto expression = [](int64_t number, Kind operation) {
-    return OperandInfo{2, {}, false, false, {}, {{{Kind::Size, 0}, {Kind::Number, number}, {operation}}}};
+    return OperandInfo{2, {}, false, false, 0, 0, 0, {}, {{{Kind::Size, 0}, {Kind::Number, number}, {operation}}}};
   };
   EXPECT_EQ(bytes({4}, {}), 4u);
   EXPECT_EQ(bytes({4, {1, 0, 1}}, {3, 5}), 300u);

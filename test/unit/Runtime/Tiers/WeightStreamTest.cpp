@@ -75,7 +75,7 @@ protected:
       Launch launch;
       launch.buffers = buffers;
       launch.bufferCount = 2;
-      status = stream->acquire(pass, launch, {false, false}, used);
+      status = stream->acquire(pass, launch, used);
       if (status.ok()) {
         EXPECT_EQ(launch.buffers[0], &value);
         EXPECT_NE(launch.buffers[1], tensors[index]->data);
@@ -182,7 +182,7 @@ TEST_F(WeightStreamTest, NoticesAFileThatEnds) {
   Launch launch;
   launch.buffers = buffers;
   launch.bufferCount = 1;
-  Status status = stream->acquire(pass, launch, {}, used);
+  Status status = stream->acquire(pass, launch, used);
   EXPECT_EQ(status.code(), ITX_CORRUPT) << status.message();
   stream->release(used);
 }
@@ -196,7 +196,10 @@ TEST_F(WeightStreamTest, LeavesGatheredTensorsWhereTheyAre) {
   Launch launch;
   launch.buffers = buffers;
   launch.bufferCount = 1;
-  ASSERT_TRUE(stream->acquire(pass, launch, {true}, used).ok());
+  std::vector<OperandInfo> operands(1);
+  operands[0].isGathered = true;
+  launch.operands = &operands;
+  ASSERT_TRUE(stream->acquire(pass, launch, used).ok());
   EXPECT_EQ(launch.buffers[0], tensors[1]->data);
   stream->release(used);
 }
@@ -212,7 +215,7 @@ TEST_F(WeightStreamTest, ChildrenOfAForkUseTheMapping) {
     Launch launch;
     launch.buffers = buffers;
     launch.bufferCount = 1;
-    bool isGood = stream->begin(0, pass).ok() && stream->acquire(pass, launch, {}, used).ok() &&
+    bool isGood = stream->begin(0, pass).ok() && stream->acquire(pass, launch, used).ok() &&
                   launch.buffers[0] == tensors[1]->data;
     stream->release(used);
     _exit(isGood ? 0 : 1);
@@ -221,4 +224,55 @@ TEST_F(WeightStreamTest, ChildrenOfAForkUseTheMapping) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(use(inOrder).ok());
+}
+
+TEST_F(WeightStreamTest, ReadsTheExpertsThatAreChosen) {
+  // The first tensor that is large stands for eight experts, and is not among the others.
+  const SafetensorsEntry *experts = tensors[1];
+  tensors.erase(tensors.begin() + 1);
+  ASSERT_TRUE(open(36 * MiB).ok());
+  std::vector<OperandInfo> operands(2);
+  operands[0].bytes = 4;
+  operands[0].sizes = {0};
+  operands[1].bytes = experts->bytes();
+  operands[1].isGathered = true;
+  operands[1].parts = 8;
+  operands[1].indices = 0;
+  operands[1].indexBytes = 4;
+  uint64_t each = experts->bytes() / 8;
+  auto read = [&](std::vector<int32_t> indices) {
+    WeightPass pass;
+    WeightUse used;
+    EXPECT_TRUE(stream->begin(0, pass).ok());
+    int64_t sizes[] = {int64_t(indices.size())};
+    void *buffers[] = {indices.data(), const_cast<void *>(experts->data)};
+    Launch launch;
+    launch.buffers = buffers;
+    launch.bufferCount = 2;
+    launch.sizes = sizes;
+    launch.sizeCount = 1;
+    launch.operands = &operands;
+    Status status = stream->acquire(pass, launch, used);
+    EXPECT_TRUE(status.ok()) << status.message();
+    for (int32_t index : indices)
+      if (index >= 0 && index < 8)
+        EXPECT_EQ(std::memcmp(static_cast<const uint8_t *>(launch.buffers[1]) + uint64_t(index) * each,
+                              static_cast<const uint8_t *>(experts->data) + uint64_t(index) * each, each),
+                  0)
+            << index;
+    stream->release(used);
+    stream->end(pass, true);
+  };
+  auto bytesRead = [&] {
+    std::string text = stream->figures();
+    return std::stoull(text.substr(text.find("\"read_bytes\"") + 13));
+  };
+  read({3, -1, 8, 3, 5}); // no expert has two of these indices
+  uint64_t before = bytesRead();
+  EXPECT_LE(before, 2 * each + 4 * filePageBytes + 40 * MiB);
+  read({5, 3});
+  read({3, 1, 2, 6});
+  read({0, 1, 2, 3, 4, 5, 6, 7});
+  read({7});
+  EXPECT_TRUE(use({0, 1, 2, 3, 4, 5, 6}).ok()); // the others are there as well
 }
