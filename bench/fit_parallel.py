@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Fits the figures of the formula for parallel configurations to published training runs.
+
+Writes catalogue/efficiency/parallel.yaml, which becomes part of the program at the next build. The formula is the
+compiler's (lib/Cost/ParallelCost.cpp, through intarsia-parallel-fit.so); rows are those of parallel_rows.py, without
+the groups that are held out. Every figure has a prior, which stands where rows say nothing.
+
+usage: fit_parallel.py [--build=build/dev] [--no-write]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from parallel_rows import ROOT, Formula, Row, held_out, table_of, training_rows
+from scipy.optimize import least_squares
+
+OUTPUT = ROOT / "catalogue/efficiency/parallel.yaml"
+TOTAL = 11  # of TIME_FIELDS
+# A residual of this size is usual: beyond it a row counts linearly, not squared.
+USUAL_ERROR = 0.1
+# A table counts as this many rows, however many it has, so that 900 rows of one node do not outvote papers.
+ROWS_OF_TABLE = 12.0
+# What a prior counts against rows.
+PRIOR_WEIGHT = 2.0
+
+# Median and, as a logarithm, the width of the plausible range.
+PRIORS: dict[str, tuple[float, float]] = {
+    "linear_compute": (0.75, 0.12),  # cuBLAS on large products
+    "linear_half": (150, 0.7),  # about a tile
+    "attention_compute": (0.55, 0.2),  # FlashAttention 2 and 3, forward
+    "unfused_compute": (0.4, 0.3),  # batched products of 64 to 128 features
+    "expert_compute": (0.85, 0.15),  # grouped products
+    "memory": (0.8, 0.15),
+    "expert_passes": (6, 0.4),  # permuted and back, read and written, and what the gate multiplies
+    "link": (0.75, 0.15),
+    "network": (0.75, 0.2),
+    "link_us": (8, 0.5),
+    "network_us": (20, 0.5),
+    "overlap": (0.6, 0.3),
+    "layer_us": (300, 0.7),  # about 30 kernels from Python
+    "expert_layer_us": (400, 0.7),
+    "step_us": (30000, 0.7),
+    "host_gbps": (20, 0.5),  # PCIe of 4 or 5, shared
+}
+SHARES = {name for name in PRIORS if name.endswith("compute") or name in ("memory", "link", "network", "overlap")}
+
+
+def figures_of(logs: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+    figures = np.exp(logs)
+    return np.array([min(value, 1.0) if name in SHARES else value for name, value in zip(names, figures, strict=True)])
+
+
+def fit(formula: Formula, rows: Sequence[Row]) -> NDArray[np.float64]:
+    """Figures in the formula's order, fitted to rows."""
+    table = table_of(rows)
+    logs = np.log([row.seconds for row in rows])
+    counts = Counter(row.table for row in rows)
+    weights = np.array([np.sqrt(min(1.0, ROWS_OF_TABLE / counts[row.table])) for row in rows])
+    medians = np.log([PRIORS[name][0] for name in formula.names])
+    widths = np.array([PRIORS[name][1] for name in formula.names])
+
+    def residuals(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        times = formula.predict(table, figures_of(point, formula.names))[:, TOTAL] / 1e3
+        errors = weights * (np.log(times) - logs) / USUAL_ERROR
+        # Beyond a usual error squares become absolute values; priors stay squares.
+        robust = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+        return np.concatenate([robust, np.sqrt(PRIOR_WEIGHT) * (point - medians) / widths])
+
+    upper = np.array([0.0 if name in SHARES else np.inf for name in formula.names])
+    start = np.minimum(medians, upper - 1e-6)
+    return figures_of(least_squares(residuals, start, bounds=(-np.inf, upper), max_nfev=60).x, formula.names)
+
+
+def without(rows: Sequence[Row], paper: str = "") -> list[Row]:
+    """Rows that may be fitted: neither held out, nor doubted by the table's readers, nor of `paper`."""
+    kept_aside = held_out([row.group for row in rows if not row.group.startswith("vtrain1")]) | held_out(
+        [row.group for row in rows if row.group.startswith("vtrain1")]
+    )
+    return [row for row in rows if row.group not in kept_aside and not row.suspect and row.paper != paper]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
+    parser.add_argument("--no-write", action="store_true")
+    arguments = parser.parse_args()
+    formula = Formula(arguments.build)
+    rows = without(training_rows(formula))
+    figures = fit(formula, rows)
+    lines = [
+        "# Written by bench/fit_parallel.py from the tables of catalogue/parallel. Times in microseconds, rates in 10^9",
+        "# bytes a second, shares of the data sheets' peaks; ParallelFigures in intarsia/Cost/ParallelCost.h says of what.",
+        f"# Fitted to {len(rows)} rows of the groups {', '.join(sorted({row.group for row in rows}))}.",
+        "figures:",
+    ]
+    lines += [f"  {name}: {value:.5g}" for name, value in zip(formula.names, figures, strict=True)]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if not arguments.no_write:
+        OUTPUT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
