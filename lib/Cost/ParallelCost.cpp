@@ -7,7 +7,7 @@
 #include "intarsia/Cost/ParallelCost.h"
 
 #include "lib/Cost/ParallelLayer.h"
-#include "llvm/ADT/Twine.h"
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <cmath>
 
@@ -60,115 +60,103 @@ double intarsia::modelFlops(const ModelShape &shape, double sequence, double seq
   return 3 * perToken * sequence * sequences;
 }
 
-namespace {
-
-/// Times of a step, part by part.
-class Step {
-public:
-  Step(const TrainingRun &run, const Cluster &cluster, const ParallelMapping &mapping, const ParallelFigures &figures)
-      : run(run), cluster(cluster), mapping(mapping), figures(figures), links(cluster.links(figures)),
-        layer(run, cluster, mapping, figures) {}
-
-  StepTime time();
-
-private:
-  /// Parts of one micro-batch in one stage, forward, backward and recomputation together.
-  StageTime stageOf(double layers, double expertLayers, bool hasHead) const;
-  void addSends(double microBatches);
-  void addGathers(double microBatches);
-  void addGradients();
-  void addOptimizer(double microBatches);
-  double hidden(double communicationUs, double computationUs) const {
-    return std::max(0.0, communicationUs - (run.overlapsData ? figures.overlap * computationUs : 0));
+std::vector<Stage> intarsia::stagesOf(const ModelShape &shape, const ParallelMapping &mapping) {
+  std::vector<Stage> stages;
+  double dense = shape.denseLayers, all = shape.layers;
+  for (int number = 0; number < mapping.pipeline; ++number) {
+    Stage stage;
+    stage.isFirst = number == 0;
+    stage.isLast = number == mapping.pipeline - 1;
+    if (mapping.stageLayers.empty()) {
+      double layers = all / mapping.pipeline;
+      if (!stage.isLast)
+        layers = std::ceil(layers);
+      stage.expertLayers = layers * shape.expertLayers / all;
+      stage.denseLayers = layers - stage.expertLayers;
+    } else { // dense layers come first, as in DeepSeek's models
+      stage.denseLayers = std::min<double>(dense, mapping.stageLayers[number]);
+      stage.expertLayers = mapping.stageLayers[number] - stage.denseLayers;
+      dense -= stage.denseLayers;
+    }
+    stages.push_back(stage);
   }
-
-  const TrainingRun &run;
-  const Cluster &cluster;
-  const ParallelMapping &mapping;
-  const ParallelFigures &figures;
-  ClusterLinks links;
-  LayerCost layer;
-  StageTime slowest;
-  StepTime result; ///< microseconds until time() returns
-};
-
-} // namespace
-
-StageTime Step::stageOf(double layers, double expertLayers, bool hasHead) const {
-  StageTime stage;
-  if (double dense = layers - expertLayers; dense > 0)
-    stage.add(layer.ofLayer(/*hasExperts=*/false), dense);
-  if (expertLayers > 0)
-    stage.add(layer.ofLayer(/*hasExperts=*/true), expertLayers);
-  if (hasHead)
-    stage.add(layer.ofHead(), 1);
-  return stage;
+  return stages;
 }
 
-/// Weights that ZeRO 3 shards: what a gather brings is hidden behind the computation of the layer before.
-void Step::addGathers(double microBatches) {
-  if (mapping.zero < 3)
-    return;
-  double gathers = 0;
-  for (const ReplicaGroup &part : replicaGroups(run, mapping)) {
-    double bytes = 2 * part.parameters;
-    gathers += 2 * links.allGatherUs(part.group, bytes) + links.allGatherUs(part.group, bytes);
+StepCost::StepCost(const TrainingRun &run, const Cluster &cluster, const ParallelMapping &mapping,
+                   const ParallelFigures &figures)
+    : run(run), cluster(cluster), mapping(mapping), figures(figures), links(cluster.links(figures)),
+      layer(run, cluster, mapping, figures), microBatches(run.globalBatch / run.microBatch / mapping.data) {}
+
+double StepCost::hidden(double communicationUs, double computationUs) const {
+  return std::max(0.0, communicationUs - (run.overlapsData ? figures.overlap * computationUs : 0));
+}
+
+double StepCost::exchangedUs(const Stage &stage) const {
+  double time = 0;
+  for (const ReplicaGroup &part : replicaGroups(run, mapping, stage)) {
+    double weights = links.allGatherUs(part.group, 2 * part.parameters);
+    if (mapping.zero >= 3) // weights before both passes, gradients as many bytes
+      time += 3 * weights;
+    else if (mapping.zero == 0)
+      time += links.allReduceUs(part.group, run.gradientBytes * part.parameters);
+    else
+      time += links.allGatherUs(part.group, run.gradientBytes * part.parameters) + weights;
   }
+  return time;
+}
+
+double StepCost::dataUs(double exchangedUs, double meanUs) const {
+  // The reduction runs beside the backward pass of the last micro-batch, the gather of weights beside the first forward
+  // pass, both of the last chunk.
+  if (mapping.zero < 3)
+    return hidden(exchangedUs, meanUs / mapping.chunks);
   // Breadth-first gathers a chunk once for all micro-batches (arXiv 2211.05953, section 4).
   bool isOnce = mapping.order == PipelineOrder::BreadthFirst && mapping.pipeline > 1;
   double times = isOnce ? 1 : microBatches;
-  result.dataMs += times * hidden(gathers, slowest.total() * microBatches / times);
+  return times * hidden(exchangedUs, meanUs * microBatches / times);
 }
 
-void Step::addGradients() {
-  if (mapping.zero >= 3)
-    return;
-  double time = 0;
-  for (const ReplicaGroup &part : replicaGroups(run, mapping)) {
-    if (mapping.zero == 0)
-      time += links.allReduceUs(part.group, run.gradientBytes * part.parameters);
-    else
-      time += links.allGatherUs(part.group, run.gradientBytes * part.parameters) +
-              links.allGatherUs(part.group, 2 * part.parameters);
-  }
-  // The reduction runs beside the backward pass of the last micro-batch, the gather of weights beside the first
-  // forward pass.
-  result.dataMs += hidden(time, slowest.total() / (mapping.pipeline > 1 ? mapping.chunks : 1));
-}
-
-void Step::addOptimizer(double microBatches) {
-  TrainingMemory memory = trainingMemory(run, mapping);
+double StepCost::optimizerUs(const Stage &stage, const TrainingMemory &memory, double meanUs) const {
   // Adam reads and writes its states and reads gradients, once a step.
   double bytes = 2 * memory.states + memory.gradients + memory.weights;
-  result.optimizerMs += run.offloadsStates ? (memory.states + memory.gradients) / figures.hostGBps * 1e-3
-                                           : bytes / (cluster.memoryGBps * figures.memory) * 1e-3;
-  double moved = (run.offloadsActivations ? 2 * layer.checkpointBytes() * run.shape->layers / mapping.pipeline : 0) +
+  double time = run.offloadsStates ? (memory.states + memory.gradients) / figures.hostGBps * 1e-3
+                                   : bytes / (cluster.memoryGBps * figures.memory) * 1e-3;
+  double layers = stage.denseLayers + stage.expertLayers;
+  double moved = (run.offloadsActivations ? 2 * layer.checkpointBytes() * layers : 0) +
                  (run.offloadsWeights ? 2 * memory.weights : 0);
-  result.optimizerMs +=
-      microBatches * std::max(0.0, moved / figures.hostGBps * 1e-3 - figures.overlap * slowest.total());
-  result.optimizerMs += figures.stepUs;
+  return time + microBatches * std::max(0.0, moved / figures.hostGBps * 1e-3 - figures.overlap * meanUs);
 }
 
 /// Each chunk passes its results on, forward and backward.
-void Step::addSends(double microBatches) {
+double StepCost::sendUs() const {
   if (mapping.pipeline == 1)
-    return;
+    return 0;
   double stride = double(mapping.tensor) * mapping.context * mapping.data;
   double bytes = layer.residualBytes() / mapping.tensor;
   double time = 2 * links.sendUs({double(mapping.pipeline), stride}, bytes);
   if (mapping.tensor > 1) // tensor groups gather the parts again (scatter/gather, arXiv 2104.04473, section 4.1)
     time += 2 * links.allGatherUs({double(mapping.tensor), 1}, layer.residualBytes());
-  result.sendMs += time * mapping.chunks * (microBatches + mapping.pipeline - 1);
+  return time * mapping.chunks * (microBatches + mapping.pipeline - 1);
 }
 
-StepTime Step::time() {
-  double microBatches = run.globalBatch / run.microBatch / mapping.data;
-  double p = mapping.pipeline;
-  double layers = run.shape->layers / p, expertLayers = run.shape->expertLayers / p;
-  StageTime inner = stageOf(std::ceil(layers), std::min(std::ceil(expertLayers), std::ceil(layers)), false);
-  StageTime last = stageOf(layers, expertLayers, true);
-  slowest = last.total() > inner.total() ? last : inner;
-  double sum = inner.total() * (p - 1) + last.total();
+StepTime StepCost::time() const {
+  StepTime result; // microseconds until the end
+  StageTime slowest;
+  double sum = 0, exchanged = 0;
+  std::vector<Stage> stages = stagesOf(*run.shape, mapping);
+  for (const Stage &stage : stages) {
+    StageTime time = layer.ofStage(stage);
+    sum += time.total();
+    if (time.total() > slowest.total())
+      slowest = time;
+    exchanged = std::max(exchanged, exchangedUs(stage));
+  }
+  double mean = sum / mapping.pipeline;
+  for (auto [number, stage] : enumerate(stages))
+    result.optimizerMs =
+        std::max(result.optimizerMs, optimizerUs(stage, stageMemory(run, mapping, stage, int(number)), mean));
+  result.optimizerMs += figures.stepUs;
   result.linearMs = slowest.linear * microBatches;
   result.attentionMs = slowest.attention * microBatches;
   result.elementwiseMs = slowest.elementwise * microBatches;
@@ -177,10 +165,8 @@ StepTime Step::time() {
   result.contextMs = slowest.context * microBatches;
   result.expertMs = slowest.expert * microBatches;
   result.bubbleMs = (sum - slowest.total()) / mapping.chunks;
-  addSends(microBatches);
-  addGathers(microBatches);
-  addGradients();
-  addOptimizer(microBatches);
+  result.sendMs = sendUs();
+  result.dataMs = dataUs(exchanged, mean);
   for (double *part :
        {&result.linearMs, &result.attentionMs, &result.elementwiseMs, &result.launchMs, &result.tensorMs,
         &result.contextMs, &result.expertMs, &result.sendMs, &result.dataMs, &result.bubbleMs, &result.optimizerMs})
@@ -190,5 +176,5 @@ StepTime Step::time() {
 
 StepTime intarsia::trainingStep(const TrainingRun &run, const Cluster &cluster, const ParallelMapping &mapping,
                                 const ParallelFigures &figures) {
-  return Step(run, cluster, mapping, figures).time();
+  return StepCost(run, cluster, mapping, figures).time();
 }

@@ -150,19 +150,36 @@ StageTime LayerCost::ofHead() const {
   return time;
 }
 
-std::vector<ReplicaGroup> intarsia::replicaGroups(const TrainingRun &run, const ParallelMapping &mapping) {
+StageTime LayerCost::ofStage(const Stage &stage) const {
+  StageTime time;
+  if (stage.denseLayers > 0)
+    time.add(ofLayer(/*hasExperts=*/false), stage.denseLayers);
+  if (stage.expertLayers > 0)
+    time.add(ofLayer(/*hasExperts=*/true), stage.expertLayers);
+  if (stage.isLast)
+    time.add(ofHead(), 1);
+  return time;
+}
+
+std::vector<ReplicaGroup> intarsia::replicaGroups(const TrainingRun &run, const ParallelMapping &mapping,
+                                                  const Stage &stage) {
   const ModelShape &shape = *run.shape;
-  double stages = mapping.pipeline;
-  double embeddings = shape.embeddingParameters() * (stages == 1 && !shape.tiedEmbeddings ? 2 : 1);
-  double rest = shape.attentionParameters() + shape.denseParameters();
-  double stride = double(mapping.tensor);
-  std::vector<ReplicaGroup> groups = {
-      {(rest / stages + embeddings) / mapping.tensor, {double(mapping.data) * mapping.context, stride}}};
-  if (shape.experts) {
+  double tables = stage.isFirst + stage.isLast;
+  if (stage.isFirst && stage.isLast && shape.tiedEmbeddings)
+    tables = 1;
+  double routers = double(shape.hidden) * shape.experts;
+  double shared = shape.feedForwardMatrices * double(shape.hidden) * shape.sharedWidth;
+  double rest = shape.attentionParameters() / shape.layers * (stage.denseLayers + stage.expertLayers) +
+                shape.feedForwardMatrices * double(shape.hidden) * shape.denseWidth * stage.denseLayers +
+                (shared + routers) * stage.expertLayers;
+  std::vector<ReplicaGroup> groups = {{(rest + shape.embeddingParameters() * tables) / mapping.tensor,
+                                       {double(mapping.data) * mapping.context, double(mapping.tensor)}}};
+  if (stage.expertLayers > 0) {
     double split = double(mapping.expert) * mapping.expertTensor;
     double replicas = double(mapping.tensor) * mapping.context * mapping.data / split;
     double expertStride = mapping.foldsExperts ? split : double(mapping.tensor) * mapping.context * mapping.expert;
-    groups.push_back({shape.allExpertParameters() / stages / split, {std::max(replicas, 1.0), expertStride}});
+    groups.push_back({shape.expertParameters() * shape.experts * stage.expertLayers / split,
+                      {std::max(replicas, 1.0), expertStride}});
   }
   return groups;
 }

@@ -28,15 +28,16 @@ struct ReplicaGroup {
   DeviceGroup group;
 };
 
-/// Returns the parameters of the fullest device: those outside of experts and, where there are experts, their own,
+/// Returns the parameters of a device of a stage: those outside of experts and, where there are experts, their own,
 /// which fewer devices replicate.
-std::vector<ReplicaGroup> replicaGroups(const TrainingRun &run, const ParallelMapping &mapping);
+std::vector<ReplicaGroup> replicaGroups(const TrainingRun &run, const ParallelMapping &mapping, const Stage &stage);
 
 class LayerCost {
 public:
   LayerCost(const TrainingRun &run, const Cluster &cluster, const ParallelMapping &mapping,
             const ParallelFigures &figures);
 
+  StageTime ofStage(const Stage &stage) const;
   StageTime ofLayer(bool hasExperts) const;
   /// Logits and their loss.
   StageTime ofHead() const;
@@ -63,6 +64,41 @@ private:
   ClusterLinks links;
   double tokens;
 };
+
+/// Times of a step, part by part, in microseconds. For a given mapping a step takes no less if the slowest stage, the
+/// longest exchange of a stage or the longest optimizer takes longer: the cuts into stages rest on this.
+class StepCost {
+public:
+  StepCost(const TrainingRun &run, const Cluster &cluster, const ParallelMapping &mapping,
+           const ParallelFigures &figures);
+
+  StepTime time() const;
+  /// Collectives of data parallelism in a stage: once a step, or a micro-batch with ZeRO 3.
+  double exchangedUs(const Stage &stage) const;
+  /// What of the longest exchange is not hidden behind the mean stage of one micro-batch.
+  double dataUs(double exchangedUs, double meanUs) const;
+  double optimizerUs(const Stage &stage, const TrainingMemory &memory, double meanUs) const;
+
+private:
+  double sendUs() const;
+  double hidden(double communicationUs, double computationUs) const;
+
+  const TrainingRun &run;
+  const Cluster &cluster;
+  const ParallelMapping &mapping;
+  const ParallelFigures &figures;
+  ClusterLinks links;
+  LayerCost layer;
+  double microBatches;
+};
+
+/// Cuts the layers of a mapping with one chunk a stage so that a step is as short as it can be, each stage fits into
+/// \p limit bytes and takes at most \p mostUs for a micro-batch. Returns false if there is no such cut.
+bool cutIntoStages(ParallelMapping &mapping, const TrainingRun &run, const Cluster &cluster,
+                   const ParallelFigures &figures, double limit, double mostUs);
+/// Cuts so that the fullest stage is as small as it can be.
+void cutIntoSmallestStages(ParallelMapping &mapping, const TrainingRun &run, const Cluster &cluster,
+                           const ParallelFigures &figures);
 
 } // namespace intarsia
 

@@ -15,7 +15,7 @@ using namespace llvm;
 using namespace intarsia;
 
 /// Bytes of activations that a layer keeps for the backward pass (arXiv 2205.05198, equations 1, 2, 4 and table 2).
-static double keptBytes(const TrainingRun &run, const ParallelMapping &mapping) {
+static double keptBytes(const TrainingRun &run, const ParallelMapping &mapping, bool hasExperts) {
   const ModelShape &shape = *run.shape;
   double tokens = run.microBatch * run.sequence / mapping.context;
   double elements = tokens * shape.hidden;
@@ -24,9 +24,8 @@ static double keptBytes(const TrainingRun &run, const ParallelMapping &mapping) 
     return run.offloadsActivations ? 0 : 2 * elements / split;
   // 10 bytes outside of what tensor parallelism splits; 8 of attention and 4 a feature of the widened part inside,
   // which with a width of 4 h makes the paper's 24. A token passes all of its experts.
-  double width = shape.layers == shape.expertLayers
-                     ? shape.sharedWidth + double(shape.expertWidth) * shape.expertsPerToken
-                     : double(shape.denseWidth);
+  double width =
+      hasExperts ? shape.sharedWidth + double(shape.expertWidth) * shape.expertsPerToken : double(shape.denseWidth);
   double bytes =
       10 * elements / split + (8 * elements + 4 * tokens * width * (shape.feedForwardMatrices - 1)) / mapping.tensor;
   if (!run.fusedAttention && run.recompute == Recompute::None)
@@ -34,29 +33,39 @@ static double keptBytes(const TrainingRun &run, const ParallelMapping &mapping) 
   return bytes;
 }
 
-TrainingMemory intarsia::trainingMemory(const TrainingRun &run, const ParallelMapping &mapping) {
+TrainingMemory intarsia::stageMemory(const TrainingRun &run, const ParallelMapping &mapping, const Stage &stage,
+                                     int number) {
   TrainingMemory memory;
-  for (const ReplicaGroup &part : replicaGroups(run, mapping)) {
+  for (const ReplicaGroup &part : replicaGroups(run, mapping, stage)) {
     double replicas = part.group.devices;
     memory.weights += 2 * part.parameters / (mapping.zero >= 3 ? replicas : 1);
     memory.gradients += run.gradientBytes * part.parameters / (mapping.zero >= 2 ? replicas : 1);
     // Adam in mixed precision: weights, momentum and variance in f32 (arXiv 1910.02054, section 3.1).
     memory.states += 12 * part.parameters / (mapping.zero >= 1 ? replicas : 1);
   }
-  double layers = std::ceil(double(run.shape->layers) / mapping.pipeline);
   double microBatches = std::ceil(run.globalBatch / run.microBatch / mapping.data);
   double p = mapping.pipeline, v = mapping.chunks;
-  // The first stage has p micro-batches under way, (p - 1) / v more of its chunks where they are interleaved, and all
-  // of them breadth-first.
-  double underWay = std::min(p + (v > 1 ? (p - 1) / v : 0), microBatches * 1.0);
+  // A stage has as many micro-batches under way as there are stages from it to the last one; interleaved, (p - 1) / v
+  // more (arXiv 2205.05198, appendix C), and all of them breadth-first.
+  double underWay = std::min(v > 1 ? p + (p - 1) / v : p - number, microBatches);
   if (mapping.order == PipelineOrder::BreadthFirst)
     underWay = microBatches;
-  TrainingRun once = run;
-  once.recompute = Recompute::None;
-  memory.activations = layers * underWay * keptBytes(run, mapping);
-  if (run.recompute == Recompute::Full) // one layer at a time is computed again
-    memory.activations += keptBytes(once, mapping);
+  double kept[2] = {keptBytes(run, mapping, false), keptBytes(run, mapping, true)};
+  memory.activations = underWay * (stage.denseLayers * kept[0] + stage.expertLayers * kept[1]);
+  if (run.recompute == Recompute::Full) { // one layer at a time is computed again
+    TrainingRun once = run;
+    once.recompute = Recompute::None;
+    memory.activations += keptBytes(once, mapping, stage.expertLayers > 0);
+  }
   return memory;
+}
+
+TrainingMemory intarsia::trainingMemory(const TrainingRun &run, const ParallelMapping &mapping) {
+  TrainingMemory fullest;
+  for (const auto &[number, stage] : enumerate(stagesOf(*run.shape, mapping)))
+    if (TrainingMemory memory = stageMemory(run, mapping, stage, int(number)); memory.total() > fullest.total())
+      fullest = memory;
+  return fullest;
 }
 
 std::string intarsia::whyNotMapped(const TrainingRun &run, const ParallelMapping &mapping, int devices) {
@@ -81,6 +90,11 @@ std::string intarsia::whyNotMapped(const TrainingRun &run, const ParallelMapping
                    "largest that works",
                    mapping.context, heads / mapping.tensor,
                    largest(mapping.context, [&](int degree) { return heads / mapping.tensor % degree == 0; }));
+  if (!mapping.stageLayers.empty() &&
+      (int(mapping.stageLayers.size()) != mapping.pipeline || mapping.chunks > 1 ||
+       sum_of(mapping.stageLayers) != shape.layers || is_contained(mapping.stageLayers, 0)))
+    return formatv("stage_layers: {0} stages of one chunk with a layer or more, {1} layers in all, are needed",
+                   mapping.pipeline, shape.layers);
   if (mapping.pipeline * mapping.chunks > shape.layers)
     return formatv("{0} stages of {1} chunks: the model has {2} layers", mapping.pipeline, mapping.chunks,
                    shape.layers);

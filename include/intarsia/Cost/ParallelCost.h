@@ -45,6 +45,8 @@
 #include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Cost/Collectives.h"
 #include "intarsia/Cost/ModelShape.h"
+#include <string>
+#include <vector>
 
 namespace intarsia {
 
@@ -104,7 +106,15 @@ struct ParallelMapping {
   ContextKind contextKind = ContextKind::Ring;
   PipelineOrder order = PipelineOrder::OneForwardOneBackward;
 
+  std::vector<int> stageLayers; ///< of each stage; empty: as many on each, rounded up on all but the last
+
   int devices() const { return tensor * context * pipeline * data; }
+};
+
+/// What one stage of a pipeline has.
+struct Stage {
+  double denseLayers = 0, expertLayers = 0; ///< fractions where layers are not divided
+  bool isFirst = false, isLast = false;     ///< have the embedding and the head
 };
 
 struct TrainingRun {
@@ -138,9 +148,12 @@ struct TrainingMemory {
 std::string whyNotMapped(const TrainingRun &run, const ParallelMapping &mapping, int devices);
 
 /// Predicts a step. The mapping fits the run (whyNotMapped).
+std::vector<Stage> stagesOf(const ModelShape &shape, const ParallelMapping &mapping);
 StepTime trainingStep(const TrainingRun &run, const Cluster &cluster, const ParallelMapping &mapping,
                       const ParallelFigures &figures);
+/// Returns the memory of a device of the fullest stage, and of stage \p number.
 TrainingMemory trainingMemory(const TrainingRun &run, const ParallelMapping &mapping);
+TrainingMemory stageMemory(const TrainingRun &run, const ParallelMapping &mapping, const Stage &stage, int number);
 /// Returns the flops of a step that a model's utilisation counts: two a parameter and token forward, twice that
 /// backward, and the scores of attention, without recomputation (arXiv 2104.04473, equation 3 with 72 for 96). `causal`
 /// counts half of the scores.
