@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Fits the figures of the formula for parallel configurations to published training runs.
 
-Writes catalogue/efficiency/parallel.yaml, which becomes part of the program at the next build. The formula is the
+Writes catalogue/efficiency/parallel.yaml, which becomes part of the program at the next build. Two figures for processes
+of one host are fitted to the tables of docs/benchmarks-collectives.md. The formula is the
 compiler's (lib/Cost/ParallelCost.cpp, through intarsia-parallel-fit.so); rows are those of parallel_rows.py, without
 the groups that are held out. Every figure has a prior, which stands where rows say nothing.
 
@@ -79,6 +80,28 @@ def fit(formula: Formula, rows: Sequence[Row]) -> NDArray[np.float64]:
     return figures_of(least_squares(residuals, start, bounds=(-np.inf, upper), max_nfev=60).x, formula.names)
 
 
+def shared_memory() -> tuple[float, float]:
+    """Microseconds before the first byte and 10^9 bytes a second of a ring all-reduce between two processes: both states
+    of the virtual processors, messages up to 4 MiB (larger ones leave the caches)."""
+    units = {"KiB": 1024.0, "MiB": 1048576.0}
+    sizes, times = [], []
+    for line in (ROOT / "docs/benchmarks-collectives.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) > 3 and cells[0] == "2" and cells[1].split()[-1] in units:
+            count, unit = cells[1].split()
+            if float(count) * units[unit] <= 4 * units["MiB"]:
+                sizes.append(float(count) * units[unit])
+                times.append(float(cells[2]))
+    bytes_, measured = np.array(sizes), np.array(times)
+
+    def residuals(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        alpha, rate = np.exp(point)
+        return np.log(2 * alpha + bytes_ / (rate * 1e3)) - np.log(measured)
+
+    alpha, rate = np.exp(least_squares(residuals, np.log([1.0, 8.0])).x)
+    return float(alpha), float(rate)
+
+
 def without(rows: Sequence[Row], paper: str = "") -> list[Row]:
     """Rows that may be fitted: neither held out, nor doubted by the table's readers, nor of `paper`."""
     kept_aside = held_out([row.group for row in rows if not row.group.startswith("vtrain1")]) | held_out(
@@ -102,6 +125,13 @@ def main() -> None:
         "figures:",
     ]
     lines += [f"  {name}: {value:.5g}" for name, value in zip(formula.names, figures, strict=True)]
+    alpha, rate = shared_memory()
+    lines += [
+        "# docs/benchmarks-collectives.md, two ranks",
+        "shared_memory:",
+        f"  alpha_us: {alpha:.3g}",
+        f"  gbps: {rate:.3g}",
+    ]
     text = "\n".join(lines) + "\n"
     print(text)
     if not arguments.no_write:

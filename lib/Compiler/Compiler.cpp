@@ -287,6 +287,8 @@ llvm::Error Compilation::checkFlags() const {
                              std::to_string(mostRanks) + " ranks");
   if (options.partition.world == 1 && options.partition.kind != PartitionKind::Tensor)
     return createStringError("--partition says how ranks share a model: give their number, as in --world=2");
+  if (!options.partition.rankMemory.empty() && options.partition.kind != PartitionKind::Auto)
+    return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
   const std::vector<double> &speeds = options.partition.speeds;
   if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
     return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +

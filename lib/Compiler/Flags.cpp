@@ -35,6 +35,10 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
     flags.push_back("--world=" + std::to_string(options.partition.world));
   if (options.partition.kind == PartitionKind::Pipeline)
     flags.push_back("--partition=pipeline");
+  if (options.partition.kind == PartitionKind::Auto)
+    flags.push_back("--partition=auto");
+  if (!options.partition.rankMemory.empty())
+    flags.push_back("--rank-memory=" + options.partition.rankMemory);
   for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {
     if (number == 0)
       flags.push_back("--rank-speeds=");

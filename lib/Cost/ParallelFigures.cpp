@@ -82,6 +82,21 @@ Expected<ParallelFigures> ParallelFigures::parse(StringRef yaml, StringRef file)
                            (entry.isShare ? ": is a share, above 0 and at most 1" : ": is above 0"));
     figures.*entry.member = *value;
   }
+  if (const YamlNode *memory = root->find("shared_memory")) {
+    const StringRef keys[] = {"alpha_us", "gbps"};
+    if (Error error = checkKeys(file, *memory, keys))
+      return std::move(error);
+    for (auto [key, into] : {std::pair(keys[0], &figures.sharedMemory.alphaUs),
+                             std::pair(keys[1], &figures.sharedMemory.gigabytesPerSecond)}) {
+      const YamlNode &node = *memory->find(key);
+      Expected<double> value = node.number(file, key);
+      if (!value)
+        return value.takeError();
+      if (*value <= 0)
+        return yamlError(file, node.line, key + " " + node.scalar + ": is above 0");
+      *into = *value;
+    }
+  }
   return figures;
 }
 

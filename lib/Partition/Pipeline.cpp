@@ -31,6 +31,18 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
   pipeline.addPass(partition::createPartitionAddCandidates());
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
+  addRankPartition(pipeline, options);
+}
+
+void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions &options) {
+  if (options.world > 1 && options.kind == PartitionKind::Auto) {
+    partition::PartitionSearchOptions given;
+    given.world = options.world;
+    given.speeds.assign(options.speeds.begin(), options.speeds.end());
+    given.memory = options.rankMemory;
+    pipeline.addPass(partition::createPartitionSearch(given));
+    return;
+  }
   if (options.world > 1 && options.kind == PartitionKind::Pipeline) {
     partition::PartitionPipelineOptions given;
     given.world = options.world;
@@ -63,6 +75,7 @@ void intarsia::registerPartitionPasses() {
                                           given.gpuMemory,
                                           given.world,
                                           given.stages ? PartitionKind::Pipeline : PartitionKind::Tensor,
+                                          "",
                                           {given.speeds.begin(), given.speeds.end()}});
       });
 }

@@ -132,7 +132,11 @@ struct Flags {
       cl::desc("How the ranks of --world share the model:"),
       cl::values(clEnumValN(PartitionKind::Tensor, "tensor",
                             "each has a part of every layer: some heads, some features (default)"),
-                 clEnumValN(PartitionKind::Pipeline, "pipeline", "each has some layers, which run one after another"))};
+                 clEnumValN(PartitionKind::Pipeline, "pipeline", "each has some layers, which run one after another"),
+                 clEnumValN(PartitionKind::Auto, "auto", "whichever is faster by the cost model"))};
+  cl::opt<std::string> rankMemory{
+      "rank-memory", cl::value_desc("size"), cl::cat(category),
+      cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
   cl::list<double> rankSpeeds{
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
@@ -219,6 +223,7 @@ CompileOptions parseCompileOptions(int argc, char **argv) {
   options.partition.gpuMemory = flags.gpuMemory;
   options.partition.world = flags.world;
   options.partition.kind = flags.partition;
+  options.partition.rankMemory = flags.rankMemory;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())

@@ -69,7 +69,10 @@ struct ParallelFigures {
   double stepUs = 30000;         ///< once a step: data, clipping, logging
   double hostGBps = 15;          ///< to the host's memory and through its optimizer, a device
 
-  static llvm::ArrayRef<llvm::StringRef> names();
+  /// Processes of one host that exchange through its memory: measured on one machine (docs/benchmarks-collectives.md).
+  Link sharedMemory = {1.5, 8};
+
+  static llvm::ArrayRef<llvm::StringRef> names(); ///< of the figures before sharedMemory
   double &at(size_t index);
   /// Reads the file; the error says `file:line: ` and the reason.
   static llvm::Expected<ParallelFigures> parse(llvm::StringRef yaml, llvm::StringRef file);
