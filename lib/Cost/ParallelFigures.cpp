@@ -61,6 +61,26 @@ ArrayRef<StringRef> ParallelFigures::names() {
 
 double &ParallelFigures::at(size_t index) { return this->*entries[index].member; }
 
+/// Reads a map of numbers above 0, if it is there.
+static Error readMap(const YamlNode &root, StringRef file, StringRef name, ArrayRef<StringRef> keys,
+                     ArrayRef<double *> into) {
+  const YamlNode *map = root.find(name);
+  if (!map)
+    return Error::success();
+  if (Error error = checkKeys(file, *map, keys))
+    return error;
+  for (auto [key, number] : zip_equal(keys, into)) {
+    const YamlNode &node = *map->find(key);
+    Expected<double> value = node.number(file, key);
+    if (!value)
+      return value.takeError();
+    if (*value <= 0)
+      return yamlError(file, node.line, key + " " + node.scalar + ": is above 0");
+    *number = *value;
+  }
+  return Error::success();
+}
+
 Expected<ParallelFigures> ParallelFigures::parse(StringRef yaml, StringRef file) {
   Expected<YamlNode> root = parseYaml(yaml, file);
   if (!root)
@@ -82,21 +102,14 @@ Expected<ParallelFigures> ParallelFigures::parse(StringRef yaml, StringRef file)
                            (entry.isShare ? ": is a share, above 0 and at most 1" : ": is above 0"));
     figures.*entry.member = *value;
   }
-  if (const YamlNode *memory = root->find("shared_memory")) {
-    const StringRef keys[] = {"alpha_us", "gbps"};
-    if (Error error = checkKeys(file, *memory, keys))
-      return std::move(error);
-    for (auto [key, into] : {std::pair(keys[0], &figures.sharedMemory.alphaUs),
-                             std::pair(keys[1], &figures.sharedMemory.gigabytesPerSecond)}) {
-      const YamlNode &node = *memory->find(key);
-      Expected<double> value = node.number(file, key);
-      if (!value)
-        return value.takeError();
-      if (*value <= 0)
-        return yamlError(file, node.line, key + " " + node.scalar + ": is above 0");
-      *into = *value;
-    }
-  }
+  if (Error error = readMap(*root, file, "shared_memory", {"alpha_us", "gbps"},
+                            {&figures.sharedMemory.alphaUs, &figures.sharedMemory.gigabytesPerSecond}))
+    return std::move(error);
+  SmallVector<double *> fleet;
+  for (size_t i = 0; i < FleetFigures::names().size(); ++i)
+    fleet.push_back(&figures.fleet.at(i));
+  if (Error error = readMap(*root, file, "fleet", FleetFigures::names(), fleet))
+    return std::move(error);
   return figures;
 }
 

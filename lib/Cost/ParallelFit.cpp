@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Cost/ParallelFit.h"
+#include "intarsia/Cost/FleetPlacement.h"
 #include "intarsia/Cost/ParallelCost.h"
 #include <cstring>
 
@@ -104,3 +105,47 @@ int64_t itx_parallel_predict(const itx_training_row *rows, int64_t count, const 
   }
   return count;
 }
+
+namespace {
+
+struct Fleet {
+  std::vector<FleetDevice> devices;
+  FleetModel model;
+  FleetFigures figures = ParallelFigures::get().fleet;
+
+  Fleet(const itx_fleet_device *given, int64_t count, const itx_fleet_model &shape, const double *own)
+      : model{int(shape.layers), shape.layer_bytes, shape.hidden, shape.activation_bytes} {
+    for (int64_t i = 0; i < count; ++i)
+      devices.push_back({"", given[i].accelerator_gbps, given[i].accelerator_bytes, given[i].host_gbps,
+                         given[i].host_bytes, given[i].disk_gbps});
+    for (size_t i = 0; own && i < FleetFigures::names().size(); ++i)
+      figures.at(i) = own[i];
+  }
+};
+
+} // namespace
+
+double itx_fleet_token(const itx_fleet_device *devices, int64_t count, const itx_fleet_model *model,
+                       const int32_t *layers, int32_t *placed, const double *figures) {
+  Fleet fleet(devices, count, *model, figures);
+  std::vector<int> own;
+  if (layers)
+    own.assign(layers, layers + count);
+  else
+    own = placeLayers(fleet.devices, fleet.model, FleetObjective::Latency, fleet.figures);
+  if (own.empty())
+    return -1;
+  if (placed)
+    std::copy(own.begin(), own.end(), placed);
+  return tokenUs(fleet.devices, fleet.model, own, fleet.figures) * 1e-3;
+}
+
+double itx_fleet_tensor_token(const itx_fleet_device *devices, int64_t count, const itx_fleet_model *model,
+                              double link_us, double link_gbps, const double *figures) {
+  Fleet fleet(devices, count, *model, figures);
+  return tensorTokenUs(fleet.devices, fleet.model, {link_us, link_gbps}, fleet.figures) * 1e-3;
+}
+
+int32_t itx_fleet_figures(void) { return int32_t(FleetFigures::names().size()); }
+
+const char *itx_fleet_figure(int32_t index) { return FleetFigures::names()[index].data(); }

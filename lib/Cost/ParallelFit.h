@@ -42,6 +42,26 @@ __attribute__((visibility("default"))) int64_t itx_parallel_predict(const itx_tr
                                                                     const double *figures, itx_training_time *times,
                                                                     char *message, int64_t size);
 
+/* A device and a model of FleetPlacement.h, all in doubles. */
+typedef struct {
+  double accelerator_gbps, accelerator_bytes, host_gbps, host_bytes, disk_gbps;
+} itx_fleet_device;
+typedef struct {
+  double layers, layer_bytes, hidden, activation_bytes;
+} itx_fleet_model;
+
+/* Milliseconds of a token. `layers` of each device; where it is null they are placed, and written to `placed`. With
+ * `figures` null those of the program. */
+__attribute__((visibility("default"))) double itx_fleet_token(const itx_fleet_device *devices, int64_t count,
+                                                              const itx_fleet_model *model, const int32_t *layers,
+                                                              int32_t *placed, const double *figures);
+/* The same with equal parts of each layer on all devices, exchanged by a star of links. */
+__attribute__((visibility("default"))) double itx_fleet_tensor_token(const itx_fleet_device *devices, int64_t count,
+                                                                     const itx_fleet_model *model, double link_us,
+                                                                     double link_gbps, const double *figures);
+__attribute__((visibility("default"))) int32_t itx_fleet_figures(void);
+__attribute__((visibility("default"))) const char *itx_fleet_figure(int32_t index);
+
 #ifdef __cplusplus
 }
 #endif

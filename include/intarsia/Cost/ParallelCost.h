@@ -44,6 +44,7 @@
 
 #include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Cost/Collectives.h"
+#include "intarsia/Cost/FleetPlacement.h"
 #include "intarsia/Cost/ModelShape.h"
 #include <string>
 #include <vector>
@@ -71,8 +72,9 @@ struct ParallelFigures {
 
   /// Processes of one host that exchange through its memory: measured on one machine (docs/benchmarks-collectives.md).
   Link sharedMemory = {1.5, 8};
+  FleetFigures fleet; ///< of a few weak devices
 
-  static llvm::ArrayRef<llvm::StringRef> names(); ///< of the figures before sharedMemory
+  static llvm::ArrayRef<llvm::StringRef> names(); ///< of the figures before `sharedMemory`
   double &at(size_t index);
   /// Reads the file; the error says `file:line: ` and the reason.
   static llvm::Expected<ParallelFigures> parse(llvm::StringRef yaml, llvm::StringRef file);
