@@ -122,6 +122,47 @@ Error readCluster(MapReader &reader, StringRef file, int line, ParallelConfig &c
   return Error::success();
 }
 
+Error readDevice(const YamlNode &node, StringRef file, ParallelConfig &config) {
+  MapReader reader(node, file, "device of a fleet");
+  if (Error error = reader.isMap())
+    return error;
+  Expected<std::string> name = reader.text("name");
+  if (!name)
+    return name.takeError();
+  FleetDevice device;
+  device.name = *name;
+  for (auto [key, into] :
+       {std::pair(StringRef("accelerator_gbps"), &device.acceleratorGBps),
+        std::pair(StringRef("accelerator_gb"), &device.acceleratorBytes),
+        std::pair(StringRef("host_gbps"), &device.hostGBps), std::pair(StringRef("host_gb"), &device.hostBytes),
+        std::pair(StringRef("disk_gbps"), &device.diskGBps)})
+    if (Error error = reader.number(key, *into, 0, false))
+      return error;
+  device.acceleratorBytes *= 1e9;
+  device.hostBytes *= 1e9;
+  config.fleet.push_back(std::move(device));
+  return reader.finish();
+}
+
+/// Reads what a file with a fleet has beside its model.
+Error readFleet(MapReader &reader, const YamlNode &fleet, StringRef file, ParallelConfig &config) {
+  if (fleet.kind != YamlNode::Kind::Sequence || fleet.items.empty())
+    return yamlError(file, fleet.line, "fleet: is not a list of devices");
+  if (fleet.items.size() > 64)
+    return yamlError(file, fleet.line, "fleet: has more than 64 devices");
+  for (const YamlNode &node : fleet.items)
+    if (Error error = readDevice(node, file, config))
+      return error;
+  double bits = 16;
+  if (Error error = reader.number("weight_bits", bits, 1, false))
+    return error;
+  if (Error error = reader.word("objective", config.objective, {"latency", "slowest"}))
+    return error;
+  const ModelShape &shape = *config.shape;
+  config.fleetModel = {shape.layers, shape.parameters() * bits / 8 / shape.layers, double(shape.hidden)};
+  return reader.finish();
+}
+
 Error readRun(const YamlNode &node, StringRef file, ParallelConfig &config) {
   MapReader reader(node, file, "run");
   TrainingRun &run = config.run;
@@ -223,6 +264,11 @@ Expected<ParallelConfig> ParallelConfig::parse(StringRef yaml, StringRef file) {
   if (!shape)
     return yamlError(file, root->find("model")->line, toString(shape.takeError()));
   config.shape = config.run.shape = *shape;
+  if (const YamlNode *fleet = reader.node("fleet")) {
+    if (Error error = readFleet(reader, *fleet, file, config))
+      return std::move(error);
+    return config;
+  }
   if (Error error = readCluster(reader, file, root->line, config))
     return std::move(error);
   const YamlNode *run = reader.node("run");

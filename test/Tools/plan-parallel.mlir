@@ -9,6 +9,9 @@
 // RUN: not intarsia-plan --parallel=%t/batch.yaml 2>&1 | FileCheck %s --check-prefix=BATCH
 // RUN: not intarsia-plan --parallel=%t/model.yaml 2>&1 | FileCheck %s --check-prefix=MODEL
 // RUN: not intarsia-plan --parallel=%t/nowhere.yaml 2>&1 | FileCheck %s --check-prefix=NOWHERE
+// RUN: intarsia-plan --parallel=%source_dir/examples/parallel/weak-fleet.yaml | FileCheck %s --check-prefix=FLEET
+// RUN: not intarsia-plan --parallel=%t/heavy.yaml 2>&1 | FileCheck %s --check-prefix=HEAVY
+// RUN: not intarsia-plan --parallel=%t/fleet.yaml 2>&1 | FileCheck %s --check-prefix=DEVICE
 // RUN: not intarsia-plan --parallel=%t/search.yaml --why 2>&1 | FileCheck %s --check-prefix=ALONE
 
 // The best of each kind, with the reason why the others lost; the first one is the best.
@@ -31,6 +34,22 @@
 // NOWHERE: --parallel={{.*}}nowhere.yaml: No such file or directory
 // ALONE: --parallel costs one model and plans no agents; leave '--why' away
 
+// All on one device is read from the disk for each token; on several it fits.
+// FLEET: llama-3.1-70b, 80 layers of 0.535 GB
+// FLEET-NEXT: layers a token alone device
+// FLEET-NEXT: {{[0-9]+}} {{[0-9.]+}} ms {{[0-9]+}}.{{[0-9]}} ms Mac M1
+// FLEET: {{[2-9][0-9]}} {{[0-9.]+}} ms {{1[0-9][0-9][0-9][0-9]}}.{{[0-9]}} ms desktop with RTX 2080 Ti
+// FLEET: a token in {{[4-9][0-9][0-9]}}.{{[0-9]}} ms
+// HEAVY: heavy.yaml: the devices cannot hold the model, 17 GB: add a device
+// DEVICE: fleet.yaml:3: device of a fleet: unknown key 'gbps'; it has name, accelerator_gbps
+
+//--- heavy.yaml
+model: llama-3.1-8b
+fleet: [{name: small, host_gbps: 50, host_gb: 4}]
+//--- fleet.yaml
+model: llama-3.1-8b
+fleet:
+  - {name: small, gbps: 50}
 //--- search.yaml
 model: llama-3.1-8b
 device: nvidia/h100-sxm

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A file that says which training run to cost on which devices, for intarsia-plan --parallel. See docs/parallel.md.
+// A file that says which training run to cost on which devices, or on which unlike devices to place a model's layers,
+// for intarsia-plan --parallel. See docs/parallel.md.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_PARALLELCONFIG_H
 #define INTARSIA_COST_PARALLELCONFIG_H
@@ -19,6 +20,10 @@ struct ParallelConfig {
   TrainingRun run;
   ParallelSearchOptions search;
   std::vector<ParallelChoice> configurations; ///< to be costed, without times; empty: the search chooses
+
+  std::vector<FleetDevice> fleet; ///< if not empty, layers are placed on it and all of the above but the shape is unset
+  FleetModel fleetModel;
+  FleetObjective objective = FleetObjective::Latency;
 
   /// Reads the file. Errors say `file:line: `, the key, and what is allowed.
   static llvm::Expected<ParallelConfig> parse(llvm::StringRef yaml, llvm::StringRef file);

@@ -10,6 +10,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
+#include <limits>
 
 using namespace llvm;
 using namespace intarsia;
@@ -56,6 +57,29 @@ static void printStages(const ParallelChoice &choice, raw_ostream &stream) {
   stream << "\n";
 }
 
+/// Prints where layers are placed; returns false if the fleet cannot hold the model.
+static bool printFleet(const ParallelConfig &config, raw_ostream &stream) {
+  const FleetFigures &figures = ParallelFigures::get().fleet;
+  const FleetModel &model = config.fleetModel;
+  std::vector<int> layers = placeLayers(config.fleet, model, config.objective, figures);
+  if (layers.empty())
+    return false;
+  stream << config.shape->name << format(", %d layers of %.3f GB\n", model.layers, model.layerBytes / 1e9)
+         << format("%7s %10s %10s  %s\n", "layers", "a token", "alone", "device");
+  for (size_t i = 0; i < layers.size(); ++i) {
+    double alone = deviceUs(config.fleet[i], model, model.layers, figures);
+    stream << format("%7d %7.1f ms ", layers[i], deviceUs(config.fleet[i], model, layers[i], figures) / 1e3);
+    if (alone < std::numeric_limits<double>::infinity())
+      stream << format("%7.1f ms", alone / 1e3);
+    else
+      stream << format("%10s", "-");
+    stream << "  " << config.fleet[i].name << "\n";
+  }
+  stream << format("a token in %.1f ms, messages between devices included\n",
+                   tokenUs(config.fleet, model, layers, figures) / 1e3);
+  return true;
+}
+
 int intarsia::runParallel(const std::string &file) {
   auto fail = [](const Twine &message) {
     WithColor::error(errs(), "intarsia-plan") << message << "\n";
@@ -67,6 +91,13 @@ int intarsia::runParallel(const std::string &file) {
   Expected<ParallelConfig> config = ParallelConfig::parse((*text)->getBuffer(), file);
   if (!config)
     return fail(toString(config.takeError()));
+  if (!config->fleet.empty()) {
+    if (printFleet(*config, outs()))
+      return 0;
+    return fail(file + ": the devices cannot hold the model, " +
+                Twine(int64_t(config->fleetModel.layerBytes * config->fleetModel.layers / 1e9) + 1) +
+                " GB: add a device, its disk (disk_gbps), or fewer weight_bits");
+  }
   if (!config->configurations.empty()) {
     printConfigurations(*config, outs());
     return 0;
