@@ -107,8 +107,12 @@ Error readCluster(MapReader &reader, StringRef file, int line, ParallelConfig &c
   if (Error error = reader.whole("devices", devices))
     return error;
   std::string format = "bf16";
-  if (reader.node("format"))
-    format = *reader.text("format");
+  if (reader.node("format")) {
+    Expected<std::string> given = reader.text("format");
+    if (!given)
+      return given.takeError();
+    format = *given;
+  }
   CatalogueDevice own = **device;
   double network = own.networkGBps ? own.networkGBps->value : 0;
   if (Error error = reader.number("network_gbps", network, 0, false))

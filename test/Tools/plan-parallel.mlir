@@ -12,6 +12,8 @@
 // RUN: intarsia-plan --parallel=%source_dir/examples/parallel/weak-fleet.yaml | FileCheck %s --check-prefix=FLEET
 // RUN: not intarsia-plan --parallel=%t/heavy.yaml 2>&1 | FileCheck %s --check-prefix=HEAVY
 // RUN: not intarsia-plan --parallel=%t/fleet.yaml 2>&1 | FileCheck %s --check-prefix=DEVICE
+// RUN: not intarsia-plan --parallel=%t/format.yaml 2>&1 | FileCheck %s --check-prefix=FORMAT
+// RUN: not intarsia-plan --parallel=%t/empty.yaml 2>&1 | FileCheck %s --check-prefix=EMPTY
 // RUN: not intarsia-plan --parallel=%t/search.yaml --why 2>&1 | FileCheck %s --check-prefix=ALONE
 
 // The best of each kind, with the reason why the others lost; the first one is the best.
@@ -32,6 +34,8 @@
 // BATCH: batch.yaml: no degrees divide the model and the batch over 37 devices
 // MODEL: model.yaml:1: {{.*}}'llama-3.1-9b'{{.*}}did you mean
 // NOWHERE: --parallel={{.*}}nowhere.yaml: No such file or directory
+// FORMAT: format.yaml:{{[0-9]+}}: {{.*}}nvidia/h100-sxm{{.*}}f12
+// EMPTY: empty.yaml:{{[0-9]+}}: parallel configuration: 'format' is missing
 // ALONE: --parallel costs one model and plans no agents; leave '--why' away
 
 // All on one device is read from the disk for each token; on several it fits.
@@ -97,4 +101,14 @@ run: {sequence: 4096, global_batch: 64}
 model: llama-3.1-9b
 device: nvidia/h100-sxm
 devices: 7
+run: {sequence: 4096, global_batch: 64}
+//--- format.yaml
+model: llama-3.1-8b
+device: nvidia/h100-sxm
+format: f12
+run: {sequence: 4096, global_batch: 64}
+//--- empty.yaml
+model: llama-3.1-8b
+device: nvidia/h100-sxm
+format: ""
 run: {sequence: 4096, global_batch: 64}
