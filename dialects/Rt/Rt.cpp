@@ -76,9 +76,10 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
     if (indices && indices.getInt() >= -1 && indices.getInt() < int64_t(kernel.getArgumentTypes().size()) &&
         kernel.getArgAttr(argIndex, "rt.layout"))
       return success();
-    return op->emitOpError() << "rt.gathered of " << where
-                             << " must be the number of the argument with the indices, or -1, beside the rt.layout of a "
-                                "weight";
+    return op->emitOpError()
+           << "rt.gathered of " << where
+           << " must be the number of the argument with the indices, or -1, beside the rt.layout of a "
+              "weight";
   }
   auto layout = dyn_cast<LayoutAttrInterface>(attribute.getValue());
   if (!layout)
@@ -89,6 +90,17 @@ LogicalResult RtDialect::verifyRegionArgAttribute(Operation *op, unsigned region
     return op->emitOpError() << "layout of " << where << " stands on " << kernel.getArgumentTypes()[argIndex]
                              << ", which has no dimensions";
   return layout.verifyType(op, where, type);
+}
+
+SmallVector<int64_t> rt::rowOfRanks(int64_t rank, ArrayRef<int64_t> shape, int64_t axis) {
+  int64_t stride = 1;
+  for (int64_t size : shape.drop_front(axis + 1))
+    stride *= size;
+  int64_t first = rank - rank / stride % shape[axis] * stride;
+  SmallVector<int64_t> row;
+  for (int64_t place = 0; place < shape[axis]; ++place)
+    row.push_back(first + place * stride);
+  return row;
 }
 
 FlatSymbolRefAttr rt::memoryDeviceOf(Type memref) {

@@ -45,6 +45,9 @@ inline constexpr llvm::StringLiteral rankAttr = "rt.rank";
 bool runsOnDevice(mlir::Operation *op);
 /// Returns the device whose own memory a buffer is in; null for memory of the host.
 mlir::FlatSymbolRefAttr memoryDeviceOf(mlir::Type memref);
+/// Returns the ranks of a grid that differ from one of them along an axis only, by their place on it. Ranks are
+/// numbered with the last axis fastest.
+llvm::SmallVector<int64_t> rowOfRanks(int64_t rank, llvm::ArrayRef<int64_t> shape, int64_t axis);
 
 /// Returns the lifetime of a buffer of a host program, through any views of it; nullopt if it is not known.
 std::optional<Lifetime> lifetimeOf(mlir::Value buffer);

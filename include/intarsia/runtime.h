@@ -247,9 +247,9 @@ ITX_API const char *itx_module_manifest(const itx_module *module);
 ITX_API const char *itx_module_variant(const itx_module *module);
 
 /* Returns a JSON object about weights that are read while the model computes: "limit_bytes", "weight_bytes",
- * "kept_bytes" (that stay in memory at present), "expert_bytes" (experts that are in memory), "read_bytes" and "wait_seconds" since the load, and "direct": whether
- * they are read past the system's page cache. It lives until the thread calls this function again. Returns a null
- * pointer if all weights are in memory. */
+ * "kept_bytes" (that stay in memory at present), "expert_bytes" (experts that are in memory), "read_bytes" and
+ * "wait_seconds" since the load, and "direct": whether they are read past the system's page cache. It lives until the
+ * thread calls this function again. Returns a null pointer if all weights are in memory. */
 ITX_API const char *itx_module_memory(const itx_module *module);
 
 /* Files of the model that the artifact carries, with their folders: for a language model "tokenizer.json",

@@ -151,9 +151,9 @@ void writeOperandTypes(llvm::json::OStream &json, ModuleOp module) {
     });
 }
 
-/// Writes the inputs of each kernel of which it reads only parts that indices choose, each as a list: its number, and if
-/// the parts lie one after another, also that of the indices, the number of parts, and the bytes of an index. Matrices do,
-/// rows of a matrix in a layout do not.
+/// Writes the inputs of each kernel of which it reads only parts that indices choose, each as a list: its number, and
+/// if the parts lie one after another, also that of the indices, the number of parts, and the bytes of an index.
+/// Matrices do, rows of a matrix in a layout do not.
 void writeGathered(llvm::json::OStream &json, ModuleOp module) {
   for (auto kernel : module.getOps<rt::KernelOp>())
     json.array([&] {

@@ -285,6 +285,8 @@ llvm::Error Compilation::checkFlags() const {
   if (options.partition.world < 1 || options.partition.world > mostRanks)
     return createStringError("--world=" + std::to_string(options.partition.world) + ": a world has 1 to " +
                              std::to_string(mostRanks) + " ranks");
+  if (!options.partition.rankMemory.empty() && options.partition.stages != 0)
+    return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
   const std::vector<double> &speeds = options.partition.speeds;
   if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
     return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +

@@ -38,6 +38,10 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
   else if (stages > 1)
     flags.push_back(
         llvm::formatv("--partition=pipeline:{0},tensor:{1}", stages, options.partition.world / stages).str());
+  else if (stages == 0)
+    flags.push_back("--partition=auto");
+  if (!options.partition.rankMemory.empty())
+    flags.push_back("--rank-memory=" + options.partition.rankMemory);
   for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {
     if (number == 0)
       flags.push_back("--rank-speeds=");

@@ -78,8 +78,8 @@ struct OperandInfo {
   std::vector<uint32_t> sizes;
   bool isOutput = false;
   bool isGathered = false; // the kernel reads only parts that indices choose
-  // The parts, if they lie one after another: how many there are, and the operand with the indices, signed integers of so
-  // many bytes. 0 parts: it is not known.
+  // The parts, if they lie one after another: how many there are, and the operand with the indices, signed integers of
+  // so many bytes. 0 parts: it is not known.
   uint32_t parts = 0, indices = 0, indexBytes = 0;
   std::optional<itx_dtype> dtype; // of the elements; none if they lie in a layout, or if the manifest does not say it
   std::vector<SizeExpression> expressions;

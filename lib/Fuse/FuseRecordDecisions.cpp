@@ -78,7 +78,7 @@ void writeDecision(llvm::json::OStream &json, StringRef function, DictionaryAttr
   });
 }
 
-/// Writes which part of a model one device runs, if the model is split by memory.
+/// Writes which part of a model one device runs, if the model is split by memory, or one way to share it over ranks.
 void writeSplit(llvm::json::OStream &json, DictionaryAttr row) {
   json.object([&] {
     for (NamedAttribute field : row) {
@@ -153,6 +153,11 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
       if (auto split = getOperation()->getAttrOfType<ArrayAttr>("rt.split"))
         json.attributeArray("split", [&] {
           for (auto row : split.getAsRange<DictionaryAttr>())
+            writeSplit(json, row);
+        });
+      if (auto partition = getOperation()->getAttrOfType<ArrayAttr>("rt.partition"))
+        json.attributeArray("partition", [&] {
+          for (auto row : partition.getAsRange<DictionaryAttr>())
             writeSplit(json, row);
         });
       json.attributeArray("decisions", [&] {

@@ -20,22 +20,10 @@ struct Exchange {
   bool hasSource = true, hasDestination = true;
 };
 
-/// Returns the ranks of a grid that differ from one rank along an axis only, by their place on it.
-SmallVector<int64_t> lineOf(int64_t rank, ArrayRef<int64_t> shape, int64_t axis) {
-  int64_t stride = 1;
-  for (int64_t size : shape.drop_front(axis + 1))
-    stride *= size;
-  int64_t first = rank - rank / stride % shape[axis] * stride;
-  SmallVector<int64_t> line;
-  for (int64_t place = 0; place < shape[axis]; ++place)
-    line.push_back(first + place * stride);
-  return line;
-}
-
-/// Returns what an op of the shard dialect is on a rank, together with others of a line of ranks; nullopt for what
+/// Returns what an op of the shard dialect is on a rank, together with others of a row of ranks; nullopt for what
 /// ranks cannot do.
-std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t> line) {
-  SmallVector<int64_t> all(line);
+std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t> row) {
+  SmallVector<int64_t> all(row);
   using Result = std::optional<Exchange>;
   return llvm::TypeSwitch<Operation *, Result>(op)
       .Case([&](shard::AllReduceOp reduce) -> Result {
@@ -61,12 +49,12 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
       .Case([&](shard::SendOp send) -> Result {
         if (send.getDestination().size() != 1 || !send.getDestinationDynamic().empty())
           return std::nullopt;
-        return Exchange{rt::CollectiveKind::Send, {rank, line[send.getDestination().front()]}, true, false};
+        return Exchange{rt::CollectiveKind::Send, {rank, row[send.getDestination().front()]}, true, false};
       })
       .Case([&](shard::RecvOp receive) -> Result {
         if (!receive.getSource() || receive.getSource()->size() != 1 || !receive.getSourceDynamic().empty())
           return std::nullopt;
-        return Exchange{rt::CollectiveKind::Receive, {line[receive.getSource()->front()], rank}, false};
+        return Exchange{rt::CollectiveKind::Receive, {row[receive.getSource()->front()], rank}, false};
       })
       .Default(std::nullopt);
 }
@@ -82,7 +70,7 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   std::optional<Exchange> exchange;
   if (grid && axes && axes.size() == 1) {
     int64_t own = rank ? rank.getInt() : 0;
-    exchange = exchangeOf(op, own, lineOf(own, grid.getShape(), axes[0]));
+    exchange = exchangeOf(op, own, rt::rowOfRanks(own, grid.getShape(), axes[0]));
   }
   if (!exchange)
     return op->emitOpError()

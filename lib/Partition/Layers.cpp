@@ -24,8 +24,7 @@ static constexpr double linkGBps = 25;
 /// drivers take for a launch (catalogue/efficiency/gpu-kernels.yaml) and for waking a thread.
 static constexpr double copyUs = 10;
 
-/// Returns the kind of kernel that an op alone makes.
-static KernelRoot rootOf(Operation *op) {
+KernelRoot rootOf(Operation *op) {
   if (auto root = dyn_cast<KernelRootOpInterface>(op))
     return root.getKernelRoot();
   auto generic = dyn_cast<linalg::LinalgOp>(op);

@@ -18,6 +18,9 @@ namespace intarsia::partition {
 /// the like are wherever they are read.
 bool isWork(mlir::Operation *op);
 
+/// Returns the kind of kernel that an op alone makes.
+KernelRoot rootOf(mlir::Operation *op);
+
 /// Ops that stay together: those of one layer of the model ("encoder.layer.3"), or of one module outside of layers.
 struct Layer {
   std::string name;

@@ -138,4 +138,24 @@ def PartitionPipeline : Pass<"partition-pipeline", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
+def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
+  let summary = "Chooses how ranks share a model, by cost";
+  let description = [{
+    Each way that the compiler can carry out (`partition-shard`, `partition-pipeline`) is tried on a copy of the module.
+    The cost model follows the ranks through their functions at the expected sizes: each op is a kernel of its own,
+    exchanges take as long as the figures for shared memory say. The way with the shortest step whose fullest rank has
+    no more than `memory` (weights, caches of one sequence of full length) is carried out. A remark shows all of them with
+    the reason why they lost; `rt.partition` on the module records it.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-search='world=2 memory=8GB'
+    ```
+    It is an error if no way can be carried out, with the reason of each, and if none fits, with the least memory that
+    would do.
+  }];
+  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+                 Option<"memory", "memory", "std::string", /*default=*/"", "The most memory of a rank: 8GB">,
+                 ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
+}
+
 #endif

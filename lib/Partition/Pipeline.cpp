@@ -19,10 +19,12 @@ using namespace mlir;
 using namespace intarsia;
 
 llvm::Expected<int64_t> intarsia::parsePartition(StringRef text, int64_t world) {
+  if (text == "auto")
+    return 0;
   int64_t stages = 0, ranksOfStage = 0; // 0: not given
   auto refuse = [&](const Twine &why) {
     return llvm::createStringError("--partition=" + text + ": " + why +
-                                   "; it is tensor, pipeline, or both with a number, as in pipeline:2,tensor:2");
+                                   "; it is tensor, pipeline, both with a number, as in pipeline:2,tensor:2, or auto");
   };
   bool isTensor = false, isPipeline = false;
   for (StringRef item : llvm::split(text, ',')) {
@@ -66,7 +68,19 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
   pipeline.addPass(partition::createPartitionAddCandidates());
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
-  int64_t ranksOfStage = options.world / options.stages;
+  addRankPartition(pipeline, options);
+}
+
+void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions &options) {
+  if (options.world > 1 && options.stages == 0) {
+    partition::PartitionSearchOptions given;
+    given.world = options.world;
+    given.speeds.assign(options.speeds.begin(), options.speeds.end());
+    given.memory = options.rankMemory;
+    pipeline.addPass(partition::createPartitionSearch(given));
+    return;
+  }
+  int64_t ranksOfStage = options.world / std::max<int64_t>(options.stages, 1);
   if (options.stages > 1) {
     partition::PartitionPipelineOptions given;
     given.world = options.stages;
@@ -102,6 +116,7 @@ void intarsia::registerPartitionPasses() {
                                                              given.gpuMemory,
                                                              given.world,
                                                              given.stages,
+                                                             "",
                                                              {given.speeds.begin(), given.speeds.end()}});
                                             });
 }

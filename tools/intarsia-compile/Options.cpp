@@ -135,9 +135,14 @@ struct Flags {
                "intarsia-run --world (default: 1)")};
   cl::opt<std::string> partition{
       "partition", cl::value_desc("kinds"), cl::cat(category),
-      cl::desc("How the ranks of --world share the model: tensor, each has a part of every layer, some heads and some "
-               "features (default); pipeline, each has some layers, which run one after another; or both, "
-               "pipeline:2,tensor:4, groups of four ranks that share the layers of one of two stages")};
+      cl::desc(
+          "How the ranks of --world share the model: tensor, each has a part of every layer, some heads and some "
+          "features (default); pipeline, each has some layers, which run one after another; or both, "
+          "pipeline:2,tensor:4, groups of four ranks that share the layers of one of two stages; auto, whichever of "
+          "these is fastest by the cost model")};
+  cl::opt<std::string> rankMemory{
+      "rank-memory", cl::value_desc("size"), cl::cat(category),
+      cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
   cl::list<double> rankSpeeds{
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
@@ -278,6 +283,7 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   options.partition.world = flags.world;
   if (!flags.partition.empty())
     options.partition.stages = stagesOf(flags.partition, flags.world);
+  options.partition.rankMemory = flags.rankMemory;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())

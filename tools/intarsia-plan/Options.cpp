@@ -80,6 +80,9 @@ struct Flags {
   cl::opt<std::string> budget{"budget", cl::value_desc("$/h"), cl::cat(category), cl::desc("Spend no more an hour")};
   cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
                              cl::desc("Measure this machine and write it as a device of a fleet (default: print it)")};
+  cl::opt<std::string> parallel{
+      "parallel", cl::value_desc("file.yaml"), cl::cat(category),
+      cl::desc("Cost training configurations of one model over many devices, or find the fastest (docs/parallel.md)")};
   cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
                                 cl::desc("Write the model as the solver sees it")};
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
@@ -140,22 +143,23 @@ double amountOf(const cl::opt<std::string> &flag, double standard, bool allowsZe
 }
 
 void checkFileNames(const Flags &flags) {
-  for (const cl::opt<std::string> *flag : {&flags.fleet, &flags.output, &flags.json, &flags.report, &flags.explain,
-                                           &flags.efficiency, &flags.arrivals, &flags.exportLp, &flags.previous})
+  for (const cl::opt<std::string> *flag :
+       {&flags.fleet, &flags.output, &flags.json, &flags.report, &flags.explain, &flags.efficiency, &flags.arrivals,
+        &flags.exportLp, &flags.previous, &flags.parallel})
     if (flag->getNumOccurrences() && flag->getValue().empty())
       refuse(*flag, "names no file");
 }
 
-/// Refuses other flags beside --probe, which would be ignored.
-void checkProbeAlone(const Flags &flags) {
-  if (!flags.probe.getNumOccurrences())
+/// Refuses other flags beside --probe and --parallel, which would be ignored.
+void checkAlone(const Flags &flags, const cl::opt<std::string> &flag, StringRef does) {
+  if (!flag.getNumOccurrences())
     return;
   std::string other = flags.input.getNumOccurrences() ? flags.input.getValue() : "";
   for (auto &[name, option] : cl::getRegisteredOptions())
-    if (option->getNumOccurrences() && option != &flags.probe)
+    if (option->getNumOccurrences() && option != &flag)
       other = (name.size() > 1 ? "--" : "-") + name.str();
   if (!other.empty())
-    refuse("--probe measures this machine and plans nothing; leave '" + other + "' away");
+    refuse("--" + flag.ArgStr + " " + does + "; leave '" + other + "' away");
 }
 
 } // namespace
@@ -172,11 +176,13 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
       "  intarsia-plan support.mlir\n"
       "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n"
       "  intarsia-plan support.mlir --fleet=new.mlir --previous=plan.json\n"
-      "  intarsia-plan --probe=here.yaml\n\n"
+      "  intarsia-plan --probe=here.yaml\n"
+      "  intarsia-plan --parallel=training.yaml\n\n"
       "One result may go to standard output, by the name '-' (--json=-); what is printed otherwise then goes to "
       "standard\nerror.\n");
   checkFileNames(flags);
-  checkProbeAlone(flags);
+  checkAlone(flags, flags.probe, "measures this machine and plans nothing");
+  checkAlone(flags, flags.parallel, "costs one model and plans no agents");
   if (flags.failures.getNumOccurrences() && flags.failures.empty())
     refuse(flags.failures, "hours are expected: --failures=5000, or --failures=5000:0.5");
   PlannerOptions options;
@@ -205,6 +211,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.dollarsPerHourCap = amountOf(flags.budget, plan::unlimited, /*allowsZero=*/true, "dollars an hour");
   options.solver = flags.solver;
   options.exportLp = flags.exportLp;
+  options.parallel = flags.parallel;
   options.probes = flags.probe.getNumOccurrences();
   options.probeFile = flags.probe;
   options.previous = flags.previous;

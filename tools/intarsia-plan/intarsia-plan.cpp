@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
+#include "intarsia/Plan/Parallel.h"
 #include "intarsia/Probe/Probe.h"
 
 #include "llvm/Support/InitLLVM.h"
@@ -12,5 +13,7 @@
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   intarsia::PlannerOptions options = intarsia::parsePlannerOptions(argc, argv);
+  if (!options.parallel.empty())
+    return intarsia::runParallel(options.parallel);
   return options.probes ? intarsia::runProbe(options.probeFile) : intarsia::runPlanner(options);
 }

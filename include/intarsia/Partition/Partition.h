@@ -18,10 +18,13 @@ inline constexpr int64_t mostRanks = 256;
 
 struct PartitionOptions {
   std::vector<std::string>
-      placements;             ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
-  std::string gpuMemory;      ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
-  int64_t world = 1;          ///< ranks that run the model together
-  int64_t stages = 1;         ///< parts of neighbouring layers; as many ranks share each of them; a divisor of `world`
+      placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
+  std::string gpuMemory; ///< "8GB": the GPU's layers take no more, the others run on the host; empty: no limit
+  int64_t world = 1;     ///< ranks that run the model together
+  /// Parts of neighbouring layers; as many ranks share each of them; a divisor of `world`. 0: that for which the cost
+  /// model predicts the shortest step.
+  int64_t stages = 1;
+  std::string rankMemory;     ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
   std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
 };
 
@@ -29,16 +32,23 @@ struct PartitionOptions {
 /// `which`, `weight_bytes`, `cache_bytes`, `expected_us`; of the GPU also `scratch_bytes`, `limit_bytes`).
 inline constexpr llvm::StringLiteral splitAttr = "rt.split";
 
+/// On a module whose partition was chosen by cost: an array with a dictionary for each alternative (`partition`,
+/// `chosen`, `why`; of those that can be carried out `expected_us`, `exchanges_us`, `rank_bytes`).
+inline constexpr llvm::StringLiteral partitionAttr = "rt.partition";
+
 /// Returns the bytes of a size of memory: "8GB", "7.5GiB".
 llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
 
 /// Returns the stages that a text gives a world: 1 for "tensor" (each rank has a part of every layer), `world` for
 /// "pipeline" (each has some layers), 2 for "pipeline:2,tensor:2" of four ranks (two have some layers, and a part of
-/// each of them). One of the two numbers may be left out.
+/// each of them). One of the two numbers may be left out. 0 for "auto": they are chosen by cost.
 llvm::Expected<int64_t> parsePartition(llvm::StringRef text, int64_t world);
 
 /// Adds the phase: ops get the devices that they run on.
 void buildPartitionPipeline(mlir::OpPassManager &pipeline, const PartitionOptions &options);
+
+/// Adds the passes of the phase that share functions over ranks.
+void addRankPartition(mlir::OpPassManager &pipeline, const PartitionOptions &options);
 
 /// Registers the phase's passes and the pipeline `intarsia-partition` with tools that take passes by name.
 void registerPartitionPasses();

@@ -507,11 +507,8 @@ std::string WeightStream::figures() const {
     all += sizes_[i];
     kept += tensors_[i].kept;
   }
-  Json json = {{"limit_bytes", limit_},
-               {"weight_bytes", all},
-               {"kept_bytes", kept}, {"expert_bytes", expertBytes_},
-               {"read_bytes", readBytes_},
-               {"wait_seconds", double(waitedNs_) * 1e-9},
+  Json json = {{"limit_bytes", limit_},        {"weight_bytes", all},      {"kept_bytes", kept},
+               {"expert_bytes", expertBytes_}, {"read_bytes", readBytes_}, {"wait_seconds", double(waitedNs_) * 1e-9},
                {"direct", file_.isDirect()}};
   return jsonText(json);
 }

@@ -48,9 +48,9 @@ struct WeightUse {
 /// Everything that the process allocates counts against the limit. What is kept shrinks when caches and scratch memory
 /// grow, and grows when there is memory again.
 ///
-/// Experts are read when a launch's indices choose them, all at once, and stay until others need their memory, those that
-/// were used longest ago first. They have what the other tensors leave. Tables of embeddings are not copied: the system
-/// reads their pages when they are touched, and forgets them first when memory is short.
+/// Experts are read when a launch's indices choose them, all at once, and stay until others need their memory, those
+/// that were used longest ago first. They have what the other tensors leave. Tables of embeddings are not copied: the
+/// system reads their pages when they are touched, and forgets them first when memory is short.
 ///
 /// Members may be called by several threads. A process that was forked has no reading threads and uses the mapping.
 class WeightStream {
@@ -90,7 +90,7 @@ private:
     uint32_t users = 0;
     bool isExpert = false;
     std::list<uint32_t>::iterator place; ///< of an expert that is in memory: in recent_
-    Status status; ///< of a read that failed
+    Status status;                       ///< of a read that failed
 
     uint64_t size() const { return end - begin; }
     bool isThere() const { return loaded == size() && reads == 0; }
@@ -133,7 +133,7 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable work_, ready_;
   bool isStopping_ = false;
-  Status status_; ///< of makeRoom, for the next launch
+  Status status_;               ///< of makeRoom, for the next launch
   std::vector<Tensor> tensors_; ///< those of `sizes_`, then experts
   std::vector<uint64_t> sizes_;
   std::map<const uint8_t *, uint32_t> experts_; ///< the first expert of each tensor, by the address in the mapping

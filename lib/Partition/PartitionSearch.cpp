@@ -1,0 +1,190 @@
+//===- PartitionSearch.cpp - How ranks share a model, by cost ----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Cost/ParallelCost.h"
+#include "intarsia/Partition/Partition.h"
+#include "lib/Partition/RankTimes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace intarsia::partition {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_PARTITIONSEARCH
+#include "lib/Partition/Passes.h.inc"
+
+namespace {
+
+/// One way to share the model, as it was tried.
+struct Alternative {
+  std::string name;
+  int64_t stages;
+  std::string refusal; ///< why the model cannot be shared so; empty: it can
+  RankTimes times;
+  std::string why; ///< it lost
+};
+
+struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
+  using PartitionSearchBase::PartitionSearchBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<rt::RtDialect, nn::NnDialect, shard::ShardDialect, tensor::TensorDialect, linalg::LinalgDialect>();
+  }
+
+  void runOnOperation() override {
+    if (world < 2)
+      return;
+    ModuleOp module = getOperation();
+    FailureOr<double> limit = memoryLimit();
+    auto functions = module.getOps<func::FuncOp>();
+    auto whole = llvm::find_if(functions, [](func::FuncOp function) { return !function.isExternal(); });
+    if (failed(limit) || whole == functions.end())
+      return failed(limit) ? signalPassFailure() : void();
+    FailureOr<target::Device> device = target::deviceOf(*whole);
+    if (failed(device))
+      return signalPassFailure();
+    std::vector<Alternative> all;
+    for (int64_t stages = 1; stages <= world; ++stages)
+      if (world % stages == 0)
+        all.push_back({nameOf(stages), stages, "", {}, ""});
+    for (Alternative &alternative : all)
+      tryOut(alternative, *device);
+    const Alternative *best = choose(all, *limit);
+    if (!best) {
+      refuse(all, *limit);
+      return signalPassFailure();
+    }
+    report(all, *best);
+    OpPassManager passes(ModuleOp::getOperationName());
+    addPartition(passes, best->stages);
+    if (failed(runPipeline(passes, module)))
+      signalPassFailure();
+  }
+
+private:
+  FailureOr<double> memoryLimit() {
+    if (memory.empty())
+      return std::numeric_limits<double>::infinity();
+    llvm::Expected<uint64_t> limit = parseMemorySize(memory);
+    if (limit)
+      return double(*limit);
+    llvm::consumeError(limit.takeError());
+    getOperation().emitError() << "--rank-memory=" << memory
+                               << ": is no size: write a positive number and a unit, as in 8GB, 7.5GiB or 512MB";
+    return failure();
+  }
+
+  /// As --partition has it.
+  std::string nameOf(int64_t stages) const {
+    if (stages == 1)
+      return "tensor";
+    return stages == world ? "pipeline" : llvm::formatv("pipeline:{0},tensor:{1}", stages, world / stages).str();
+  }
+
+  void addPartition(OpPassManager &passes, int64_t stages) {
+    PartitionOptions given;
+    given.world = world;
+    given.stages = stages;
+    given.speeds.assign(speeds.begin(), speeds.end());
+    addRankPartition(passes, given);
+  }
+
+  /// Shares a copy of the model, and asks the cost model what its ranks take. Weights are not in the IR, so that a copy
+  /// is small.
+  void tryOut(Alternative &alternative, const target::Device &device) {
+    OwningOpRef<ModuleOp> copy(getOperation().clone());
+    ScopedDiagnosticHandler handler(&getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && alternative.refusal.empty())
+        alternative.refusal = diagnostic.str();
+      return success(); // remarks are about a copy
+    });
+    PassManager passes(&getContext(), ModuleOp::getOperationName());
+    addPartition(passes, alternative.stages);
+    if (failed(passes.run(*copy))) {
+      if (alternative.refusal.empty())
+        alternative.refusal = "refused";
+      return;
+    }
+    SmallVector<double> ranks(speeds.begin(), speeds.end());
+    ranks.resize(world, 1.0);
+    alternative.times = timesOfRanks(*copy, device, ranks, ParallelFigures::get().sharedMemory);
+  }
+
+  /// Returns the fastest that fits, the first of equally fast ones; says why the others lost.
+  static const Alternative *choose(std::vector<Alternative> &all, double limit) {
+    const Alternative *best = nullptr;
+    for (Alternative &alternative : all) {
+      if (!alternative.refusal.empty())
+        alternative.why = alternative.refusal;
+      else if (alternative.times.fullestBytes > limit)
+        alternative.why =
+            llvm::formatv("needs {0:f3} MB of {1:f3} MB a rank", alternative.times.fullestBytes / 1e6, limit / 1e6);
+      else if (!best || alternative.times.us < best->times.us)
+        best = &alternative;
+    }
+    for (Alternative &alternative : all)
+      if (alternative.why.empty() && &alternative != best)
+        alternative.why = llvm::formatv("{0:f1} % slower", 100 * (alternative.times.us / best->times.us - 1));
+    return best;
+  }
+
+  /// Says the least memory with which a way that can be carried out would fit, or why there is none.
+  void refuse(ArrayRef<Alternative> all, double limit) {
+    const Alternative *smallest = nullptr;
+    for (const Alternative &alternative : all)
+      if (alternative.refusal.empty() && (!smallest || alternative.times.fullestBytes < smallest->times.fullestBytes))
+        smallest = &alternative;
+    if (smallest) {
+      getOperation().emitError() << llvm::formatv("--rank-memory={0}: no partition over {1} ranks fits; the smallest, "
+                                                  "{2}, needs {3:f3} MB a rank: allow more, or "
+                                                  "give a larger --world",
+                                                  memory.getValue(), world.getValue(), smallest->name,
+                                                  smallest->times.fullestBytes / 1e6);
+      return;
+    }
+    InFlightDiagnostic error = getOperation().emitError()
+                               << "--partition=auto: the model cannot be shared by " << world.getValue() << " ranks";
+    for (const Alternative &alternative : all)
+      error << "; " << alternative.name << ": " << alternative.refusal;
+  }
+
+  /// Prints the alternatives and records them on the module.
+  void report(ArrayRef<Alternative> all, const Alternative &best) {
+    Builder builder(&getContext());
+    SmallVector<Attribute> recorded;
+    std::string text = llvm::formatv("--partition=auto over {0} ranks: {1}", world.getValue(), best.name);
+    for (const Alternative &alternative : all) {
+      bool isBest = &alternative == &best;
+      const RankTimes &times = alternative.times;
+      text += llvm::formatv("\n  {0,-9}", alternative.name);
+      if (alternative.refusal.empty())
+        text += llvm::formatv("{0:f1} us a step, {1:f1} us of them in exchanges, {2:f3} MB on the fullest rank{3}",
+                              times.us, times.exchangesUs, times.fullestBytes / 1e6, isBest ? "" : ": ");
+      text += alternative.why;
+      SmallVector<NamedAttribute> fields = {
+          builder.getNamedAttr("partition", builder.getStringAttr(alternative.name)),
+          builder.getNamedAttr("chosen", builder.getStringAttr(isBest ? "yes" : "no")),
+          builder.getNamedAttr("why", builder.getStringAttr(isBest ? "the fastest that fits" : alternative.why))};
+      if (alternative.refusal.empty()) {
+        fields.push_back(builder.getNamedAttr("expected_us", builder.getF64FloatAttr(times.us)));
+        fields.push_back(builder.getNamedAttr("exchanges_us", builder.getF64FloatAttr(times.exchangesUs)));
+        fields.push_back(builder.getNamedAttr("rank_bytes", builder.getI64IntegerAttr(int64_t(times.fullestBytes))));
+      }
+      recorded.push_back(builder.getDictionaryAttr(fields));
+    }
+    getOperation()->setAttr(partitionAttr, builder.getArrayAttr(recorded));
+    getOperation().emitRemark() << text;
+  }
+};
+
+} // namespace
+} // namespace intarsia::partition

@@ -1,0 +1,30 @@
+//===- RankTimes.h - What a module that is split over ranks takes ------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_PARTITION_RANKTIMES_H
+#define INTARSIA_LIB_PARTITION_RANKTIMES_H
+
+#include "intarsia/Cost/Collectives.h"
+#include "intarsia/Target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace intarsia::partition {
+
+/// Microseconds of one call of every function at the expected sizes, and bytes of the ranks.
+struct RankTimes {
+  double us = 0;           ///< until the last rank is done
+  double exchangesUs = 0;  ///< of them, the most that a rank spends in exchanges or waiting for them
+  double fullestBytes = 0; ///< weights, and caches of one sequence of full length, of the rank that has most
+};
+
+/// Follows the ranks of a split module through their functions: each op is a kernel of its own, takes as long as the
+/// device's figures say divided by the speed of its rank, and exchanges wait for those who take part.
+RankTimes timesOfRanks(mlir::ModuleOp module, const target::Device &device, llvm::ArrayRef<double> speeds,
+                       const Link &link);
+
+} // namespace intarsia::partition
+
+#endif
