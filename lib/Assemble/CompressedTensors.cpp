@@ -20,19 +20,20 @@ using nn::BlockElement;
 using nn::BlockScale;
 
 namespace {
-/// Integers of 5 and 6 bits lie in 8 bits, since compressed-tensors has no layout of their own for them that other
-/// tools read.
-bool isNarrow(nn::BlockFormatAttr format) {
-  return format.getElement() == BlockElement::I5 || format.getElement() == BlockElement::I6;
-}
 bool isInteger(nn::BlockFormatAttr format) {
-  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 || isNarrow(format);
+  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 ||
+         isStoredWider(format.getElement());
 }
 bool isMxfp4(nn::BlockFormatAttr format) {
   return format.getElement() == BlockElement::E2M1 && format.getScale() == BlockScale::E8M0;
 }
 bool isNvfp4(nn::BlockFormatAttr format) {
   return format.getElement() == BlockElement::E2M1 && format.getScale() == BlockScale::E4M3;
+}
+
+/// Returns the integers that narrower ones lie in: of 4 or of 8 bits.
+BlockElement storedElement(BlockElement element) {
+  return nn::storageBits(element) == 4 ? BlockElement::I4 : BlockElement::I8;
 }
 
 /// Names of the layouts in compressed-tensors.
@@ -44,13 +45,17 @@ std::string layoutOf(nn::BlockFormatAttr format) {
 }
 } // namespace
 
-std::string whyNotCompressed(nn::BlockFormatAttr format, Type matrix, bool mayBeWidened) {
+bool isStoredWider(BlockElement element) {
+  return element == BlockElement::Ternary || element == BlockElement::I5 || element == BlockElement::I6;
+}
+
+std::string whyNotCompressed(nn::BlockFormatAttr format, Type matrix) {
   int64_t columns = cast<RankedTensorType>(matrix).getShape().back();
   bool isKnown = (isInteger(format) && format.getScale() == BlockScale::F16) || isMxfp4(format) || isNvfp4(format) ||
                  nn::isScaledByRows(format);
-  if (!isKnown || (isNarrow(format) && !mayBeWidened))
+  if (!isKnown)
     return "compressed-tensors has no format for '" + describe(format) +
-           "': int4 and int8 with any block, mxfp4, nvfp4 and fp8 can be written";
+           "': integers with any block, ternary, mxfp4, nvfp4 and fp8 can be written";
   if (format.getBlock() && columns % format.getBlock() != 0)
     return llvm::formatv("has {0} columns, which are no whole blocks of {1}, as compressed-tensors wants them", columns,
                          format.getBlock());
@@ -139,9 +144,10 @@ Status CompressedMatrix::write(OutputFile &file) const {
 Json compressedTensorsConfig(ArrayRef<std::pair<std::string, nn::BlockFormatAttr>> modules) {
   llvm::MapVector<Attribute, std::vector<std::string>> groups;
   for (const auto &[name, format] : modules)
-    groups[isNarrow(format) ? nn::BlockFormatAttr::get(format.getContext(), BlockElement::I8, format.getScale(),
-                                                       format.getBlock(), format.getAxis())
-                            : format]
+    groups[isStoredWider(format.getElement())
+               ? nn::BlockFormatAttr::get(format.getContext(), storedElement(format.getElement()), format.getScale(),
+                                          format.getBlock(), format.getAxis())
+               : format]
         .push_back(name);
   Json configGroups = Json::object();
   std::string layout;

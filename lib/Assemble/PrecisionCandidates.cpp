@@ -84,7 +84,7 @@ uint64_t bytesOf(nn::BlockFormatAttr format, int64_t rows, int64_t columns) {
 /// Returns true if a model directory can hold a matrix in a format.
 bool isCompressed(StoredMatrix &matrix, nn::BlockFormatAttr format) {
   return matrix.isLinear && !matrix.isTable && matrix.weight.getKey().ends_with(".weight") &&
-         assemble::whyNotCompressed(format, matrix.weight.getType(), /*mayBeWidened=*/true).empty();
+         assemble::whyNotCompressed(format, matrix.weight.getType()).empty();
 }
 
 /// Returns the time of multiplying a matrix of so many bytes by the features of one token: the longest of the devices.
@@ -214,6 +214,19 @@ std::vector<std::string> compressedEntries(ModuleOp module, const PrecisionFile 
     if (found != matrices.end() && format && isCompressed(found->second, format))
       entries.push_back(key + "=" + name);
   }
+  return entries;
+}
+
+std::vector<std::pair<std::string, std::string>> widenedEntries(ModuleOp module) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  module.walk([&](nn::QuantizeOp quantize) {
+    auto weight = quantize.getInput().getDefiningOp<nn::WeightOp>();
+    bool isOfLinear = llvm::any_of(quantize->getUsers(), [](Operation *user) {
+      return isa<nn::DequantizeOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<nn::LinearOp>);
+    });
+    if (weight && isOfLinear && assemble::isStoredWider(quantize.getFormat().getElement()))
+      entries.emplace_back(weight.getKey().str(), weightFormatName(quantize.getFormat()));
+  });
   return entries;
 }
 

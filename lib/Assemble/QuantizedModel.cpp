@@ -122,9 +122,7 @@ llvm::Error Writer::findMatrices() {
               llvm::formatv("'{0}' is {1}, which compressed-tensors has no format for; leave it to the compiler: "
                             "--quantize-parts=linears here, and again for the parts that are left",
                             weight.getKey(), isTable ? "also the embedding" : "not named '….weight'"));
-        else if (std::string why =
-                     whyNotCompressed(quantize.getFormat(), weight.getType(), options.precision.has_value());
-                 !why.empty())
+        else if (std::string why = whyNotCompressed(quantize.getFormat(), weight.getType()); !why.empty())
           error = createStringError(llvm::formatv("'{0}': {1}", weight.getKey(), why));
         else
           matrices[weight.getArchive()].try_emplace(weight.getKey(),

@@ -209,8 +209,9 @@ Tile transposed(ArrayRef<float> rows, size_t count) {
 //===-- Scales ---------------------------------------------------------------------------------------------------===//
 
 /// Multiples of `nn.quantize`'s scale that are tried, as parts of 32: from 5/8, which clips what is beyond 5/8 of the
-/// largest magnitude. Above 17/16 integers only lose; of floats 3/2 puts the largest magnitude on another element.
-constexpr int kPartsOfScale = 32, kSmallestParts = 20, kLargestPartsOfIntegers = 34, kLargestPartsOfFloats = 52;
+/// largest magnitude. Above 17/16 integers only lose; of floats 3/2 puts the largest magnitude on another element, and
+/// ternary values have a scale amid their magnitudes.
+constexpr int kPartsOfScale = 32, kSmallestParts = 20, kLargestPartsOfIntegers = 34, kLargestParts = 52;
 
 /// Chooses the scales of blocks: of a grid, that with the least weighted error.
 class ScaleSearch {
@@ -220,11 +221,7 @@ public:
 
   /// Writes the scale of a block and returns its value; infinity if it is too large for its type.
   float choose(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
-    float magnitude = BlockCodec::largestMagnitude(block);
-    float base =
-        scale == nn::BlockScale::E8M0
-            ? nn::decodeScale(scale, nn::encodeScaleE8M0(element, magnitude))
-            : nn::blockScale(element, magnitude, std::min(0.0f, *std::min_element(block.begin(), block.end())));
+    float base = baseScale(block);
     uint8_t candidate[4];
     float best = codec.encodeScale(base, tensorScale, bytes);
     if (best == 0 || !std::isfinite(best))
@@ -245,7 +242,8 @@ public:
       tryScale(base * 2);
       return best;
     }
-    int largest = nn::getFloatElement(element) ? kLargestPartsOfFloats : kLargestPartsOfIntegers;
+    bool isClipped = !nn::getFloatElement(element) && element != nn::BlockElement::Ternary;
+    int largest = isClipped ? kLargestPartsOfIntegers : kLargestParts;
     // Signed integers have one more value below zero than above. With the other sign of the scale the largest magnitude
     // becomes the highest integer instead of the lowest.
     float mirrored = nn::hasSignedScales(element)
@@ -260,6 +258,16 @@ public:
   }
 
 private:
+  /// Returns the scale that `nn.quantize` begins with.
+  float baseScale(ArrayRef<float> block) const {
+    if (element == nn::BlockElement::Ternary)
+      return nn::ternaryScale(block);
+    float magnitude = BlockCodec::largestMagnitude(block);
+    if (scale == nn::BlockScale::E8M0)
+      return nn::decodeScale(scale, nn::encodeScaleE8M0(element, magnitude));
+    return nn::blockScale(element, magnitude, std::min(0.0f, *std::min_element(block.begin(), block.end())));
+  }
+
   double errorOf(ArrayRef<float> block, ArrayRef<float> weights, float value) const {
     constexpr size_t together = 64;
     float ratios[together];

@@ -79,6 +79,16 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
   return nn::BlockFormatAttr::get(context, format->element, format->scale, block, /*axis=*/1);
 }
 
+std::string weightFormatName(nn::BlockFormatAttr format) {
+  const NamedFormat *named = llvm::find_if(formats, [&](const NamedFormat &known) {
+    return known.element == format.getElement() && known.scale == format.getScale();
+  });
+  assert(named != std::end(formats) && "is no format of weights");
+  if (!named->takesGroup || format.getBlock() == named->block)
+    return named->name.str();
+  return (named->name + (format.getBlock() ? "-g" + llvm::Twine(format.getBlock()) : "-channel")).str();
+}
+
 llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options, MLIRContext *context) {
   auto whole = parseWeightFormat(options.format, context);
   if (!whole)

@@ -18,7 +18,8 @@ TOOL = Path(os.environ.get("INTARSIA_BUILD_DIR", "build/dev")) / "bin" / "intars
 DAMPING = 0.01  # of the mean of the diagonal, as the paper has it
 SCALES = {"f16": np.float16, "f32": np.float32, "e8m0": ml_dtypes.float8_e8m0fnu, "e4m3": ml_dtypes.float8_e4m3fn}
 FORMATS = [("i4", "f16", 32), ("i4", "f16", 128), ("i4", "f16", 0), ("i8", "f16", 32), ("e2m1", "e8m0", 32),
-           ("e2m1", "e4m3", 16), ("e4m3", "f32", 0), ("nf4", "f16", 64)]  # fmt: skip
+           ("e2m1", "e4m3", 16), ("e4m3", "f32", 0), ("nf4", "f16", 64), ("ternary", "f16", 32),
+           ("ternary", "f16", 0)]  # fmt: skip
 
 
 @dataclass
@@ -68,6 +69,8 @@ def damped(moments):
 def elements_of(element):
     if element == "nf4":
         return None
+    if element == "ternary":
+        return np.array([-1.0, 0.0, 1.0])
     if element[0] == "i":
         bits = int(element[1:])
         return np.arange(-(1 << bits - 1), 1 << bits - 1, dtype=np.float64)
