@@ -216,7 +216,8 @@ private:
       bool isNarrower = stored->bits == 4
                             ? kept.getElement() == BlockElement::Ternary
                             : kept.getElement() == BlockElement::I5 || kept.getElement() == BlockElement::I6;
-      if ((!isNarrower || operands.zeroPoints) &&
+      bool keepsZeros = operands.zeroPoints && kept.getElement() == format.getElement();
+      if ((!isNarrower || operands.zeroPoints) && !keepsZeros &&
           (stored->lowest - highestZero < element->lowest || stored->highest - lowestZero > element->highest))
         return op->emitOpError() << "has values from " << stored->lowest - highestZero << " to "
                                  << stored->highest - lowestZero << ", which " << kept << " does not keep";

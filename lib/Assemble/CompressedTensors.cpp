@@ -7,6 +7,7 @@
 #include "lib/Assemble/CompressedTensors.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "lib/Quantize/BlockCodec.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -21,7 +22,7 @@ using nn::BlockScale;
 
 namespace {
 bool isInteger(nn::BlockFormatAttr format) {
-  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 ||
+  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 || haveZeroPoints(format) ||
          isStoredWider(format.getElement());
 }
 bool isMxfp4(nn::BlockFormatAttr format) {
@@ -30,6 +31,9 @@ bool isMxfp4(nn::BlockFormatAttr format) {
 bool isNvfp4(nn::BlockFormatAttr format) {
   return format.getElement() == BlockElement::E2M1 && format.getScale() == BlockScale::E4M3;
 }
+
+/// Rows whose zero points of 4 bits lie in a word of 32.
+constexpr int64_t kRowsOfWord = 8;
 
 /// Returns the integers that narrower ones lie in: of 4 or of 8 bits.
 BlockElement storedElement(BlockElement element) {
@@ -75,6 +79,8 @@ CompressedMatrix::CompressedMatrix(nn::BlockFormatAttr format, int64_t rows, int
     add("weight_packed", "I32", {rows, int64_t(llvm::divideCeil(columns * bits, 32))}, 4);
     add("weight_scale", "F16", {rows, blocks}, 2);
     add("weight_shape", "I64", {2}, 8);
+    if (haveZeroPoints(format))
+      add("weight_zero_point", "I32", {int64_t(llvm::divideCeil(rows, kRowsOfWord)), blocks}, 4);
   } else if (nn::isScaledByRows(format)) {
     add("weight", "F8_E4M3", {rows, columns}, 1);
     add("weight_scale", "F32", {rows, 1}, 4);
@@ -118,12 +124,17 @@ void CompressedMatrix::chooseTensorScale(float largestMagnitude) {
     tensorScale = std::exp2(std::ceil(std::log2(largestMagnitude / (448.0f * 6.0f))));
 }
 
-void CompressedMatrix::store(int64_t row, ArrayRef<uint8_t> quantized, ArrayRef<uint8_t> scales) {
+void CompressedMatrix::store(int64_t row, ArrayRef<uint8_t> quantized, ArrayRef<uint8_t> scales,
+                             ArrayRef<uint8_t> zeroPoints) {
   Part &values = tensors[0], &scaleTensor = tensors[1];
   size_t rowBytes = values.bytes() / rows;
   uint8_t *to = values.data.data() + row * rowBytes;
   // Integers are stored without sign, above the lowest one.
-  uint8_t offset = isInteger(format) ? 1 << (bits - 1) : 0;
+  uint8_t offset = isInteger(format) && !haveZeroPoints(format) ? 1 << (bits - 1) : 0;
+  for (auto [block, zero] : llvm::enumerate(zeroPoints)) {
+    uint8_t *word = tensors[3].data.data() + (row / kRowsOfWord * zeroPoints.size() + block) * sizeof(uint32_t);
+    word[row % kRowsOfWord / 2] |= zero << (row % 2 * 4);
+  }
   for (size_t at = 0; at < quantized.size(); ++at) {
     uint8_t pattern = quantized[at] ^ offset;
     if (bits == 4)
@@ -157,7 +168,7 @@ Json compressedTensorsConfig(ArrayRef<std::pair<std::string, nn::BlockFormatAttr
     layout = layout.empty() || layout == own ? own : "mixed-precision";
     Json weights = {{"num_bits", nn::elementBits(format.getElement())},
                     {"type", isInteger(format) ? "int" : "float"},
-                    {"symmetric", true},
+                    {"symmetric", !haveZeroPoints(format)},
                     {"dynamic", false},
                     {"strategy", isNvfp4(format)     ? "tensor_group"
                                  : format.getBlock() ? "group"

@@ -31,6 +31,9 @@ std::string describe(nn::BlockFormatAttr format);
 /// - i4, i8, ternary as i4, and i5 and i6 as i8: weight_packed I32 [rows, words] holds value + 8 or value + 128, the
 /// first value in the lowest bits;
 ///   weight_scale F16 [rows, blocks]; weight_shape I64 [2].
+/// - u4: the same with the values as they are, and weight_zero_point I32 [rows / 8, blocks], the first row in the
+/// lowest
+///   bits.
 /// - mxfp4: weight_packed U8 [rows, columns / 2] holds the first value in the lower half; weight_scale U8
 ///   [rows, blocks].
 /// - nvfp4: weight_packed is as in mxfp4; weight_scale F8_E4M3 [rows, blocks]; weight_global_scale F32 [1] divides.
@@ -55,8 +58,10 @@ public:
 
   /// Makes room for the rows, once the scale of the matrix is chosen.
   void allocate();
-  /// Stores a row as a BlockCodec gives it. Calls for different rows may run at the same time.
-  void store(int64_t row, llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales);
+  /// Stores a row as a BlockCodec gives it. Calls for rows of different eights may run at the same time: the zero
+  /// points of eight rows lie in a word.
+  void store(int64_t row, llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales,
+             llvm::ArrayRef<uint8_t> zeroPoints);
   Status write(OutputFile &file) const;
 
 private:

@@ -37,9 +37,9 @@ TOKENS_OF_A_FEATURE = 10
 #: the time of f32.
 RUNS_IN_8_BITS = ["--quantize=int8", "--quantize-parts=linears", "--quantize-activations=8"]
 
-#: How much of the change that makes up for earlier layers is taken where weights become ternary. Their errors are so large
-#: that the least squares for inputs with errors make outputs smaller: examples/glossary has a perplexity of 29.1 with
-#: none, 27.3 with half and 39.1 with all of it, and 36.8 with rounding to nearest (docs/decisions/0048).
+#: How much of the change that makes up for earlier layers is taken where weights become ternary. Their errors are so
+#: large that the least squares for inputs with errors make outputs smaller: examples/glossary has a perplexity of 29.1
+#: with none, 27.3 with half and 39.1 with all of it, and 36.8 with rounding to nearest (docs/decisions/0048).
 SHARE_OF_CHANGE_IN_TERNARY = 0.5
 
 Progress = Callable[[str], None]
