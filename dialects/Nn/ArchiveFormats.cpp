@@ -80,8 +80,8 @@ LogicalResult ArchiveFormatAttr::verify(llvm::function_ref<InFlightDiagnostic()>
   if (kept.getAxis() != 1 || (group ? !block || group % block : block != 0))
     return emitError() << "archive format has groups of " << group << ", which " << kept << " does not keep";
   bool areIntegers = getIntegerElement(element).has_value();
-  if (areIntegers ? !getIntegerElement(kept.getElement()) || kept.getElement() == BlockElement::Ternary
-                  : kept.getElement() != element)
+  bool isWiderThanKept = kept.getElement() == BlockElement::Ternary && storageBits(element) != 4;
+  if (areIntegers ? !getIntegerElement(kept.getElement()) || isWiderThanKept : kept.getElement() != element)
     return emitError() << "archive format has elements " << stringifyBlockElement(element) << ", which " << kept
                        << " does not keep";
   return success();
@@ -212,10 +212,12 @@ private:
     if (stored && format.getElement() != BlockElement::Ternary) {
       int64_t zero = format.getZero(), highestZero = operands.zeroPoints ? stored->highest : zero;
       int64_t lowestZero = operands.zeroPoints ? 0 : zero;
-      // Integers of 5 and 6 bits are stored in 8, and the packer looks at each value.
-      bool isNarrowed = stored->bits == 8 && !operands.zeroPoints &&
-                        (kept.getElement() == BlockElement::I5 || kept.getElement() == BlockElement::I6);
-      if (!isNarrowed &&
+      // Ternary values are stored in 4 bits and integers of 5 and 6 in 8, and the packer looks at each value.
+      bool isNarrower = stored->bits == 4
+                            ? kept.getElement() == BlockElement::Ternary
+                            : kept.getElement() == BlockElement::I5 || kept.getElement() == BlockElement::I6;
+      bool keepsZeros = operands.zeroPoints && kept.getElement() == format.getElement();
+      if ((!isNarrower || operands.zeroPoints) && !keepsZeros &&
           (stored->lowest - highestZero < element->lowest || stored->highest - lowestZero > element->highest))
         return op->emitOpError() << "has values from " << stored->lowest - highestZero << " to "
                                  << stored->highest - lowestZero << ", which " << kept << " does not keep";

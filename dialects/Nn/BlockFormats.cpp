@@ -333,9 +333,15 @@ std::string BlockFormatAttr::getName() const {
 
 int64_t BlockFormatAttr::getBlockElements() const { return getBlock(); }
 
+/// Returns true if kernels multiply integers without a sign, whose blocks have zero points. pmaddubsw, which adds in 16
+/// bits, does not take those of 8 bits, and heads of panels have no room for zero points of rows.
+static bool areOffset(BlockFormatAttr format) {
+  return format.getElement() == BlockElement::U4 && format.getBlock() != 0;
+}
+
 bool BlockFormatAttr::hasIntegerValues() const {
   std::optional<IntegerElement> integer = getIntegerElement(getElement());
-  return getElement() == BlockElement::E2M1 || (integer && integer->isSigned);
+  return getElement() == BlockElement::E2M1 || (integer && integer->isSigned) || areOffset(*this);
 }
 
 bool BlockFormatAttr::hasBlocksInRows(int64_t rank) const { return getAxis() == rank - 1; }
@@ -350,11 +356,14 @@ std::optional<QuantizedBlocks> BlockFormatAttr::getQuantizedBlocks() const {
   std::optional<IntegerElement> integer = getIntegerElement(getElement());
   blocks.isE2M1 = getElement() == BlockElement::E2M1;
   blocks.isE4M3 = getElement() == BlockElement::E4M3;
-  if (!blocks.isE2M1 && !blocks.isE4M3 && !(integer && integer->isSigned))
+  blocks.hasMinima = areOffset(*this);
+  if (!blocks.isE2M1 && !blocks.isE4M3 && !(integer && integer->isSigned) && !blocks.hasMinima)
     return std::nullopt;
   // Ternary values are stored as 0, 1 and 2, as ggml does it: the fourth pattern means 2 there, and here.
   bool isTernary = getElement() == BlockElement::Ternary;
   blocks.integerOffset = isTernary ? -integer->lowest : integer ? 1 << (integer->bits - 1) : 0;
+  if (blocks.hasMinima)
+    blocks.integerOffset = 0;
   blocks.elementBits = elementBits(getElement());
   blocks.scale = getScale();
   blocks.block = getBlock();

@@ -86,10 +86,12 @@ static Why whyNot(QuantizeOp op) {
     return "blocks of 8 and of 4 bits are for what a model computes, not for weights";
   if (op.getChannels() && !op.getChannels().getDefiningOp<arith::ConstantOp>())
     return "channels of a weight that is quantized at compile time are a constant";
-  if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || op.getZeroPoints() || op.hasRowScales() ||
+  // Panels have zero points of integers without a sign.
+  bool isOffset = op.getFormat().getElement() == BlockElement::U4 || op.getFormat().getElement() == BlockElement::U8;
+  if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || (op.getZeroPoints() && !isOffset) || op.hasRowScales() ||
       isMadeWith(op.getInput(), llvm::IsaPred<QuantizeOp>) || !isMadeWith(op.getInput(), llvm::IsaPred<WeightOp>))
     return "only matrices of an archive are quantized at compile time, once, along their last dimension and without "
-           "zero points and scales of rows";
+           "scales of rows, integers with a sign also without zero points";
   return std::nullopt;
 }
 

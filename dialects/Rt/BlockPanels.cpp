@@ -8,6 +8,8 @@
 
 #include "dialects/Nn/BlockFormats.h"
 #include "lib/Formats/DecodeBlocks.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
 #include <cstring>
 #include <numeric>
@@ -27,6 +29,7 @@ std::optional<BlockPanels> BlockPanels::of(BlockFormatAttrInterface format, int6
     return std::nullopt;
   BlockPanels result;
   static_cast<QuantizedBlocks &>(result) = *blocks;
+  result.hasZeroPoints = result.hasMinima && !format.getFileBlocks();
   result.width = width;
   result.computeSizes(depth);
   return result;
@@ -94,15 +97,28 @@ void BlockPanels::storeStep(const uint8_t *quantized, int64_t step, int64_t row,
     });
 }
 
+void BlockPanels::storeZeroPoint(uint8_t zeroPoint, int64_t scaleOffset, uint8_t *unit) const {
+  // An integer of 8 bits is exact in each of these types.
+  float negated = -static_cast<float>(zeroPoint);
+  uint8_t *target = unit + minimaBegin() + scaleOffset;
+  if (scale == nn::BlockScale::F32)
+    return llvm::support::endian::write32le(target, llvm::bit_cast<uint32_t>(negated));
+  llvm::support::endian::write16le(target, scale == nn::BlockScale::F16 ? encodeF16(negated) : encodeBf16(negated));
+}
+
 void BlockPanels::store(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales, float tensorScale,
                         int64_t row, uint8_t *panel) const {
   if (block == 0) {
     std::memcpy(panel + row * scaleBytes, scales.data(), scaleBytes);
   } else {
+    llvm::ArrayRef<uint8_t> zeroPoints = scales.drop_front(llvm::divideCeil(depth, block) * scaleBytes);
     for (int64_t number = 0, k = 0; k < depth; ++number, k += block) {
       int64_t unit = k / unitDepth, blockOfUnit = k % unitDepth / block;
-      std::memcpy(panel + headBytes + unit * unitBytes + (blockOfUnit * width + row) * scaleBytes,
-                  scales.data() + number * scaleBytes, scaleBytes);
+      int64_t offset = (blockOfUnit * width + row) * scaleBytes;
+      uint8_t *ofUnit = panel + headBytes + unit * unitBytes;
+      std::memcpy(ofUnit + offset, scales.data() + number * scaleBytes, scaleBytes);
+      if (!zeroPoints.empty())
+        storeZeroPoint(zeroPoints[number], offset, ofUnit);
     }
     if (hasTensorScale)
       std::memcpy(panel + row * sizeof(float), &tensorScale, sizeof(float));

@@ -26,7 +26,8 @@
 //
 // Everything begins at a multiple of 64 bytes; in panels of an odd number of 16 rows at one of 32 bytes, so that their
 // units are no deeper than those of 32 rows. Integers are stored with an offset that makes them unsigned. Rows
-// beyond N and k's beyond K are zeros of the format.
+// beyond N and k's beyond K are zeros of the format. Formats with zero points have them, negated and in the type of the
+// scales, where others have minima: a minimum is their product with the scale, which f32 holds exactly.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_RT_BLOCKPANELS_H
 #define INTARSIA_DIALECTS_RT_BLOCKPANELS_H
@@ -66,10 +67,11 @@ struct BlockPanels : QuantizedBlocks {
   /// Returns the position of those bits in the element.
   int64_t highBegin() const { return elementBits < 4 ? 0 : 4; }
 
-  int64_t width = rows; ///< rows of a panel
-  int64_t depth;        ///< k's
-  int64_t scaleBytes;   ///< bytes of one `scale`
-  int64_t unitDepth;    ///< k's
+  bool hasZeroPoints = false; ///< minima are stored as zero points, negated
+  int64_t width = rows;       ///< rows of a panel
+  int64_t depth;              ///< k's
+  int64_t scaleBytes;         ///< bytes of one `scale`
+  int64_t unitDepth;          ///< k's
   int64_t unitScaleBytes, unitBytes;
   int64_t headBytes;
   int64_t units;
@@ -87,7 +89,8 @@ struct BlockPanels : QuantizedBlocks {
   /// Returns the offset of a step's quantized values from the beginning of its panel.
   int64_t stepBegin(int64_t step) const;
 
-  /// Stores a row, as BlockCodec::encodeRow gives it, into a panel, which clear() has initialised.
+  /// Stores a row, as BlockCodec::encodeRow gives it, into a panel, which clear() has initialised. Zero points, a byte
+  /// for each block, follow the scales; without them they are 0.
   void store(llvm::ArrayRef<uint8_t> quantized, llvm::ArrayRef<uint8_t> scales, float tensorScale, int64_t row,
              uint8_t *panel) const;
   /// Stores a block of ggml into a panel, the `number`th of its row.
@@ -98,6 +101,8 @@ struct BlockPanels : QuantizedBlocks {
 private:
   /// Computes the sizes for rows of `k` values.
   void computeSizes(int64_t k);
+  /// Stores a zero point of a block, whose scale lies at a byte of its unit.
+  void storeZeroPoint(uint8_t zeroPoint, int64_t scaleOffset, uint8_t *unit) const;
   /// Stores the quantized values of a step.
   void storeStep(const uint8_t *quantized, int64_t step, int64_t row, uint8_t *panel) const;
 };

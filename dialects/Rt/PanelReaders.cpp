@@ -82,6 +82,8 @@ public:
     Value scale = scaleAt(b, unit + offset);
     if (panels.hasTensorScale)
       scale = b.mul(scale, floatAt(b, panel + row * int64_t(sizeof(float))));
+    if (panels.hasZeroPoints)
+      return b.mul(scale, b.add(element, scaleAt(b, unit + panels.minimaBegin() + offset)));
     Value scaled = b.mul(scale, element);
     return panels.hasMinima ? b.add(scaled, scaleAt(b, unit + panels.minimaBegin() + offset)) : scaled;
   }

@@ -354,7 +354,10 @@ llvm::Error ArchiveMatrix::storeQuantized(int64_t first, int64_t columns, const 
     if (llvm::Error error = appendScale(row, number, groupOf(block * keptBlock), scales))
       return error;
   std::optional<nn::IntegerElement> kept = isInteger ? nn::getIntegerElement(keptElement) : std::nullopt;
-  for (int64_t input = 0; isInteger && input != inputs;) {
+  bool keepsZeros = haveZeroPoints(keptElement);
+  for (int64_t block = 0; keepsZeros && block != blocks; ++block)
+    scales.push_back(static_cast<uint8_t>(row.zeros[groupOf(block * keptBlock)]));
+  for (int64_t input = 0; isInteger && !keepsZeros && input != inputs;) {
     int zero = row.zeros[groupOf(input)];
     for (int64_t end = std::min(inputs, endOfGroup(input)); input != end; ++input) {
       int value = (element == nn::BlockElement::I8 ? int(int8_t(row.patterns[input])) : row.patterns[input]) - zero;

@@ -7,6 +7,7 @@
 #include "lib/Assemble/CompressedTensors.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "lib/Quantize/BlockCodec.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,19 +21,23 @@ using nn::BlockElement;
 using nn::BlockScale;
 
 namespace {
-/// Integers of 5 and 6 bits lie in 8 bits, since compressed-tensors has no layout of their own for them that other
-/// tools read.
-bool isNarrow(nn::BlockFormatAttr format) {
-  return format.getElement() == BlockElement::I5 || format.getElement() == BlockElement::I6;
-}
 bool isInteger(nn::BlockFormatAttr format) {
-  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 || isNarrow(format);
+  return format.getElement() == BlockElement::I4 || format.getElement() == BlockElement::I8 || haveZeroPoints(format) ||
+         isStoredWider(format.getElement());
 }
 bool isMxfp4(nn::BlockFormatAttr format) {
   return format.getElement() == BlockElement::E2M1 && format.getScale() == BlockScale::E8M0;
 }
 bool isNvfp4(nn::BlockFormatAttr format) {
   return format.getElement() == BlockElement::E2M1 && format.getScale() == BlockScale::E4M3;
+}
+
+/// Rows whose zero points of 4 bits lie in a word of 32.
+constexpr int64_t kRowsOfWord = 8;
+
+/// Returns the integers that narrower ones lie in: of 4 or of 8 bits.
+BlockElement storedElement(BlockElement element) {
+  return nn::storageBits(element) == 4 ? BlockElement::I4 : BlockElement::I8;
 }
 
 /// Names of the layouts in compressed-tensors.
@@ -44,13 +49,17 @@ std::string layoutOf(nn::BlockFormatAttr format) {
 }
 } // namespace
 
-std::string whyNotCompressed(nn::BlockFormatAttr format, Type matrix, bool mayBeWidened) {
+bool isStoredWider(BlockElement element) {
+  return element == BlockElement::Ternary || element == BlockElement::I5 || element == BlockElement::I6;
+}
+
+std::string whyNotCompressed(nn::BlockFormatAttr format, Type matrix) {
   int64_t columns = cast<RankedTensorType>(matrix).getShape().back();
   bool isKnown = (isInteger(format) && format.getScale() == BlockScale::F16) || isMxfp4(format) || isNvfp4(format) ||
                  nn::isScaledByRows(format);
-  if (!isKnown || (isNarrow(format) && !mayBeWidened))
+  if (!isKnown)
     return "compressed-tensors has no format for '" + describe(format) +
-           "': int4 and int8 with any block, mxfp4, nvfp4 and fp8 can be written";
+           "': integers with any block, ternary, mxfp4, nvfp4 and fp8 can be written";
   if (format.getBlock() && columns % format.getBlock() != 0)
     return llvm::formatv("has {0} columns, which are no whole blocks of {1}, as compressed-tensors wants them", columns,
                          format.getBlock());
@@ -70,6 +79,8 @@ CompressedMatrix::CompressedMatrix(nn::BlockFormatAttr format, int64_t rows, int
     add("weight_packed", "I32", {rows, int64_t(llvm::divideCeil(columns * bits, 32))}, 4);
     add("weight_scale", "F16", {rows, blocks}, 2);
     add("weight_shape", "I64", {2}, 8);
+    if (haveZeroPoints(format))
+      add("weight_zero_point", "I32", {int64_t(llvm::divideCeil(rows, kRowsOfWord)), blocks}, 4);
   } else if (nn::isScaledByRows(format)) {
     add("weight", "F8_E4M3", {rows, columns}, 1);
     add("weight_scale", "F32", {rows, 1}, 4);
@@ -113,12 +124,17 @@ void CompressedMatrix::chooseTensorScale(float largestMagnitude) {
     tensorScale = std::exp2(std::ceil(std::log2(largestMagnitude / (448.0f * 6.0f))));
 }
 
-void CompressedMatrix::store(int64_t row, ArrayRef<uint8_t> quantized, ArrayRef<uint8_t> scales) {
+void CompressedMatrix::store(int64_t row, ArrayRef<uint8_t> quantized, ArrayRef<uint8_t> scales,
+                             ArrayRef<uint8_t> zeroPoints) {
   Part &values = tensors[0], &scaleTensor = tensors[1];
   size_t rowBytes = values.bytes() / rows;
   uint8_t *to = values.data.data() + row * rowBytes;
   // Integers are stored without sign, above the lowest one.
-  uint8_t offset = isInteger(format) ? 1 << (bits - 1) : 0;
+  uint8_t offset = isInteger(format) && !haveZeroPoints(format) ? 1 << (bits - 1) : 0;
+  for (auto [block, zero] : llvm::enumerate(zeroPoints)) {
+    uint8_t *word = tensors[3].data.data() + (row / kRowsOfWord * zeroPoints.size() + block) * sizeof(uint32_t);
+    word[row % kRowsOfWord / 2] |= zero << (row % 2 * 4);
+  }
   for (size_t at = 0; at < quantized.size(); ++at) {
     uint8_t pattern = quantized[at] ^ offset;
     if (bits == 4)
@@ -139,9 +155,10 @@ Status CompressedMatrix::write(OutputFile &file) const {
 Json compressedTensorsConfig(ArrayRef<std::pair<std::string, nn::BlockFormatAttr>> modules) {
   llvm::MapVector<Attribute, std::vector<std::string>> groups;
   for (const auto &[name, format] : modules)
-    groups[isNarrow(format) ? nn::BlockFormatAttr::get(format.getContext(), BlockElement::I8, format.getScale(),
-                                                       format.getBlock(), format.getAxis())
-                            : format]
+    groups[isStoredWider(format.getElement())
+               ? nn::BlockFormatAttr::get(format.getContext(), storedElement(format.getElement()), format.getScale(),
+                                          format.getBlock(), format.getAxis())
+               : format]
         .push_back(name);
   Json configGroups = Json::object();
   std::string layout;
@@ -151,7 +168,7 @@ Json compressedTensorsConfig(ArrayRef<std::pair<std::string, nn::BlockFormatAttr
     layout = layout.empty() || layout == own ? own : "mixed-precision";
     Json weights = {{"num_bits", nn::elementBits(format.getElement())},
                     {"type", isInteger(format) ? "int" : "float"},
-                    {"symmetric", true},
+                    {"symmetric", !haveZeroPoints(format)},
                     {"dynamic", false},
                     {"strategy", isNvfp4(format)     ? "tensor_group"
                                  : format.getBlock() ? "group"

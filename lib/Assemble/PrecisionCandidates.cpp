@@ -77,6 +77,8 @@ StoredMatrices findMatrices(ModuleOp module) {
 
 uint64_t bytesOf(nn::BlockFormatAttr format, int64_t rows, int64_t columns) {
   uint64_t scales = uint64_t(rows) * format.getBlockCount(columns) * nn::scaleBytes(format.getScale());
+  if (haveZeroPoints(format))
+    scales *= 2;
   uint64_t values = llvm::divideCeil(uint64_t(rows) * columns * nn::elementBits(format.getElement()), 8);
   return values + scales + (format.hasTensorScale() ? sizeof(float) : 0);
 }
@@ -84,7 +86,7 @@ uint64_t bytesOf(nn::BlockFormatAttr format, int64_t rows, int64_t columns) {
 /// Returns true if a model directory can hold a matrix in a format.
 bool isCompressed(StoredMatrix &matrix, nn::BlockFormatAttr format) {
   return matrix.isLinear && !matrix.isTable && matrix.weight.getKey().ends_with(".weight") &&
-         assemble::whyNotCompressed(format, matrix.weight.getType(), /*mayBeWidened=*/true).empty();
+         assemble::whyNotCompressed(format, matrix.weight.getType()).empty();
 }
 
 /// Returns the time of multiplying a matrix of so many bytes by the features of one token: the longest of the devices.
@@ -217,12 +219,25 @@ std::vector<std::string> compressedEntries(ModuleOp module, const PrecisionFile 
   return entries;
 }
 
+std::vector<std::pair<std::string, std::string>> widenedEntries(ModuleOp module) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  module.walk([&](nn::QuantizeOp quantize) {
+    auto weight = quantize.getInput().getDefiningOp<nn::WeightOp>();
+    bool isOfLinear = llvm::any_of(quantize->getUsers(), [](Operation *user) {
+      return isa<nn::DequantizeOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<nn::LinearOp>);
+    });
+    if (weight && isOfLinear && assemble::isStoredWider(quantize.getFormat().getElement()))
+      entries.emplace_back(weight.getKey().str(), weightFormatName(quantize.getFormat()));
+  });
+  return entries;
+}
+
 namespace {
 /// Rounds one matrix and writes what its values mean.
 llvm::Error writeNearest(const SafetensorsEntry &entry, nn::BlockFormatAttr format, OutputFile &file) {
   int64_t rows = entry.shape[0], columns = entry.shape[1];
   assemble::StoredTensor source(&entry, entry.shape, entry.dtype, unsigned(entry.bytes() / (rows * columns)));
-  BlockCodec codec(format);
+  BlockCodec codec(format, haveZeroPoints(format));
   std::vector<float> row(columns);
   float tensorScale = 1;
   if (format.hasTensorScale()) {
@@ -234,14 +249,15 @@ llvm::Error writeNearest(const SafetensorsEntry &entry, nn::BlockFormatAttr form
     }
     tensorScale = BlockCodec::tensorScaleOf(largest);
   }
-  std::vector<uint8_t> values(columns), scales(codec.blockCount(columns) * codec.scaleBytes());
+  std::vector<uint8_t> values(columns), scales(codec.blockCount(columns) * codec.scaleBytes()),
+      zeroPoints(codec.zeroPointCount(columns));
   for (int64_t number = 0; number < rows; ++number) {
     if (llvm::Error error = source.readFloats({number * columns, columns}, row))
       return error;
-    if (auto wrong = codec.encodeRow(row, tensorScale, values, scales))
+    if (auto wrong = codec.encodeRow(row, tensorScale, values, scales, zeroPoints))
       return createStringError(llvm::formatv("tensor '{0}' has {1} at [{2}, {3}], which {4} cannot represent",
                                              entry.name, row[*wrong], number, *wrong, format.getName()));
-    codec.decodeRow(values, scales, {}, tensorScale, row);
+    codec.decodeRow(values, scales, zeroPoints, tensorScale, row);
     if (Status status = file.write(row.data(), row.size() * sizeof(float)); !status.ok())
       return createStringError(status.message());
   }

@@ -122,9 +122,7 @@ llvm::Error Writer::findMatrices() {
               llvm::formatv("'{0}' is {1}, which compressed-tensors has no format for; leave it to the compiler: "
                             "--quantize-parts=linears here, and again for the parts that are left",
                             weight.getKey(), isTable ? "also the embedding" : "not named '….weight'"));
-        else if (std::string why =
-                     whyNotCompressed(quantize.getFormat(), weight.getType(), options.precision.has_value());
-                 !why.empty())
+        else if (std::string why = whyNotCompressed(quantize.getFormat(), weight.getType()); !why.empty())
           error = createStringError(llvm::formatv("'{0}': {1}", weight.getKey(), why));
         else
           matrices[weight.getArchive()].try_emplace(weight.getKey(),
@@ -182,24 +180,26 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
                                const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report,
                                float *kept) {
   int64_t columns = source.shape().back();
-  BlockCodec codec(matrix.format);
-  size_t scaleBytes = codec.blockCount(columns) * codec.scaleBytes();
+  BlockCodec codec(matrix.format, haveZeroPoints(matrix.format));
+  size_t scaleBytes = codec.blockCount(columns) * codec.scaleBytes(), zeroCount = codec.zeroPointCount(columns);
   std::vector<float> weights(rows * columns), decoded(rows * columns);
-  std::vector<uint8_t> quantized(rows * columns), scales(rows * scaleBytes);
+  std::vector<uint8_t> quantized(rows * columns), scales(rows * scaleBytes), zeroPoints(rows * zeroCount);
   if (llvm::Error error = source.readFloats({firstRow * columns, rows * columns}, weights))
     return error;
   auto encodeToNearest = [&]() -> std::optional<size_t> {
     for (int64_t row = 0; row < rows; ++row)
       if (auto wrong = codec.encodeRow(ArrayRef(weights).slice(row * columns, columns), result.tensorScale,
                                        MutableArrayRef(quantized).slice(row * columns, columns),
-                                       MutableArrayRef(scales).slice(row * scaleBytes, scaleBytes)))
+                                       MutableArrayRef(scales).slice(row * scaleBytes, scaleBytes),
+                                       MutableArrayRef(zeroPoints).slice(row * zeroCount, zeroCount)))
         return row * columns + *wrong;
     return std::nullopt;
   };
   auto decode = [&] {
     for (int64_t row = 0; row < rows; ++row)
       codec.decodeRow(ArrayRef(quantized).slice(row * columns, columns),
-                      ArrayRef(scales).slice(row * scaleBytes, scaleBytes), {}, result.tensorScale,
+                      ArrayRef(scales).slice(row * scaleBytes, scaleBytes),
+                      ArrayRef(zeroPoints).slice(row * zeroCount, zeroCount), result.tensorScale,
                       MutableArrayRef(decoded).slice(row * columns, columns));
   };
   // Errors are measured on every eighth tile, which takes as long as three eighths of the rounding itself.
@@ -216,13 +216,13 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
       all = feedback->outputError(weights, std::vector<float>(weights.size()), rows);
     }
     if (!wrong)
-      wrong = feedback->encodeRows(weights, rows, result.tensorScale, quantized, scales);
+      wrong = feedback->encodeRows(weights, rows, result.tensorScale, quantized, scales, zeroPoints);
     if (!wrong && firstRow % measured == 0) {
       decode();
       error = feedback->outputError(weights, decoded, rows);
     }
   } else if (options.searchScales) {
-    wrong = encodeWithBestScales(matrix.format, weights, rows, result.tensorScale, quantized, scales);
+    wrong = encodeWithBestScales(matrix.format, weights, rows, result.tensorScale, quantized, scales, zeroPoints);
   } else {
     wrong = encodeToNearest();
   }
@@ -236,7 +236,8 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
   }
   for (int64_t row = 0; row < rows; ++row)
     result.store(firstRow + row, ArrayRef(quantized).slice(row * columns, columns),
-                 ArrayRef(scales).slice(row * scaleBytes, scaleBytes));
+                 ArrayRef(scales).slice(row * scaleBytes, scaleBytes),
+                 ArrayRef(zeroPoints).slice(row * zeroCount, zeroCount));
   std::lock_guard lock(mutex);
   report.error += error;
   report.nearest += nearest;

@@ -130,7 +130,7 @@ private:
         numbers.push_back(channel.getSExtValue());
       input = std::make_shared<PermutedTensor>(input, std::move(numbers));
     }
-    return QuantizedTensor::create(input, op.getFormat());
+    return QuantizedTensor::create(input, op.getFormat(), /*withZeroPoints=*/bool(op.getZeroPoints()));
   }
 
   Expected<SharedSource> make(nn::DequantizeOp op) {

@@ -438,11 +438,12 @@ void DequantizedTensor::drop(int64_t first, int64_t count) const {
   scales->drop(first / columns * blocks, count / columns * blocks);
 }
 
-QuantizedTensor::QuantizedTensor(SharedSource source, nn::BlockFormatAttr format)
-    : TensorSource(source->shape(), "F32", sizeof(float)), input(std::move(source)), format(format), codec(format) {}
+QuantizedTensor::QuantizedTensor(SharedSource source, nn::BlockFormatAttr format, bool withZeroPoints)
+    : TensorSource(source->shape(), "F32", sizeof(float)), input(std::move(source)), format(format),
+      codec(format, withZeroPoints) {}
 
-Expected<SharedSource> QuantizedTensor::create(SharedSource input, nn::BlockFormatAttr format) {
-  std::shared_ptr<QuantizedTensor> source(new QuantizedTensor(std::move(input), format));
+Expected<SharedSource> QuantizedTensor::create(SharedSource input, nn::BlockFormatAttr format, bool withZeroPoints) {
+  std::shared_ptr<QuantizedTensor> source(new QuantizedTensor(std::move(input), format, withZeroPoints));
   if (format.hasTensorScale())
     if (llvm::Error error = source->findTensorScales())
       return std::move(error);
@@ -480,16 +481,17 @@ float QuantizedTensor::tensorScaleOf(int64_t element) const {
 
 Expected<StoredRun> QuantizedTensor::read(Run run, char *scratch) const {
   int64_t columns = granule();
-  RowBuffer<uint8_t> values, scales;
+  RowBuffer<uint8_t> values, scales, zeroPoints;
   values.resize_for_overwrite(columns);
   scales.resize_for_overwrite(codec.blockCount(columns) * codec.scaleBytes());
+  zeroPoints.resize_for_overwrite(codec.zeroPointCount(columns));
   return readByRows(*this, run, scratch, [&](int64_t first, MutableArrayRef<float> row) -> llvm::Error {
     float tensorScale = tensorScaleOf(first);
     if (llvm::Error error = input->readFloats({first, columns}, row))
       return error;
-    if (std::optional<size_t> wrong = codec.encodeRow(row, tensorScale, values, scales))
+    if (std::optional<size_t> wrong = codec.encodeRow(row, tensorScale, values, scales, zeroPoints))
       return notQuantizable(first + *wrong, row[*wrong]);
-    codec.decodeRow(values, scales, /*zeroPoints=*/{}, tensorScale, row);
+    codec.decodeRow(values, scales, zeroPoints, tensorScale, row);
     return llvm::Error::success();
   });
 }
@@ -499,11 +501,14 @@ llvm::Error QuantizedTensor::storeQuantized(int64_t first, int64_t columns, cons
   RowBuffer<uint8_t> values, scales;
   row.resize_for_overwrite(columns);
   values.resize_for_overwrite(columns);
-  scales.resize_for_overwrite(codec.blockCount(columns) * codec.scaleBytes());
+  size_t scaleBytes = codec.blockCount(columns) * codec.scaleBytes();
+  scales.resize_for_overwrite(scaleBytes + codec.zeroPointCount(columns));
+  MutableArrayRef<uint8_t> all(scales);
   float tensorScale = tensorScaleOf(first);
   if (llvm::Error error = input->readFloats({first, columns}, row))
     return error;
-  if (std::optional<size_t> wrong = codec.encodeRow(row, tensorScale, values, scales))
+  if (std::optional<size_t> wrong =
+          codec.encodeRow(row, tensorScale, values, all.take_front(scaleBytes), all.drop_front(scaleBytes)))
     return notQuantizable(first + *wrong, row[*wrong]);
   target.storage.storeQuantized(values, scales, tensorScale, target.row, target.piece);
   return llvm::Error::success();

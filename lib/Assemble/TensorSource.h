@@ -216,7 +216,7 @@ private:
 class QuantizedTensor : public TensorSource {
 public:
   /// Reads all of the input if the format has a scale for each tensor. An error names a value without one.
-  static llvm::Expected<SharedSource> create(SharedSource input, nn::BlockFormatAttr format);
+  static llvm::Expected<SharedSource> create(SharedSource input, nn::BlockFormatAttr format, bool withZeroPoints);
   llvm::Expected<StoredRun> read(Run run, char *scratch) const override;
   llvm::Error storeQuantized(int64_t first, int64_t columns, const QuantizedTarget &target) const override;
   int64_t granule() const override { return std::max<int64_t>(1, shape().back()); }
@@ -224,7 +224,7 @@ public:
   void drop(int64_t first, int64_t count) const override { input->drop(first, count); }
 
 private:
-  QuantizedTensor(SharedSource input, nn::BlockFormatAttr format);
+  QuantizedTensor(SharedSource input, nn::BlockFormatAttr format, bool withZeroPoints);
   llvm::Error findTensorScales();
   llvm::Error notQuantizable(int64_t element, float value) const;
   float tensorScaleOf(int64_t element) const;

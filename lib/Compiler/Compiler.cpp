@@ -536,6 +536,8 @@ llvm::Expected<std::vector<QuantizedMatrix>> Compilation::quantizeModel(Quantize
   PrecisionFile rest = compiler::takeRest(*module, precision);
   if (llvm::Error error = runPhase(Phase::Quantize))
     return std::move(error);
+  if (!precision)
+    rest.tensors = widenedEntries(*module);
   auto matrices = writeQuantizedModel(*module, written, [&](StringRef step) { progress.begin(step); });
   progress.end();
   if (matrices && written.linears.empty())

@@ -68,6 +68,12 @@ QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<Preci
   return options;
 }
 
+/// Returns true if a directory holds values of a format in more bits than the format has.
+static bool isStoredWider(StringRef format) {
+  static constexpr llvm::StringLiteral names[] = {"int5", "int6", "ternary"};
+  return llvm::is_contained(names, format.split('-').first);
+}
+
 PrecisionFile takeRest(ModuleOp module, std::optional<PrecisionFile> &file) {
   PrecisionFile rest;
   if (!file)
@@ -77,8 +83,7 @@ PrecisionFile takeRest(ModuleOp module, std::optional<PrecisionFile> &file) {
     compressed.insert(entry);
   std::vector<std::pair<std::string, std::string>> stored;
   for (const auto &[key, format] : file->tensors) {
-    bool isStored = compressed.contains(key + "=" + format),
-         isNarrow = StringRef(format).starts_with("int5") || StringRef(format).starts_with("int6");
+    bool isStored = compressed.contains(key + "=" + format), isNarrow = isStoredWider(format);
     if (isStored)
       stored.emplace_back(key, format);
     if (!isStored || isNarrow)

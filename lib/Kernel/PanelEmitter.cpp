@@ -139,8 +139,12 @@ SmallVector<Value> PanelEmitter::loadScalesOfBlock(const BlockPanels &panels, Va
 
 std::pair<Value, Value> PanelEmitter::decodeScales(const BlockPanels &panels, ArrayRef<Value> stored, int64_t lanes) {
   Value wholeScale = decodeScale(panels, stored[0], lanes);
-  if (!panels.scaleBits)
-    return {wholeScale, panels.hasMinima ? decodeScale(panels, stored[1], lanes) : Value()};
+  if (!panels.scaleBits) {
+    Value minimum = panels.hasMinima ? decodeScale(panels, stored[1], lanes) : Value();
+    if (panels.hasZeroPoints)
+      minimum = arith::MulFOp::create(b, loc, wholeScale, minimum);
+    return {wholeScale, minimum};
+  }
   Type i32 = vectorOf(b.getI32Type(), lanes);
   auto integers = [&](int64_t value) {
     return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value)), lanes);

@@ -14,6 +14,10 @@
 
 namespace intarsia {
 
+/// Returns true if blocks of weights in a format have zero points: integers without a sign.
+inline bool haveZeroPoints(nn::BlockElement element) { return element == nn::BlockElement::U4; }
+inline bool haveZeroPoints(nn::BlockFormatAttr weights) { return haveZeroPoints(weights.getElement()); }
+
 /// Quantizes rows of f32 to values and scales of a block format, and dequantizes them: bit for bit the results of
 /// `nn.quantize` and `nn.dequantize` along the last axis, at the speed of memory. Calls on one codec may run at the
 /// same time.
@@ -31,6 +35,8 @@ public:
   /// Returns the number of scales (and zero points) of a row with so many elements. The last block may be short.
   size_t blockCount(size_t rowSize) const { return block == 0 ? 1 : (rowSize + block - 1) / block; }
   size_t scaleBytes() const;
+  /// Returns the number of zero points of a row with so many elements: 0 if the codec has none.
+  size_t zeroPointCount(size_t rowSize) const { return withZeroPoints ? blockCount(rowSize) : 0; }
   /// Returns true if the format has a scale for the whole tensor: NVFP4.
   bool hasTensorScale() const { return element == nn::BlockElement::E2M1 && scale == nn::BlockScale::E4M3; }
 

@@ -209,8 +209,9 @@ Tile transposed(ArrayRef<float> rows, size_t count) {
 //===-- Scales ---------------------------------------------------------------------------------------------------===//
 
 /// Multiples of `nn.quantize`'s scale that are tried, as parts of 32: from 5/8, which clips what is beyond 5/8 of the
-/// largest magnitude. Above 17/16 integers only lose; of floats 3/2 puts the largest magnitude on another element.
-constexpr int kPartsOfScale = 32, kSmallestParts = 20, kLargestPartsOfIntegers = 34, kLargestPartsOfFloats = 52;
+/// largest magnitude. Above 17/16 integers only lose; of floats 3/2 puts the largest magnitude on another element, and
+/// ternary values have a scale amid their magnitudes.
+constexpr int kPartsOfScale = 32, kSmallestParts = 20, kLargestPartsOfIntegers = 34, kLargestParts = 52;
 
 /// Chooses the scales of blocks: of a grid, that with the least weighted error.
 class ScaleSearch {
@@ -218,13 +219,40 @@ public:
   ScaleSearch(nn::BlockFormatAttr format, const BlockCodec &codec, float tensorScale)
       : element(format.getElement()), scale(format.getScale()), codec(codec), tensorScale(tensorScale) {}
 
-  /// Writes the scale of a block and returns its value; infinity if it is too large for its type.
-  float choose(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
-    float magnitude = BlockCodec::largestMagnitude(block);
-    float base =
-        scale == nn::BlockScale::E8M0
-            ? nn::decodeScale(scale, nn::encodeScaleE8M0(element, magnitude))
-            : nn::blockScale(element, magnitude, std::min(0.0f, *std::min_element(block.begin(), block.end())));
+  /// Writes the scale of a block and returns its value, infinity if it is too large for its type, and the zero point.
+  std::pair<float, uint8_t> choose(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
+    return haveZeroPoints(element) ? chooseWithZeroPoint(block, weights, bytes)
+                                   : std::pair<float, uint8_t>(chooseScale(block, weights, bytes), 0);
+  }
+
+private:
+  /// Of a range that is cut to parts of it, tries the integer next to what 0 becomes and its neighbours as zero points.
+  std::pair<float, uint8_t> chooseWithZeroPoint(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
+    auto [least, most] = std::minmax_element(block.begin(), block.end());
+    const float low = std::min(0.0f, *least), high = std::max(0.0f, *most);
+    const float highest = float(nn::getIntegerElement(element)->highest), base = (high - low) / highest;
+    std::pair<float, uint8_t> best(codec.encodeScale(base, tensorScale, bytes), 0);
+    if (best.first == 0 || !std::isfinite(best.first))
+      return best;
+    double error = std::numeric_limits<double>::infinity();
+    uint8_t candidate[4];
+    for (int parts = kSmallestParts; parts <= kLargestPartsOfIntegers; ++parts) {
+      float value = codec.encodeScale(base * float(parts) / kPartsOfScale, tensorScale, candidate);
+      if (!std::isfinite(value) || value == 0)
+        continue;
+      float middle = std::nearbyint(-low * float(parts) / kPartsOfScale / value);
+      for (float zero = std::max(0.0f, middle - 1); zero <= std::min(highest, middle + 1); ++zero)
+        if (double here = errorOf(block, weights, value, zero); here < error) {
+          error = here;
+          best = {value, static_cast<uint8_t>(zero)};
+          std::memcpy(bytes, candidate, codec.scaleBytes());
+        }
+    }
+    return best;
+  }
+
+  float chooseScale(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
+    float base = baseScale(block);
     uint8_t candidate[4];
     float best = codec.encodeScale(base, tensorScale, bytes);
     if (best == 0 || !std::isfinite(best))
@@ -245,7 +273,8 @@ public:
       tryScale(base * 2);
       return best;
     }
-    int largest = nn::getFloatElement(element) ? kLargestPartsOfFloats : kLargestPartsOfIntegers;
+    bool isClipped = !nn::getFloatElement(element) && element != nn::BlockElement::Ternary;
+    int largest = isClipped ? kLargestPartsOfIntegers : kLargestParts;
     // Signed integers have one more value below zero than above. With the other sign of the scale the largest magnitude
     // becomes the highest integer instead of the lowest.
     float mirrored = nn::hasSignedScales(element)
@@ -259,8 +288,17 @@ public:
     return best;
   }
 
-private:
-  double errorOf(ArrayRef<float> block, ArrayRef<float> weights, float value) const {
+  /// Returns the scale that `nn.quantize` begins with.
+  float baseScale(ArrayRef<float> block) const {
+    if (element == nn::BlockElement::Ternary)
+      return nn::ternaryScale(block);
+    float magnitude = BlockCodec::largestMagnitude(block);
+    if (scale == nn::BlockScale::E8M0)
+      return nn::decodeScale(scale, nn::encodeScaleE8M0(element, magnitude));
+    return nn::blockScale(element, magnitude, std::min(0.0f, *std::min_element(block.begin(), block.end())));
+  }
+
+  double errorOf(ArrayRef<float> block, ArrayRef<float> weights, float value, float zero = 0) const {
     constexpr size_t together = 64;
     float ratios[together];
     uint8_t patterns[together];
@@ -268,10 +306,10 @@ private:
     for (size_t begin = 0; begin < block.size(); begin += together) {
       size_t count = std::min(together, block.size() - begin);
       for (size_t at = 0; at < count; ++at)
-        ratios[at] = block[begin + at] / value;
+        ratios[at] = block[begin + at] / value + zero;
       codec.encodeElements({ratios, count}, {patterns, count});
       for (size_t at = 0; at < count; ++at) {
-        double difference = block[begin + at] - codec.elementValue(patterns[at]) * value;
+        double difference = block[begin + at] - (codec.elementValue(patterns[at]) - zero) * value;
         error += difference * difference * weights[begin + at];
       }
     }
@@ -284,12 +322,12 @@ private:
   float tensorScale;
 };
 
-/// Writes the scale of each block of rows, and gives its value to `keep(row, block, value)`. Returns the index of the
-/// first weight that cannot be quantized.
+/// Writes the scale of each block of rows, and gives its value and zero point to `keep(row, block, value, zero)`.
+/// Returns the index of the first weight that cannot be quantized.
 std::optional<size_t> chooseScales(nn::BlockFormatAttr format, const BlockCodec &codec, ArrayRef<float> weights,
                                    size_t rows, ArrayRef<float> importance, float tensorScale,
                                    MutableArrayRef<uint8_t> scales,
-                                   llvm::function_ref<void(size_t, size_t, float)> keep) {
+                                   llvm::function_ref<void(size_t, size_t, float, uint8_t)> keep) {
   const size_t features = importance.size(), block = format.getBlock() ? format.getBlock() : features;
   const size_t blocks = codec.blockCount(features);
   ScaleSearch search(format, codec, tensorScale);
@@ -300,11 +338,11 @@ std::optional<size_t> chooseScales(nn::BlockFormatAttr format, const BlockCodec 
       auto wrong = llvm::find_if(here, [](float value) { return !std::isfinite(value); });
       if (wrong != here.end())
         return row * features + begin + (wrong - here.begin());
-      float value = search.choose(here, importance.slice(begin, size),
-                                  scales.data() + (row * blocks + number) * codec.scaleBytes());
+      auto [value, zero] = search.choose(here, importance.slice(begin, size),
+                                         scales.data() + (row * blocks + number) * codec.scaleBytes());
       if (!std::isfinite(value))
         return row * features + begin;
-      keep(row, number, value);
+      keep(row, number, value, zero);
     }
   return std::nullopt;
 }
@@ -356,25 +394,31 @@ ErrorFeedback::ErrorFeedback(nn::BlockFormatAttr format, const InputMoments &mom
     : format(format), codec(format), moments(moments) {}
 
 std::optional<size_t> ErrorFeedback::encodeRows(ArrayRef<float> weights, size_t rows, float tensorScale,
-                                                MutableArrayRef<uint8_t> quantized,
-                                                MutableArrayRef<uint8_t> scales) const {
+                                                MutableArrayRef<uint8_t> quantized, MutableArrayRef<uint8_t> scales,
+                                                MutableArrayRef<uint8_t> zeroPoints) const {
   assert(rows && rows <= kMostRows && weights.size() == rows * moments.features());
   const size_t features = moments.features(), block = format.getBlock() ? format.getBlock() : features;
   const size_t blocks = codec.blockCount(features);
-  Tile values(blocks * kRows), inputs = transposed(weights, rows);
+  Tile values(blocks * kRows), zeros(blocks * kRows), inputs = transposed(weights, rows);
   if (auto wrong = chooseScales(format, codec, weights, rows, moments.diagonal, tensorScale, scales,
-                                [&](size_t row, size_t number, float value) { values[number * kRows + row] = value; }))
+                                [&](size_t row, size_t number, float value, uint8_t zero) {
+                                  values[number * kRows + row] = value;
+                                  zeros[number * kRows + row] = zero;
+                                  if (!zeroPoints.empty())
+                                    zeroPoints[row * blocks + number] = zero;
+                                }))
     return wrong;
   forPlaces(moments.directions, features, [&](int64_t place, const float *sums, float *errors) {
     size_t feature = moments.order[place];
     const float *scale = values.data() + feature / block * kRows, *input = inputs.data() + feature * kRows;
+    const float *zero = zeros.data() + feature / block * kRows;
     float ratios[kRows];
     uint8_t patterns[kRows];
     for (size_t row = 0; row < kRows; ++row)
-      ratios[row] = scale[row] == 0 ? 0.0f : (input[row] + sums[row]) / scale[row];
+      ratios[row] = scale[row] == 0 ? 0.0f : (input[row] + sums[row]) / scale[row] + zero[row];
     codec.encodeElements(ratios, patterns);
     for (size_t row = 0; row < kRows; ++row)
-      errors[row] = input[row] - codec.elementValue(patterns[row]) * scale[row];
+      errors[row] = input[row] - (codec.elementValue(patterns[row]) - zero[row]) * scale[row];
     for (size_t row = 0; row < rows; ++row)
       quantized[row * features + feature] = patterns[row];
   });
@@ -383,18 +427,20 @@ std::optional<size_t> ErrorFeedback::encodeRows(ArrayRef<float> weights, size_t 
 
 std::optional<size_t> encodeWithBestScales(nn::BlockFormatAttr format, ArrayRef<float> weights, size_t rows,
                                            float tensorScale, MutableArrayRef<uint8_t> quantized,
-                                           MutableArrayRef<uint8_t> scales) {
+                                           MutableArrayRef<uint8_t> scales, MutableArrayRef<uint8_t> zeroPoints) {
   BlockCodec codec(format);
   const size_t features = weights.size() / rows, block = format.getBlock() ? format.getBlock() : features;
   const std::vector<float> importance(features, 1.0f);
   std::vector<float> ratios;
   return chooseScales(format, codec, weights, rows, importance, tensorScale, scales,
-                      [&](size_t row, size_t number, float value) {
+                      [&](size_t row, size_t number, float value, uint8_t zero) {
+                        if (!zeroPoints.empty())
+                          zeroPoints[row * codec.blockCount(features) + number] = zero;
                         size_t begin = row * features + number * block;
                         size_t size = std::min(block, features - number * block);
                         ratios.assign(size, 0.0f);
                         for (size_t at = 0; at < size && value != 0; ++at)
-                          ratios[at] = weights[begin + at] / value;
+                          ratios[at] = weights[begin + at] / value + zero;
                         codec.encodeElements(ratios, quantized.slice(begin, size));
                       });
 }

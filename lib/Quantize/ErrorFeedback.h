@@ -47,18 +47,20 @@ private:
 /// the least error, weighted by the features' mean squares. Calls on one object may run at the same time.
 class ErrorFeedback {
 public:
-  /// `moments` outlives the object. The format has no zero points.
+  /// `moments` outlives the object.
   ErrorFeedback(nn::BlockFormatAttr format, const InputMoments &moments);
 
   /// Most rows of one call: their sums stay in the cache of a core.
   static constexpr size_t kMostRows = 64;
 
-  /// Encodes `rows` rows [rows, features], at most kMostRows: quantized values [rows, features] and scales
-  /// [rows, blocks * scaleBytes]. `tensorScale` is read if the format has one. Returns the index, within the rows, of
-  /// the first value that cannot be quantized.
+  /// Encodes `rows` rows [rows, features], at most kMostRows: quantized values [rows, features], scales
+  /// [rows, blocks * scaleBytes] and, in formats that have them (haveZeroPoints), zero points [rows, blocks].
+  /// `tensorScale` is read if the format has one. Returns the index, within the rows, of the first value that cannot be
+  /// quantized.
   [[nodiscard]] std::optional<size_t> encodeRows(llvm::ArrayRef<float> weights, size_t rows, float tensorScale,
                                                  llvm::MutableArrayRef<uint8_t> quantized,
-                                                 llvm::MutableArrayRef<uint8_t> scales) const;
+                                                 llvm::MutableArrayRef<uint8_t> scales,
+                                                 llvm::MutableArrayRef<uint8_t> zeroPoints = {}) const;
 
   /// Returns e H eᵀ summed over rows, for the difference of two matrices of rows.
   double outputError(llvm::ArrayRef<float> left, llvm::ArrayRef<float> right, size_t rows) const;
@@ -75,7 +77,8 @@ private:
 [[nodiscard]] std::optional<size_t> encodeWithBestScales(nn::BlockFormatAttr format, llvm::ArrayRef<float> weights,
                                                          size_t rows, float tensorScale,
                                                          llvm::MutableArrayRef<uint8_t> quantized,
-                                                         llvm::MutableArrayRef<uint8_t> scales);
+                                                         llvm::MutableArrayRef<uint8_t> scales,
+                                                         llvm::MutableArrayRef<uint8_t> zeroPoints = {});
 
 } // namespace intarsia
 

@@ -93,8 +93,8 @@ def QuantizeRoundToNearest : Pass<"quantize-round-to-nearest", "::mlir::func::Fu
 def QuantizeNarrowStored : Pass<"quantize-narrow-stored", "::mlir::ModuleOp"> {
   let summary = "Keeps matrices of an archive in formats of fewer bits that hold their values";
   let description = [{
-    Other tools know no integers of 5 and 6 bits. `intarsia quantize` stores such a matrix as integers of 8 bits in groups,
-    and names its format in a file beside (`intarsia-precision.json`). `formats` says so of a matrix: what `nn.dequantize`
+    Other tools know no integers of 5 and 6 bits, and no ternary ones. `intarsia quantize` stores such a matrix as integers
+    of 8 bits in groups, ternary values as integers of 4, and names its format in a file beside (`intarsia-precision.json`). `formats` says so of a matrix: what `nn.dequantize`
     reads under the key of its values becomes `kept` in that format, whose groups are those of the archive. The packer
     refuses a value that the format does not hold.
   }];

@@ -8,6 +8,7 @@
 #include "dialects/Nn/Prepacking.h"
 #include "dialects/Nn/RowScales.h"
 #include "intarsia/Quantize/Quantize.h"
+#include "lib/Quantize/BlockCodec.h"
 #include "lib/Quantize/QuantizedInputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -33,7 +34,9 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
     rowShape[format.getAxis()] = 1;
   }
   Type tensorScale = format.hasTensorScale() ? RankedTensorType::get(rowShape, builder.getF32Type()) : Type();
-  auto quantize = nn::QuantizeOp::create(builder, location, values, scales, /*zero_points=*/Type(), tensorScale, input,
+  Type zeroPoints =
+      haveZeroPoints(format) ? RankedTensorType::get(scaleShape, format.getStorageType()) : RankedTensorType();
+  auto quantize = nn::QuantizeOp::create(builder, location, values, scales, zeroPoints, tensorScale, input,
                                          /*channels=*/Value(), format, /*wide_blocks=*/IntegerAttr());
   return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
                                   quantize.getZeroPoints(), quantize.getTensorScale(), /*group_indices=*/Value(),

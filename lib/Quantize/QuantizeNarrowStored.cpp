@@ -48,9 +48,13 @@ struct QuantizeNarrowStored : impl::QuantizeNarrowStoredBase<QuantizeNarrowStore
       return error << "; the file of formats says " << (asked ? asked.getName() : "none")
                    << ", which is for another model or for other weights";
     }
-    op.setFormatAttr(nn::ArchiveFormatAttr::get(
-        &getContext(), stored.getOrder(), stored.getElement(), stored.getGroup(), stored.getRows(), stored.getZero(),
-        stored.getInverse(), stored.getScaleDivisor(), stored.getScaleOffset(), asked));
+    auto narrower = nn::ArchiveFormatAttr::getChecked(
+        [&] { return op.emitError("cannot be kept in the format that the file of formats says: "); }, &getContext(),
+        stored.getOrder(), stored.getElement(), stored.getGroup(), stored.getRows(), stored.getZero(),
+        stored.getInverse(), stored.getScaleDivisor(), stored.getScaleOffset(), asked);
+    if (!narrower)
+      return failure();
+    op.setFormatAttr(narrower);
     return success();
   }
 };

@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/Quantize/MixedInputs.h"
+#include "lib/Quantize/BlockCodec.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -29,6 +30,7 @@ struct NamedFormat {
 // whole row before it is scaled.
 static constexpr NamedFormat formats[] = {
     {"int4", nn::BlockElement::I4, nn::BlockScale::F16, 32, true},
+    {"int4-asymmetric", nn::BlockElement::U4, nn::BlockScale::F16, 32, true},
     {"int5", nn::BlockElement::I5, nn::BlockScale::F16, 32, true},
     {"int6", nn::BlockElement::I6, nn::BlockScale::F16, 32, true},
     {"int8", nn::BlockElement::I8, nn::BlockScale::F16, 32, true},
@@ -57,19 +59,25 @@ std::string weightFormatNames() {
 }
 
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIRContext *context) {
-  auto [base, group] = name.split('-');
+  constexpr llvm::StringLiteral asymmetric = "int4-asymmetric";
+  auto [base, group] = name.starts_with(asymmetric)
+                           ? std::pair(name.take_front(asymmetric.size()), name.drop_front(asymmetric.size()))
+                           : name.split('-');
+  bool isJoined = base != asymmetric || group.empty() || group.consume_front("-");
   const NamedFormat *format = llvm::find_if(formats, [&](const NamedFormat &known) { return known.name == base; });
   auto unknown = [&](const llvm::Twine &why) {
     return llvm::createStringError("unknown weight format '" + name + "'" + why + ": the formats are " +
                                    weightFormatNames());
   };
-  if (format == std::end(formats))
+  if (format == std::end(formats) || !isJoined)
     return unknown("");
   int64_t block = format->block;
   if (!group.empty() || name.ends_with("-")) {
     if (!format->takesGroup)
       return unknown(", " + base + " has " +
                      (block ? "blocks of " + llvm::Twine(block).str() : "a scale for each row"));
+    if (group == "channel" && haveZeroPoints(format->element))
+      return unknown(", zero points are those of groups of 32, 64 or 128");
     if (group == "channel")
       block = 0;
     else if (!group.consume_front("g") || group.getAsInteger(10, block) || (block != 32 && block != 64 && block != 128))
@@ -77,6 +85,16 @@ llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, MLIR
   }
   context->getOrLoadDialect<nn::NnDialect>();
   return nn::BlockFormatAttr::get(context, format->element, format->scale, block, /*axis=*/1);
+}
+
+std::string weightFormatName(nn::BlockFormatAttr format) {
+  const NamedFormat *named = llvm::find_if(formats, [&](const NamedFormat &known) {
+    return known.element == format.getElement() && known.scale == format.getScale();
+  });
+  assert(named != std::end(formats) && "is no format of weights");
+  if (!named->takesGroup || format.getBlock() == named->block)
+    return named->name.str();
+  return (named->name + (format.getBlock() ? "-g" + llvm::Twine(format.getBlock()) : "-channel")).str();
 }
 
 llvm::Expected<llvm::StringMap<PartFormat>> parsePartFormats(const QuantizeOptions &options, MLIRContext *context) {

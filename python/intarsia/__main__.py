@@ -157,6 +157,11 @@ def _warn_of_overlap(file: Path, generator: Generator, ids: Sequence[int]) -> No
         )
 
 
+def _calibration_file(name: str) -> Path:
+    """Return the file that ``--calibration`` names; ``./builtin`` is one of the user's."""
+    return Path(__file__).with_name("calibration.txt") if name == "builtin" else Path(name)
+
+
 def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
     """Return the calibration text as windows of token ids: of a text, or of an array of ids."""
     if options.calibration.suffix == ".npy":
@@ -332,7 +337,13 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="without a text: take for each block of weights the scale with the least squared error",
     )
-    one.add_argument("--calibration", type=Path, metavar="FILE", help="UTF-8 text; or .npy: token ids, pixel_values")
+    one.add_argument(
+        "--calibration",
+        type=_calibration_file,
+        metavar="FILE",
+        help="UTF-8 text; or .npy: token ids, pixel_values; or builtin: English prose that the package carries (the "
+        "documentation of Intarsia, under its licence)",
+    )
     one.add_argument("--lines", action="store_true", help="each line of the text is a text of its own")
     one.add_argument("--tokenizer", type=Path, help="tokenizer.json, or the folder that holds it (default: MODEL)")
     one.add_argument("--window", type=_at_least(2), default=512, help="tokens of a window (default: %(default)s)")

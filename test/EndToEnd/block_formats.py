@@ -12,6 +12,8 @@ GROUPS = {"g32": 32, "g64": 64, "g128": 128, "channel": 0, "": 32}
 
 def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
     """Give the dequantized values of a weight float32 [rows, columns] that --quantize=`name` quantizes."""
+    if name.startswith("int4-asymmetric"):
+        return asymmetric(weight, GROUPS[name.removeprefix("int4-asymmetric").removeprefix("-")])
     kind, _, group = name.partition("-")
     block = {"fp8": 0, "mxfp4": 32, "nvfp4": 16}.get(kind, GROUPS[group])
     rows, columns = weight.shape
@@ -57,6 +59,19 @@ def quantize_weight(name: str, weight: np.ndarray) -> np.ndarray:
             else (np.where(error < least, dequantized, best), np.minimum(error, least))
         )
     return best.reshape(rows, -1)[:, :columns].astype(np.float32)
+
+
+def asymmetric(weight: np.ndarray, block: int) -> np.ndarray:
+    """Give integers 0 to 15 minus a zero point, times a scale in f16: the range of a block and 0 in fifteen steps."""
+    rows, columns = weight.shape
+    padded = np.zeros((rows, -(-columns // block) * block), np.float32)
+    padded[:, :columns] = weight
+    blocks = padded.reshape(rows, -1, block)
+    low, high = (np.minimum(blocks.min(-1, keepdims=True), 0), np.maximum(blocks.max(-1, keepdims=True), 0))
+    scale = ((high - low) / np.float32(15)).astype(np.float16).astype(np.float32)
+    zero = np.clip(np.rint(quotient(-low, scale)), 0, 15)
+    quantized = np.clip(np.rint(quotient(blocks, scale)) + zero, 0, 15)
+    return ((quantized - zero) * scale).reshape(rows, -1)[:, :columns].astype(np.float32)
 
 
 def ternary_scales(blocks: np.ndarray, columns: int) -> np.ndarray:

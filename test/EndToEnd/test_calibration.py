@@ -351,7 +351,6 @@ def test_models_of_images(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--quantize=int6"], "compressed-tensors has no format for 'i6, f16 for 32'"),
         (["--quantize-parts=embedding"], "'model.embed_tokens.weight' is also the embedding"),
         (["--quantize-parts=linears,lm_head"], "'model.embed_tokens.weight' is also the embedding"),
         (["--quantize=none"], "--quantize"),

@@ -38,7 +38,9 @@ def test_formats(tools, scratch, architecture, name):
     check_format(tools, scratch / f"{architecture}-{name}", architecture, name, 70, 288, ROWS)
 
 
-@pytest.mark.parametrize("name", ["int6", "mxfp4", "int4-channel", "int8-g64", "ternary"])
+@pytest.mark.parametrize(
+    "name", ["int6", "mxfp4", "int4-channel", "int8-g64", "ternary", "int4-asymmetric", "int4-asymmetric-g128"]
+)
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
 def test_other_formats(tools, scratch, architecture, name):
     """Depths that are no whole step, tile or block."""

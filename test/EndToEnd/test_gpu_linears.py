@@ -282,7 +282,20 @@ def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: st
 
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
 @pytest.mark.parametrize(
-    "weights", ["int4", "int5", "int6", "int8", "fp8", "nvfp4", "mxfp4", "int4-g128", "int4-channel", "ternary"]
+    "weights",
+    [
+        "int4",
+        "int5",
+        "int6",
+        "int8",
+        "fp8",
+        "nvfp4",
+        "mxfp4",
+        "int4-g128",
+        "int4-channel",
+        "ternary",
+        "int4-asymmetric-g64",
+    ],
 )
 def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> None:
     """Weights stay quantized, inputs are rounded to f16: the CPU with inputs as they are is the oracle."""

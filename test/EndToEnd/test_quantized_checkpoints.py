@@ -111,7 +111,7 @@ def test_integers_are_multiplied(tools, tmp_path, checkpoint):
 
 INPUTS = "has no effect: --quantize-activations says how inputs of linears are multiplied"
 REMARKS = {
-    "pack-quantized": ["bits, as int4: 8", "bits, as int8-channel: 4", "bits, as int5-g64: 2"],
+    "pack-quantized": ["bits, as int4: 8", "bits, as int8-channel: 4", "bits, as int4-asymmetric-g64: 2"],
     "int-quantized": ["bits, as int8-channel: 14", f"input_activations (dynamic int8 by token) {INPUTS}"],
     "float-quantized": [
         "bits, as fp8: 12",
@@ -119,8 +119,12 @@ REMARKS = {
         f"input_activations (dynamic float8 by token) {INPUTS}",
     ],
     "floats4": ["bits, as nvfp4: 8", "bits, as mxfp4: 6"],
-    "gptq": ["bits, as int5: 6", "bits, as int4: 1", "again: 7, because groups of input features are in the order of"],
-    "awq": ["bits, as int4-g64: 2", "bits, as int5-g64: 12"],
+    "gptq": [
+        "bits, as int4-asymmetric: 6",
+        "bits, as int4: 1",
+        "again: 7, because groups of input features are in the order of",
+    ],
+    "awq": ["bits, as int4-g64: 2", "bits, as int4-asymmetric-g64: 12"],
     "bitsandbytes-4bit": ["again: 14, because no kernel multiplies values of a codebook"],
     "bitsandbytes-8bit": ["bits, as int8-channel with scales in f32: 14"],
     "torchao": [
@@ -186,7 +190,10 @@ def test_packed_integers(tools, tmp_path, bits, group, dtype, symmetric):
         tmp_path / "m", compressed(weights), lambda name, w: pack(rng, w.shape, bits, group, dtype, symmetric)
     )
     check_values(tools, tmp_path / "m", expected, tmp_path / "work")
-    name = {(4, True): "int4", (8, True): "int8", (4, False): "int5"}.get((bits, symmetric))
+    # Zero points times scales of 16 bits are exact in f32.
+    keeps_zeros = group and dtype != np.float32
+    offset = "int4-asymmetric" if keeps_zeros else "int5"
+    name = {(4, True): "int4", (8, True): "int8", (4, False): offset}.get((bits, symmetric))
     suffix = {32: "", 0: "-channel"}.get(group, f"-g{group}")
     remarks = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=import").stderr
     if not name:
@@ -195,7 +202,8 @@ def test_packed_integers(tools, tmp_path, bits, group, dtype, symmetric):
     scales = {np.float16: "", BFLOAT16: "", np.float32: " with scales in f32"}[dtype]
     assert f"kept at their bits, as {name}{suffix}{scales}: 7\n" in remarks
     # Kernels are those of --quantize.
-    block = f"#nn.block_format<i{name[-1]}, {scales[-3:] or 'f16'}, {group}, axis = 1>"
+    element = "u4" if name == "int4-asymmetric" else f"i{name[-1]}"
+    block = f"#nn.block_format<{element}, {scales[-3:] or 'f16'}, {group}, axis = 1>"
     lowered = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=lower").stdout
     # Query, key and value are one matrix, and so are gate and up.
     assert lowered.count(f"{block}>) :") == 4
@@ -276,7 +284,7 @@ def test_awq(tools, tmp_path, group, symmetric):
     expected = write_checkpoint(tmp_path / "m", config, lambda name, w: awq(rng, w.shape, group, symmetric))
     check_values(tools, tmp_path / "m", expected, tmp_path / "work")
     remarks = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=import").stderr
-    assert f"kept at their bits, as int{4 if symmetric else 5}" in remarks
+    assert f"kept at their bits, as {'int4' if symmetric else 'int4-asymmetric' if group else 'int5'}" in remarks
 
 
 @pytest.mark.parametrize("scale", [np.float32, BFLOAT16], ids=["f32", "bf16"])

@@ -29,6 +29,8 @@ FORMATS = [
     "int4-g64",
     "int4-g128",
     "int4-channel",
+    "int4-asymmetric",
+    "int4-asymmetric-g128",
     "int5-g128",
     "int5-channel",
     "int8-g128",
@@ -88,7 +90,9 @@ def test_formats(tools, scratch, name, features, depth):
         np.testing.assert_array_equal(module["main"](x[-1:])[0], y[-1])
 
 
-@pytest.mark.parametrize("name", ["int4", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "ternary"])
+@pytest.mark.parametrize(
+    "name", ["int4", "int4-asymmetric-g64", "int5", "int6", "int8", "mxfp4", "nvfp4", "int4-channel", "ternary"]
+)
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v3+avxvnni"])
 def test_targets(tools, scratch, name, target):
     features, depth = 40, 160
@@ -201,6 +205,7 @@ def test_activations_of_4_bits(tools, scratch, target, name, features, depth):
         "nvfp4",
         "int4-channel",
         "int4-g128",
+        "int4-asymmetric",
         "ternary",
         "ternary-channel",
     ],
@@ -534,9 +539,11 @@ def test_weights_that_are_not_finite(tools, tmp_path, name, value, text):
     [
         (
             ["--quantize=int7"],
-            "unknown weight format 'int7': the formats are int4, int5, int6, int8, ternary (also with groups: int4-g64, "
-            "int4-g128, int4-channel), fp8, mxfp4, nvfp4 and none",
+            "unknown weight format 'int7': the formats are int4, int4-asymmetric, int5, int6, int8, ternary (also with groups: "
+            "int4-g64, int4-g128, int4-channel), fp8, mxfp4, nvfp4 and none",
         ),
+        (["--quantize=int4-asymmetric-channel"], "zero points are those of groups of 32, 64 or 128"),
+        (["--quantize=int4-asymmetricg64"], "unknown weight format 'int4-asymmetricg64'"),
         (["--quantize=mxfp4-g64"], "mxfp4 has blocks of 32"),
         (["--quantize=fp8-g64"], "fp8 has a scale for each row"),
         (["--quantize=fp8", "--quantize-activations=8"], "integers of 8 bits, which do not hold the values of weights"),

@@ -42,30 +42,34 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<nn::NnDialect>();
   auto format = nn::BlockFormatAttr::get(&context, *element, *scale, block, /*axis=*/1);
-  BlockCodec codec(format);
+  BlockCodec codec(format, haveZeroPoints(format));
   ErrorFeedback feedback(format, *inputs);
   size_t width = features, rows = weights.size() / width, scaleBytes = codec.blockCount(width) * codec.scaleBytes();
   float tensorScale = BlockCodec::tensorScaleOf(BlockCodec::largestMagnitude(weights));
   std::vector<uint8_t> quantized(rows * width), scales(rows * scaleBytes);
+  size_t zeroCount = codec.zeroPointCount(width);
+  std::vector<uint8_t> zeroPoints(rows * zeroCount);
   std::vector<float> decoded(rows * width);
   double error = 0;
   for (size_t first = 0; first < rows; first += ErrorFeedback::kMostRows) {
     size_t count = std::min(ErrorFeedback::kMostRows, rows - first);
     auto part = [&](auto &all, size_t size) { return llvm::MutableArrayRef(all).slice(first * size, count * size); };
     llvm::ArrayRef<float> here = weights.slice(first * width, count * width);
-    if (std::optional<size_t> bad =
-            feedback.encodeRows(here, count, tensorScale, part(quantized, width), part(scales, scaleBytes))) {
+    if (std::optional<size_t> bad = feedback.encodeRows(here, count, tensorScale, part(quantized, width),
+                                                        part(scales, scaleBytes), part(zeroPoints, zeroCount))) {
       std::fprintf(stderr, "value %zu of row %zu is %g\n", *bad % width, first + *bad / width, double(here[*bad]));
       return 1;
     }
     for (size_t row = first; row < first + count; ++row)
       codec.decodeRow(llvm::ArrayRef(quantized).slice(row * width, width),
-                      llvm::ArrayRef(scales).slice(row * scaleBytes, scaleBytes), {}, tensorScale,
+                      llvm::ArrayRef(scales).slice(row * scaleBytes, scaleBytes),
+                      llvm::ArrayRef(zeroPoints).slice(row * zeroCount, zeroCount), tensorScale,
                       llvm::MutableArrayRef(decoded).slice(row * width, width));
     error += feedback.outputError(here, part(decoded, width), count);
   }
   bool isWritten = write(&tensorScale, sizeof(float)) && write(quantized.data(), quantized.size()) &&
-                   write(scales.data(), scales.size()) && write(decoded.data(), decoded.size() * sizeof(float)) &&
-                   write(&error, sizeof(error)) && std::fflush(stdout) == 0;
+                   write(scales.data(), scales.size()) && write(zeroPoints.data(), zeroPoints.size()) &&
+                   write(decoded.data(), decoded.size() * sizeof(float)) && write(&error, sizeof(error)) &&
+                   std::fflush(stdout) == 0;
   return isWritten ? 0 : 1;
 }

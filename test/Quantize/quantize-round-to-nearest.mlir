@@ -4,7 +4,7 @@
 // RUN: intarsia-opt %s --split-input-file --intarsia-quantize="format=none" | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --split-input-file --quantize-round-to-nearest="format=int3" 2>&1 | FileCheck %s --check-prefix=WRONG
 
-// WRONG: error: unknown weight format 'int3': the formats are int4, int5, int6, int8
+// WRONG: error: unknown weight format 'int3': the formats are int4, int4-asymmetric, int5, int6, int8
 // NONE-NOT: nn.quantize
 
 nn.archive @weights {file = "w.safetensors"}

@@ -18,7 +18,8 @@ TOOL = Path(os.environ.get("INTARSIA_BUILD_DIR", "build/dev")) / "bin" / "intars
 DAMPING = 0.01  # of the mean of the diagonal, as the paper has it
 SCALES = {"f16": np.float16, "f32": np.float32, "e8m0": ml_dtypes.float8_e8m0fnu, "e4m3": ml_dtypes.float8_e4m3fn}
 FORMATS = [("i4", "f16", 32), ("i4", "f16", 128), ("i4", "f16", 0), ("i8", "f16", 32), ("e2m1", "e8m0", 32),
-           ("e2m1", "e4m3", 16), ("e4m3", "f32", 0), ("nf4", "f16", 64)]  # fmt: skip
+           ("e2m1", "e4m3", 16), ("e4m3", "f32", 0), ("nf4", "f16", 64), ("ternary", "f16", 32),
+           ("ternary", "f16", 0), ("u4", "f16", 32), ("u4", "f16", 64)]  # fmt: skip
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Result:
     tensor_scale: float
     quantized: np.ndarray
     scales: np.ndarray
+    zero_points: np.ndarray
     decoded: np.ndarray
     error: float
 
@@ -44,7 +46,9 @@ def run(moments, rows, element, scale, block, threads=2):
     scale_type = np.dtype(SCALES[scale])
     at = 4
     parts = []
-    for dtype, shape in ((np.uint8, rows.shape), (scale_type, (len(rows), blocks)), (np.float32, rows.shape)):
+    zeros = (len(rows), blocks if element == "u4" else 0)
+    sizes = ((np.uint8, rows.shape), (scale_type, (len(rows), blocks)), (np.uint8, zeros), (np.float32, rows.shape))
+    for dtype, shape in sizes:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         parts.append(np.frombuffer(done.stdout[at : at + size], dtype).reshape(shape))
         at += size
@@ -68,6 +72,10 @@ def damped(moments):
 def elements_of(element):
     if element == "nf4":
         return None
+    if element == "ternary":
+        return np.array([-1.0, 0.0, 1.0])
+    if element == "u4":
+        return np.arange(16.0)
     if element[0] == "i":
         bits = int(element[1:])
         return np.arange(-(1 << bits - 1), 1 << bits - 1, dtype=np.float64)
@@ -76,15 +84,17 @@ def elements_of(element):
     return np.unique(values[np.isfinite(values)])
 
 
-def gptq(rows, moments, scales, values):
-    """Algorithm 1 of the paper, in the order of falling diagonal, with scales [rows, features]."""
+def gptq(rows, moments, scales, values, zeros=None):
+    """Algorithm 1 of the paper, in the order of falling diagonal, with scales and zero points [rows, features]."""
     order = np.argsort(-np.diag(moments), kind="stable")
     weights, scales = rows.astype(np.float64)[:, order], scales[:, order]
+    zeros = np.zeros_like(weights) if zeros is None else zeros[:, order]
     upper = np.linalg.cholesky(np.linalg.inv(damped(moments)[np.ix_(order, order)])).T
     result = np.zeros_like(weights)
     for column in range(len(order)):
         ratios = weights[:, column] / scales[:, column]
-        nearest = values[np.abs(ratios[:, None] - values).argmin(1)]
+        offsets = zeros[:, column]
+        nearest = values[np.abs((ratios + offsets)[:, None] - values).argmin(1)] - offsets
         result[:, column] = nearest * scales[:, column]
         errors = (weights[:, column] - result[:, column]) / upper[column, column]
         weights[:, column:] -= np.outer(errors, upper[column, column:])
@@ -108,7 +118,8 @@ def test_values_are_those_of_the_paper(element, scale, block, features):
     values = elements_of(element)
     if values is None:
         return
-    expected = gptq(rows, moments, scales, values)
+    zeros = np.repeat(result.zero_points.astype(np.float64), width, 1)[:, :features] if element == "u4" else None
+    expected = gptq(rows, moments, scales, values, zeros)
     # A ratio near the middle of two elements may go to the other one for a rounding, and what follows with it.
     same = np.isclose(result.decoded, expected, rtol=1e-6, atol=0)
     assert same.mean() > 0.98

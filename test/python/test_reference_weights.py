@@ -125,6 +125,8 @@ E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
     ("element", "scale", "block", "bits"),
     [
         ("i4", "f16", 32, 4),
+        ("u4", "f16", 32, 4),
+        ("u4", "bf16", 128, 4),
         ("i8", "bf16", 64, 8),
         ("i6", "f32", 128, 6),
         ("ternary", "f16", 0, 2),
@@ -150,6 +152,9 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
     elif element == "e4m3":
         quantized = np.where(quantized & 0x7F == 0x7F, 0x7E, quantized)  # no NaN
         elements = quantized.astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    elif element == "u4":
+        zero_points = random.integers(0, 16, (rows, blocks))
+        elements = quantized - np.repeat(zero_points, block, axis=1)[:, :depth]
     else:
         elements = quantized - (1 if element == "ternary" else 1 << (bits - 1))
     if scale == "e8m0":
@@ -166,6 +171,7 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
         of_block = width * scale_bytes
         unit = np.lcm(block * (np.lcm(of_block, line) // of_block), 32)
         unit_scales, head = unit // block * of_block, width * 4 if tensor_scale else 0
+        unit_scales *= 2 if element == "u4" else 1
 
     def write(memory: np.ndarray, number: int | None, index: int, row: int) -> None:
         if number is None:
@@ -178,6 +184,9 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
             if number * (unit // block) + i < blocks:
                 value = stored_scales[row, number * (unit // block) + i]
                 put(memory, (i * width + index) * scale_bytes, value, dtype)
+                if element == "u4":  # negated, behind the scales of the unit
+                    zero = dtype(-float(zero_points[row, number * (unit // block) + i]))
+                    put(memory, unit_scales // 2 + (i * width + index) * scale_bytes, zero, dtype)
 
     stored = QuantizedPanels(width, bits, int(unit), int(unit_scales), head).store(quantized, write)
     result = decoded(compiled, f"#nn.block_format<{element}, {scale}, {block}, axis = 1>", (rows, depth), width, stored)

@@ -28,7 +28,7 @@ struct Flags {
                               cl::desc("The model directory to write")};
   cl::opt<std::string> format{"quantize", cl::init("int4"), cl::value_desc("format"), cl::cat(category),
                               cl::desc("The format of the weights: int4 (default), int4-g128, int8, mxfp4, nvfp4, fp8, "
-                                       "…: those of intarsia-compile that compressed-tensors has")};
+                                       "…: those of intarsia-compile; ternary, int5 and int6 lie in wider integers")};
   cl::list<std::string> parts{
       "quantize-parts", cl::CommaSeparated, cl::value_desc("part"), cl::cat(category),
       cl::desc(

@@ -50,6 +50,10 @@ llvm::Error checkQuantizedModel(const QuantizedModelOptions &options);
 /// quantize phase gets these. The other entries are for the compiler, which reads them beside the weights.
 std::vector<std::string> compressedEntries(mlir::ModuleOp module, const PrecisionFile &file);
 
+/// Returns keys and formats of the matrices of linears that the quantize phase gave formats whose values lie in more
+/// bits in the directory: ternary ones, and integers of 5 and 6 bits. The compiler is to read them beside the weights.
+std::vector<std::pair<std::string, std::string>> widenedEntries(mlir::ModuleOp module);
+
 /// Writes a model directory, or a part of it, whose linears have the weights that the quantize phase asks for
 /// (`nn.quantize` of an `nn.weight`), with second moments by error feedback (lib/Quantize/ErrorFeedback.h). It is laid
 /// out as compressed-tensors has it (`quantization_config` in config.json; formats `pack-quantized`,

@@ -68,6 +68,9 @@ std::string weightFormatNames();
 /// scale for each row: int4, int4-g64, int8-channel. An error lists the names.
 llvm::Expected<nn::BlockFormatAttr> parseWeightFormat(llvm::StringRef name, mlir::MLIRContext *context);
 
+/// Returns the name of a format that parseWeightFormat() gives: the shortest one.
+std::string weightFormatName(nn::BlockFormatAttr format);
+
 /// The format that the matrices of a part are quantized to.
 struct PartFormat {
   nn::BlockFormatAttr format;

@@ -212,6 +212,10 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
     whyNot = "groups are of " + std::to_string(scheme.group) + " input features";
     return nullptr;
   }
+  // Kernels multiply scales by zero points, which f32 holds exactly for scales of 16 bits.
+  bool isAsymmetric = matrix.zeroPoints && scheme.element == nn::BlockElement::U4;
+  if (isAsymmetric && block && keptScaleOf(scaleType, scheme) != nn::BlockScale::F32)
+    return formatOf(scheme.element, keptScaleOf(scaleType, scheme), block);
   nn::IntegerElement stored = *nn::getIntegerElement(scheme.element);
   int64_t lowest = stored.lowest - (matrix.zeroPoints ? stored.highest : scheme.zero);
   int64_t highest = stored.highest - (matrix.zeroPoints ? 0 : scheme.zero);
@@ -233,7 +237,10 @@ static std::string nameOf(nn::BlockFormatAttr format) {
   if (format.getElement() == nn::BlockElement::E2M1)
     return format.getScale() == nn::BlockScale::E8M0 ? "mxfp4" : "nvfp4";
   bool isTernary = format.getElement() == nn::BlockElement::Ternary;
-  std::string name = isTernary ? "ternary" : "int" + std::to_string(nn::elementBits(format.getElement()));
+  bool isAsymmetric = format.getElement() == nn::BlockElement::U4;
+  std::string name = isAsymmetric ? "int4-asymmetric"
+                     : isTernary  ? "ternary"
+                                  : "int" + std::to_string(nn::elementBits(format.getElement()));
   if (format.getBlock() != 32)
     name += format.getBlock() ? "-g" + std::to_string(format.getBlock()) : "-channel";
   if (format.getScale() != nn::BlockScale::F16)
