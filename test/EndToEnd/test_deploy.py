@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from ranks import results_of, run_world
 
+pytestmark = pytest.mark.cpu_only
+
 HERE = Path(__file__).resolve().parent
 GLOSSARY = HERE.parent.parent / "examples" / "glossary"
 MODELS = {"writer": GLOSSARY, "embedder": HERE / "models" / "bert"}

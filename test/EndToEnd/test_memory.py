@@ -13,6 +13,8 @@ import intarsia
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.cpu_only
+
 HERE = Path(__file__).resolve().parent
 GLOSSARY = HERE.parent.parent / "examples" / "glossary"
 EXPERTS = HERE / "decoders" / "mixtral"

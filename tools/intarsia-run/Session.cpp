@@ -10,6 +10,7 @@
 #include "lib/Formats/Manifest.h"
 #include "lib/Runtime/Core/Tensor.h"
 #include "lib/Support/File.h"
+#include "lib/Support/Json.h"
 #include "tools/intarsia-run/Continue.h"
 #include "tools/intarsia-run/DumpCode.h"
 #include "tools/intarsia-run/Handles.h"
@@ -48,6 +49,19 @@ static ModuleHandle load(const Options &options) {
   check(options.module.empty() ? itx_module_load_embedded(nullptr, &given, &module)
                                : itx_module_load(options.module.c_str(), &given, &module));
   return ModuleHandle(module);
+}
+
+/// Says how much of the weights stays in memory, if it is not all of them. Of several ranks the first says it.
+static void sayMemory(const itx_module *module) {
+  const char *text = itx_module_memory(module);
+  if (!text || !isFirstRank())
+    return;
+  Json figures = Json::parse(text);
+  auto megabytes = [&](const char *key) { return double(figures[key].get<uint64_t>()) * 1e-6; };
+  std::fprintf(stderr,
+               "memory: %.0f MB; of %.0f MB of weights that all calls use %.0f MB stay in it, the others and experts "
+               "are read from disk\n",
+               megabytes("limit_bytes"), megabytes("weight_bytes"), megabytes("kept_bytes"));
 }
 
 static std::vector<TensorHandle> readInputs(const itx_function *function, const Options &options) {
@@ -223,6 +237,7 @@ static void run(const Options &options) {
     std::fputs(listing(module.get()).c_str(), stdout);
     return;
   }
+  sayMemory(module.get());
   const itx_function *function = findFunction(module.get(), options);
   std::vector<std::string> files = outputFiles(function, options);
   std::vector<std::string> taken, read = readFiles(module.get(), options);

@@ -62,18 +62,24 @@ uint64_t anonymousBytes() {
 static uint64_t pageFloor(uint64_t byte) { return byte / filePageBytes * filePageBytes; }
 static uint64_t pageCeil(uint64_t byte) { return pageFloor(byte + filePageBytes - 1); }
 
-WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit)
-    : name_(std::move(name)), archive_(archive), limit_(limit), process_(processNumber()) {}
+static uint64_t othersOfProcess(uint64_t resident) {
+  uint64_t touched = anonymousBytes();
+  return touched - std::min(touched, resident);
+}
+
+WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others)
+    : name_(std::move(name)), archive_(archive), limit_(limit),
+      othersInMemory_(others ? std::move(others) : othersOfProcess), process_(processNumber()) {}
 
 Status WeightStream::create(const std::string &name, const SafetensorsFile &archive,
                             const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
-                            std::unique_ptr<WeightStream> &stream) {
+                            std::unique_ptr<WeightStream> &stream, OthersInMemory others) {
   if (!archive.mapping())
     return error(ITX_UNSUPPORTED,
                  "%s: its weights were given in memory, so that there is no file that they could be "
                  "read from again: load the artifact by its path, or without a limit of memory",
                  name.c_str());
-  std::unique_ptr<WeightStream> result(new WeightStream(name, archive, limit));
+  std::unique_ptr<WeightStream> result(new WeightStream(name, archive, limit, std::move(others)));
   ITX_RETURN_IF_ERROR(result->start(tensors));
   stream = std::move(result);
   return Status::success();
@@ -145,8 +151,7 @@ WeightStream::~WeightStream() {
 // ---- Memory -----------------------------------------------------------------------------------------------
 
 Status WeightStream::divide() {
-  uint64_t touched = anonymousBytes();
-  uint64_t others = touched - std::min(touched, resident_) + otherBytes + promised_;
+  uint64_t others = othersInMemory_(resident_) + otherBytes + promised_;
   uint64_t available = limit_ - std::min(limit_, others);
   // What was promised is not given away before the call is over; small changes are not worth new reads.
   bool isEnough = divided_ != 0 && available >= divided_;

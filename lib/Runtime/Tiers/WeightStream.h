@@ -15,6 +15,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -55,11 +56,14 @@ struct WeightUse {
 /// Members may be called by several threads. A process that was forked has no reading threads and uses the mapping.
 class WeightStream {
 public:
-  /// `tensors`: those that kernels read as a whole, in the order of their first use. ITX_OUT_OF_MEMORY says what the
-  /// least limit is.
+  /// What else the process has in memory, in bytes, if so many bytes of weights are there.
+  using OthersInMemory = std::function<uint64_t(uint64_t resident)>;
+
+  /// `tensors`: those that kernels read as a whole, in the order of their first use. `others` is for tests; without it,
+  /// the system is asked. ITX_OUT_OF_MEMORY says what the least limit is.
   static Status create(const std::string &name, const SafetensorsFile &archive,
                        const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
-                       std::unique_ptr<WeightStream> &stream);
+                       std::unique_ptr<WeightStream> &stream, OthersInMemory others = {});
   ~WeightStream();
   WeightStream(const WeightStream &) = delete;
   WeightStream &operator=(const WeightStream &) = delete;
@@ -100,7 +104,7 @@ private:
     uint64_t begin = 0, end = 0; ///< in the range
   };
 
-  WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit);
+  WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others);
   Status start(const std::vector<const SafetensorsEntry *> &tensors);
   /// Divides memory anew if there is less than before, or clearly more.
   Status divide();
@@ -124,6 +128,7 @@ private:
   const std::string name_;
   const SafetensorsFile &archive_;
   const uint64_t limit_;
+  const OthersInMemory othersInMemory_;
   const uint64_t process_; ///< number of the process that has the reading threads
   PagedFile file_;
   uint8_t *range_ = nullptr; ///< where byte 0 of the archive would be

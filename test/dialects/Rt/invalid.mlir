@@ -433,7 +433,7 @@ rt.constant @c layout(#rt.row_major) : tensor<8xf32> {
 
 rt.constant @c layout(#rt.row_major) : tensor<1x64xf32> {
   %a = arith.constant dense<1.0> : tensor<1x64xf32>
-  // expected-error@+1 {{'nn.quantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized at compile time, once, along their last dimension and without zero points and scales of rows}}
+  // expected-error@+1 {{'nn.quantize' op cannot be in the recipe of constant @c: only matrices of an archive are quantized at compile time, once, along their last dimension and without scales of rows, integers with a sign also without zero points}}
   %v, %s = nn.quantize %a {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf16>)
   %d = nn.dequantize %v, %s {format = #nn.block_format<i8, f16, 32, axis = 1>} : (tensor<1x64xi8>, tensor<1x2xf16>) -> tensor<1x64xf32>
   rt.yield %d : tensor<1x64xf32>
