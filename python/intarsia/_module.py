@@ -365,8 +365,9 @@ class Module:
     def memory(self) -> dict[str, Any] | None:
         """What is known of weights that are read from the disk in each call; None if all weights are in memory.
 
-        ``limit_bytes``, ``weight_bytes``, ``kept_bytes`` (that stay in memory at present), ``expert_bytes`` (experts in memory), ``read_bytes`` and
-        ``wait_seconds`` since the load, ``direct`` (whether they are read past the system's page cache).
+        ``limit_bytes``, ``weight_bytes``, ``kept_bytes`` (that stay in memory at present), ``expert_bytes`` (experts in
+        memory), ``read_bytes`` and ``wait_seconds`` since the load, ``direct`` (whether they are read past the system's
+        page cache).
         """
         text = self._runtime.memory
         return None if text is None else json.loads(text)
