@@ -124,3 +124,5 @@ def test_the_command_takes_a_limit(tools, glossary: Path) -> None:
     plain = tools.run("intarsia-run", glossary, "--ids=5,9,14", "--max-tokens=4")
     limited = tools.run("intarsia-run", glossary, "--ids=5,9,14", "--max-tokens=4", "--memory=60MB")
     assert plain.stdout == limited.stdout
+    assert re.search(r"memory: 60 MB; of \d+ MB of weights that all calls use \d+ MB stay in it", limited.stderr)
+    assert not plain.stderr
