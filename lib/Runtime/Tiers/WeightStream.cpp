@@ -8,7 +8,6 @@
 
 #include "lib/Runtime/Core/Memory.h"
 #include "lib/Runtime/Core/ProcessNumber.h"
-#include "lib/Support/Json.h"
 
 #include <algorithm>
 #include <chrono>
@@ -321,12 +320,15 @@ void WeightStream::request(uint32_t index, bool isUrgent) {
   reserved_ -= tensor.reserved;
   tensor.reserved = tensor.isExpert ? 0 : tensor.size() - tensor.kept;
   reserved_ += tensor.reserved;
-  std::vector<Read> reads;
-  for (uint64_t begin = tensor.begin + tensor.loaded; begin < tensor.end; begin += readBytes)
-    reads.push_back({index, begin, std::min(begin + readBytes, tensor.end)});
-  tensor.reads = uint32_t(reads.size());
+  uint64_t from = tensor.begin + tensor.loaded;
+  tensor.reads = uint32_t((tensor.end - from + readBytes - 1) / readBytes);
   tensor.arrived = 0;
-  reads_.insert(isUrgent ? reads_.begin() : reads_.end(), reads.begin(), reads.end());
+  for (uint32_t i = 0; i < tensor.reads; ++i) {
+    // Urgent reads come before others, the first of them first.
+    uint64_t begin = from + (isUrgent ? tensor.reads - 1 - i : i) * readBytes;
+    Read read = {index, begin, std::min(begin + readBytes, tensor.end)};
+    isUrgent ? reads_.push_front(read) : reads_.push_back(read);
+  }
   work_.notify_all();
 }
 
@@ -512,10 +514,11 @@ std::string WeightStream::figures() const {
     all += sizes_[i];
     kept += tensors_[i].kept;
   }
-  Json json = {{"limit_bytes", limit_},        {"weight_bytes", all},      {"kept_bytes", kept},
-               {"expert_bytes", expertBytes_}, {"read_bytes", readBytes_}, {"wait_seconds", double(waitedNs_) * 1e-9},
-               {"direct", file_.isDirect()}};
-  return jsonText(json);
+  return format("{\"limit_bytes\":%llu,\"weight_bytes\":%llu,\"kept_bytes\":%llu,\"expert_bytes\":%llu,"
+                "\"read_bytes\":%llu,\"wait_seconds\":%.6f,\"direct\":%s}",
+                (unsigned long long)limit_, (unsigned long long)all, (unsigned long long)kept,
+                (unsigned long long)expertBytes_, (unsigned long long)readBytes_, double(waitedNs_) * 1e-9,
+                file_.isDirect() ? "true" : "false");
 }
 
 } // namespace intarsia::runtime
