@@ -185,7 +185,7 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
                 value = stored_scales[row, number * (unit // block) + i]
                 put(memory, (i * width + index) * scale_bytes, value, dtype)
                 if element == "u4":  # negated, behind the scales of the unit
-                    zero = dtype(-float(zero_points[row, number * (unit // block) + i]))
+                    zero = np.asarray(-float(zero_points[row, number * (unit // block) + i])).astype(dtype)
                     put(memory, unit_scales // 2 + (i * width + index) * scale_bytes, zero, dtype)
 
     stored = QuantizedPanels(width, bits, int(unit), int(unit_scales), head).store(quantized, write)

@@ -6,7 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/StateMemory.h"
 
-#include "lib/Runtime/Core/Memory.h"
+#include "lib/Runtime/Tiers/WeightStream.h"
 #include "lib/Support/MachineLimits.h"
 
 #include <cerrno>
@@ -70,7 +70,7 @@ Status StateMemory::create(const StepLayout &layout, int64_t pages, int64_t sequ
     if (!module.memoryOf(state.device))
       onHost += state.unitBytes * uint64_t(state.paged ? pages : sequences);
   if (onHost > available) {
-    tellOfAllocation(onHost); // weights may make room
+    makeRoomForAllocation(onHost); // weights may make room
     available = availableMemoryBytes();
   }
   if (onHost > available)
@@ -167,7 +167,7 @@ Status StateMemory::takePage(int32_t &page) {
   page = free_.back();
   free_.pop_back();
   references_[page] = 1;
-  tellOfAllocation(layout_.pageBytes);
+  makeRoomForAllocation(layout_.pageBytes);
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (layout_.states[i].paged)
       ITX_RETURN_IF_ERROR(clear(i, page));

@@ -241,7 +241,10 @@ static int32_t hostPrepare(::itx_call *call, const int64_t *workspaceBytes, cons
 /// Starts a kernel of a module whose weights may have to be read first, and waits for it: its weights may go then.
 static Status dispatchStreamed(::itx_call &call, Device &device, uint32_t queue, Launch &launch) {
   WeightStream &stream = *call.module->stream();
-  Status status = stream.acquire(call.weightPass, launch, call.weightUse);
+  Status status = stream.acquire(call.weightPass,
+                                 {launch.buffers, launch.bufferCount, launch.sizes, launch.sizeCount, launch.operands},
+                                 call.weightUse);
+  launch.buffers = call.weightUse.buffers.data();
   itx_event started = 0;
   if (status.ok())
     status = device.dispatch(queue, launch, call.after.data(), uint32_t(call.after.size()), started);

@@ -6,7 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Core/Memory.h"
 
-#include <atomic>
+#include "lib/Runtime/Tiers/WeightStream.h"
+
 #include <cstdlib>
 #include <mutex>
 #include <sys/mman.h>
@@ -14,18 +15,6 @@
 namespace intarsia::runtime {
 
 static constexpr uint64_t hugePageBytes = 2 << 20;
-
-/// Smaller blocks are not worth a look at the memory of the process.
-static constexpr uint64_t observedBytes = 64 << 10;
-
-static std::atomic<void (*)(uint64_t)> allocationObserver{nullptr};
-
-void observeAllocations(void (*observer)(uint64_t bytes)) { allocationObserver = observer; }
-
-void tellOfAllocation(uint64_t bytes) {
-  if (auto *observer = allocationObserver.load(std::memory_order_relaxed); observer && bytes >= observedBytes)
-    observer(bytes);
-}
 
 static uint64_t roundUp(uint64_t bytes) {
   uint64_t unit = bytes >= hugePageBytes ? hugePageBytes : ITX_BUFFER_ALIGNMENT;
@@ -37,7 +26,7 @@ void *allocateAligned(uint64_t bytes) {
   uint64_t rounded = roundUp(bytes ? bytes : 1);
   if (rounded == 0 || rounded > uint64_t(PTRDIFF_MAX))
     return nullptr;
-  tellOfAllocation(rounded);
+  makeRoomForAllocation(rounded);
   uint64_t alignment = rounded >= hugePageBytes ? hugePageBytes : ITX_BUFFER_ALIGNMENT;
   void *data = std::aligned_alloc(alignment, rounded);
   if (data && alignment == hugePageBytes)

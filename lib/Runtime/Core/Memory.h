@@ -20,12 +20,6 @@ namespace intarsia::runtime {
 void *allocateAligned(uint64_t bytes);
 void freeAligned(void *data);
 
-/// Lets a function know of all larger blocks before they are allocated or, where that takes long, before they are first
-/// touched; null: none.
-void observeAllocations(void (*observer)(uint64_t bytes));
-/// Tells the observer of memory that does not come from allocateAligned.
-void tellOfAllocation(uint64_t bytes);
-
 /// True in builds that end each block of memory at a guard page: no block is larger than requested.
 #ifdef INTARSIA_GUARD
 inline constexpr bool isMemoryGuarded = true;

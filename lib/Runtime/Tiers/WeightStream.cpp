@@ -6,10 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Tiers/WeightStream.h"
 
-#include "lib/Runtime/Core/Memory.h"
-#include "lib/Runtime/Core/ProcessNumber.h"
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -32,13 +30,19 @@ struct Streams {
 };
 } // namespace
 
+static std::atomic<uint32_t> streamCount{0};
+
 /// Never destroyed: memory may be allocated while static objects are destroyed.
 static Streams &streams() {
   static Streams *known = new Streams;
   return *known;
 }
 
-static void makeRoomInStreams(uint64_t bytes) {
+void makeRoomForAllocation(uint64_t bytes) {
+  // Smaller blocks are not worth a look at the memory of the process.
+  constexpr uint64_t leastBytes = 64 << 10;
+  if (bytes < leastBytes || streamCount.load(std::memory_order_relaxed) == 0)
+    return;
   std::lock_guard lock(streams().mutex);
   for (WeightStream *stream : streams().all)
     stream->makeRoom(bytes);
@@ -68,7 +72,7 @@ static uint64_t othersOfProcess(uint64_t resident) {
 
 WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others)
     : name_(std::move(name)), archive_(archive), limit_(limit),
-      othersInMemory_(others ? std::move(others) : othersOfProcess), process_(processNumber()) {}
+      othersInMemory_(others ? std::move(others) : othersOfProcess), process_(getpid()) {}
 
 Status WeightStream::create(const std::string &name, const SafetensorsFile &archive,
                             const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
@@ -119,7 +123,7 @@ Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries)
   }
   std::lock_guard lock(streams().mutex);
   streams().all.push_back(this);
-  observeAllocations(makeRoomInStreams);
+  streamCount = uint32_t(streams().all.size());
   return Status::success();
 }
 
@@ -128,10 +132,9 @@ WeightStream::~WeightStream() {
     std::lock_guard lock(streams().mutex);
     auto &all = streams().all;
     all.erase(std::remove(all.begin(), all.end(), this), all.end());
-    if (all.empty())
-      observeAllocations(nullptr);
+    streamCount = uint32_t(all.size());
   }
-  if (processNumber() != process_) {
+  if (getpid() != process_) {
     for (std::thread &thread : threads_)
       thread.detach(); // it is the other process's
     return;
@@ -201,7 +204,7 @@ void WeightStream::drop(Tensor &tensor) {
 }
 
 void WeightStream::makeRoom(uint64_t bytes) {
-  if (processNumber() != process_)
+  if (getpid() != process_)
     return;
   std::lock_guard lock(mutex_);
   promised_ += bytes;
@@ -258,8 +261,8 @@ static int64_t integerAt(const void *data, uint32_t bytes, uint64_t index) {
   }
 }
 
-uint64_t WeightStream::addExperts(const Launch &launch, uint32_t operand, WeightUse &use) {
-  const OperandInfo &weight = (*launch.operands)[operand], &indices = (*launch.operands)[weight.indices];
+uint64_t WeightStream::addExperts(const LaunchOperands &launch, uint32_t operand, WeightUse &use) {
+  const OperandInfo &weight = (*launch.infos)[operand], &indices = (*launch.infos)[weight.indices];
   auto data = static_cast<const uint8_t *>(launch.buffers[operand]);
   auto [known, isNew] = experts_.try_emplace(data, uint32_t(tensors_.size()));
   uint64_t bytes = weight.bytes / weight.parts, first = uint64_t(data - archive_.data());
@@ -390,7 +393,7 @@ Status WeightStream::begin(size_t function, WeightPass &pass) {
   pass.function = function;
   pass.used.clear();
   pass.position = 0;
-  if (processNumber() != process_)
+  if (getpid() != process_)
     return Status::success();
   std::lock_guard lock(mutex_);
   status_ = Status::success();
@@ -401,7 +404,7 @@ Status WeightStream::begin(size_t function, WeightPass &pass) {
 }
 
 void WeightStream::end(const WeightPass &pass, bool isGood) {
-  if (processNumber() != process_ || !isGood)
+  if (getpid() != process_ || !isGood)
     return;
   std::lock_guard lock(mutex_);
   orders_.resize(std::max(orders_.size(), pass.function + 1));
@@ -420,20 +423,20 @@ int64_t WeightStream::find(const void *address) const {
   return uint64_t(data - archive_.data()) < tensors_[index].end ? int64_t(index) : -1;
 }
 
-Status WeightStream::acquire(WeightPass &pass, Launch &launch, WeightUse &use) {
+Status WeightStream::acquire(WeightPass &pass, const LaunchOperands &launch, WeightUse &use) {
   use.tensors.clear();
-  if (processNumber() != process_)
-    return Status::success();
   use.buffers.assign(launch.buffers, launch.buffers + launch.bufferCount);
+  if (getpid() != process_)
+    return Status::success();
   std::unique_lock lock(mutex_);
   uint64_t missing = 0;
   for (uint32_t i = 0; i < launch.bufferCount; ++i) {
     auto data = static_cast<const uint8_t *>(launch.buffers[i]);
     if (data < archive_.data() || data >= archive_.data() + archive_.size())
       continue;
-    bool isGathered = launch.operands && (*launch.operands)[i].isGathered;
+    bool isGathered = launch.infos && (*launch.infos)[i].isGathered;
     int64_t index = isGathered ? -1 : find(data);
-    if (isGathered && (*launch.operands)[i].parts != 0)
+    if (isGathered && (*launch.infos)[i].parts != 0)
       missing += addExperts(launch, i, use);
     else if (index >= 0)
       use.tensors.push_back(uint32_t(index));
@@ -455,8 +458,6 @@ Status WeightStream::acquire(WeightPass &pass, Launch &launch, WeightUse &use) {
     use.tensors.clear();
     return status;
   }
-  launch.buffers = use.buffers.data();
-
   const std::vector<uint32_t> &order = orderOf(pass.function);
   for (uint32_t index : use.tensors) {
     if (tensors_[index].isExpert)
@@ -491,7 +492,7 @@ Status WeightStream::acquire(WeightPass &pass, Launch &launch, WeightUse &use) {
 }
 
 void WeightStream::release(WeightUse &use) {
-  if (use.tensors.empty() || processNumber() != process_)
+  if (use.tensors.empty() || getpid() != process_)
     return;
   std::lock_guard lock(mutex_);
   for (uint32_t index : use.tensors) {

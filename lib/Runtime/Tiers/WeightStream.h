@@ -9,7 +9,6 @@
 
 #include "lib/Formats/Manifest.h"
 #include "lib/Formats/Safetensors.h"
-#include "lib/Runtime/Core/Device.h"
 #include "lib/Runtime/Tiers/MemorySplit.h"
 #include "lib/Runtime/Tiers/PagedFile.h"
 
@@ -27,6 +26,9 @@ namespace intarsia::runtime {
 
 /// The memory of this process that belongs to it alone and was touched, in bytes.
 uint64_t anonymousBytes();
+/// Tells all weight streams of this process that so many bytes are about to be allocated, or touched for the first
+/// time: they make room. Does little if there are none.
+void makeRoomForAllocation(uint64_t bytes);
 
 /// Which weights a call has used so far, in order.
 struct WeightPass {
@@ -35,10 +37,20 @@ struct WeightPass {
   size_t position = 0; ///< in the order of the function's last call: what is expected next
 };
 
+/// The operands of a launch: its buffers, the values of its sizes, and what the manifest says of each buffer, null
+/// where it says nothing.
+struct LaunchOperands {
+  void *const *buffers = nullptr;
+  uint32_t bufferCount = 0;
+  const int64_t *sizes = nullptr;
+  uint32_t sizeCount = 0;
+  const std::vector<OperandInfo> *infos = nullptr;
+};
+
 /// The weights that a launch uses, from its begin to its end.
 struct WeightUse {
   std::vector<uint32_t> tensors;
-  std::vector<void *> buffers;
+  std::vector<void *> buffers; ///< those of the launch, with the addresses where weights are in memory
 };
 
 /// The weights of a module that may not take all of the memory they need. Kernels read copies: in a range of addresses
@@ -72,8 +84,8 @@ public:
   Status begin(size_t function, WeightPass &pass);
   /// Ends it; the order of a call that failed is not kept.
   void end(const WeightPass &pass, bool isGood);
-  /// Waits until the weights of a launch are in memory and lets it read them there. Its indices have been computed.
-  Status acquire(WeightPass &pass, Launch &launch, WeightUse &use);
+  /// Waits until the weights of a launch are in memory: it reads them in `use.buffers`. Its indices have been computed.
+  Status acquire(WeightPass &pass, const LaunchOperands &launch, WeightUse &use);
   /// Lets go of what acquire has given, when the launch is done.
   void release(WeightUse &use);
   /// Gives up memory that is not in use if the process is about to allocate so many bytes.
@@ -118,7 +130,7 @@ private:
   /// Frees experts that were used longest ago, until `bytes` more have room.
   void evictExperts(uint64_t bytes);
   /// Adds the experts that a launch uses to `use`; returns their bytes that are not in memory.
-  uint64_t addExperts(const Launch &launch, uint32_t operand, WeightUse &use);
+  uint64_t addExperts(const LaunchOperands &launch, uint32_t operand, WeightUse &use);
   /// Makes room for the experts of a launch, and requests those that are missing.
   Status requestExperts(uint64_t missing, const WeightUse &use);
   const std::vector<uint32_t> &orderOf(size_t function) const;
@@ -129,7 +141,7 @@ private:
   const SafetensorsFile &archive_;
   const uint64_t limit_;
   const OthersInMemory othersInMemory_;
-  const uint64_t process_; ///< number of the process that has the reading threads
+  const int process_; ///< that has the reading threads
   PagedFile file_;
   uint8_t *range_ = nullptr; ///< where byte 0 of the archive would be
   uint64_t rangeBytes_ = 0;

@@ -74,14 +74,14 @@ protected:
     for (size_t index : order) {
       int64_t value = 0; // an operand that is no weight
       void *buffers[] = {&value, const_cast<void *>(tensors[index]->data)};
-      Launch launch;
+      LaunchOperands launch;
       launch.buffers = buffers;
       launch.bufferCount = 2;
       status = stream->acquire(pass, launch, used);
       if (status.ok()) {
-        EXPECT_EQ(launch.buffers[0], &value);
-        EXPECT_NE(launch.buffers[1], tensors[index]->data);
-        EXPECT_EQ(std::memcmp(launch.buffers[1], tensors[index]->data, tensors[index]->bytes()), 0) << index;
+        EXPECT_EQ(used.buffers[0], &value);
+        EXPECT_NE(used.buffers[1], tensors[index]->data);
+        EXPECT_EQ(std::memcmp(used.buffers[1], tensors[index]->data, tensors[index]->bytes()), 0) << index;
       }
       stream->release(used);
       if (!status.ok())
@@ -184,7 +184,7 @@ TEST_F(WeightStreamTest, NoticesAFileThatEnds) {
   WeightUse used;
   ASSERT_TRUE(stream->begin(0, pass).ok());
   void *buffers[] = {const_cast<void *>(tensors[22]->data)};
-  Launch launch;
+  LaunchOperands launch;
   launch.buffers = buffers;
   launch.bufferCount = 1;
   Status status = stream->acquire(pass, launch, used);
@@ -198,14 +198,14 @@ TEST_F(WeightStreamTest, LeavesGatheredTensorsWhereTheyAre) {
   WeightUse used;
   ASSERT_TRUE(stream->begin(0, pass).ok());
   void *buffers[] = {const_cast<void *>(tensors[1]->data)};
-  Launch launch;
+  LaunchOperands launch;
   launch.buffers = buffers;
   launch.bufferCount = 1;
   std::vector<OperandInfo> operands(1);
   operands[0].isGathered = true;
-  launch.operands = &operands;
+  launch.infos = &operands;
   ASSERT_TRUE(stream->acquire(pass, launch, used).ok());
-  EXPECT_EQ(launch.buffers[0], tensors[1]->data);
+  EXPECT_EQ(used.buffers[0], tensors[1]->data);
   stream->release(used);
 }
 
@@ -217,11 +217,11 @@ TEST_F(WeightStreamTest, ChildrenOfAForkUseTheMapping) {
     WeightPass pass;
     WeightUse used;
     void *buffers[] = {const_cast<void *>(tensors[1]->data)};
-    Launch launch;
+    LaunchOperands launch;
     launch.buffers = buffers;
     launch.bufferCount = 1;
-    bool isGood = stream->begin(0, pass).ok() && stream->acquire(pass, launch, used).ok() &&
-                  launch.buffers[0] == tensors[1]->data;
+    bool isGood =
+        stream->begin(0, pass).ok() && stream->acquire(pass, launch, used).ok() && used.buffers[0] == tensors[1]->data;
     stream->release(used);
     _exit(isGood ? 0 : 1);
   }
@@ -251,17 +251,17 @@ TEST_F(WeightStreamTest, ReadsTheExpertsThatAreChosen) {
     EXPECT_TRUE(stream->begin(0, pass).ok());
     int64_t sizes[] = {int64_t(indices.size())};
     void *buffers[] = {indices.data(), const_cast<void *>(experts->data)};
-    Launch launch;
+    LaunchOperands launch;
     launch.buffers = buffers;
     launch.bufferCount = 2;
     launch.sizes = sizes;
     launch.sizeCount = 1;
-    launch.operands = &operands;
+    launch.infos = &operands;
     Status status = stream->acquire(pass, launch, used);
     EXPECT_TRUE(status.ok()) << status.message();
     for (int32_t index : indices)
       if (index >= 0 && index < 8)
-        EXPECT_EQ(std::memcmp(static_cast<const uint8_t *>(launch.buffers[1]) + uint64_t(index) * each,
+        EXPECT_EQ(std::memcmp(static_cast<const uint8_t *>(used.buffers[1]) + uint64_t(index) * each,
                               static_cast<const uint8_t *>(experts->data) + uint64_t(index) * each, each),
                   0)
             << index;
