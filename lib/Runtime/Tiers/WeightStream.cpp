@@ -70,6 +70,13 @@ static uint64_t othersOfProcess(uint64_t resident) {
   return touched - std::min(touched, resident);
 }
 
+template <typename Tensor> static void setBytes(Tensor &tensor, uint64_t first, uint64_t last) {
+  tensor.first = first;
+  tensor.last = last;
+  tensor.begin = pageCeil(first);
+  tensor.end = std::max(tensor.begin, pageFloor(last));
+}
+
 WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others)
     : name_(std::move(name)), archive_(archive), limit_(limit),
       othersInMemory_(others ? std::move(others) : othersOfProcess), process_(getpid()) {}
@@ -102,8 +109,7 @@ Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries)
   for (const SafetensorsEntry *entry : entries) {
     Tensor tensor;
     tensor.mapped = static_cast<const uint8_t *>(entry->data);
-    tensor.begin = pageFloor(entry->begin);
-    tensor.end = pageCeil(entry->end);
+    setBytes(tensor, entry->begin, entry->end);
     firstOrder_.push_back(uint32_t(tensors_.size()));
     sizes_.push_back(tensor.size());
     tensors_.push_back(std::move(tensor));
@@ -194,11 +200,7 @@ void WeightStream::drop(Tensor &tensor) {
   tensor.reserved = 0;
   if (tensor.loaded <= tensor.kept)
     return;
-  // Its first and last page may be another tensor's too.
-  uint64_t begin = tensor.kept == 0 ? tensor.begin + filePageBytes : tensor.begin + tensor.kept;
-  uint64_t end = tensor.end - filePageBytes;
-  if (begin < end)
-    madvise(range_ + begin, end - begin, MADV_DONTNEED);
+  madvise(range_ + tensor.begin + tensor.kept, tensor.size() - tensor.kept, MADV_DONTNEED);
   resident_ -= tensor.loaded - tensor.kept;
   tensor.loaded = tensor.kept;
 }
@@ -242,6 +244,7 @@ void WeightStream::evictExperts(uint64_t bytes) {
     if (expert.users != 0 || expert.reads != 0)
       continue;
     expertBytes_ -= expert.size();
+    expert.isListed = false;
     place = recent_.erase(place);
     drop(expert);
   }
@@ -269,8 +272,7 @@ uint64_t WeightStream::addExperts(const LaunchOperands &launch, uint32_t operand
   for (uint32_t i = 0; isNew && i < weight.parts; ++i) {
     Tensor expert;
     expert.mapped = data + i * bytes;
-    expert.begin = pageFloor(first + i * bytes);
-    expert.end = pageCeil(first + (i + 1) * bytes);
+    setBytes(expert, first + i * bytes, first + (i + 1) * bytes);
     expert.isExpert = true;
     tensors_.push_back(std::move(expert));
   }
@@ -305,13 +307,15 @@ Status WeightStream::requestExperts(uint64_t missing, const WeightUse &use) {
     Tensor &expert = tensors_[number];
     if (!expert.isExpert)
       continue;
-    if (expert.loaded == 0 && expert.reads == 0) {
-      expertBytes_ += expert.size();
-      expert.place = recent_.insert(recent_.begin(), number);
-      request(number, true);
-    } else {
+    if (expert.isListed) {
       recent_.splice(recent_.begin(), recent_, expert.place);
+    } else {
+      expertBytes_ += expert.size();
+      expert.isListed = true;
+      expert.place = recent_.insert(recent_.begin(), number);
     }
+    if (!expert.isThere() && expert.reads == 0)
+      request(number, true);
   }
   return Status::success();
 }
@@ -324,13 +328,20 @@ void WeightStream::request(uint32_t index, bool isUrgent) {
   tensor.reserved = tensor.isExpert ? 0 : tensor.size() - tensor.kept;
   reserved_ += tensor.reserved;
   uint64_t from = tensor.begin + tensor.loaded;
-  tensor.reads = uint32_t((tensor.end - from + readBytes - 1) / readBytes);
+  auto count = uint32_t((tensor.end - from + readBytes - 1) / readBytes);
+  tensor.reads = count;
   tensor.arrived = 0;
-  for (uint32_t i = 0; i < tensor.reads; ++i) {
+  auto add = [&](uint64_t begin, uint64_t end) {
+    isUrgent ? reads_.push_front({index, begin, end}) : reads_.push_back({index, begin, end});
+  };
+  if (!tensor.hasEdges) {
+    ++tensor.reads;
+    add(tensor.begin, tensor.begin);
+  }
+  for (uint32_t i = 0; i < count; ++i) {
     // Urgent reads come before others, the first of them first.
-    uint64_t begin = from + (isUrgent ? tensor.reads - 1 - i : i) * readBytes;
-    Read read = {index, begin, std::min(begin + readBytes, tensor.end)};
-    isUrgent ? reads_.push_front(read) : reads_.push_back(read);
+    uint64_t begin = from + (isUrgent ? count - 1 - i : i) * readBytes;
+    add(begin, std::min(begin + readBytes, tensor.end));
   }
   work_.notify_all();
 }
@@ -344,10 +355,14 @@ void WeightStream::readAll() {
       return;
     Read read = reads_.front();
     reads_.pop_front();
+    bool isEdges = read.begin == read.end;
+    uint64_t first = tensors_[read.tensor].first, last = tensors_[read.tensor].last;
     lock.unlock();
-    Status status = file_.read(offset + read.begin, read.end - read.begin, range_ + read.begin);
+    Status status =
+        isEdges ? readEdges(first, last) : file_.read(offset + read.begin, read.end - read.begin, range_ + read.begin);
     lock.lock();
     Tensor &tensor = tensors_[read.tensor];
+    tensor.hasEdges |= isEdges && status.ok();
     if (!status.ok())
       tensor.status = std::move(status);
     resident_ += read.end - read.begin;
@@ -361,13 +376,30 @@ void WeightStream::readAll() {
       uint64_t kept = std::exchange(tensor.kept, 0);
       drop(tensor);
       tensor.kept = kept;
-      if (tensor.isExpert) {
+      if (tensor.isListed) {
         expertBytes_ -= tensor.size();
+        tensor.isListed = false;
         recent_.erase(tensor.place);
       }
     }
     ready_.notify_all();
   }
+}
+
+Status WeightStream::readEdges(uint64_t first, uint64_t last) const {
+  alignas(filePageBytes) uint8_t page[filePageBytes];
+  // Only the tensor's own bytes are written: others of these pages may be in use.
+  auto copy = [&](uint64_t from, uint64_t to) -> Status {
+    if (from >= to)
+      return Status::success();
+    uint64_t at = pageFloor(from);
+    ITX_RETURN_IF_ERROR(file_.read(archive_.mapping()->offset() + at, filePageBytes, page));
+    std::memcpy(range_ + from, page + (from - at), to - from);
+    return Status::success();
+  };
+  uint64_t begin = pageCeil(first);
+  ITX_RETURN_IF_ERROR(copy(first, std::min(begin, last)));
+  return copy(std::max(begin, pageFloor(last)), last);
 }
 
 const std::vector<uint32_t> &WeightStream::orderOf(size_t function) const {
@@ -379,7 +411,7 @@ void WeightStream::readAhead(const WeightPass &pass) {
   for (size_t i = 0; i < order.size(); ++i) {
     uint32_t index = order[(pass.position + i) % order.size()];
     Tensor &tensor = tensors_[index];
-    if (tensor.loaded == tensor.size() || tensor.reads != 0)
+    if (tensor.isThere() || tensor.reads != 0)
       continue;
     if (reserved_ + tensor.size() - tensor.kept > window_)
       return;
@@ -420,7 +452,7 @@ int64_t WeightStream::find(const void *address) const {
   if (after == byAddress_.begin())
     return -1;
   uint32_t index = *(after - 1);
-  return uint64_t(data - archive_.data()) < tensors_[index].end ? int64_t(index) : -1;
+  return uint64_t(data - archive_.data()) < tensors_[index].last ? int64_t(index) : -1;
 }
 
 Status WeightStream::acquire(WeightPass &pass, const LaunchOperands &launch, WeightUse &use) {
@@ -469,7 +501,7 @@ Status WeightStream::acquire(WeightPass &pass, const LaunchOperands &launch, Wei
   }
   for (uint32_t index : use.tensors) {
     Tensor &tensor = tensors_[index];
-    if (tensor.loaded == tensor.size() || tensor.reads != 0 || tensor.isExpert)
+    if (tensor.isThere() || tensor.reads != 0 || tensor.isExpert)
       continue;
     evict(tensor.size() - tensor.kept, pass);
     request(index, true);

@@ -97,23 +97,26 @@ private:
   /// A tensor, or one expert of a tensor of experts.
   struct Tensor {
     const uint8_t *mapped = nullptr; ///< the data in the archive's mapping
-    uint64_t begin = 0, end = 0;     ///< whole pages of the range that hold the tensor
+    uint64_t first = 0, last = 0;    ///< its bytes in the archive
+    uint64_t begin = 0, end = 0;     ///< the pages of the range that are its alone
     uint64_t kept = 0;               ///< bytes from begin that stay, whole pages
     uint64_t loaded = 0;             ///< bytes from begin that are in memory
     uint64_t arrived = 0;            ///< bytes of reads that are done, while others are not
     uint64_t reserved = 0;           ///< its part of the window
     uint32_t reads = 0;              ///< that are not done
     uint32_t users = 0;
+    bool hasEdges = false; ///< its bytes in pages that others share are there; they stay
     bool isExpert = false;
-    std::list<uint32_t>::iterator place; ///< of an expert that is in memory: in recent_
+    bool isListed = false;               ///< in recent_
+    std::list<uint32_t>::iterator place; ///< in recent_
     Status status;                       ///< of a read that failed
 
     uint64_t size() const { return end - begin; }
-    bool isThere() const { return loaded == size() && reads == 0; }
+    bool isThere() const { return loaded == size() && hasEdges && reads == 0; }
   };
   struct Read {
     uint32_t tensor = 0;
-    uint64_t begin = 0, end = 0; ///< in the range
+    uint64_t begin = 0, end = 0; ///< in the range; equal for the edges of the tensor
   };
 
   WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others);
@@ -121,6 +124,8 @@ private:
   /// Divides memory anew if there is less than before, or clearly more.
   Status divide();
   void readAll();
+  /// Reads the bytes of a tensor in pages that it shares with its neighbours.
+  Status readEdges(uint64_t first, uint64_t last) const;
   void request(uint32_t index, bool isUrgent);
   void readAhead(const WeightPass &pass);
   /// Frees parts of the window that are expected last, until `bytes` of it are free.
