@@ -13,7 +13,7 @@ namespace intarsia::runtime {
 
 /// Tensors that are smaller than this stay: together they are a small part of any model, and reads of so few bytes take
 /// as long as those of many.
-static constexpr uint64_t smallestRead = readBytes / 4;
+static constexpr uint64_t smallestRead = readBytes / 8;
 
 static uint64_t restOf(uint64_t size, uint64_t rest) { return size < smallestRead ? 0 : std::min(size, rest); }
 
