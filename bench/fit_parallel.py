@@ -30,7 +30,7 @@ TOTAL = 11  # of TIME_FIELDS
 USUAL_ERROR = 0.1
 # A table counts as this many rows, however many it has, so that 900 rows of one node do not outvote papers.
 ROWS_OF_TABLE = 12.0
-# What a prior counts against rows.
+# A prior counts as much as so many rows.
 PRIOR_WEIGHT = 2.0
 
 # Median and, as a logarithm, the width of the plausible range.
@@ -145,11 +145,15 @@ def fit_fleet(formula: FleetFormula) -> NDArray[np.float64]:
     return np.exp(best)
 
 
+def groups_aside(rows: Sequence[Row]) -> set[str]:
+    """Groups that are held out, of the published tables and of vTrain's runs in one node each for itself."""
+    one_node = [row.group for row in rows if row.group.startswith("vtrain1")]
+    return held_out([row.group for row in rows if not row.group.startswith("vtrain1")]) | held_out(one_node)
+
+
 def without(rows: Sequence[Row], paper: str = "") -> list[Row]:
     """Rows that may be fitted: neither held out, nor doubted by the table's readers, nor of `paper`."""
-    kept_aside = held_out([row.group for row in rows if not row.group.startswith("vtrain1")]) | held_out(
-        [row.group for row in rows if row.group.startswith("vtrain1")]
-    )
+    kept_aside = groups_aside(rows)
     return [row for row in rows if row.group not in kept_aside and not row.suspect and row.paper != paper]
 
 

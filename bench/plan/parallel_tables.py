@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from fit_parallel import TOTAL, fit, without
-from parallel_rows import ROOT, TIME_FIELDS, Formula, Row, held_out, table_of, training_rows
+from fit_parallel import TOTAL, fit, groups_aside, without
+from parallel_rows import ROOT, TIME_FIELDS, Formula, Row, table_of, training_rows
 
 
 def errors_of(rows: list[Row], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -49,8 +49,7 @@ def main() -> None:
         parts[own] = formula.predict(table_of([rows[i] for i in own]), figures)
         print(paper + " by others: " + " ".join(f"{n}={v:.3g}" for n, v in zip(formula.names, figures, strict=True)))
     others = parts[:, TOTAL] / 1e3
-    aside = held_out([r.group for r in rows if not r.group.startswith("vtrain1")])
-    aside |= held_out([r.group for r in rows if r.group.startswith("vtrain1")])
+    aside = groups_aside(rows)
 
     print(f"\n{'table':34}{'rows':>5}  {'figures of the program':>24}   {'figures of other papers':>24}")
     print(f"{'':34}{'':>5}  {'median error  rank':>24}   {'median error  rank':>24}")

@@ -218,7 +218,8 @@ typedef struct itx_load_options {
   /* Memory in bytes that this process may use, all that it allocates included; 0: no limit. If the weights do not fit
    * beside the rest, as many as do stay in memory; the others are read from their file in each call, while the model
    * computes. ITX_OUT_OF_MEMORY names the smallest limit that is possible, also from calls that need more scratch
-   * memory than is left. Without a limit this is done if the weights do not fit into the memory that is available.
+   * memory than is left. Without a limit this is done if the weights do not fit into the memory that is available,
+   * and nothing is refused.
    * Weights on devices with memory of their own are not counted, nor are files that the system keeps while memory is
    * free. ITX_UNSUPPORTED together with verify_kernels, or if the weights were given in memory. */
   uint64_t memory_bytes;

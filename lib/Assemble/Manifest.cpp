@@ -183,8 +183,8 @@ void writeGatheredWeights(llvm::json::OStream &json, ModuleOp module, const Modu
       auto dispatch = dyn_cast<rt::DispatchOp>(use.getOwner());
       auto kernel = dispatch ? SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(dispatch, dispatch.getKernelAttr())
                              : rt::KernelOp();
-      bool isGathered = kernel && llvm::any_of(llvm::enumerate(dispatch.getInputs()), [&](auto input) {
-                          return input.value() == data.getResult() && kernel.getArgAttr(input.index(), "rt.gathered");
+      bool isGathered = kernel && llvm::all_of(llvm::enumerate(dispatch.getInputs()), [&](auto input) {
+                          return input.value() != data.getResult() || kernel.getArgAttr(input.index(), "rt.gathered");
                         });
       if (!isGathered)
         whole.insert(tables.constantIndices.lookup(data.getConstant()));

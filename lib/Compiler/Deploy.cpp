@@ -42,7 +42,7 @@ struct PlannedArtifact {
   }
 };
 
-/// What a plan wants to be compiled.
+/// The artifacts that a plan asks for.
 class Deployment {
 public:
   explicit Deployment(const DeployOptions &options) : options(options) {}
@@ -73,7 +73,7 @@ private:
   json::Array without; ///< pieces that no artifact runs
 };
 
-/// What the compiler is told about a precision of a plan.
+/// A precision of plans, and the options of the compiler that make it.
 struct Precision {
   StringLiteral name, format, matmul;
 };
@@ -139,6 +139,9 @@ Error Deployment::readPools(const json::Array *given) {
 
 /// Refuses what cannot be compiled, by name.
 Error Deployment::checkPiece(const json::Object &piece, StringRef name, StringRef pool) const {
+  for (StringRef part : {pool, piece.getString("model").value_or("")})
+    if (part.empty() || part.contains('/') || part.starts_with("."))
+      return fail("'" + name + "': '" + part + "' is no name of a pool or a model that a file can have");
   auto found = pools.find(pool.str());
   if (found == pools.end())
     return fail("'" + name + "' is on the pool @" + pool + ", which is not among its pools");
@@ -289,10 +292,25 @@ void Deployment::printTable() const {
     outs() << name.getAsString().value_or("") << ": runs no artifact\n";
 }
 
+/// Removes a folder that a call of deploy has left; refuses others.
+static Error removeOwnFolder(StringRef folder) {
+  SmallString<128> known(folder);
+  sys::path::append(known, manifestName);
+  if (!sys::fs::exists(folder))
+    return Error::success();
+  if (!sys::fs::exists(known))
+    return createStringError(folder + ": is there already, and no deployment that could be replaced");
+  sys::fs::remove_directories(folder);
+  return Error::success();
+}
+
 /// Puts a finished folder where another may be; that one is a deployment.
 static Error replaceFolder(StringRef finished, StringRef output) {
   std::string old = (output + ".old").str();
   bool isThere = sys::fs::exists(output);
+  if (isThere)
+    if (Error error = removeOwnFolder(old)) // of a call that was killed
+      return error;
   if (isThere)
     if (std::error_code error = sys::fs::rename(output, old))
       return createStringError(error, output + ": cannot be replaced: " + error.message());
@@ -304,6 +322,22 @@ static Error replaceFolder(StringRef finished, StringRef output) {
   if (isThere)
     sys::fs::remove_directories(old);
   return Error::success();
+}
+
+/// Writes the manifest into a folder. Returns false after an error that was printed.
+static bool writeFile(StringRef folder, StringRef text) {
+  SmallString<128> path(folder);
+  sys::path::append(path, manifestName);
+  std::error_code error;
+  raw_fd_ostream file(path, error);
+  file << text;
+  file.close();
+  if (error || file.has_error()) {
+    errs() << "error: " << path << ": cannot be written: " << (error ? error : file.error()).message() << "\n";
+    file.clear_error();
+    return false;
+  }
+  return true;
 }
 
 bool deploy(const DeployOptions &given) {
@@ -324,24 +358,13 @@ bool deploy(const DeployOptions &given) {
   if (Error error = deployment.read())
     return fail(std::move(error));
   // Beside the output, on its file system: nobody sees a deployment that is half written.
-  SmallString<128> folder;
   std::string partial = options.output + ".partial";
-  sys::fs::remove_directories(partial);
+  if (Error error = removeOwnFolder(partial))
+    return fail(std::move(error));
   if (std::error_code error = sys::fs::create_directories(partial))
     return fail(createStringError(error, partial + ": cannot be made: " + error.message()));
-  bool isGood = deployment.compileInto(partial);
-  if (isGood) {
-    folder = partial;
-    sys::path::append(folder, manifestName);
-    std::error_code error;
-    raw_fd_ostream file(folder, error);
-    file << deployment.manifest();
-    file.close();
-    if (error || file.has_error()) {
-      isGood = fail(createStringError(folder + ": cannot be written: " + (error ? error : file.error()).message()));
-      file.clear_error();
-    }
-  }
+  // An empty manifest says whose folder it is if this process is killed.
+  bool isGood = writeFile(partial, "") && deployment.compileInto(partial) && writeFile(partial, deployment.manifest());
   if (isGood)
     if (Error error = replaceFolder(partial, options.output))
       isGood = fail(std::move(error));

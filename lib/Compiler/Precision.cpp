@@ -7,6 +7,7 @@
 #include "lib/Compiler/Precision.h"
 
 #include "intarsia/Quantize/MixedInputs.h"
+#include "lib/Assemble/CompressedTensors.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -69,9 +70,12 @@ QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<Preci
 }
 
 /// Returns true if a directory holds values of a format in more bits than the format has.
-static bool isStoredWider(StringRef format) {
-  static constexpr llvm::StringLiteral names[] = {"int5", "int6", "ternary"};
-  return llvm::is_contained(names, format.split('-').first);
+static bool isStoredWider(StringRef name, MLIRContext *context) {
+  llvm::Expected<nn::BlockFormatAttr> format = parseWeightFormat(name, context);
+  if (format)
+    return *format && assemble::isStoredWider(format->getElement());
+  llvm::consumeError(format.takeError()); // a name of no format, such as none
+  return false;
 }
 
 PrecisionFile takeRest(ModuleOp module, std::optional<PrecisionFile> &file) {
@@ -83,7 +87,7 @@ PrecisionFile takeRest(ModuleOp module, std::optional<PrecisionFile> &file) {
     compressed.insert(entry);
   std::vector<std::pair<std::string, std::string>> stored;
   for (const auto &[key, format] : file->tensors) {
-    bool isStored = compressed.contains(key + "=" + format), isNarrow = isStoredWider(format);
+    bool isStored = compressed.contains(key + "=" + format), isNarrow = isStoredWider(format, module.getContext());
     if (isStored)
       stored.emplace_back(key, format);
     if (!isStored || isNarrow)

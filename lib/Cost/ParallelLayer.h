@@ -75,7 +75,7 @@ public:
   StepTime time() const;
   /// Collectives of data parallelism in a stage: once a step, or a micro-batch with ZeRO 3.
   double exchangedUs(const Stage &stage) const;
-  /// What of the longest exchange is not hidden behind the mean stage of one micro-batch.
+  /// Returns the part of the longest exchange that the computation of one micro-batch in the mean stage does not hide.
   double dataUs(double exchangedUs, double meanUs) const;
   double optimizerUs(const Stage &stage, const TrainingMemory &memory, double meanUs) const;
 

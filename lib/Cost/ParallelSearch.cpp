@@ -74,7 +74,7 @@ private:
 void Search::consider(ParallelMapping mapping, const TrainingRun &set, const LayerCost &layer) {
   ++result.considered;
   Kind &kind = kinds[kindOf(mapping)];
-  // What a step takes at least: the computation of the mean stage, without the bubble.
+  // A step takes at least the computation of the mean stage, without the bubble.
   double whole = 0;
   std::vector<Stage> stages = stagesOf(*set.shape, mapping);
   for (const Stage &stage : stages)

@@ -15,7 +15,7 @@ using namespace intarsia;
 
 namespace {
 
-/// What the cut so far takes at most: of its stages the slowest, the longest exchange, the longest optimizer.
+/// The slowest stage, the longest exchange and the longest optimizer of the stages that were cut so far.
 struct State {
   double slowest = 0, exchanged = 0, optimizer = 0;
   int begin = 0;    ///< of the last stage

@@ -153,7 +153,8 @@ private:
   std::map<std::pair<size_t, size_t>, std::deque<double>> messages; ///< by sender and receiver: when they are there
 };
 
-/// What is stored for ops that run: values known at compile time, as they are packed.
+/// Returns the bytes that are stored for a function: operands of ops that run, known at compile time, as they are
+/// packed.
 double weightBytes(func::FuncOp function) {
   WorkModel model(function);
   DenseSet<Value> stored;

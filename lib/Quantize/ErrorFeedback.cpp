@@ -226,7 +226,8 @@ public:
   }
 
 private:
-  /// Of a range that is cut to parts of it, tries the integer next to what 0 becomes and its neighbours as zero points.
+  /// Cuts the range of the block to parts of it. For each part it tries three zero points: the integer that is nearest
+  /// to what 0 becomes, and its neighbours. Keeps the pair of the least error.
   std::pair<float, uint8_t> chooseWithZeroPoint(ArrayRef<float> block, ArrayRef<float> weights, uint8_t *bytes) const {
     auto [least, most] = std::minmax_element(block.begin(), block.end());
     const float low = std::min(0.0f, *least), high = std::max(0.0f, *most);

@@ -125,6 +125,19 @@ def test_a_deployment_is_replaced_as_a_whole(tools, plan: dict, tmp_path: Path) 
     assert not (tmp_path / "deploy.old").exists()
 
 
+def test_folders_of_others_stay(tools, plan: dict, tmp_path: Path) -> None:
+    theirs = tmp_path / "deploy.partial" / "theirs"
+    theirs.parent.mkdir()
+    theirs.write_text("")
+    failed = deploy(tools, plan, tmp_path, check=False)
+    assert failed.returncode == 1
+    assert "deploy.partial: is there already, and no deployment" in failed.stderr
+    assert theirs.exists()
+    theirs.rename(tmp_path / "deploy.partial" / "deployment.json")  # that of a call that was killed
+    deploy(tools, plan, tmp_path)
+    assert not theirs.parent.exists()
+
+
 def without_target(plan: dict) -> None:
     for pool in plan["pools"]:
         pool.update(target=None, device="intel/gaudi3")
@@ -151,6 +164,7 @@ def on_gpus(plan: dict) -> None:
         (lambda plan: piece(plan, "answer.decode").update(expert=4), r"'answer.decode' divides experts or copies"),
         (lambda plan: piece(plan, "answer.decode").update(experts="@big"), r"has its experts on other devices"),
         (lambda plan: piece(plan, "find.embed").update(pool="lost"), r"is on the pool @lost, which is not among"),
+        (lambda plan: piece(plan, "find.embed").update(pool="../other"), r"'../other' is no name of a pool or a model"),
         (without_target, r"is on @small, whose device intel/gaudi3 nothing can be compiled for"),
         (on_gpus, r"'answer.decode' is split over several devices of @small \(nvidia/h100-sxm\)"),
     ],

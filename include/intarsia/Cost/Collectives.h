@@ -21,7 +21,7 @@
 
 namespace intarsia {
 
-/// What connects devices: microseconds before the first byte arrives, and 10^9 bytes a second in one direction.
+/// A connection between devices: microseconds before the first byte arrives, and 10^9 bytes a second in one direction.
 struct Link {
   double alphaUs = 0, gigabytesPerSecond = 0;
 

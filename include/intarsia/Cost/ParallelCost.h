@@ -116,7 +116,7 @@ struct ParallelMapping {
   int devices() const { return tensor * context * pipeline * data; }
 };
 
-/// What one stage of a pipeline has.
+/// The layers of one stage of a pipeline.
 struct Stage {
   double denseLayers = 0, expertLayers = 0; ///< fractions where layers are not divided
   bool isFirst = false, isLast = false;     ///< have the embedding and the head

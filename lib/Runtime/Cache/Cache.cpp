@@ -30,6 +30,8 @@ static uint64_t memoryBytesOf(const Device &device) {
 /// some.
 static uint64_t availableBytes(const Module &module, const StepLayout &layout) {
   uint64_t host = availableMemoryBytes(), available = UINT64_MAX;
+  if (module.stream()) // the weights give way, and the limit of memory is kept
+    host = module.stream()->spareBytes();
   for (const StateTensor &state : layout.states) {
     Device *device = module.memoryOf(state.device);
     available = std::min(available, device ? memoryBytesOf(*device) : host);

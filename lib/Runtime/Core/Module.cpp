@@ -354,11 +354,11 @@ Status Module::startStream(const LoadOptions &options) {
     tensors.push_back(entry);
     bytes += entry->bytes();
   }
-  uint64_t limit = options.memoryBytes;
-  if (limit == 0 && archive_->mapping() && !verifier_)
+  MemoryLimit limit = {options.memoryBytes};
+  if (limit.bytes == 0 && archive_->mapping() && !verifier_)
     if (uint64_t available = availableMemoryBytes(); bytes > available)
-      limit = available + anonymousBytes();
-  if (limit == 0 || tensors.empty())
+      limit = {available + anonymousBytes(), /*isPromise=*/false};
+  if (limit.bytes == 0 || tensors.empty())
     return Status::success();
   if (verifier_)
     return error(ITX_UNSUPPORTED,

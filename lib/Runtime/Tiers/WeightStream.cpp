@@ -17,8 +17,8 @@
 
 namespace intarsia::runtime {
 
-/// What a process takes beside the memory that it has touched itself: tables of pages, buffers of the kernel, the code
-/// of the artifact, and pages of files that are in use (measured: 9 to 14 MiB for a model of 650 MB).
+/// A process takes so much beside the memory that it has touched itself: tables of pages, buffers of the kernel, the
+/// code of the artifact, and pages of files that are in use. It was 9 to 14 MiB for a model of 650 MB.
 static constexpr uint64_t otherBytes = 16 << 20;
 
 // ---- All streams of the process ---------------------------------------------------------------------------
@@ -31,6 +31,7 @@ struct Streams {
 } // namespace
 
 static std::atomic<uint32_t> streamCount{0};
+static std::atomic<int> streamProcess{0}; // that has the streams: a child of a fork may find their lock held for ever
 
 /// Never destroyed: memory may be allocated while static objects are destroyed.
 static Streams &streams() {
@@ -41,7 +42,7 @@ static Streams &streams() {
 void makeRoomForAllocation(uint64_t bytes) {
   // Smaller blocks are not worth a look at the memory of the process.
   constexpr uint64_t leastBytes = 64 << 10;
-  if (bytes < leastBytes || streamCount.load(std::memory_order_relaxed) == 0)
+  if (bytes < leastBytes || streamCount.load(std::memory_order_relaxed) == 0 || streamProcess != getpid())
     return;
   std::lock_guard lock(streams().mutex);
   for (WeightStream *stream : streams().all)
@@ -77,12 +78,12 @@ template <typename Tensor> static void setBytes(Tensor &tensor, uint64_t first, 
   tensor.end = std::max(tensor.begin, pageFloor(last));
 }
 
-WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others)
+WeightStream::WeightStream(std::string name, const SafetensorsFile &archive, MemoryLimit limit, OthersInMemory others)
     : name_(std::move(name)), archive_(archive), limit_(limit),
       othersInMemory_(others ? std::move(others) : othersOfProcess), process_(getpid()) {}
 
 Status WeightStream::create(const std::string &name, const SafetensorsFile &archive,
-                            const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
+                            const std::vector<const SafetensorsEntry *> &tensors, MemoryLimit limit,
                             std::unique_ptr<WeightStream> &stream, OthersInMemory others) {
   if (!archive.mapping())
     return error(ITX_UNSUPPORTED,
@@ -103,7 +104,7 @@ Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries)
     return error(ITX_OUT_OF_MEMORY, "%s: no addresses for %llu bytes of weights: %s", name_.c_str(),
                  (unsigned long long)rangeBytes_, std::strerror(errno));
   range_ = static_cast<uint8_t *>(range);
-  // What is read and dropped in small parts would be copied if pages were huge.
+  // Huge pages would be split whenever a part of one is dropped.
   madvise(range_, rangeBytes_, MADV_NOHUGEPAGE);
   madvise(range_, rangeBytes_, MADV_DONTFORK);
   for (const SafetensorsEntry *entry : entries) {
@@ -129,21 +130,22 @@ Status WeightStream::start(const std::vector<const SafetensorsEntry *> &entries)
   }
   std::lock_guard lock(streams().mutex);
   streams().all.push_back(this);
+  streamProcess = process_;
   streamCount = uint32_t(streams().all.size());
   return Status::success();
 }
 
 WeightStream::~WeightStream() {
+  if (getpid() != process_) {
+    for (std::thread &thread : threads_)
+      thread.detach(); // it is the other process's
+    return;
+  }
   {
     std::lock_guard lock(streams().mutex);
     auto &all = streams().all;
     all.erase(std::remove(all.begin(), all.end(), this), all.end());
     streamCount = uint32_t(all.size());
-  }
-  if (getpid() != process_) {
-    for (std::thread &thread : threads_)
-      thread.detach(); // it is the other process's
-    return;
   }
   {
     std::lock_guard lock(mutex_);
@@ -160,7 +162,10 @@ WeightStream::~WeightStream() {
 
 Status WeightStream::divide() {
   uint64_t others = othersInMemory_(resident_) + otherBytes + promised_;
-  uint64_t available = limit_ - std::min(limit_, others);
+  uint64_t available = limit_.bytes - std::min(limit_.bytes, others);
+  uint64_t least = smallestMemory(sizes_) + expertsOfLaunch_;
+  if (!limit_.isPromise)
+    available = std::max(available, least);
   // What was promised is not given away before the call is over; small changes are not worth new reads.
   bool isEnough = divided_ != 0 && available >= divided_;
   if (isEnough && (promised_ != 0 || available - divided_ < divided_ / 32))
@@ -168,13 +173,12 @@ Status WeightStream::divide() {
   std::optional<MemorySplit> split;
   if (available >= expertsOfLaunch_)
     split = splitMemory(sizes_, available - expertsOfLaunch_);
-  uint64_t least = smallestMemory(sizes_) + expertsOfLaunch_;
   if (!split)
     return error(ITX_OUT_OF_MEMORY,
                  "%s: %llu bytes of memory are too few: %llu are used by all but its weights, and those need at least "
                  "%llu to be read while they are used: allow at least %llu, or take fewer tokens at once or a smaller "
                  "cache",
-                 name_.c_str(), (unsigned long long)limit_, (unsigned long long)others, (unsigned long long)least,
+                 name_.c_str(), (unsigned long long)limit_.bytes, (unsigned long long)others, (unsigned long long)least,
                  (unsigned long long)(others + least));
   divided_ = available;
   window_ = split->window;
@@ -212,6 +216,12 @@ void WeightStream::makeRoom(uint64_t bytes) {
   promised_ += bytes;
   if (Status status = divide(); !status.ok())
     status_ = std::move(status);
+}
+
+uint64_t WeightStream::spareBytes() const {
+  std::lock_guard lock(mutex_);
+  uint64_t needed = othersInMemory_(resident_) + otherBytes + promised_ + smallestMemory(sizes_) + expertsOfLaunch_;
+  return limit_.bytes - std::min(limit_.bytes, needed);
 }
 
 void WeightStream::evict(uint64_t bytes, const WeightPass &pass) {
@@ -296,10 +306,11 @@ Status WeightStream::requestExperts(uint64_t missing, const WeightUse &use) {
   for (uint32_t number : use.tensors)
     all += tensors_[number].isExpert ? tensors_[number].size() : 0;
   if (all > expertsOfLaunch_) {
-    expertsOfLaunch_ = all;
-    if (all > expertRoom_) {
-      divided_ = 0; // anew
-      ITX_RETURN_IF_ERROR(divide());
+    uint64_t before = std::exchange(expertsOfLaunch_, all);
+    divided_ = all > expertRoom_ ? 0 : divided_; // anew
+    if (Status status = divided_ == 0 ? divide() : Status::success(); !status.ok()) {
+      expertsOfLaunch_ = before; // smaller launches are possible all the same
+      return status;
     }
   }
   evictExperts(missing);
@@ -331,6 +342,7 @@ void WeightStream::request(uint32_t index, bool isUrgent) {
   auto count = uint32_t((tensor.end - from + readBytes - 1) / readBytes);
   tensor.reads = count;
   tensor.arrived = 0;
+  tensor.status = Status::success(); // of an earlier read
   auto add = [&](uint64_t begin, uint64_t end) {
     isUrgent ? reads_.push_front({index, begin, end}) : reads_.push_back({index, begin, end});
   };
@@ -466,9 +478,15 @@ Status WeightStream::acquire(WeightPass &pass, const LaunchOperands &launch, Wei
     auto data = static_cast<const uint8_t *>(launch.buffers[i]);
     if (data < archive_.data() || data >= archive_.data() + archive_.size())
       continue;
-    bool isGathered = launch.infos && (*launch.infos)[i].isGathered;
+    const OperandInfo *info = launch.infos && i < launch.infos->size() ? &(*launch.infos)[i] : nullptr;
+    bool isGathered = info && info->isGathered;
     int64_t index = isGathered ? -1 : find(data);
-    if (isGathered && (*launch.infos)[i].parts != 0)
+    if (isGathered && info->parts != 0 && info->bytes > archive_.size() - uint64_t(data - archive_.data()))
+      return error(ITX_CORRUPT,
+                   "%s: its manifest says that operand %u of a kernel has %llu bytes, which go beyond the "
+                   "weights",
+                   name_.c_str(), i, (unsigned long long)info->bytes);
+    if (isGathered && info->parts != 0)
       missing += addExperts(launch, i, use);
     else if (index >= 0)
       use.tensors.push_back(uint32_t(index));
@@ -549,7 +567,7 @@ std::string WeightStream::figures() const {
   }
   return format("{\"limit_bytes\":%llu,\"weight_bytes\":%llu,\"kept_bytes\":%llu,\"expert_bytes\":%llu,"
                 "\"read_bytes\":%llu,\"wait_seconds\":%.6f,\"direct\":%s}",
-                (unsigned long long)limit_, (unsigned long long)all, (unsigned long long)kept,
+                (unsigned long long)limit_.bytes, (unsigned long long)all, (unsigned long long)kept,
                 (unsigned long long)expertBytes_, (unsigned long long)readBytes_, double(waitedNs_) * 1e-9,
                 file_.isDirect() ? "true" : "false");
 }

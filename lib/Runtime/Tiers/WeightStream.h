@@ -30,7 +30,14 @@ uint64_t anonymousBytes();
 /// time: they make room. Does little if there are none.
 void makeRoomForAllocation(uint64_t bytes);
 
-/// Which weights a call has used so far, in order.
+/// The memory that a process may use.
+struct MemoryLimit {
+  uint64_t bytes = 0;
+  /// False if nobody has asked for it: where even the least that is possible does not fit, more is used.
+  bool isPromise = true;
+};
+
+/// The weights that a call has used so far, in order.
 struct WeightPass {
   size_t function = 0;
   std::vector<uint32_t> used;
@@ -53,7 +60,7 @@ struct WeightUse {
   std::vector<void *> buffers; ///< those of the launch, with the addresses where weights are in memory
 };
 
-/// The weights of a module that may not take all of the memory they need. Kernels read copies: in a range of addresses
+/// The weights of a module that does not get memory for all of them. Kernels read copies: in a range of addresses
 /// as large as the archive, each tensor has its place, of which the beginning stays in memory and the rest is there
 /// while it is needed. Reading threads go ahead of the calls: functions use weights in the same order each time, so the
 /// order of a function's last call says what comes next; before the first one it is that of the manifest.
@@ -74,7 +81,7 @@ public:
   /// `tensors`: those that kernels read as a whole, in the order of their first use. `others` is for tests; without it,
   /// the system is asked. ITX_OUT_OF_MEMORY says what the least limit is.
   static Status create(const std::string &name, const SafetensorsFile &archive,
-                       const std::vector<const SafetensorsEntry *> &tensors, uint64_t limit,
+                       const std::vector<const SafetensorsEntry *> &tensors, MemoryLimit limit,
                        std::unique_ptr<WeightStream> &stream, OthersInMemory others = {});
   ~WeightStream();
   WeightStream(const WeightStream &) = delete;
@@ -88,6 +95,8 @@ public:
   Status acquire(WeightPass &pass, const LaunchOperands &launch, WeightUse &use);
   /// Lets go of what acquire has given, when the launch is done.
   void release(WeightUse &use);
+  /// Returns the bytes that the rest of the process could take more, if the weights had the least that is possible.
+  uint64_t spareBytes() const;
   /// Gives up memory that is not in use if the process is about to allocate so many bytes.
   void makeRoom(uint64_t bytes);
   /// A JSON object: limit_bytes, weight_bytes, kept_bytes, expert_bytes, read_bytes, wait_seconds, direct.
@@ -119,7 +128,7 @@ private:
     uint64_t begin = 0, end = 0; ///< in the range; equal for the edges of the tensor
   };
 
-  WeightStream(std::string name, const SafetensorsFile &archive, uint64_t limit, OthersInMemory others);
+  WeightStream(std::string name, const SafetensorsFile &archive, MemoryLimit limit, OthersInMemory others);
   Status start(const std::vector<const SafetensorsEntry *> &tensors);
   /// Divides memory anew if there is less than before, or clearly more.
   Status divide();
@@ -144,7 +153,7 @@ private:
 
   const std::string name_;
   const SafetensorsFile &archive_;
-  const uint64_t limit_;
+  const MemoryLimit limit_;
   const OthersInMemory othersInMemory_;
   const int process_; ///< that has the reading threads
   PagedFile file_;

@@ -60,9 +60,10 @@ protected:
   }
   void TearDown() override { unlink(path.c_str()); }
 
-  Status open(uint64_t beside) {
+  Status open(uint64_t bytes, bool isPromise = true) {
     // Sanitizers have memory of their own for each byte that is touched.
-    return WeightStream::create("m.itx", *archive, tensors, beside, stream, [this](uint64_t) { return others.load(); });
+    return WeightStream::create("m.itx", *archive, tensors, {bytes, isPromise}, stream,
+                                [this](uint64_t) { return others.load(); });
   }
 
   /// Uses tensors as launches do, each compared with the mapping.
@@ -177,6 +178,23 @@ TEST_F(WeightStreamTest, RefusesTooLittle) {
   EXPECT_TRUE(use(inOrder).ok()); // again, as there is memory
 }
 
+TEST_F(WeightStreamTest, UsesMoreIfNobodyHasAskedForTheLimit) {
+  ASSERT_TRUE(open(20 * MiB, /*isPromise=*/false).ok());
+  EXPECT_TRUE(use(inOrder).ok());
+  others += 100 * MiB;
+  EXPECT_TRUE(use(inOrder).ok());
+  EXPECT_EQ(stream->spareBytes(), 0u);
+}
+
+TEST_F(WeightStreamTest, SaysWhatTheRestOfTheProcessCouldTake) {
+  ASSERT_TRUE(open(52 * MiB).ok());
+  uint64_t spare = stream->spareBytes();
+  others += spare;
+  EXPECT_TRUE(use(inOrder).ok());
+  others += MiB;
+  EXPECT_EQ(use(inOrder).code(), ITX_OUT_OF_MEMORY);
+}
+
 TEST_F(WeightStreamTest, NoticesAFileThatEnds) {
   ASSERT_TRUE(open(36 * MiB).ok());
   ASSERT_EQ(truncate(path.c_str(), off_t(8 * MiB)), 0);
@@ -231,53 +249,72 @@ TEST_F(WeightStreamTest, ChildrenOfAForkUseTheMapping) {
   EXPECT_TRUE(use(inOrder).ok());
 }
 
-TEST_F(WeightStreamTest, ReadsTheExpertsThatAreChosen) {
-  // The first tensor that is large stands for eight experts, and is not among the others.
-  const SafetensorsEntry *experts = tensors[1];
-  tensors.erase(tensors.begin() + 1);
-  ASSERT_TRUE(open(36 * MiB).ok());
-  std::vector<OperandInfo> operands(2);
-  operands[0].bytes = 4;
-  operands[0].sizes = {0};
-  operands[1].bytes = experts->bytes();
-  operands[1].isGathered = true;
-  operands[1].parts = 8;
-  operands[1].indices = 0;
-  operands[1].indexBytes = 4;
-  uint64_t each = experts->bytes() / 8;
-  auto read = [&](std::vector<int32_t> indices) {
+namespace {
+
+/// The first large tensor stands for eight experts, and is not among the others.
+class ExpertsTest : public WeightStreamTest {
+protected:
+  void SetUp() override {
+    WeightStreamTest::SetUp();
+    experts = tensors[1];
+    tensors.erase(tensors.begin() + 1);
+    inOrder.pop_back();
+    operands[0].bytes = 4;
+    operands[0].sizes = {0};
+    operands[1].bytes = experts->bytes();
+    operands[1].isGathered = true;
+    operands[1].parts = 8;
+    operands[1].indexBytes = 4;
+  }
+
+  /// Runs a launch that chooses experts, each compared with the mapping.
+  Status read(std::vector<int32_t> indices) {
+    uint64_t each = experts->bytes() / 8;
     WeightPass pass;
     WeightUse used;
-    EXPECT_TRUE(stream->begin(0, pass).ok());
+    ITX_RETURN_IF_ERROR(stream->begin(0, pass));
     int64_t sizes[] = {int64_t(indices.size())};
     void *buffers[] = {indices.data(), const_cast<void *>(experts->data)};
-    LaunchOperands launch;
-    launch.buffers = buffers;
-    launch.bufferCount = 2;
-    launch.sizes = sizes;
-    launch.sizeCount = 1;
-    launch.infos = &operands;
-    Status status = stream->acquire(pass, launch, used);
-    EXPECT_TRUE(status.ok()) << status.message();
+    Status status = stream->acquire(pass, {buffers, 2, sizes, 1, &operands}, used);
     for (int32_t index : indices)
-      if (index >= 0 && index < 8)
+      if (status.ok() && index >= 0 && index < 8)
         EXPECT_EQ(std::memcmp(static_cast<const uint8_t *>(used.buffers[1]) + uint64_t(index) * each,
                               static_cast<const uint8_t *>(experts->data) + uint64_t(index) * each, each),
                   0)
             << index;
     stream->release(used);
-    stream->end(pass, true);
-  };
-  auto bytesRead = [&] {
-    std::string text = stream->figures();
-    return std::stoull(text.substr(text.find("\"read_bytes\"") + 13));
-  };
-  read({3, -1, 8, 3, 5}); // no expert has two of these indices
-  uint64_t before = bytesRead();
-  EXPECT_LE(before, 2 * each + 4 * filePageBytes + 40 * MiB);
-  read({5, 3});
-  read({3, 1, 2, 6});
-  read({0, 1, 2, 3, 4, 5, 6, 7});
-  read({7});
-  EXPECT_TRUE(use({0, 1, 2, 3, 4, 5, 6}).ok()); // the others are there as well
+    stream->end(pass, status.ok());
+    return status;
+  }
+
+  const SafetensorsEntry *experts = nullptr;
+  std::vector<OperandInfo> operands = std::vector<OperandInfo>(2);
+};
+
+} // namespace
+
+TEST_F(ExpertsTest, AreReadWhenTheyAreChosen) {
+  ASSERT_TRUE(open(36 * MiB).ok());
+  EXPECT_TRUE(read({3, -1, 8, 3, 5}).ok()); // no expert has two of these indices
+  EXPECT_TRUE(read({5, 3}).ok());
+  EXPECT_TRUE(read({3, 1, 2, 6}).ok());
+  EXPECT_TRUE(read({0, 1, 2, 3, 4, 5, 6, 7}).ok());
+  EXPECT_TRUE(read({7}).ok());
+  EXPECT_TRUE(use(inOrder).ok()); // the others are there as well
+}
+
+TEST_F(ExpertsTest, OfALaunchThatIsTooLargeLeaveRoomForSmallerOnes) {
+  ASSERT_TRUE(open(36 * MiB).ok());
+  while (use(inOrder).ok())
+    others += 256 << 10;
+  others -= 768 << 10; // one expert fits, all of them do not
+  EXPECT_EQ(read({0, 1, 2, 3, 4, 5, 6, 7}).code(), ITX_OUT_OF_MEMORY);
+  EXPECT_TRUE(read({2}).ok());
+  EXPECT_TRUE(use(inOrder).ok());
+}
+
+TEST_F(ExpertsTest, BeyondTheWeightsAreRefused) {
+  ASSERT_TRUE(open(36 * MiB).ok());
+  operands[1].bytes = archive->size() + 8;
+  EXPECT_EQ(read({0}).code(), ITX_CORRUPT);
 }
