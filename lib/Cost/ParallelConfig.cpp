@@ -203,7 +203,8 @@ Error readSearch(const YamlNode &node, StringRef file, ParallelSearchOptions &se
                                   std::tuple(StringRef("most_zero"), &search.mostZero, 0)})
     if (Error error = reader.whole(key, *into, least))
       return error;
-  search.mostZero = std::min(search.mostZero, 3);
+  if (search.mostZero > 3)
+    return yamlError(file, reader.node("most_zero")->line, "most_zero: there are levels 0 to 3");
   if (Error error = reader.number("most_micro_batch", search.mostMicroBatch, 1, true))
     return error;
   return reader.finish();
@@ -244,8 +245,12 @@ Expected<ParallelChoice> readConfiguration(const YamlNode &node, StringRef file,
     return std::move(error);
   if (mapping.zero > 3)
     return yamlError(file, node.line, "zero: there are levels 0 to 3");
-  int inner = mapping.tensor * mapping.context * mapping.pipeline;
-  mapping.data = std::max(1, config.cluster.devices / inner);
+  double inner = double(mapping.tensor) * mapping.context * mapping.pipeline;
+  if (inner > config.cluster.devices)
+    return yamlError(file, node.line,
+                     "tensor, context and pipeline degrees need " + Twine(int64_t(inner)) + " devices of " +
+                         Twine(config.cluster.devices));
+  mapping.data = config.cluster.devices / int(inner);
   if (std::string why = whyNotMapped(choice.of(config.run), mapping, config.cluster.devices); !why.empty())
     return yamlError(file, node.line, why);
   return choice;

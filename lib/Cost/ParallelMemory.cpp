@@ -95,7 +95,7 @@ std::string intarsia::whyNotMapped(const TrainingRun &run, const ParallelMapping
        sum_of(mapping.stageLayers) != shape.layers || is_contained(mapping.stageLayers, 0)))
     return formatv("stage_layers: {0} stages of one chunk with a layer or more, {1} layers in all, are needed",
                    mapping.pipeline, shape.layers);
-  if (mapping.pipeline * mapping.chunks > shape.layers)
+  if (int64_t(mapping.pipeline) * mapping.chunks > shape.layers)
     return formatv("{0} stages of {1} chunks: the model has {2} layers", mapping.pipeline, mapping.chunks,
                    shape.layers);
   if (mapping.expert > 1 && (!shape.experts || shape.experts % mapping.expert))
@@ -103,7 +103,7 @@ std::string intarsia::whyNotMapped(const TrainingRun &run, const ParallelMapping
         "expert degree {0}: the model has {1} experts; {2} is the largest that works", mapping.expert, shape.experts,
         shape.experts ? largest(mapping.expert, [&](int degree) { return shape.experts % degree == 0; }) : 1);
   int stage = devices / mapping.pipeline;
-  if (shape.experts && stage % (mapping.expert * mapping.expertTensor))
+  if (shape.experts && stage % (int64_t(mapping.expert) * mapping.expertTensor))
     return formatv("expert degree {0} by {1}: a stage has {2} devices, which are not divided by it", mapping.expert,
                    mapping.expertTensor, stage);
   double microBatches = run.globalBatch / run.microBatch / mapping.data;

@@ -14,6 +14,9 @@
 // RUN: not intarsia-plan --parallel=%t/fleet.yaml 2>&1 | FileCheck %s --check-prefix=DEVICE
 // RUN: not intarsia-plan --parallel=%t/format.yaml 2>&1 | FileCheck %s --check-prefix=FORMAT
 // RUN: not intarsia-plan --parallel=%t/empty.yaml 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not intarsia-plan --parallel=%t/level.yaml 2>&1 | FileCheck %s --check-prefix=LEVEL
+// RUN: not intarsia-plan --parallel=%t/huge.yaml 2>&1 | FileCheck %s --check-prefix=HUGE
+// RUN: not intarsia-plan --parallel=%t/chunks.yaml 2>&1 | FileCheck %s --check-prefix=CHUNKS
 // RUN: not intarsia-plan --parallel=%t/search.yaml --why 2>&1 | FileCheck %s --check-prefix=ALONE
 
 // The best of each kind, with the reason why the others lost; the first one is the best.
@@ -47,6 +50,30 @@
 // HEAVY: heavy.yaml: the devices cannot hold the model, 17 GB: add a device
 // DEVICE: fleet.yaml:3: device of a fleet: unknown key 'gbps'; it has name, accelerator_gbps
 
+// LEVEL: level.yaml:5: most_zero: there are levels 0 to 3
+// HUGE: huge.yaml:6: tensor, context and pipeline degrees need 1000000000000 devices of 8
+// CHUNKS: chunks.yaml:6: 8 stages of 1000000 chunks: the model has 32 layers
+
+//--- level.yaml
+model: llama-3.1-8b
+device: nvidia/h100-sxm
+devices: 8
+run: {sequence: 4096, global_batch: 64}
+search: {most_zero: 5}
+//--- huge.yaml
+model: llama-3.1-8b
+device: nvidia/h100-sxm
+devices: 8
+run: {sequence: 4096, global_batch: 64}
+configurations:
+  - {tensor: 1000000, pipeline: 1000000}
+//--- chunks.yaml
+model: llama-3.1-8b
+device: nvidia/h100-sxm
+devices: 8
+run: {sequence: 4096, global_batch: 64}
+configurations:
+  - {pipeline: 8, chunks: 1000000}
 //--- heavy.yaml
 model: llama-3.1-8b
 fleet: [{name: small, host_gbps: 50, host_gb: 4}]
