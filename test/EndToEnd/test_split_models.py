@@ -94,6 +94,15 @@ def test_stages_are_shared_by_ranks(tools, name: str, partition: str, world: int
     check(tools, HERE / "decoders" / name, tmp_path, world, f"--partition={partition}", "--kv=f32")
 
 
+def test_more_ranks_than_a_stage_has_heads(tools, tmp_path: Path) -> None:
+    flags = ["--world=16", "--partition=pipeline:2,tensor:8", "-o", tmp_path / "m.itx"]
+    failed = tools.run("intarsia-compile", HERE / "decoders" / "llama", *flags, check=False)
+    assert failed.returncode == 1
+    assert "--partition=pipeline:2,tensor:8: 'model.layers.0.self_attn.o_proj' has 4 heads" in failed.stderr
+    assert "the largest number of ranks that can split the layers is 4" in failed.stderr
+    assert not (tmp_path / "m.itx").exists()
+
+
 def test_stages_are_shared_by_unlike_ranks(tools, tmp_path: Path) -> None:
     flags = ["--partition=pipeline:2,tensor:2", "--rank-speeds=1,0.5,0.4,0.2", "--kv=f32"]
     check(tools, HERE / "decoders" / "llama", tmp_path, 4, *flags)
