@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,10 +24,31 @@ class Tools:
     """The programs of a build tree. INTARSIA_RUN and INTARSIA_COMPILE name others, with sanitizers for example.
 
     INTARSIA_TEST_TARGET is the device that models are compiled for instead of the CPU, in whatever variant.
+    INTARSIA_TEST_GPU is the kind of a GPU, cuda or hip, that programs are compiled for instead of an emulated one; tests
+    of architectures that the GPU of this machine does not run are skipped.
     """
 
     def __init__(self, build: Path) -> None:
         self.build = build
+
+    @cache  # noqa: B019 (there is one)
+    def gpu_variant(self, kind: str) -> str:
+        """Return the architecture of this machine's GPU of a kind."""
+        import intarsia
+
+        found = [device["variant"] for device in intarsia.devices() if device["name"] == kind]
+        assert found, f"INTARSIA_TEST_GPU={kind}: this machine has no such GPU"
+        return found[0]
+
+    def on_gpu(self, kind: str, argument: str) -> str:
+        """Return an argument of intarsia-compile for a GPU of this machine instead of an emulated one."""
+        for architecture in re.findall(r"emulated:(\w+)", argument):
+            has = self.gpu_variant(kind)
+            number, suffix = re.fullmatch(r"(?:sm_|gfx)([0-9a-f]*\d)(a?)", architecture).groups()
+            runs = architecture.startswith("sm_") and has.startswith("sm_") and int(number) <= int(has[3:])
+            if architecture not in (has, f"{has}a") and not (runs and not suffix):
+                pytest.skip(f"{has} does not run code for {architecture}")
+        return argument.replace("emulated:", f"{kind}:").replace("@emulated", f"@{kind}")
 
     def path(self, name: str) -> Path:
         return Path(os.environ.get(name.upper().replace("-", "_"), self.build / "bin" / name))
@@ -40,7 +63,9 @@ class Tools:
     ) -> subprocess.CompletedProcess[str]:
         """Run a tool, with more environment variables; with check, fail the test with what it printed when it fails."""
         command = [str(self.path(name)), *(str(argument) for argument in arguments)]
-        target = os.environ.get("INTARSIA_TEST_TARGET")
+        target, gpu = os.environ.get("INTARSIA_TEST_TARGET"), os.environ.get("INTARSIA_TEST_GPU")
+        if name == "intarsia-compile" and gpu:
+            command = [self.on_gpu(gpu, part) if part.startswith(("--target", "--place")) else part for part in command]
         if name == "intarsia-compile" and target:
             command = [part for part in command if not part.startswith("--target=cpu")]
             given = ("--target", "--start-from=assemble")  # compiled kernels have their target

@@ -3,8 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures kernels of a GPU against PyTorch (cuBLASLt, its best attention) where that is installed.
 
-Rounds of ours and of each peer alternate in one process; a round is several calls and one wait, and the medians over the
-rounds are compared. On a build of `make build`, with `build/dev/python` in PYTHONPATH:
+Rounds of ours and of each peer alternate in one process, and the medians over the rounds are compared. A round of ours is
+several calls, each of which is waited for (`call`); the time of its kernels alone (`kernels`) is by the device's clock, a
+little more than they take, since each has events around it. A round of a peer is a graph of as many calls, which takes the
+time of its kernels: it is compared with `kernels`.
+On a build of `make build`, with `build/dev/python` in PYTHONPATH:
 
     .venv/bin/python bench/gpu/run.py                      # the GPU of this machine; without one, the emulated device
     .venv/bin/python bench/gpu/run.py --update-docs        # writes the table into docs/benchmarks.md, with date and device
@@ -18,13 +21,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.util
+import json
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,13 +49,14 @@ Round = Callable[[], float]
 
 @dataclass
 class Case:
-    """A problem: what it is called, ours, and its peers; `flops` and `stored` (bytes) of a call for the rates."""
+    """A problem: what it is called, ours, and its peers; `amount` is of a call, in what `unit` counts each second."""
 
     name: str
     ours: Round
+    kernels: Round
     peers: dict[str, Round]
-    flops: float = 0
-    stored: float = 0
+    amount: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Setting:
     attention: tuple[int, int, int]  # heads, tokens, features of a head
     quantized: tuple[tuple[int, ...], int, int]  # rows of each, features, depth
     tokens: int  # of a decode
+    prompt: int  # tokens of a prefill
 
 
 def target_of(architecture: str) -> str:
@@ -84,8 +90,9 @@ def find_setting() -> Setting:
                 (16, 4096, 128),
                 ((1, 16, 32, 64), 4096, 4096),
                 64,
+                512,
             )
-    return Setting("emulated:sm_80", "emulated", 1, ((64, 64, 64),), (2, 32, 64), ((1, 16), 64, 128), 2)
+    return Setting("emulated:sm_80", "emulated", 1, ((64, 64, 64),), (2, 32, 64), ((1, 16), 64, 128), 2, 8)
 
 
 # ---- Programs ----------------------------------------------------------------------------------------------------
@@ -107,11 +114,24 @@ class Builder:
         source.write_text(text)
         return intarsia.compile(source, output=output, target=self.setting.target, **options)
 
-    def round(self, module: intarsia.Module, *inputs: np.ndarray) -> Round:
-        """Return a round of calls whose inputs and results stay on the device. Each call is waited for."""
+    def rounds(self, module: intarsia.Module, *inputs: np.ndarray) -> tuple[Round, Round]:
+        """Return rounds of calls whose inputs and results stay on the device, and of their kernels."""
         call = module.main.on(self.setting.kind)
         there = [intarsia.to_device(value, self.setting.kind) for value in inputs]
-        return lambda: timed(lambda: call(*there), self.setting.calls)
+        calls = self.setting.calls
+        return (
+            lambda: timed(lambda: call(*there), calls),
+            lambda: self.kernels(lambda: [call(*there) for _ in range(calls)]) / calls,
+        )
+
+    def kernels(self, run: Callable[[], object]) -> float:
+        """Return the seconds of the kernels that a function starts, by the device's clock."""
+        trace = self.folder / "trace.json"
+        with intarsia.profile(trace):
+            run()
+        events = json.loads(trace.read_text())["traceEvents"]
+        device = [event for event in events if event.get("args", {}).get("device", "").startswith(self.setting.kind)]
+        return sum(event["dur"] for event in device if event["cat"] == "kernel") / 1e6
 
 
 def timed(call: Callable[[], object], calls: int) -> float:
@@ -153,11 +173,18 @@ class Torch:
             self.torch = torch if torch.cuda.is_available() else None
 
     def round(self, call: Callable[[], object]) -> Round:
+        """Return a round of calls that were captured in a graph, so that starting them takes no time of the host."""
+        call()
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph):
+            for _ in range(self.calls):
+                call()
+
         def once() -> None:
-            call()
+            graph.replay()
             self.torch.cuda.synchronize()
 
-        return lambda: timed(once, self.calls)
+        return lambda: timed(once, 1) / self.calls
 
     def random(self, *sizes: int, element: str) -> object:
         return self.torch.randn(*sizes, device="cuda", dtype=getattr(self.torch, element))
@@ -183,55 +210,70 @@ def normal(*sizes: int) -> np.ndarray:
     return RNG.standard_normal(sizes, dtype=np.float32)
 
 
-def cases(setting: Setting, builder: Builder, torch: Torch, model: Path) -> list[Case]:
-    """Compile all problems."""
-    result = []
+def cases(setting: Setting, builder: Builder, torch: Torch, model: Path) -> Iterator[Case]:
+    """Compile one problem after the other."""
     for rows, features, depth in setting.gemms:
         module = builder.load(linear(features, depth, "bf16"), normal(features, depth).astype(ml_dtypes.bfloat16))
-        ours = builder.round(module, normal(rows, depth).astype(ml_dtypes.bfloat16))
+        ours = builder.rounds(module, normal(rows, depth).astype(ml_dtypes.bfloat16))
         peers = torch.linear(rows, features, depth, "bfloat16")
-        result.append(Case(f"GEMM bf16 {rows}x{features}x{depth}", ours, peers, flops=2.0 * rows * features * depth))
+        yield Case(f"GEMM bf16 {rows}x{features}x{depth}", *ours, peers, 2e-12 * rows * features * depth, "TFLOP/s")
     heads, tokens, size = setting.attention
     inputs = [normal(1, tokens, heads, size).astype(np.float16) for _ in range(3)]
-    ours = builder.round(builder.load(attention(heads, size)), *inputs)
+    ours = builder.rounds(builder.load(attention(heads, size)), *inputs)
     # Half of the scores are masked; both products count.
-    flops = 2.0 * heads * tokens * tokens * size
+    operations = 2e-12 * heads * tokens * tokens * size
     name = f"attention f16, {heads} heads, {tokens} tokens of {size}, causal"
-    result.append(Case(name, ours, torch.attention(heads, tokens, size), flops=flops))
+    yield Case(name, *ours, torch.attention(heads, tokens, size), operations, "TFLOP/s")
     counts, features, depth = setting.quantized
     module = builder.load(linear(features, depth, "f32"), normal(features, depth), quantize="int4")
     for rows in counts:
-        ours = builder.round(module, normal(rows, depth))
+        ours = builder.rounds(module, normal(rows, depth))
         peers = {f"{name}, f16": peer for name, peer in torch.linear(rows, features, depth, "float16").items()}
-        result.append(Case(f"W4A16 {rows}x{features}x{depth}", ours, peers, stored=features * depth / 2))
+        yield Case(f"W4A16 {rows}x{features}x{depth}", *ours, peers, features * depth / 2e9, "GB/s of weights")
     artifact = builder.folder / "decode.itx"
     intarsia.compile(model, output=artifact, target=setting.target, quantize="int4")
     generator = intarsia.Generator(artifact)
     bytes_read = artifact.with_suffix(".safetensors").stat().st_size
-    decode = lambda: generator.measure([[1, 5, 9]], setting.tokens)[1] / setting.tokens  # noqa: E731
-    result.append(Case(f"decode step of {model.name}, W4A16", decode, {}, stored=bytes_read))
-    return result
+    prompt, tokens = [1, 5, 9], setting.tokens
+
+    def decode(steps: int) -> Callable[[], object]:
+        return lambda: generator.measure([prompt], steps)
+
+    # The kernels of the steps are those of a call with steps less those of one with none, which is the prefill.
+    yield Case(
+        f"decode step of {model.name}, W4A16",
+        lambda: generator.measure([prompt], tokens)[1] / tokens,
+        lambda: (builder.kernels(decode(tokens)) - builder.kernels(decode(0))) / tokens,
+        {},
+        bytes_read / 1e9,
+        "GB/s of the file of weights",
+    )
+    long = [5 + number % 90 for number in range(setting.prompt)]
+    yield Case(
+        f"prefill of {model.name}, W4A16, {setting.prompt} tokens",
+        lambda: generator.measure([long], 0)[0],
+        lambda: builder.kernels(lambda: generator.measure([long], 0)),
+        {},
+        setting.prompt,
+        "tokens/s",
+    )
 
 
 def measure(case: Case, rounds: int) -> list[str]:
     """Return the rows of a case: ours, and the ratio to each peer."""
-    times: dict[str, list[float]] = {"ours": [], **{name: [] for name in case.peers}}
+    runs = {"call": case.ours, "kernels": case.kernels, **case.peers}
+    times: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
-        for name, run in (("ours", case.ours), *case.peers.items()):
+        for name, run in runs.items():
             seconds = run()
             if number:  # the first round is to warm up
                 times[name].append(seconds)
-    ours = statistics.median(times["ours"])
-    rate = (
-        f"{case.flops / ours / 1e12:.4g} TFLOP/s" if case.flops else f"{case.stored / ours / 1e9:.4g} GB/s of weights"
-    )
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    kernels = medians["kernels"]
+    row = f"| {case.name} | {medians['call'] * 1e6:.1f} µs | {kernels * 1e6:.1f} µs | {case.amount / kernels:.4g} {case.unit} |"
     if not case.peers:
-        return [f"| {case.name} | {ours * 1e6:.1f} µs | {rate} | | |"]
-    return [
-        f"| {case.name} | {ours * 1e6:.1f} µs | {rate} | {name} {median * 1e6:.1f} µs | {median / ours:.2f} |"
-        for name in case.peers
-        for median in [statistics.median(times[name])]
-    ]
+        return [f"{row} | |"]
+    return [f"{row} {name} {medians[name] * 1e6:.1f} µs | {medians[name] / kernels:.2f} |" for name in case.peers]
 
 
 def update_page(table: str) -> None:
@@ -252,15 +294,17 @@ def main() -> None:
         sys.exit("error: --update-docs: this machine has no GPU, and times of the emulated device mean nothing")
     torch = Torch(setting)
     with tempfile.TemporaryDirectory() as folder:
-        problems = cases(setting, Builder(setting, Path(folder)), torch, options.model)
-        rows = [row for case in problems for row in measure(case, options.rounds)]
+        rows = []
+        for case in cases(setting, Builder(setting, Path(folder)), torch, options.model):
+            rows += measure(case, options.rounds)
+            print(rows[-1], file=sys.stderr, flush=True)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
     device = next(info["description"] for info in intarsia.devices() if info["name"] == setting.kind)
     peers = f"PyTorch {torch.torch.__version__}" if torch.torch else "no peer installed"
     head = (
         f"{datetime.date.today()}, {device}, {peers}, {commit.strip()}; medians of {options.rounds} alternating rounds"
     )
-    table = "\n".join([head, "", "| problem | ours | rate | peer | ratio |", "|---|---:|---:|---:|---:|", *rows])
+    table = "\n".join([head, "", "| problem | call | kernels | rate | peer | ratio |", "|---|---:|---:|---:|---:|---:|", *rows])
     print(table)
     if options.update_docs:
         update_page("## GPU kernels\n\n" + table)

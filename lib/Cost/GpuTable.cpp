@@ -182,20 +182,6 @@ double GpuCosts::microseconds(const GpuKernelShape &shape, StringRef elementType
   return gpuKernelUs(shape, found->second, GpuKernelTable::get().find(shape.kind, fitted, *device).first->figures);
 }
 
-int64_t GpuCosts::bestParts(const GpuKernelShape &shape, StringRef elementType, double tileRows, double tileColumns,
-                            int64_t most) const {
-  auto found = rates.find(elementType.str());
-  const GpuRates &ofType = found == rates.end() ? rates.at(usualType.str()) : found->second;
-  int64_t best = 1;
-  double leastUs = std::numeric_limits<double>::infinity();
-  for (int64_t parts = 1; parts <= most; parts *= 2) {
-    double us = gpuTiledUs(shape, {tileRows, tileColumns, double(parts)}, ofType, linear->figures);
-    if (us < leastUs)
-      std::tie(best, leastUs) = std::pair(parts, us);
-  }
-  return best;
-}
-
 double GpuCosts::sharedUs(const GpuKernelShape &shape, StringRef elementType, const GpuShare &share) const {
   auto found = rates.find(elementType.str());
   const GpuRates &ofType = found == rates.end() ? rates.at(usualType.str()) : found->second;

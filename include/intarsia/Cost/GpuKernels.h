@@ -142,10 +142,6 @@ public:
   /// Returns microseconds of a kernel whose matrix instructions compute in an element type of the catalogue. f16 counts
   /// as bf16, and int8 as fp8; a type that the device has no peak of is computed in bf16.
   double microseconds(const GpuKernelShape &shape, llvm::StringRef elementType) const;
-  /// Returns into how many parts, a power of two up to `most`, the depth of a linear's tiles is best split. The sum
-  /// over the parts, in f32 whatever the elements are, takes as long as it was measured with bf16.
-  int64_t bestParts(const GpuKernelShape &shape, llvm::StringRef elementType, double tileRows, double tileColumns,
-                    int64_t most) const;
   /// Returns microseconds of a linear that blocks share.
   double sharedUs(const GpuKernelShape &shape, llvm::StringRef elementType, const GpuShare &share) const;
   /// Returns microseconds of a pass over memory, without a launch.

@@ -98,10 +98,6 @@ LogicalResult AttentionKernel::run() {
     push(1);
     push(shared);
     call("itx_attention_warpgroups", /*leastBlocks=*/1);
-    // For heads of 128 features ptxas (version 13.0) takes 14 more registers, for addresses that it computes ahead of
-    // barriers. Rows that are not copied in chunks of 16 bytes pass through registers, and need them.
-    if (shape.keyFeatures % 8 == 0 && shape.valueFeatures % 8 == 0)
-      limitRegisters(188);
   } else if (byMatrices) {
     push(shape.rowBlocks(architecture, 1));
     push(shape.matrixKeys(architecture, 1, areConverted));

@@ -95,7 +95,7 @@ bool replaceAssembly(EmulationBuilder &emulation, CallInst &call) {
       found != std::end(emulatedAssembly)) {
     CallInst *result = emulation.callImport(found->second, call.getType(), SmallVector<Value *>(call.args()));
     call.replaceAllUsesWith(result);
-  } else if (text.starts_with("wgmma.fence") || text.starts_with("wgmma.commit_group") ||
+  } else if (text.empty() || text.starts_with("wgmma.fence") || text.starts_with("wgmma.commit_group") ||
              text.starts_with("wgmma.wait_group")) {
     if (text.starts_with("wgmma.commit_group"))
       emulation.callImport("wgmma_commit", builder.getVoidTy(), {});
@@ -104,7 +104,7 @@ bool replaceAssembly(EmulationBuilder &emulation, CallInst &call) {
         return false;
       emulation.callImport("wgmma_wait", builder.getVoidTy(), {builder.getInt64(groups)});
     }
-    // Instructions that wait for sums have them as operands.
+    // What waits for sums, or keeps values behind a wait, has them as operands.
     if (SmallVector<Value *> tied = tiedOperands(call); !tied.empty())
       call.replaceAllUsesWith(builder.CreateLoad(call.getType(), emulation.spill(tied)));
   } else if (!replaceWarpgroupMultiply(emulation, call, text)) {

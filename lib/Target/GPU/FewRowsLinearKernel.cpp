@@ -16,7 +16,10 @@ using namespace mlir;
 namespace intarsia::gpu {
 
 namespace {
-constexpr int64_t threadsOfBlock = 256;
+/// Threads of a block, and the most where blocks are few.
+constexpr int64_t leastThreads = 256, mostThreads = 1024;
+/// Registers that the threads of a multiprocessor share (NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities").
+constexpr int64_t registersOfMultiprocessor = 65536;
 /// Features of a block: those of a panel.
 constexpr int64_t blockFeatures = BlockPanels::rows;
 /// Rows that are multiplied while a weight is in registers.
@@ -40,10 +43,11 @@ public:
 private:
   LogicalResult run() override;
   LogicalResult emitFunction(int64_t rows, AffineExpr isUsed);
+  int64_t threadsFor(int64_t rows);
   /// Adds up this warp's part of the depth, of all features of the block. Stores the sums of each row.
   LogicalResult multiplyFloats(ArrayRef<Value> rows, Value partial);
   LogicalResult multiplyPanel(const BlockPanels &panels, ArrayRef<Value> rows, Value partial);
-  LogicalResult storeBlock(int64_t rows, Value partial, bool isSplit);
+  LogicalResult storeBlock(int64_t rows, int64_t threads, Value partial, bool isSplit);
   Element input(Value row, Value k, int64_t width);
   Value blockInput(Value stored, Value row, Value k, int64_t width);
   /// Returns a value with that of the lane whose number differs in one bit added.
@@ -129,9 +133,26 @@ LogicalResult FewRowsLinearKernel::run() {
   return failed(emitFunction(1, isOne)) ? failure() : emitFunction(rowsAtATime, isFew - isOne);
 }
 
+/// Returns the threads of a block. Warps share the depth of panels, and reading these takes the time: as long as all
+/// blocks run at once, more warps have more loads on their way. An H200 takes 12 us for one row of 4096 x 4096 in INT4
+/// with eight warps, two for each scheduler, which issue an instruction every sixth cycle.
+int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
+  if (architecture.vendor != Vendor::Nvidia || !panelsOf(root.getWeight()))
+    return leastThreads;
+  // What ptxas (version 13.0) gives a thread, in the units that it is given in.
+  int64_t registers = rows == 1 ? 40 : 88, blocks = llvm::divideCeil(features(), blockFeatures);
+  int64_t threads = leastThreads;
+  while (2 * threads <= mostThreads && 2 * threads * registers <= registersOfMultiprocessor &&
+         blocks <= registersOfMultiprocessor / (2 * threads * registers) * architecture.multiprocessors &&
+         2 * threads / architecture.warpSize * BlockPanels::stepDepth <= depth())
+    threads *= 2;
+  return threads;
+}
+
 LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isUsed) {
   static_assert(mostOfFewRows == rowsAtATime);
-  beginLaunch(threadsOfBlock,
+  int64_t threads = threadsFor(rowCount);
+  beginLaunch(threads,
               getAffineConstantExpr(llvm::divideCeil(features(), blockFeatures), b.getContext()) * isUsed);
   firstFeature = mul(block, constant(blockFeatures));
   std::optional<BlockPanels> panels = panelsOf(root.getWeight());
@@ -145,7 +166,7 @@ LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isU
   if (failed(panels ? multiplyPanel(*panels, rows, partial) : multiplyFloats(rows, partial)))
     return failure();
   emitBlockBarrier();
-  if (failed(alone([&] { return storeBlock(rowCount, partial, panels.has_value()); })))
+  if (failed(alone([&] { return storeBlock(rowCount, threads, partial, panels.has_value()); })))
     return failure();
   endLaunch();
   return success();
@@ -379,10 +400,10 @@ LogicalResult FewRowsLinearKernel::multiplyPanel(const BlockPanels &panels, Arra
 }
 
 /// Adds up what warps have, if these split the depth, and stores the results of the block's features.
-LogicalResult FewRowsLinearKernel::storeBlock(int64_t rowCount, Value partial, bool isSplit) {
+LogicalResult FewRowsLinearKernel::storeBlock(int64_t rowCount, int64_t threads, Value partial, bool isSplit) {
   Type f32 = b.getF32Type();
   Value rows = product(ArrayRef<AffineExpr>(sizes.of(root.getResult())).drop_back());
-  return forLoop(thread, constant(rowCount * blockFeatures), constant(threadsOfBlock), [&](Value number) {
+  return forLoop(thread, constant(rowCount * blockFeatures), constant(threads), [&](Value number) {
     Value row = div(number, constant(blockFeatures)), feature = add(firstFeature, rem(number, constant(blockFeatures)));
     Value isInside = arith::AndIOp::create(b, loc, less(row, rows), less(feature, constant(features())));
     return ifThen(isInside, [&] {

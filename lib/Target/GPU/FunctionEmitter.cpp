@@ -95,11 +95,6 @@ void FunctionEmitter::planRegistersFor(int32_t blocks) {
     function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks));
 }
 
-void FunctionEmitter::limitRegisters(int32_t registers) {
-  function->removeAttr(NVVM::NVVMDialect::getMinctasmAttrName());
-  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers));
-}
-
 void FunctionEmitter::endLaunch() {
   auto text = [&](AffineExpr expression) { return b.getStringAttr(sizes.toString(expression)); };
   function->setAttr(gridAttribute, text(blocks));

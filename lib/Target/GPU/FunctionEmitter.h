@@ -68,8 +68,6 @@ protected:
   /// Says that the function needs no fewer registers than what leaves room for so many blocks on a multiprocessor.
   /// ptxas (version 13.0) takes registers for some more blocks otherwise, and spills a few.
   void planRegistersFor(int32_t blocks);
-  /// Says instead that it takes no more registers of a thread.
-  void limitRegisters(int32_t registers);
   /// Ends it: says on the function how it is launched.
   void endLaunch();
 

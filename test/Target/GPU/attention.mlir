@@ -33,7 +33,7 @@ rt.kernel @dense(%q: tensor<?x?x4x64xf32> {nn.sizes = ["batch", "queries", "", "
 // SM90: llvm.call @itx_attention(
 // SM90-LABEL: gpu.func @itx_k1_0
 // SM90-SAME: itx.grid = "batch * (queries ceildiv 128) * 4", itx.scratch = "0", itx.shared = "40960"
-// SM90-SAME: known_block_size = array<i32: 256, 1, 1>, nvvm.maxnreg = 188 : i32
+// SM90-SAME: known_block_size = array<i32: 256, 1, 1>
 // SM90: llvm.call @itx_attention_warpgroups({{.*}}, %c8_i64, %c64_i64, %c1_i64, %c1_i64, %{{[^%]*}})
 rt.kernel @half(%q: tensor<?x?x4x64xf16> {nn.sizes = ["batch", "queries", "", ""]},
                 %k: tensor<?x?x2x64xf16> {nn.sizes = ["batch", "keys", "", ""]},

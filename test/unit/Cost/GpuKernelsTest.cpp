@@ -106,15 +106,6 @@ TEST(GpuKernels, TheBusiestBlockCounts) {
               2 + (1.2 * depth + 2 * 100) * ofDepth + 2 * 0.5 + sum, 1e-2);
 }
 
-TEST(GpuKernels, DepthIsSplitWhereTilesAreFew) {
-  const CatalogueDevice *device = llvm::cantFail(findDevice("nvidia/a100-sxm"));
-  GpuCosts costs = llvm::cantFail(GpuCosts::create(*device));
-  EXPECT_GT(costs.bestParts(linearOf(64, 64, 1 << 14), "bf16", 64, 64, 16), 4);
-  EXPECT_LE(costs.bestParts(linearOf(64, 64, 1 << 14), "bf16", 64, 64, 4), 4);
-  EXPECT_EQ(costs.bestParts(linearOf(64, 64, 128), "bf16", 64, 64, 16), 1);
-  EXPECT_EQ(costs.bestParts(linearOf(4096, 4096, 4096), "bf16", 64, 64, 16), 1);
-}
-
 TEST(GpuKernels, DecodingReadsTheCache) {
   GpuKernelShape shape;
   shape.kind = GpuKernelKind::Decode;

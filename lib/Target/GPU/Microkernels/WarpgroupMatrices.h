@@ -114,6 +114,9 @@ inline void waitForScores(SumMatrix (&sums)[scoreBlocks], bool othersGoOn) {
   else
     asm volatile("wgmma.wait_group.sync.aligned 0;" : ITX_BLOCKS_4("+f", sums)::"memory");
 }
+/// Has what is computed of the scores come after the waits before. The factors of a product are registers that it reads
+/// until somebody has waited for it: rounded scores must not take their place before.
+inline void useScoresFromHere(SumMatrix (&scores)[scoreBlocks]) { asm volatile("" : ITX_BLOCKS_4("+f", scores)); }
 /// Waits for all products.
 inline void waitForSums(SumMatrix (&sums)[largestBlocks], int64_t blocks) {
 #define ITX_WAIT(blocks, columns)                                                                                      \

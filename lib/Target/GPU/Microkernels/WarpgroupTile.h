@@ -87,7 +87,7 @@ inline void addKeys(const WarpgroupShape &shape, int64_t begin, int64_t end, flo
   int keyBuffer = 0, valueBuffer = valueBuffers - 1;
   Chunks keyChunks, valueChunks;
   Scores scores;
-  Powers powers, next;
+  Powers powers;
   SumMatrix factors;
   auto nextBuffer = [&] { return valueBuffer == valueBuffers - 1 ? 0 : valueBuffer + 1; };
   // Brings the next keys, and the values of these.
@@ -100,15 +100,12 @@ inline void addKeys(const WarpgroupShape &shape, int64_t begin, int64_t end, flo
     scoreProducts(shape, first, scale, sums, score, scores);
     exponentiate(shape, scalesInExponent(scale, score), scores, sums,
                  [&](int, const SumMatrix &ofRows) { factors = ofRows; });
-    roundPowers(shape, scores, next);
   };
+  // Waits for the values that were multiplied by the powers before.
   auto takePowers = [&] {
     waitForSums(sums.value[0], shape.valueBlocks());
-#pragma unroll
-    for (int step = 0; step < shape.keyBlocks(); ++step)
-#pragma unroll
-      for (int part = 0; part < shape.parts; ++part)
-        powers[step][part] = next[step][part];
+    useScoresFromHere(scores[0]);
+    roundPowers(shape, scores, powers);
   };
   beginCopy(shape.keyCopy(keyBuffer), keys, first, last, keyChunks);
   endCopy(shape.keyCopy(keyBuffer), keys, keyChunks);
