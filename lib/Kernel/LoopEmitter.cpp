@@ -166,6 +166,18 @@ LogicalResult LoopEmitter::emitVectorLoop(Value count, function_ref<LogicalResul
   return success();
 }
 
+LogicalResult LoopEmitter::emitStoreLoop(Value count,
+                                         function_ref<FailureOr<SmallVector<Value>>(Value, int64_t)> compute,
+                                         function_ref<void(Value, int64_t, ArrayRef<Value>)> store) {
+  return emitVectorLoop(count, [&](Value i, int64_t width) -> LogicalResult {
+    FailureOr<SmallVector<Value>> values = compute(i, width);
+    if (failed(values))
+      return failure();
+    store(i, width, *values);
+    return success();
+  });
+}
+
 FailureOr<Value> LoopEmitter::emitReduction(Value count, bool maximum, Type type,
                                             function_ref<FailureOr<Value>(Value i, int64_t width)> element) {
   int64_t lanes = instructions.lanes;

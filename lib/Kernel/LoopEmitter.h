@@ -79,6 +79,12 @@ protected:
   /// Emits vectorLoop() for a body that may fail. Here one thread passes over all elements.
   virtual llvm::LogicalResult
   emitVectorLoop(mlir::Value size, llvm::function_ref<llvm::LogicalResult(mlir::Value i, int64_t width)> body);
+  /// Emits a loop like vectorLoop() that computes elements, which may fail, and stores them. Here each vector is stored
+  /// before the next one is computed.
+  virtual llvm::LogicalResult emitStoreLoop(
+      mlir::Value size,
+      llvm::function_ref<llvm::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
+      llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store);
   /// Emits reduce() for elements that may fail. Here one thread adds all of them up.
   virtual llvm::FailureOr<mlir::Value>
   emitReduction(mlir::Value size, bool maximum, mlir::Type type,

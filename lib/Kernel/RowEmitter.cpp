@@ -302,16 +302,21 @@ LogicalResult RowEmitter::emitRow(const RowScope &row, ArrayRef<unsigned> indice
     SmallVector<unsigned> together, others;
     for (unsigned i : rest)
       (sizes.of(yielded(i)).back() == length ? together : others).push_back(i);
-    LogicalResult stored = vectorLoop(size(length), [&](Value i, int64_t width) -> LogicalResult {
+    auto compute = [&](Value i, int64_t width) -> FailureOr<SmallVector<Value>> {
+      SmallVector<Value> elements;
       memo.emplace_back();
       for (unsigned output : together) {
         Element element = evaluate(yielded(output), at(i), width);
         if (failed(element))
           return failure();
-        store(*element, outputs[output], at(i), width);
+        elements.push_back(*element);
       }
       memo.pop_back();
-      return success();
+      return elements;
+    };
+    LogicalResult stored = emitStoreLoop(size(length), compute, [&](Value i, int64_t width, ArrayRef<Value> elements) {
+      for (auto [output, element] : llvm::zip_equal(together, elements))
+        store(element, outputs[output], at(i), width);
     });
     if (failed(stored))
       return failure();

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from block_formats import quantize_weight
@@ -18,6 +20,14 @@ WITH_INSTRUCTIONS = ("sm_89", "sm_90a", "gfx942", "gfx950", "gfx1201")
 FLAGS = ("--quantize=fp8", "--quantize-activations=fp8")
 # Functions for one row, for a few, for the least and for small tiles; rows that fill no tile.
 ROWS = (1, 3, 5, 70)
+
+
+def truncation(architecture: str) -> float:
+    """The share of a sum of magnitudes by which instructions of four warps on a real Hopper may be off.
+
+    Its tensor cores keep 14 bits of sums (arXiv 2412.19437, section 3.3.2), which an emulated one does not do.
+    """
+    return 2.0**-13 if os.environ.get("INTARSIA_TEST_GPU") and architecture == "sm_90a" else 0.0
 
 
 def compiled(tools, folder, architecture, weight, bias, text=""):
@@ -36,7 +46,8 @@ def check(tools, folder, architecture, features, depth, rows) -> None:
         inputs = quantize_to_e4m3(x).astype(np.float64)
         y = module["main"](x)
         wanted = inputs @ dequantized.T.astype(np.float64) + bias
-        bound = 2.0**-23 * (depth + 8) * (np.abs(inputs) @ np.abs(dequantized).T.astype(np.float64) + np.abs(bias))
+        rounding = 2.0**-23 * (depth + 8) + truncation(architecture)
+        bound = rounding * (np.abs(inputs) @ np.abs(dequantized).T.astype(np.float64) + np.abs(bias))
         assert (np.abs(y - wanted) <= bound).all()
         assert (np.abs(wanted) > bound).any(), "zeros would pass"
 
@@ -105,8 +116,9 @@ def test_rows_that_are_not_finite(tools, scratch, architecture):
         assert np.isnan(y[:2]).all()
         np.testing.assert_array_equal(y[2:4], 0)
         inputs = quantize_to_e4m3(x[4:])
-        close(y[4:], inputs.astype(np.float64) @ quantize_weight("fp8", weight).T,
-              matmul_error(inputs, weight.T, 64)) if count > 4 else None  # fmt: skip
+        bound = matmul_error(inputs, weight.T, 64)
+        bound += truncation(architecture) * float((np.abs(inputs) @ np.abs(weight.T)).max(initial=0))
+        close(y[4:], inputs.astype(np.float64) @ quantize_weight("fp8", weight).T, bound) if count > 4 else None
 
 
 @pytest.mark.parametrize("architecture", ["sm_89", "gfx942", "sm_80"])

@@ -144,6 +144,53 @@ def disassembled(path: Path) -> str:
     return subprocess.run([program, "-d", str(path)], capture_output=True, text=True, check=True).stdout
 
 
+def overwritten_factors(function: str) -> tuple[list[str], int]:
+    """Return instructions of PTX that write a register while a `wgmma` reads it, and how many `wgmma` read registers.
+
+    A product reads its factors in registers until somebody has waited for its group (PTX ISA, "Asynchronous
+    warpgroup-level matrix instructions"); neither LLVM nor ptxas looks after them.
+    """
+    lines = [line.strip() for line in function.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("//", "."))]
+    labels = {line[:-1]: at for at, line in enumerate(lines) if line.endswith(":")}
+    begun = {at: set(re.findall(r"%r\d+", found[1])) for at, line in enumerate(lines)
+             if (found := re.search(r"wgmma\.mma_async.*?\}, \{([^}]*)\}", line))}  # fmt: skip
+
+    def written(line: str) -> set[str]:
+        if "wgmma.mma_async" in line:
+            return set(re.findall(r"%r\d+", line.partition("{%")[2].partition("}")[0]))
+        opcode, _, operands = re.sub(r"^@!?%p\d+\s+", "", line).partition(" ")
+        if opcode.split(".")[0] in ("st", "cp", "bar", "bra", "wgmma", "fence", "red", "ret"):
+            return set()
+        first = operands.strip()
+        return set(re.findall(r"%r\d+", first[1 : first.index("}")] if first[:1] == "{" else first.partition(",")[0]))
+
+    wrong = []
+    for start, factors in begun.items():
+        # A place, and how many groups were committed behind the product's own; -1: that one was not.
+        todo, seen = [(start + 1, -1)], set()
+        while todo:
+            at, groups = todo.pop()
+            if (at, groups) in seen or at >= len(lines):
+                continue
+            seen.add((at, groups))
+            line = lines[at]
+            if line.startswith("wgmma.commit_group"):
+                groups += 1
+            elif (waits := re.match(r"wgmma\.wait_group\S* (\d+)", line)) and 0 <= groups >= int(waits[1]):
+                continue
+            if written(line) & factors:
+                wrong.append(line)
+                continue
+            if target := re.search(r"\bbra(?:\.uni)?\s+(\S+);", line):
+                todo.append((labels[target[1]], groups))
+                if not line.startswith("@"):
+                    continue
+            if line != "ret;":
+                todo.append((at + 1, groups))
+    return wrong, len(begun)
+
+
 pytestmark = pytest.mark.cpu_only
 
 
@@ -183,6 +230,13 @@ def test_code_for_every_architecture(compiled: Compiled) -> None:
         text = compiled.listing(architecture)
         assert re.search(rf"^\.target {architecture}$", text, flags=re.MULTILINE)
         assert text.count(".visible .entry") == text.count(".reqntid") == len(compiled.functions[architecture])
+
+
+def test_factors_live_until_their_products_end(compiled: Compiled) -> None:
+    """What attention multiplies values by is not overwritten by the powers of the next keys."""
+    wrong, products = overwritten_factors(compiled.listing("sm_90a"))
+    assert not wrong, compiled.name
+    assert products or compiled.name not in ("attention_f16", "attention_wide_f16", "cache_f16")
 
 
 def test_registers_and_spills(compiled: Compiled) -> None:

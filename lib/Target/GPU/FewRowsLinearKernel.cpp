@@ -152,8 +152,7 @@ int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
 LogicalResult FewRowsLinearKernel::emitFunction(int64_t rowCount, AffineExpr isUsed) {
   static_assert(mostOfFewRows == rowsAtATime);
   int64_t threads = threadsFor(rowCount);
-  beginLaunch(threads,
-              getAffineConstantExpr(llvm::divideCeil(features(), blockFeatures), b.getContext()) * isUsed);
+  beginLaunch(threads, getAffineConstantExpr(llvm::divideCeil(features(), blockFeatures), b.getContext()) * isUsed);
   firstFeature = mul(block, constant(blockFeatures));
   std::optional<BlockPanels> panels = panelsOf(root.getWeight());
   int64_t parts = panels ? warpsOfBlock : 1;

@@ -24,6 +24,10 @@ static constexpr uint64_t sharedAlignment = 1024;
 /// Programming Guide, "Technical Specifications per Compute Capability"), 64 KiB on AMD's.
 static constexpr int64_t largestShared = 48 << 10;
 
+/// The most vectors that a lane loads before it stores: a multiprocessor with 32 warps then has 64 KiB on their way,
+/// which the memory of an H200 needs 10 to 40 of.
+static constexpr int64_t mostVectorsTogether = 4;
+
 FunctionEmitter::FunctionEmitter(rt::KernelOp kernel, const Architecture &architecture)
     : RowEmitter(kernel, {.lanes = 1,
                           .convertsF16 = true,
@@ -212,6 +216,35 @@ LogicalResult FunctionEmitter::emitVectorLoop(Value count, function_ref<LogicalR
     return forLoop(ofLane, count, step, [&](Value i) { return body(i, width); });
   });
   // What a lane wrote may be read by another one.
+  emitWarpBarrier();
+  return emitted;
+}
+
+LogicalResult FunctionEmitter::emitStoreLoop(Value count,
+                                             function_ref<FailureOr<SmallVector<Value>>(Value, int64_t)> compute,
+                                             function_ref<void(Value, int64_t, ArrayRef<Value>)> store) {
+  // A load waits for the stores before it, which may be to the same memory: a lane loads several vectors, then stores.
+  int64_t width = widthFor(count), step = architecture.warpSize * width, together = mostVectorsTogether;
+  while (together > 1 && !isMultipleOf(count, together * step))
+    together /= 2;
+  if (!lanesShareRow || together == 1)
+    return RowEmitter::emitStoreLoop(count, compute, store);
+  Value ofLane = mul(lane, constant(width));
+  LogicalResult emitted = alone([&] {
+    return forLoop(constant(0), count, constant(together * step), [&](Value i) -> LogicalResult {
+      SmallVector<std::pair<Value, SmallVector<Value>>> vectors;
+      for (int64_t vector = 0; vector != together; ++vector) {
+        Value at = add(add(i, ofLane), constant(vector * step));
+        FailureOr<SmallVector<Value>> values = compute(at, width);
+        if (failed(values))
+          return failure();
+        vectors.emplace_back(at, *values);
+      }
+      for (const auto &[at, values] : vectors)
+        store(at, width, values);
+      return success();
+    });
+  });
   emitWarpBarrier();
   return emitted;
 }

@@ -79,6 +79,10 @@ protected:
 
   mlir::LogicalResult
   emitVectorLoop(mlir::Value size, llvm::function_ref<mlir::LogicalResult(mlir::Value i, int64_t width)> body) override;
+  mlir::LogicalResult emitStoreLoop(
+      mlir::Value size,
+      llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(mlir::Value i, int64_t width)> compute,
+      llvm::function_ref<void(mlir::Value i, int64_t width, llvm::ArrayRef<mlir::Value> values)> store) override;
   mlir::FailureOr<mlir::Value>
   emitReduction(mlir::Value size, bool maximum, mlir::Type type,
                 llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value i, int64_t width)> element) override;

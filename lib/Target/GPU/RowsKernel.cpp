@@ -14,8 +14,9 @@ namespace intarsia::gpu {
 
 namespace {
 constexpr int64_t threadsOfBlock = 256;
-/// Blocks of a multiprocessor that hide the latency of memory: three quarters of the warps that it can have.
-constexpr int32_t leastBlocks = 6;
+/// Blocks of a multiprocessor that hide the latency of memory: half of the warps that it can have, whose lanes then
+/// have 64 registers, for several vectors on their way.
+constexpr int32_t leastBlocks = 4;
 
 /// A warp computes a row of the results. Results whose rows are the same rows are computed by one function.
 class RowsKernel final : public FunctionEmitter {

@@ -14,9 +14,9 @@ namespace intarsia::gpu {
 
 /// The most parts: sums of each are written and read once more.
 static constexpr int64_t mostParts = 16;
-/// Blocks of a multiprocessor that wait in turns for what they load: from one to four of them, products of 16 to 64 rows
-/// by six weights in INT4 (256 to 32,000 features, depths of 2,048 to 5,632) become 2.4 to 6 times faster on an H200, and
-/// not faster with more.
+/// Blocks of a multiprocessor that wait in turns for what they load: from one to four of them, products of 16 to 64
+/// rows by six weights in INT4 (256 to 32,000 features, depths of 2,048 to 5,632) become 2.4 to 6 times faster on an
+/// H200, and not faster with more.
 static constexpr int64_t blocksOfFewTiles = 4;
 /// Threads of a block that adds up parts, and elements that one takes: 16 bytes.
 static constexpr int64_t threadsOfSum = 256, widestVector = 4;
@@ -64,8 +64,8 @@ double TiledLinear::microseconds(int64_t rows, const GpuShare &share) {
   return costsOf(architecture).sharedUs(shapeOf(rows), catalogueType(instruction), share);
 }
 
-/// Returns into how many parts the depth of products of one row of tiles is best split: so many that each multiprocessor
-/// has as many blocks as fit, but no more than `blocksOfFewTiles`.
+/// Returns into how many parts the depth of products of one row of tiles is best split: so many that each
+/// multiprocessor has as many blocks as fit, but no more than `blocksOfFewTiles`.
 int64_t TiledLinear::bestParts(const MatrixTiles &tiles) {
   int64_t columnTiles = llvm::divideCeil(features(), tiles.columns);
   int64_t most = std::clamp<int64_t>(depth() / leastDepthOfPart, 1, mostParts);
