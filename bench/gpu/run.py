@@ -39,6 +39,9 @@ from safetensors.numpy import save_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
+INTRODUCTION = """\
+Rows of f32, a call that is waited for, and its kernels alone; what a peer takes is its kernels' time, too.
+[Decision 56](decisions/0056-what-an-h200-said.md) says what limits them."""
 BEGIN, END = "<!-- gpu: begin -->", "<!-- gpu: end -->"
 GLOSSARY = ROOT / "examples" / "glossary"
 RNG = np.random.default_rng(0)
@@ -307,7 +310,7 @@ def main() -> None:
     table = "\n".join([head, "", "| problem | call | kernels | rate | peer | ratio |", "|---|---:|---:|---:|---:|---:|", *rows])
     print(table)
     if options.update_docs:
-        update_page("## GPU kernels\n\n" + table)
+        update_page(f"## GPU kernels\n\n{INTRODUCTION}\n\n{table}")
 
 
 if __name__ == "__main__":
