@@ -192,10 +192,13 @@ private:
     Builder builder(&getContext());
     SmallVector<Attribute> recorded;
     std::string text = llvm::formatv("--partition=auto over {0} ranks: {1}", world.getValue(), best.name);
+    size_t longest = 0;
+    for (const Alternative &alternative : all)
+      longest = std::max(longest, alternative.name.size());
     for (const Alternative &alternative : all) {
       bool isBest = &alternative == &best;
       const RankTimes &times = alternative.times;
-      text += llvm::formatv("\n  {0,-9}", alternative.name);
+      text += "\n  " + alternative.name + std::string(longest + 1 - alternative.name.size(), ' ');
       if (alternative.refusal.empty())
         text += llvm::formatv("{0:f1} us a step, {1:f1} us of them in exchanges, {2:f3} MB on the fullest rank{3}",
                               times.us, times.exchangesUs, times.fullestBytes / 1e6, isBest ? "" : ": ");
