@@ -64,6 +64,17 @@ public:
     check(itx_world_all_reduce(world_, maximum ? ITX_MAXIMUM : ITX_SUM, dtypeOf(source.dtype()), target.data(),
                                source.data(), source.size()));
   }
+  void reduceScatter(bool maximum, Target target, Source source) {
+    nb::gil_scoped_release released;
+    check(itx_world_reduce_scatter(world_, maximum ? ITX_MAXIMUM : ITX_SUM, dtypeOf(source.dtype()), target.data(),
+                                   source.data(), source.size()));
+  }
+  void allToAll(Target target, const std::vector<size_t> &receiveCounts, Source source,
+                const std::vector<size_t> &sendCounts) {
+    nb::gil_scoped_release released;
+    check(itx_world_all_to_all(world_, dtypeOf(source.dtype()), target.data(), receiveCounts.data(), source.data(),
+                               sendCounts.data()));
+  }
   void allGather(Target target, Source source, const std::vector<size_t> &counts) {
     nb::gil_scoped_release released;
     check(itx_world_all_gather(world_, dtypeOf(source.dtype()), target.data(), source.data(), source.size(),
@@ -100,6 +111,9 @@ void bindWorlds(nb::module_ &m) {
       .def_prop_ro("size", &World::size)
       .def("group", &World::group, nb::arg("ranks"))
       .def("all_reduce", &World::allReduce, nb::arg("maximum"), nb::arg("target"), nb::arg("source"))
+      .def("reduce_scatter", &World::reduceScatter, nb::arg("maximum"), nb::arg("target"), nb::arg("source"))
+      .def("all_to_all", &World::allToAll, nb::arg("target"), nb::arg("receive_counts"), nb::arg("source"),
+           nb::arg("send_counts"))
       .def("all_gather", &World::allGather, nb::arg("target"), nb::arg("source"), nb::arg("counts"))
       .def("broadcast", &World::broadcast, nb::arg("root"), nb::arg("data"))
       .def("send", &World::send, nb::arg("source"))

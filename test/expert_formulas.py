@@ -42,6 +42,8 @@ def experts(
     result = np.zeros(x.shape)
     for token in range(len(x)):
         for expert, weight in zip(indices[token], weights[token], strict=True):
+            if expert == -1:
+                continue
             if not 0 <= expert < len(down):
                 result[token] = np.nan
                 continue

@@ -43,13 +43,13 @@ def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
 
     input `[tokens, hidden]`, indices and weights `[tokens, top_k]`, gate_up `[experts, 2, intermediate, hidden]`,
     gate_up_bias `[experts, 2, intermediate]`, down `[experts, hidden, intermediate]`, down_bias `[experts, hidden]`,
-    result `[tokens, hidden]`. Computed in f32 at least, whatever weights and biases are stored as. A token with an
-    index outside of the experts gets NaN. The result of a token does not depend on the tokens beside it: contributions
-    are summed in the order of the experts' indices. With `intermediate_format` a row `h_e(x)` is quantized to that
-    format, as by nn.quantize, before `down` multiplies it. With a `precision` a device may round weights and the rows
-    that they multiply to that type, as those of nn.linear. Rejected: sizes of the weights that are not static, a limit
-    that is not positive, an `intermediate_format` along another axis than 1 or with a scale for the whole tensor, a
-    `precision` that nn.linear does not have.
+    result `[tokens, hidden]`. Computed in f32 at least, whatever weights and biases are stored as. An index of -1 chooses
+    no expert and adds nothing; another one outside of the experts makes its token NaN. The result of a token does not
+    depend on those beside it: contributions are summed in the order of the experts' indices. With `intermediate_format`
+    a row `h_e(x)` is quantized to that format, as by nn.quantize, before `down` multiplies it. With a `precision` a device
+    may round weights and the rows that they multiply to that type, as for nn.linear. Rejected: sizes of weights that are
+    not static, a limit that is not positive, an `intermediate_format` along another axis than 1 or with a scale for the
+    whole tensor, a `precision` that nn.linear does not have.
 
     ```mlir
     %y = nn.experts %x, %indices, %weights, %gate_up, %down {activation = #nn.gated_activation<silu>} : (tensor<?x64xf32>,

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
 #include "dialects/Nn/Verify.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
 using namespace intarsia;
@@ -114,8 +115,21 @@ SizePairs ExpertsOp::getEqualSizes(SizesRange sizes) {
       {sizes[0][0], sizes[1][0]}, {sizes[0][0], sizes[2][0]}, {sizes[1][1], sizes[2][1]}, {sizes[0][1], sizes[3][3]}};
 }
 
+/// Returns the number of experts that a router chooses from, which may be more than the op has; 0 if it is not known.
+static int64_t routedExperts(ExpertsOp op) {
+  Operation *source = op.getIndices().getDefiningOp();
+  while (isa_and_nonnull<linalg::GenericOp>(source) && cast<linalg::GenericOp>(source).getNumDpsInputs() == 1)
+    source = source->getOperand(0).getDefiningOp();
+  auto route = dyn_cast_if_present<RouteOp>(source);
+  return route ? typeOf(route.getLogits()).getDimSize(1) : 0;
+}
+
+/// Tokens choose all experts equally often: if other ranks have some of them, these do that share of the work.
 Work ExpertsOp::getWork(SizesRange operandSizes, SizesRange) {
   AffineExpr rows = operandSizes[1][0] * operandSizes[1][1];
+  int64_t own = typeOf(getGateUp()).getDimSize(0);
+  if (int64_t all = routedExperts(*this); all > own)
+    rows = (rows * own).ceilDiv(all);
   AffineExpr hidden = operandSizes[3][3], intermediate = operandSizes[3][2];
   return {rows * hidden * intermediate * 6, rows * intermediate};
 }

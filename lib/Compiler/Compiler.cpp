@@ -291,6 +291,9 @@ llvm::Error Compilation::checkFlags() const {
   if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
     return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +
                              " speeds, --world=" + std::to_string(options.partition.world) + " needs as many");
+  if (!speeds.empty() && options.partition.context * options.partition.data > 1)
+    return createStringError("--rank-speeds: rows of a call are shared evenly; leave it out with --partition=" +
+                             partitionText(options.partition));
   if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
     return createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
   if (!partitions && options.partition.world > 1)

@@ -33,13 +33,8 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
     flags.push_back("--gpu-memory=" + options.partition.gpuMemory);
   if (options.partition.world > 1)
     flags.push_back("--world=" + std::to_string(options.partition.world));
-  if (int64_t stages = options.partition.stages; stages == options.partition.world && stages > 1)
-    flags.push_back("--partition=pipeline");
-  else if (stages > 1)
-    flags.push_back(
-        llvm::formatv("--partition=pipeline:{0},tensor:{1}", stages, options.partition.world / stages).str());
-  else if (stages == 0)
-    flags.push_back("--partition=auto");
+  if (std::string text = partitionText(options.partition); options.partition.world > 1 && text != "tensor")
+    flags.push_back("--partition=" + text);
   if (!options.partition.rankMemory.empty())
     flags.push_back("--rank-memory=" + options.partition.rankMemory);
   for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {

@@ -210,8 +210,8 @@ FailureOr<KernelUse> KernelTable::add(nn::GroupOp group, FlatSymbolRefAttr devic
       attributes.push_back(builder.getNamedAttr("rt.layout", layout));
     if (Value indices = layout ? indicesOf(argument) : Value()) {
       auto known = dyn_cast<BlockArgument>(indices); // else they are computed in the kernel
-      attributes.push_back(
-          builder.getNamedAttr("rt.gathered", builder.getI64IntegerAttr(known ? known.getArgNumber() : -1)));
+      int64_t number = known ? int64_t(known.getArgNumber()) : -1;
+      attributes.push_back(builder.getNamedAttr("rt.gathered", builder.getI64IntegerAttr(number)));
     }
     return builder.getDictionaryAttr(attributes);
   };

@@ -10,6 +10,8 @@
 #include "dialects/Nn/Prepacking.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/OpDefinition.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -167,6 +169,24 @@ Why cutsOf(tensor::CollapseShapeOp collapse, const Cut &cut, Needs needs) {
   return std::nullopt;
 }
 
+/// All of a dimension is all of its parts.
+Why cutsOf(tensor::ExtractSliceOp slice, const Cut &cut, Needs needs) {
+  int64_t size = slice.getType().getDimSize(cut.dimension);
+  if (slice.getType().getRank() != slice.getSourceType().getRank() || !slice.hasUnitStride() ||
+      ShapedType::isDynamic(size) || slice.getSourceType().getDimSize(cut.dimension) != size)
+    return describe(slice) + " mixes the parts of several ranks";
+  needs.set(slice.getSourceMutable(), cut);
+  return std::nullopt;
+}
+
+/// Rows of other ranks are gathered in the same parts.
+Why cutsOf(shard::AllGatherOp gather, const Cut &cut, Needs needs) {
+  if (gather.getGatherAxis().getSExtValue() == cut.dimension)
+    return describe(gather) + " mixes the parts of several ranks";
+  needs.set(gather.getInputMutable(), cut);
+  return std::nullopt;
+}
+
 Why cutsOf(linalg::TransposeOp transpose, const Cut &cut, Needs needs) {
   needs.set(transpose.getInputMutable(), transpose.getPermutation()[cut.dimension], cut.ranges);
   needs.set(transpose.getInitMutable(), cut);
@@ -224,8 +244,8 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
   }
   return llvm::TypeSwitch<Operation *, Why>(op)
       .Case<nn::LinearOp, nn::AttentionOp, nn::CachedAttentionOp, nn::CacheAppendOp, tensor::ExpandShapeOp,
-            tensor::CollapseShapeOp, linalg::TransposeOp, linalg::GenericOp>(
-          [&](auto each) { return cutsOf(each, cut, needs); })
+            tensor::CollapseShapeOp, tensor::ExtractSliceOp, shard::AllGatherOp, linalg::TransposeOp,
+            linalg::GenericOp>([&](auto each) { return cutsOf(each, cut, needs); })
       .Case([&](tensor::CastOp cast) { return sameOf(cast.getSourceMutable()); })
       .Case([&](tensor::EmptyOp) { return Why(); })
       .Case([&](nn::RopeOp rope) { return isLast ? wholeFeatures(op) : sameOf(rope.getInputMutable()); })

@@ -7,6 +7,8 @@
 #include "intarsia/Cost/ParallelCost.h"
 #include "intarsia/Partition/Partition.h"
 #include "lib/Partition/RankTimes.h"
+#include "lib/Partition/Rows.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -26,8 +28,8 @@ namespace {
 
 /// One way to share the model, as it was tried.
 struct Alternative {
-  std::string name;
-  int64_t stages;
+  PartitionOptions options;
+  std::string name;    ///< as --partition has it
   std::string refusal; ///< why the model cannot be shared so; empty: it can
   RankTimes times;
   std::string why; ///< it lost
@@ -37,7 +39,8 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
   using PartitionSearchBase::PartitionSearchBase;
 
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<rt::RtDialect, nn::NnDialect, shard::ShardDialect, tensor::TensorDialect, linalg::LinalgDialect>();
+    registry.insert<rt::RtDialect, nn::NnDialect, shard::ShardDialect, tensor::TensorDialect, linalg::LinalgDialect,
+                    arith::ArithDialect>();
   }
 
   void runOnOperation() override {
@@ -53,11 +56,27 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
     if (failed(device))
       return signalPassFailure();
     std::vector<Alternative> all;
+    bool hasExperts = module.walk([](nn::ExpertsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    bool hasCaches = llvm::any_of(functions, [](func::FuncOp function) {
+      return llvm::any_of(llvm::seq(function.getNumArguments()),
+                          [&](unsigned number) { return bool(function.getArgAttr(number, "nn.state")); });
+    });
     for (int64_t stages = 1; stages <= world; ++stages)
-      if (world % stages == 0)
-        all.push_back({nameOf(stages), stages, "", {}, ""});
+      for (int64_t experts = 1; experts <= (hasExperts ? world / stages : 1); ++experts)
+        if (world % (stages * experts) == 0)
+          all.push_back(alternativeOf(stages, /*rows=*/1, experts, hasCaches));
+    // Rows of a call are shared evenly.
+    for (int64_t rows = 2; rows <= (speeds.empty() ? int64_t(world) : 1); ++rows)
+      for (int64_t experts = 1; experts <= (hasExperts ? world / rows : 1); ++experts)
+        if (world % (rows * experts) == 0)
+          all.push_back(alternativeOf(/*stages=*/1, rows, experts, hasCaches));
+    int64_t rowsOfCall = expectedRows(functions);
     for (Alternative &alternative : all)
-      tryOut(alternative, *device);
+      if (int64_t rows = alternative.options.context * alternative.options.data; rows > rowsOfCall)
+        alternative.refusal = llvm::formatv("calls of {0} at the expected sizes are not enough for {1} ranks",
+                                            rowsOfCall == 1 ? "one row" : std::to_string(rowsOfCall) + " rows", rows);
+      else
+        tryOut(alternative, *device);
     const Alternative *best = choose(all, *limit);
     if (!best) {
       refuse(all, *limit);
@@ -65,7 +84,7 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
     }
     report(all, *best);
     OpPassManager passes(ModuleOp::getOperationName());
-    addPartition(passes, best->stages);
+    addRankPartition(passes, best->options);
     if (failed(runPipeline(passes, module)))
       signalPassFailure();
   }
@@ -83,19 +102,30 @@ private:
     return failure();
   }
 
-  /// As --partition has it.
-  std::string nameOf(int64_t stages) const {
-    if (stages == 1)
-      return "tensor";
-    return stages == world ? "pipeline" : llvm::formatv("pipeline:{0},tensor:{1}", stages, world / stages).str();
+  /// Returns the most rows that a call of a function with weights has at the expected sizes.
+  template <typename Functions> static int64_t expectedRows(Functions functions) {
+    int64_t most = 1;
+    for (func::FuncOp function : functions) {
+      if (function.isExternal() || function.getBody().getOps<nn::WeightOp>().empty())
+        continue;
+      WorkModel work(function);
+      Rows rows(function);
+      for (auto [symbol, expected] : llvm::enumerate(work.expected()))
+        if (rows.isCount(symbol))
+          most = std::max(most, int64_t(expected));
+    }
+    return most;
   }
 
-  void addPartition(OpPassManager &passes, int64_t stages) {
-    PartitionOptions given;
-    given.world = world;
-    given.stages = stages;
-    given.speeds.assign(speeds.begin(), speeds.end());
-    addRankPartition(passes, given);
+  Alternative alternativeOf(int64_t stages, int64_t rows, int64_t experts, bool hasCaches) const {
+    Alternative alternative;
+    alternative.options.world = world;
+    alternative.options.stages = stages;
+    alternative.options.experts = experts;
+    (hasCaches ? alternative.options.context : alternative.options.data) = rows;
+    alternative.options.speeds.assign(speeds.begin(), speeds.end());
+    alternative.name = partitionText(alternative.options);
+    return alternative;
   }
 
   /// Shares a copy of the model, and asks the cost model what its ranks take. Weights are not in the IR, so that a copy
@@ -108,7 +138,7 @@ private:
       return success(); // remarks are about a copy
     });
     PassManager passes(&getContext(), ModuleOp::getOperationName());
-    addPartition(passes, alternative.stages);
+    addRankPartition(passes, alternative.options);
     if (failed(passes.run(*copy))) {
       if (alternative.refusal.empty())
         alternative.refusal = "refused";
@@ -162,10 +192,13 @@ private:
     Builder builder(&getContext());
     SmallVector<Attribute> recorded;
     std::string text = llvm::formatv("--partition=auto over {0} ranks: {1}", world.getValue(), best.name);
+    size_t longest = 0;
+    for (const Alternative &alternative : all)
+      longest = std::max(longest, alternative.name.size());
     for (const Alternative &alternative : all) {
       bool isBest = &alternative == &best;
       const RankTimes &times = alternative.times;
-      text += llvm::formatv("\n  {0,-9}", alternative.name);
+      text += "\n  " + alternative.name + std::string(longest + 1 - alternative.name.size(), ' ');
       if (alternative.refusal.empty())
         text += llvm::formatv("{0:f1} us a step, {1:f1} us of them in exchanges, {2:f3} MB on the fullest rank{3}",
                               times.us, times.exchangesUs, times.fullestBytes / 1e6, isBest ? "" : ": ");

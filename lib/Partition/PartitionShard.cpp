@@ -71,12 +71,14 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
     for (func::FuncOp function : functions)
       isSplit |= split(function);
     auto stages = module.lookupSymbol<shard::GridOp>(gridName);
+    if (!expertsRefusal.empty()) {
+      module.emitError() << flag() << ": " << expertsRefusal;
+      return signalPassFailure();
+    }
     if (mostRanksWithWork < world) {
+      bool isWorld = !stages && experts == 1;
       InFlightDiagnostic error = module.emitError();
-      if (stages)
-        error << "--partition=pipeline:" << stages.getShape().front() << ",tensor:" << world.getValue();
-      else
-        error << "--world=" << world.getValue();
+      error << (isWorld ? "--world=" + std::to_string(world) : flag());
       error << ": '" << tooSmall.first << "' " << tooSmall.second << "; the largest "
             << (stages ? "number of ranks that can split the layers" : "world that can split the model") << " is "
             << mostRanksWithWork;
@@ -85,6 +87,12 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
     if (!isSplit) {
       module.emitError() << "nothing of the model is split over " << world.getValue() << " ranks"
                          << (reasons.empty() ? "" : ": " + reasons.front().first + ": " + reasons.front().second);
+      return signalPassFailure();
+    }
+    if (experts > 1 && expertsCount == 0) {
+      module.emitError() << flag() << ": "
+                         << (expertsReason.empty() ? "the model has no experts; tensor splits all of its layers"
+                                                   : expertsReason);
       return signalPassFailure();
     }
     SmallVector<int64_t> shape = {world};
@@ -98,6 +106,11 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
   }
 
 private:
+  /// What the user gave, for messages.
+  std::string flag() const {
+    return text.empty() ? "--world=" + std::to_string(world) : "--partition=" + text.getValue();
+  }
+
   /// Replaces a function by one for each rank, if a part of it can be split.
   bool split(func::FuncOp function) {
     splitSharedLinears(function);
@@ -190,7 +203,7 @@ private:
       std::optional<std::string> refused = values.cut(linear.getInput(), Cut{last, *ranges}, linear);
       // An input that is no one's part is not worth a message: the linear is split by its results, if at all.
       if (!refused && values.lookup(linear.getInput())) {
-        parts[linear] = {Part::InputFeatures, *ranges};
+        parts[linear] = {Part::InputFeatures, *ranges, {}};
         ++(attention ? attentionCount : feedForwardCount);
         return;
       }
@@ -203,26 +216,45 @@ private:
         refused.insert(attention ? refused.begin() : refused.end(), {linear, why});
       return;
     }
-    parts[linear] = {Part::OutputFeatures, {}};
+    parts[linear] = {Part::OutputFeatures, {}, {}};
     ++headCount;
   }
 
-  void planExperts(nn::ExpertsOp experts, DenseMap<Operation *, Part> &parts) {
+  /// Each group of ranks has some experts, and each rank of a group some features of each of them.
+  void planExperts(nn::ExpertsOp op, DenseMap<Operation *, Part> &parts) {
     std::string why;
-    for (Value weight : {experts.getGateUp(), experts.getDown(), experts.getGateUpBias(), experts.getDownBias()})
+    for (Value weight : {op.getGateUp(), op.getDown(), op.getGateUpBias(), op.getDownBias()})
       if (weight && !nn::isPrepacked(weight))
         why = "has weights that are computed";
-    if (why.empty() && !canCutRows(experts.getDown()))
-      why = "has weights whose blocks cannot be cut";
-    int64_t features = lastSize(experts.getDown()), block = blockOf(experts.getDown());
-    if (why.empty() && features / block < world)
-      why = tooFew(features, block);
-    if (!why.empty()) {
-      limitRanks(experts, why, [&](int64_t ranks) { return features / block >= ranks; });
-      refused.emplace_back(experts, why);
+    int64_t count = cast<RankedTensorType>(op.getGateUp().getType()).getDimSize(0), groups = experts;
+    int64_t ranksOfGroup = world / groups;
+    if (why.empty() && count < groups) {
+      expertsRefusal = "'" + nameOf(op) + "' has " + std::to_string(count) + " experts, so that at most " +
+                       std::to_string(count) + " groups of ranks have some each";
       return;
     }
-    parts[experts] = {Part::InputFeatures, rangesOf(features / block, block, ranks())};
+    if (why.empty() && ranksOfGroup > 1 && !canCutRows(op.getDown()))
+      why = "has weights whose blocks cannot be cut";
+    int64_t features = lastSize(op.getDown()), block = ranksOfGroup > 1 ? blockOf(op.getDown()) : features;
+    if (why.empty() && features / block < ranksOfGroup)
+      why = tooFew(features, block);
+    if (!why.empty()) {
+      limitRanks(op, why, [&](int64_t ranks) { return ranks % groups == 0 && features / block >= ranks / groups; });
+      refused.emplace_back(op, why);
+      expertsReason = "'" + nameOf(op) + "' " + why;
+      return;
+    }
+    Part part = {Part::InputFeatures, {}, {}};
+    SmallVector<double> groupSpeeds;
+    for (int64_t group = 0; group < groups; ++group) {
+      ArrayRef<double> own = ranks().slice(group * ranksOfGroup, ranksOfGroup);
+      groupSpeeds.push_back(std::accumulate(own.begin(), own.end(), 0.0));
+      llvm::append_range(part.ranges, rangesOf(features / block, block, own));
+    }
+    if (groups > 1)
+      for (Range range : rangesOf(count, 1, groupSpeeds))
+        part.experts.append(ranksOfGroup, range);
+    parts[op] = std::move(part);
     ++expertsCount;
   }
 
@@ -318,11 +350,15 @@ private:
            " features, so that at most " + std::to_string(most) + " ranks can share them";
   }
 
-  /// True if the function returns what a linear gives, as it is or in another shape.
+  /// True if the function returns what a linear gives, or gathers its rows and returns them.
   static bool isResultOf(nn::LinearOp linear, func::FuncOp function) {
     if (cast<RankedTensorType>(linear.getType()).getRank() != 2)
       return false;
-    return linear->hasOneUse() && isa<func::ReturnOp, shard::BroadcastOp>(*linear->user_begin());
+    Operation *reader = linear->hasOneUse() ? *linear->user_begin() : nullptr;
+    if (isa_and_nonnull<tensor::ExpandShapeOp>(reader) && reader->hasOneUse() &&
+        isa<shard::AllGatherOp>(*reader->user_begin()))
+      return true;
+    return isa_and_nonnull<func::ReturnOp, shard::BroadcastOp>(reader);
   }
 
   static std::string nameOf(Operation *op) {
@@ -331,6 +367,7 @@ private:
   }
 
   void report() {
+    int64_t groups = experts;
     std::string text = "split over " + std::to_string(world) + " ranks:";
     auto add = [&](int64_t count, StringRef what, StringRef how) {
       if (count)
@@ -338,7 +375,10 @@ private:
     };
     add(attentionCount, "attention layer", "by heads");
     add(feedForwardCount, "feed-forward layer", "by features");
-    add(expertsCount, "expert layer", "by features");
+    add(expertsCount, "expert layer",
+        groups == 1       ? "by features"
+        : groups == world ? "by experts"
+                          : "by experts and features");
     add(headCount, "product", "by results");
     if (!reasons.empty()) {
       text += "; not split, so that each rank computes all of it: " + reasons.front().first + " (" +
@@ -352,6 +392,7 @@ private:
   SmallVector<double> ownSpeeds; // of the ranks that share the function
   int64_t mostRanksWithWork = mostRanks;
   std::pair<std::string, std::string> tooSmall; // the op that so many ranks can share at most, and why
+  std::string expertsRefusal, expertsReason;    // why there are too few experts, and why they are not split
   int64_t attentionCount = 0, feedForwardCount = 0, expertsCount = 0, headCount = 0;
   SmallVector<std::pair<Operation *, std::string>> refused; // of one function, unless it is split by another op
   SmallVector<std::pair<std::string, std::string>> reasons; // why something is not split

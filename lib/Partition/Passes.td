@@ -110,13 +110,22 @@ def PartitionShard : Pass<"partition-shard", "::mlir::ModuleOp"> {
     ```mlir
     intarsia-opt model.mlir --partition-shard=world=2
     ```
+    With `experts=2` one half of the ranks has one half of the experts, and the ranks of a half have parts of each of
+    them. All ranks have all tokens: each computes what its experts add, with an index of -1 where a token has chosen
+    those of another rank, and the sum over the ranks is whole. Nothing is sent to a rank for an expert, so that no expert
+    has a capacity.
+
     A function that is a stage of a pipeline becomes one for each of the ranks that share the stage: they are a row of the
     grid. It is an error if nothing of the module can be split over so many ranks.
   }];
   let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks that share a function">,
+                 Option<"experts", "experts", "int64_t", /*default=*/"1",
+                        "Groups of these ranks with different experts; a divisor of their number">,
+                 Option<"text", "text", "std::string", /*default=*/"", "What --partition says, for messages">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
-                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect"];
 }
 
 def PartitionPipeline : Pass<"partition-pipeline", "::mlir::ModuleOp"> {
@@ -138,10 +147,34 @@ def PartitionPipeline : Pass<"partition-pipeline", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
 }
 
+def PartitionRows : Pass<"partition-rows", "::mlir::ModuleOp"> {
+  let summary = "Splits calls of functions over ranks, by their rows";
+  let description = [{
+    Each function becomes one for each rank, which computes some of the rows of a call with all of the weights: examples
+    of a batch, or tokens of a language model's call, whose keys and values all ranks gather and keep (context parallel
+    attention by gathered keys: arXiv 2407.21783, section 3.3.2). Rows are dimensions whose size is the first one of an
+    input, or a multiple of it. What needs all rows, such as updates of caches and results, gets them by
+    `shard.all_gather`; what mixes rows is computed by each rank. Each rank computes as many rows: those of the last ranks
+    repeat the last row where rows are no multiple of the ranks.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-rows='world=2 kind=context'
+    ```
+    It is an error if a function has control flow, or if no input has a first size that is open.
+  }];
+  let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+                 Option<"kind", "kind", "std::string", /*default=*/"\"data\"",
+                        "context for functions that keep caches, data for others">];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
   let summary = "Chooses how ranks share a model, by cost";
   let description = [{
-    Each way that the compiler can carry out (`partition-shard`, `partition-pipeline`) is tried on a copy of the module.
+    Each way that the compiler can carry out (`partition-shard`, `partition-pipeline`, products of them) is tried on a
+    copy of the module.
     The cost model follows the ranks through their functions at the expected sizes: each op is a kernel of its own,
     exchanges take as long as the figures for shared memory say. The way with the shortest step whose fullest rank has
     no more than `memory` (weights, caches of one sequence of full length) is carried out. A remark shows all of them with

@@ -18,40 +18,75 @@ namespace intarsia::partition {
 using namespace mlir;
 using namespace intarsia;
 
-llvm::Expected<int64_t> intarsia::parsePartition(StringRef text, int64_t world) {
-  if (text == "auto")
-    return 0;
-  int64_t stages = 0, ranksOfStage = 0; // 0: not given
+llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) {
+  if (text == "auto") {
+    options.stages = 0;
+    return llvm::Error::success();
+  }
   auto refuse = [&](const Twine &why) {
-    return llvm::createStringError("--partition=" + text + ": " + why +
-                                   "; it is tensor, pipeline, both with a number, as in pipeline:2,tensor:2, or auto");
+    return llvm::createStringError(
+        "--partition=" + text + ": " + why +
+        "; it is tensor, pipeline, expert, context, data, several of them with numbers, as in pipeline:2,tensor:2, or "
+        "auto");
   };
-  bool isTensor = false, isPipeline = false;
+  struct Degree {
+    StringRef name;
+    bool isGiven = false;
+    int64_t ranks = 1;
+  };
+  Degree degrees[] = {{"pipeline"}, {"context"}, {"data"}, {"expert"}, {"tensor"}};
+  Degree *open = nullptr; // the one without a number
+  int64_t product = 1;
   for (StringRef item : llvm::split(text, ',')) {
     auto [name, number] = item.split(':');
-    bool &isKnown = name == "tensor" ? isTensor : isPipeline;
-    int64_t &degree = name == "tensor" ? ranksOfStage : stages;
-    if (name != "tensor" && name != "pipeline")
+    auto *degree = llvm::find_if(degrees, [&](const Degree &each) { return each.name == name; });
+    if (degree == std::end(degrees))
       return refuse("'" + name + "' is not known");
-    if (isKnown)
+    if (degree->isGiven)
       return refuse(name + " is given twice");
-    isKnown = true;
-    if (item.contains(':') && (number.getAsInteger(10, degree) || degree < 1))
+    degree->isGiven = true;
+    if (!item.contains(':')) {
+      if (open)
+        return refuse(open->name + " or " + name + " needs a number");
+      open = degree;
+    } else if (number.getAsInteger(10, degree->ranks) || degree->ranks < 1 || degree->ranks > mostRanks) {
       return refuse("'" + number + "' is not a number of ranks");
+    } else {
+      product *= degree->ranks;
+    }
   }
-  if (!isPipeline)
-    stages = 1;
-  if (!isTensor)
-    ranksOfStage = 1;
-  if (stages == 0 && ranksOfStage == 0)
-    return refuse("one of the two needs a number");
-  if (stages == 0)
-    stages = world / ranksOfStage;
-  if (ranksOfStage == 0)
-    ranksOfStage = world / stages;
-  if (stages * ranksOfStage != world)
-    return refuse("--world=" + Twine(world) + " has another number of ranks");
-  return stages;
+  if (open) {
+    open->ranks = std::max<int64_t>(options.world / product, 1);
+    product *= open->ranks;
+  }
+  if (product != options.world)
+    return refuse("--world=" + Twine(options.world) + " has another number of ranks");
+  if (llvm::count_if(ArrayRef(degrees).take_front(3), [](const Degree &degree) { return degree.ranks > 1; }) > 1)
+    return refuse("pipeline, context and data are not carried out together; each of them goes with expert and tensor");
+  options.stages = degrees[0].ranks;
+  options.context = degrees[1].ranks;
+  options.data = degrees[2].ranks;
+  options.experts = degrees[3].ranks;
+  return llvm::Error::success();
+}
+
+std::string intarsia::partitionText(const PartitionOptions &options) {
+  if (options.stages == 0)
+    return "auto";
+  int64_t others = options.stages * options.context * options.data * options.experts;
+  std::pair<StringRef, int64_t> degrees[] = {{"pipeline", options.stages},
+                                             {"context", options.context},
+                                             {"data", options.data},
+                                             {"expert", options.experts},
+                                             {"tensor", options.world / others}};
+  std::string text;
+  for (auto [name, ranks] : degrees) {
+    if (ranks == options.world)
+      return name.str();
+    if (ranks > 1)
+      text += (text.empty() ? "" : ",") + (name + ":" + Twine(ranks)).str();
+  }
+  return text;
 }
 
 void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOptions &options) {
@@ -80,7 +115,14 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
     pipeline.addPass(partition::createPartitionSearch(given));
     return;
   }
-  int64_t ranksOfStage = options.world / std::max<int64_t>(options.stages, 1);
+  int64_t rows = options.context * options.data;
+  int64_t ranksOfStage = options.world / (std::max<int64_t>(options.stages, 1) * rows);
+  if (rows > 1) {
+    partition::PartitionRowsOptions given;
+    given.world = rows;
+    given.kind = options.context > 1 ? "context" : "data";
+    pipeline.addPass(partition::createPartitionRows(given));
+  }
   if (options.stages > 1) {
     partition::PartitionPipelineOptions given;
     given.world = options.stages;
@@ -92,6 +134,8 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
   if (ranksOfStage > 1) {
     partition::PartitionShardOptions given;
     given.world = ranksOfStage;
+    given.experts = options.experts;
+    given.text = partitionText(options);
     given.speeds.assign(options.speeds.begin(), options.speeds.end());
     pipeline.addPass(partition::createPartitionShard(given));
   }
@@ -103,6 +147,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> gpuMemory{*this, "gpu-memory", llvm::cl::desc("The most memory of the GPU: 8GB")};
   Option<int64_t> world{*this, "world", llvm::cl::desc("Number of ranks"), llvm::cl::init(1)};
   Option<int64_t> stages{*this, "stages", llvm::cl::desc("Parts of neighbouring layers"), llvm::cl::init(1)};
+  Option<int64_t> experts{*this, "experts", llvm::cl::desc("Groups of ranks with different experts"),
+                          llvm::cl::init(1)};
+  Option<int64_t> context{*this, "context", llvm::cl::desc("Parts of the tokens of a call"), llvm::cl::init(1)};
+  Option<int64_t> data{*this, "data", llvm::cl::desc("Parts of the examples of a batch"), llvm::cl::init(1)};
   ListOption<double> speeds{*this, "speeds", llvm::cl::desc("Speed of each rank against the others")};
 };
 } // namespace
@@ -116,6 +164,9 @@ void intarsia::registerPartitionPasses() {
                                                              given.gpuMemory,
                                                              given.world,
                                                              given.stages,
+                                                             given.experts,
+                                                             given.context,
+                                                             given.data,
                                                              "",
                                                              {given.speeds.begin(), given.speeds.end()}});
                                             });

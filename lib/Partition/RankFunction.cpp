@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Prepacking.h"
 #include "dialects/Rt/Rt.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
@@ -126,6 +127,8 @@ void RankFunction::copyCut(Operation &op) {
   builder.insert(copied);
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(copied))
     expand.setStaticOutputShape(expand.getResultType().getShape());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(copied))
+    slice.setStaticSizes(slice.getType().getShape());
   if (auto quantize = dyn_cast<nn::QuantizeOp>(copied)) {
     int64_t axis = quantize.getFormat().getAxis(),
             blocks = quantize.getFormat().getBlockCount(typeOf(quantize.getInput()).getDimSize(axis));
@@ -149,16 +152,60 @@ void RankFunction::addParts(nn::LinearOp linear, const Part &part) {
   mapping.map(linear.getResult(), allReduce(partial));
 }
 
+/// Returns the numbers of experts among those of a rank: -1, which is no expert, for those of other ranks, and a number
+/// outside of the rank's for what is outside of all.
+Value RankFunction::indicesAmong(Value indices, Range own, int64_t all) {
+  Location location = indices.getLoc();
+  RankedTensorType type = typeOf(indices);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, location, indices);
+  Value empty = tensor::EmptyOp::create(builder, location, sizes, type.getElementType());
+  SmallVector<AffineMap> maps(2, builder.getMultiDimIdentityMap(type.getRank()));
+  SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
+  auto numbers = [&](OpBuilder &b, Location at, ValueRange values) {
+    auto constant = [&](int64_t number) -> Value {
+      return arith::ConstantOp::create(b, at, b.getIntegerAttr(type.getElementType(), number));
+    };
+    auto isBelow = [&](Value index, int64_t count) -> Value {
+      return arith::CmpIOp::create(b, at, arith::CmpIPredicate::ult, index, constant(count));
+    };
+    Value index = values.front(), number = arith::SubIOp::create(b, at, index, constant(own.begin));
+    Value other = arith::SelectOp::create(b, at, isBelow(index, all), constant(-1), constant(own.size()));
+    linalg::YieldOp::create(b, at,
+                            arith::SelectOp::create(b, at, isBelow(number, own.size()), number, other).getResult());
+  };
+  return linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange{indices}, ValueRange{empty}, maps,
+                                   loops, numbers)
+      .getResult(0);
+}
+
 void RankFunction::addParts(nn::ExpertsOp experts, const Part &part) {
   auto partial = cast<nn::ExpertsOp>(builder.clone(*experts, mapping));
   builder.setInsertionPoint(partial);
-  Range range = part.ranges[rank];
-  partial.getGateUpMutable().assign(partOf(builder, partial.getGateUp(), 2, range));
-  partial.getDownMutable().assign(partOf(builder, partial.getDown(), 2, range));
-  if (Value bias = partial.getGateUpBias())
-    partial.getGateUpBiasMutable().assign(partOf(builder, bias, 2, range));
-  if (rank != 0)
+  Range features = part.ranges[rank];
+  // The bias of a sum is that of the rank with its first features.
+  if (features.begin != 0)
     partial.getDownBiasMutable().clear();
+  auto cut = [&](OpOperand &operand, int64_t dimension, Range range) {
+    operand.assign(partOf(builder, operand.get(), dimension, range));
+  };
+  SmallVector<OpOperand *> biases;
+  for (OpOperand &bias : partial.getGateUpBiasMutable())
+    biases.push_back(&bias);
+  if (!part.experts.empty()) {
+    Range own = part.experts[rank];
+    partial.getIndicesMutable().assign(
+        indicesAmong(partial.getIndices(), own, typeOf(experts.getDown()).getDimSize(0)));
+    for (OpOperand *operand : {&partial.getGateUpMutable(), &partial.getDownMutable()})
+      cut(*operand, 0, own);
+    for (OpOperand *bias : biases)
+      cut(*bias, 0, own);
+    for (OpOperand &bias : partial.getDownBiasMutable())
+      cut(bias, 0, own);
+  }
+  cut(partial.getGateUpMutable(), 2, features);
+  cut(partial.getDownMutable(), 2, features);
+  for (OpOperand *bias : biases)
+    cut(*bias, 2, features);
   builder.setInsertionPointToEnd(&local.front());
   mapping.map(experts.getResult(), allReduce(partial.getResult()));
 }

@@ -23,7 +23,8 @@ struct Part {
     InputFeatures, ///< each multiplies some features, and results are added (arXiv 1909.08053, section 3)
     OutputFeatures ///< each computes some features, and results are gathered
   } kind;
-  llvm::SmallVector<Range> ranges; ///< of input features, by rank
+  llvm::SmallVector<Range> ranges;  ///< of input features, by rank
+  llvm::SmallVector<Range> experts; ///< that a rank has, by rank; empty: it has parts of all of them
 };
 
 /// Returns the stage that a function is, if it is one.
@@ -50,6 +51,7 @@ private:
   void copyCut(mlir::Operation &op);
   void addParts(nn::LinearOp linear, const Part &part);
   void addParts(nn::ExpertsOp experts, const Part &part);
+  mlir::Value indicesAmong(mlir::Value indices, Range own, int64_t all);
   void gatherParts(nn::LinearOp linear);
   mlir::Value allReduce(mlir::Value partial);
   /// The axis of the grid along which the ranks lie.

@@ -146,16 +146,17 @@ Value buildReference(ReferenceBuilder &builder, nn::ExpertsOp op) {
                               });
   // Dimensions are token, feature, rank.
   AffineMap chosen = builder.map(3, {0, 2});
-  Value sums = builder.reduce(input, 1, 0.0,
-                              {{rows, builder.map(3, {0, 2, 1})}, {op.getWeights(), chosen}, {op.getIndices(), chosen}},
-                              [&](ScalarBuilder &b, ValueRange v) {
-                                Value row = v[0];
-                                if (Value bias = op.getDownBias())
-                                  row = b.add(row, weightAt(b, bias, v[2], {linalg::IndexOp::create(b, 1)}));
-                                Value expert = arith::IndexCastOp::create(b, b.getIndexType(), v[2]);
-                                Value nan = b.f64(std::numeric_limits<double>::quiet_NaN());
-                                return b.add(v[3], b.select(isInside(b, expert), b.mul(row, b.exact(v[1])), nan));
-                              });
+  Value sums = builder.reduce(
+      input, 1, 0.0, {{rows, builder.map(3, {0, 2, 1})}, {op.getWeights(), chosen}, {op.getIndices(), chosen}},
+      [&](ScalarBuilder &b, ValueRange v) {
+        Value row = v[0];
+        if (Value bias = op.getDownBias())
+          row = b.add(row, weightAt(b, bias, v[2], {linalg::IndexOp::create(b, 1)}));
+        Value expert = arith::IndexCastOp::create(b, b.getIndexType(), v[2]);
+        Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, expert, b.index(-1));
+        Value outside = b.select(isNone, b.f64(0), b.f64(std::numeric_limits<double>::quiet_NaN()));
+        return b.add(v[3], b.select(isInside(b, expert), b.mul(row, b.exact(v[1])), outside));
+      });
   return buildNarrow(builder, sums, builder.getF32Type());
 }
 

@@ -11,6 +11,12 @@ import numpy as np
 from . import _runtime
 
 
+def _is_maximum(reduction: str) -> bool:
+    if reduction not in ("sum", "max"):
+        raise ValueError(f"reduction is {reduction!r}, 'sum' and 'max' are possible")
+    return reduction == "max"
+
+
 class World:
     """The world that this process is a rank of.
 
@@ -53,12 +59,36 @@ class World:
 
     def all_reduce(self, array: np.ndarray, reduction: str = "sum") -> np.ndarray:
         """Return the sum or the maximum ("max") of the ranks' arrays, which have one shape."""
-        if reduction not in ("sum", "max"):
-            raise ValueError(f"reduction is {reduction!r}, 'sum' and 'max' are possible")
         source = np.ascontiguousarray(array)
         target = np.empty_like(source)
-        self._runtime.all_reduce(reduction == "max", target, source)
+        self._runtime.all_reduce(_is_maximum(reduction), target, source)
         return target
+
+    def reduce_scatter(self, array: np.ndarray, reduction: str = "sum") -> np.ndarray:
+        """Return this rank's part of the sum or the maximum ("max"): all have as many of the first indices."""
+        source = np.ascontiguousarray(array)
+        if source.ndim == 0 or len(source) % self.size != 0:
+            raise ValueError(f"an array of shape {source.shape} has no equal parts for {self.size} ranks")
+        target = np.empty((len(source) // self.size, *source.shape[1:]), source.dtype)
+        self._runtime.reduce_scatter(_is_maximum(reduction), target, source)
+        return target
+
+    def all_to_all(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Send an array to each rank and return those that they send here; arrays may differ in their first size."""
+        if len(parts) != self.size:
+            raise ValueError(f"there are {len(parts)} parts for {self.size} ranks")
+        sources = [np.ascontiguousarray(part) for part in parts]
+        shape, dtype = sources[0].shape[1:], sources[0].dtype
+        if any(part.ndim == 0 or part.shape[1:] != shape or part.dtype != dtype for part in sources):
+            raise ValueError("the parts differ in more than their first size")
+        ones = [1] * self.size
+        rows = np.empty(self.size, np.int64)
+        self._runtime.all_to_all(rows, ones, np.array([len(part) for part in sources], np.int64), ones)
+        row = int(np.prod(shape, dtype=np.int64))
+        target = np.empty((int(rows.sum()), *shape), dtype)
+        received = [int(count) * row for count in rows]
+        self._runtime.all_to_all(target, received, np.concatenate(sources), [part.size for part in sources])
+        return np.split(target, np.cumsum(rows)[:-1])
 
     def all_gather(self, array: np.ndarray) -> np.ndarray:
         """Return the arrays of all ranks one after another; they may differ in their first size."""

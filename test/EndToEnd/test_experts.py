@@ -91,11 +91,24 @@ def test_indices_outside_give_nan(tools, scratch):
     weights = make(48, 32, 4, False, "f32")
     module = build(tools, scratch / "outside", program(48, 32, 4, 2, "silu", False, "f32", True), weights)
     x, mixed = normal(3, 48), normal(3, 2)
-    indices = np.array([[0, 3], [1, 4], [-1, 2]], np.int32)
+    indices = np.array([[0, 3], [1, 4], [-2, 2]], np.int32)
     actual = module.main(x=x, i=indices, w=mixed)
     wanted = experts(x, indices, mixed, weights["gu"], weights["d"])
     np.testing.assert_allclose(actual[0], wanted[0], atol=2e-5)
     assert np.isnan(actual[1:]).all()
+
+
+def test_index_of_no_expert_adds_nothing(tools, scratch):
+    weights = make(48, 40, 4, True, "f32")
+    module = build(tools, scratch / "none", program(48, 40, 4, 3, "silu", True, "f32", True), weights)
+    tensors = [weights[key] for key in ("gu", "d", "gb", "db")]
+    for tokens in (1, 90):
+        x, mixed = normal(tokens, 48), normal(tokens, 3)
+        indices = np.random.default_rng(3).integers(-1, 4, (tokens, 3)).astype(np.int32)
+        indices[tokens // 2] = -1
+        actual = module.main(x=x, i=indices, w=mixed)
+        np.testing.assert_allclose(actual, experts(x, indices, mixed, *tensors), atol=2e-5)
+        assert not actual[tokens // 2].any()
 
 
 SCRIPT = """

@@ -119,10 +119,22 @@ def test_indices_outside_give_nan(tools, tmp_path) -> None:
     text = program(48, 32, 4, 2, "silu", False, "f32", True)
     module = build(tools, tmp_path, text, weights, "emulated:sm_80")
     x, mixed = normal(3, 48), normal(3, 2)
-    indices = np.array([[0, 3], [1, 4], [-1, 2]], np.int32)
+    indices = np.array([[0, 3], [1, 4], [-2, 2]], np.int32)
     actual = module.main(x=x, i=indices, w=mixed)
     close(actual[:1], experts(x[:1], indices[:1], mixed[:1], weights["gu"], weights["d"]), 4e-5)
     assert np.isnan(actual[1:]).all()
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "gfx942"])
+def test_index_of_no_expert_adds_nothing(tools, tmp_path, architecture: str) -> None:
+    weights = make(48, 40, 4, True, "f32")
+    text = program(48, 40, 4, 3, "silu", True, "f32", True)
+    module = build(tools, tmp_path, text, weights, f"emulated:{architecture}")
+    tensors = [weights[key] for key in ("gu", "d", "gb", "db")]
+    for tokens in (1, 90):
+        x, mixed, indices = normal(tokens, 48), normal(tokens, 3), RNG.integers(-1, 4, (tokens, 3)).astype(np.int32)
+        indices[tokens // 2] = -1
+        close(module.main(x=x, i=indices, w=mixed), experts(x, indices, mixed, *tensors), 4e-5)
 
 
 def test_rows_do_not_depend_on_others(tools, tmp_path) -> None:

@@ -94,6 +94,110 @@ def test_stages_are_shared_by_ranks(tools, name: str, partition: str, world: int
     check(tools, HERE / "decoders" / name, tmp_path, world, f"--partition={partition}", "--kv=f32")
 
 
+# Each rank, or group of ranks, has some of 3, 4, 5 or 6 experts.
+@pytest.mark.parametrize(
+    ("name", "partition", "world"),
+    [
+        ("mixtral", "expert", 2),
+        ("gpt-oss", "expert", 3),
+        ("gpt-oss", "expert:2,tensor:2", 4),
+        ("mixtral", "pipeline:2,expert:2", 4),
+        ("qwen3-moe-mixed", "pipeline:2,expert:2,tensor:2", 8),
+    ],
+)
+def test_experts_are_on_different_ranks(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    check(tools, HERE / "decoders" / name, tmp_path, world, f"--partition={partition}", "--kv=f32")
+
+
+def test_experts_on_unlike_ranks(tools, tmp_path: Path) -> None:
+    flags = ["--partition=expert", "--rank-speeds=1,0.3", "--kv=f32"]
+    check(tools, HERE / "decoders" / "mixtral", tmp_path, 2, *flags)
+
+
+# Blocks of stored weights stay whole; inputs are as they are.
+@pytest.mark.parametrize(("name", "quantize"), [("gpt-oss-mxfp4", "none"), ("mixtral", "int4")])
+def test_quantized_experts_are_on_different_ranks(tools, name: str, quantize: str, tmp_path: Path) -> None:
+    flags = ["--partition=expert", f"--quantize={quantize}", "--quantize-activations=16", "--kv=f32"]
+    check(tools, HERE / "decoders" / name, tmp_path, 2, *flags)
+
+
+def test_experts_are_stored_once(tools, tmp_path: Path) -> None:
+    for world in (1, 4):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        flags = [f"--world={world}", *(["--partition=expert"] if world > 1 else [])]
+        tools.run("intarsia-compile", HERE / "decoders" / "mixtral", "-o", folder / "m.itx", *flags)
+    # Experts are stored once, whichever rank has them, and so are the parts of everything else.
+    sizes = [(tmp_path / str(world) / "m.safetensors").stat().st_size for world in (1, 4)]
+    assert sizes[0] <= sizes[1] < 1.5 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "world", "partition", "message"),
+    [
+        ("llama", 2, "expert", "--partition=expert: the model has no experts; tensor splits all of its layers"),
+        ("mixtral", 6, "expert", "has 5 experts, so that at most 5 groups of ranks have some each"),
+        ("mixtral", 4, "expert:3", "--world=4 has another number of ranks"),
+        ("mixtral", 4, "expert:2,expert:2", "expert is given twice"),
+        ("mixtral", 4, "expert,tensor", "expert or tensor needs a number"),
+        ("mixtral", 4, "experts", "'experts' is not known"),
+    ],
+)
+def test_refused_experts(tools, name: str, world: int, partition: str, message: str, tmp_path: Path) -> None:
+    flags = [f"--world={world}", f"--partition={partition}", "-o", tmp_path / "m.itx"]
+    failed = tools.run("intarsia-compile", HERE / "decoders" / name, *flags, check=False)
+    assert failed.returncode == 1
+    assert message in failed.stderr
+    assert not (tmp_path / "m.itx").exists()
+
+
+# 30 and 27 tokens of two sequences, then one of each: rows that are no multiple of the ranks, and fewer than these.
+@pytest.mark.parametrize(
+    ("name", "partition", "world"),
+    [
+        ("llama", "context", 2),
+        ("qwen3", "context", 3),
+        ("gemma3", "context", 4),
+        ("mixtral", "context", 2),
+        ("gpt-oss", "context:2,tensor:2", 4),
+        ("llama", "context:2,tensor:4", 8),
+        ("mixtral", "context:2,expert:2", 4),
+    ],
+)
+def test_tokens_are_on_different_ranks(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    check(tools, HERE / "decoders" / name, tmp_path, world, f"--partition={partition}", "--kv=f32")
+
+
+# Every rank attends for all tokens where keys have 8 bits and less.
+@pytest.mark.parametrize("caches", ["f16", "fp8", "int8"])
+def test_caches_of_tokens_on_different_ranks(tools, caches: str, tmp_path: Path) -> None:
+    check(tools, HERE / "decoders" / "qwen3", tmp_path, 2, "--partition=context", f"--kv={caches}")
+
+
+@pytest.mark.parametrize(
+    ("name", "partition", "world"), [("bert", "data", 2), ("vit", "data", 3), ("bert", "data:2,tensor:2", 4)]
+)
+def test_examples_are_on_different_ranks(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    check(tools, HERE / "models" / name, tmp_path, world, f"--partition={partition}")
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "message"),
+    [
+        ("decoders/llama", ["--partition=data"], "'step' keeps caches of sequences"),
+        ("models/bert", ["--partition=context"], "keeps no caches of a context"),
+        ("decoders/llama", ["--partition=context", "--rank-speeds=1,0.5"], "rows of a call are shared evenly"),
+        ("decoders/llama", ["--world=4", "--partition=pipeline:2,context:2"], "are not carried out together"),
+    ],
+)
+def test_refused_rows(tools, model: str, flags: list[str], message: str, tmp_path: Path) -> None:
+    flags = flags if flags[0].startswith("--world") else ["--world=2", *flags]
+    failed = tools.run("intarsia-compile", HERE / model, *flags, "-o", tmp_path / "m.itx", check=False)
+    assert failed.returncode == 1
+    assert message in failed.stderr
+    assert not (tmp_path / "m.itx").exists()
+
+
 def test_more_ranks_than_a_stage_has_heads(tools, tmp_path: Path) -> None:
     flags = ["--world=16", "--partition=pipeline:2,tensor:8", "-o", tmp_path / "m.itx"]
     failed = tools.run("intarsia-compile", HERE / "decoders" / "llama", *flags, check=False)

@@ -55,7 +55,7 @@ def test_route(tools, tmp_path, normalize: bool) -> None:
 @pytest.mark.parametrize("quantized", [False, True])
 def test_experts(tools, tmp_path, kind: str, biases: bool, quantized: bool) -> None:
     x, gate_up, down = normal(4, 24), normal(5, 2, 48, 24), normal(5, 24, 48) / 7
-    indices = np.array([[0, 4], [3, 2], [2, 3], [1, 5]], np.int32)
+    indices = np.array([[0, 4], [3, -1], [2, 3], [1, 5]], np.int32)
     weights, gate_up_bias, down_bias = normal(4, 2), normal(5, 2, 48), normal(5, 24)
     inputs = [x, indices, weights, gate_up, down] + ([gate_up_bias, down_bias] if biases else [])
     types = [f"tensor<{'x'.join(map(str, v.shape))}x{'i32' if v is indices else 'f32'}>" for v in inputs]

@@ -24,6 +24,19 @@ assert (world.all_reduce(own) == total).all()
 assert (world.all_reduce(own, "max") == np.maximum.reduce(arrays)).all()
 parts = [array[: rank + 1] for rank, array in enumerate(arrays)]
 assert (world.all_gather(parts[world.rank]) == np.concatenate(parts)).all()
+rows = [np.random.default_rng(9 + rank).standard_normal((2 * world.size, 5)) for rank in range(world.size)]
+largest = np.maximum.reduce(rows)[2 * world.rank : 2 * world.rank + 2]
+assert (world.reduce_scatter(rows[world.rank], "max") == largest).all()
+assert (world.reduce_scatter(own[:1].repeat(world.size, axis=0)) == sum(a[:1] for a in arrays)).all()
+sent = [[arrays[a][: (a + 2 * b) % 4] for b in range(world.size)] for a in range(world.size)]
+for other, part in enumerate(world.all_to_all(sent[world.rank])):
+    assert (part == sent[other][world.rank]).all() and part.shape == sent[other][world.rank].shape
+for wrong in (lambda: world.reduce_scatter(np.ones(world.size + 1)), lambda: world.all_to_all([own]), lambda: world.all_reduce(own, "min")):
+    try:
+        wrong()
+        raise SystemExit("taken")
+    except ValueError:
+        pass
 assert (world.broadcast(own, root=1) == arrays[1]).all()
 pair = world.group([1, 0])
 if pair.rank == 0:

@@ -137,9 +137,11 @@ struct Flags {
       "partition", cl::value_desc("kinds"), cl::cat(category),
       cl::desc(
           "How the ranks of --world share the model: tensor, each has a part of every layer, some heads and some "
-          "features (default); pipeline, each has some layers, which run one after another; or both, "
-          "pipeline:2,tensor:4, groups of four ranks that share the layers of one of two stages; auto, whichever of "
-          "these is fastest by the cost model")};
+          "features (default); pipeline, each has some layers, which run one after another; expert, each has some "
+          "experts, and parts of everything else as with tensor; context, each computes some tokens of a call with all "
+          "weights; data, each computes some examples of a batch; or several of them, pipeline:2,tensor:4, groups of "
+          "four ranks that share the layers of one of two stages; auto, whichever of these is fastest by the cost "
+          "model")};
   cl::opt<std::string> rankMemory{
       "rank-memory", cl::value_desc("size"), cl::cat(category),
       cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
@@ -196,16 +198,15 @@ std::string runnerBesideThis(const char *program) {
 }
 
 /// Ends the program with a message if the text is none of --partition.
-int64_t stagesOf(const std::string &text, int64_t world) {
-  if (world < 2) {
+void setPartition(const std::string &text, PartitionOptions &options) {
+  if (options.world < 2) {
     llvm::errs() << "error: --partition says how ranks share a model: give their number, as in --world=2\n";
     std::exit(1);
   }
-  llvm::Expected<int64_t> stages = parsePartition(text, world);
-  if (stages)
-    return *stages;
-  llvm::errs() << "error: " << toString(stages.takeError()) << "\n";
-  std::exit(1);
+  if (llvm::Error error = parsePartition(text, options)) {
+    llvm::errs() << "error: " << toString(std::move(error)) << "\n";
+    std::exit(1);
+  }
 }
 
 std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptions common) {
@@ -282,7 +283,7 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   options.partition.gpuMemory = flags.gpuMemory;
   options.partition.world = flags.world;
   if (!flags.partition.empty())
-    options.partition.stages = stagesOf(flags.partition, flags.world);
+    setPartition(flags.partition, options.partition);
   options.partition.rankMemory = flags.rankMemory;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());
   options.flip.assign(flags.flip.begin(), flags.flip.end());

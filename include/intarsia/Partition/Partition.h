@@ -24,6 +24,11 @@ struct PartitionOptions {
   /// Parts of neighbouring layers; as many ranks share each of them; a divisor of `world`. 0: that for which the cost
   /// model predicts the shortest step.
   int64_t stages = 1;
+  /// Groups of the ranks of a stage that have different experts; the ranks of a group have parts of each of them.
+  int64_t experts = 1;
+  /// Parts of the tokens of a call, or of the examples of a batch; as many ranks share the work on each of them. At
+  /// most one of these and the stages is more than 1.
+  int64_t context = 1, data = 1;
   std::string rankMemory;     ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
   std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
 };
@@ -39,10 +44,14 @@ inline constexpr llvm::StringLiteral partitionAttr = "rt.partition";
 /// Returns the bytes of a size of memory: "8GB", "7.5GiB".
 llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
 
-/// Returns the stages that a text gives a world: 1 for "tensor" (each rank has a part of every layer), `world` for
-/// "pipeline" (each has some layers), 2 for "pipeline:2,tensor:2" of four ranks (two have some layers, and a part of
-/// each of them). One of the two numbers may be left out. 0 for "auto": they are chosen by cost.
-llvm::Expected<int64_t> parsePartition(llvm::StringRef text, int64_t world);
+/// Sets how the ranks of a world share a model by a text: "tensor" (each rank has a part of every layer), "pipeline"
+/// (each has some layers), "expert" (each has some experts, and a part of everything else), "context" or "data" (each
+/// computes some tokens or examples with all weights), products of these as "pipeline:2,tensor:2" for four ranks (two
+/// have some layers, and a part of each of them), of which one number may be left out, or "auto": chosen by cost.
+llvm::Error parsePartition(llvm::StringRef text, PartitionOptions &options);
+
+/// Returns the text that parsePartition reads.
+std::string partitionText(const PartitionOptions &options);
 
 /// Adds the phase: ops get the devices that they run on.
 void buildPartitionPipeline(mlir::OpPassManager &pipeline, const PartitionOptions &options);

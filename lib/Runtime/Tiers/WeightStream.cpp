@@ -291,7 +291,7 @@ uint64_t WeightStream::addExperts(const LaunchOperands &launch, uint32_t operand
   for (uint64_t i = 0; i < count; ++i) {
     int64_t index = integerAt(launch.buffers[weight.indices], weight.indexBytes, i);
     if (index < 0 || index >= int64_t(weight.parts) || isUsed[size_t(index)])
-      continue; // the kernel gives NaN for an index that no expert has
+      continue; // the kernel gives NaN for an index that no expert has, and nothing for -1
     isUsed[size_t(index)] = true;
     uint32_t number = known->second + uint32_t(index);
     use.tensors.push_back(number);

@@ -74,8 +74,9 @@ private:
   int64_t gatherRows = 0, finishRows = 0; ///< rows of an expert that are multiplied at a time
   int64_t partBytes = 0;                  ///< of `sums`, one for the gate and one for up
   Value tokens, topK;
-  /// Rows sorted by expert, i64: those of expert e are order[begins[e]] … order[begins[e + 1] - 1], those whose index
-  /// is outside of the experts come last. A row is token * top_k + k; begins has experts + 3 elements.
+  /// Rows sorted by expert, i64: those of expert e are order[begins[e]] … order[begins[e + 1] - 1]. Behind them come
+  /// those whose index is outside of the experts, then those that choose none. A row is token * top_k + k; begins has
+  /// experts + 4 elements.
   Value begins, order;
   Value gathered;
   Value activations; ///< a row's columns of a panel before they are quantized, or null
@@ -173,7 +174,7 @@ void ExpertsKernel::makeRoom() {
   ArrayRef<AffineExpr> indexSizes = sizes.of(root.getIndices());
   gatherRows = blockRows(gateUp);
   finishRows = blockRows(down);
-  begins = scratch((experts + 3) * 8);
+  begins = scratch((experts + 4) * 8);
   order = scratch(indexSizes[0] * indexSizes[1] * 8);
   gathered = scratch((gatherRows + roomForRows()) * gateUp.bytesOfRow());
   partBytes = (std::max(gatherRows, finishRows) + roomForRows()) * kPanelWidth * 4;
@@ -184,7 +185,7 @@ void ExpertsKernel::makeRoom() {
 
 //===-- Rows by expert ----------------------------------------------------------------------------------------===//
 
-/// Emits `body` for all rows, with the index of their expert, or of the bucket behind the last expert.
+/// Emits `body` for all rows, with the index of their expert, or of one of the two buckets behind the last expert.
 LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)> body) {
   return forLoop(constant(0), tokens, constant(1), [&](Value token) {
     return forLoop(constant(0), topK, constant(1), [&](Value k) -> LogicalResult {
@@ -192,8 +193,9 @@ LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)>
       if (failed(expert))
         return failure();
       Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *expert, constant(experts));
-      Value row = add(mul(token, topK), k);
-      body(row, arith::SelectOp::create(b, loc, isInside, *expert, constant(experts)));
+      Value isNone = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, *expert, constant(-1));
+      Value other = arith::SelectOp::create(b, loc, isNone, constant(experts + 1), constant(experts));
+      body(add(mul(token, topK), k), arith::SelectOp::create(b, loc, isInside, *expert, other));
       return success();
     });
   });
@@ -203,14 +205,14 @@ LogicalResult ExpertsKernel::forRows(function_ref<void(Value row, Value bucket)>
 LogicalResult ExpertsKernel::sortByExpert() {
   Type i64 = b.getI64Type();
   // While rows are counted and sorted, what belongs to an expert lies two and one slots further on.
-  forLoop(constant(0), constant(experts + 3), constant(1), [&](Value i) { storeAt(constant(0), begins, i, i64, 1); });
+  forLoop(constant(0), constant(experts + 4), constant(1), [&](Value i) { storeAt(constant(0), begins, i, i64, 1); });
   LogicalResult counted = forRows([&](Value, Value bucket) {
     Value slot = add(bucket, constant(2));
     storeAt(add(loadAt(begins, slot, i64, 1), constant(1)), begins, slot, i64, 1);
   });
   if (failed(counted))
     return failure();
-  forLoop(constant(2), constant(experts + 3), constant(1), [&](Value i) {
+  forLoop(constant(2), constant(experts + 4), constant(1), [&](Value i) {
     storeAt(add(loadAt(begins, i, i64, 1), loadAt(begins, sub(i, constant(1)), i64, 1)), begins, i, i64, 1);
   });
   return forRows([&](Value row, Value bucket) {
@@ -344,7 +346,7 @@ LogicalResult ExpertsKernel::emitFinishTile(Value firstPanel, Value endPanel) {
   });
   if (failed(added))
     return failure();
-  // Rows of no expert make their tokens NaN.
+  // Rows whose index is outside of the experts make their tokens NaN.
   Value end = loadAt(begins, constant(experts + 1), i64, 1);
   forLoop(loadAt(begins, constant(experts), i64, 1), end, constant(1), [&](Value i) {
     Value token = div(loadAt(order, i, i64, 1), topK);

@@ -70,6 +70,8 @@ private:
     return panelsOf(weight) ? llvm::alignTo(rows, BlockPanels::rows) : rows;
   }
   Element expertOf(Value token, Value k) { return integerAt(root.getIndices(), {Index{token}, Index{k}}); }
+  /// False for -1, which chooses none. What is outside otherwise makes its token NaN, wherever its row is.
+  Value isExpert(Value index) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, index, constant(-1)); }
   Value isEqual(Value a, Value b) { return arith::CmpIOp::create(this->b, loc, arith::CmpIPredicate::eq, a, b); }
   Value loadInteger(AffineExpr table, Value index) { return loadAt(kernelScratch(table), index, b.getI64Type(), 1); }
   void storeInteger(Value value, AffineExpr table, Value index) {
@@ -84,7 +86,7 @@ private:
   MatrixTiles few, many;
   AffineExpr pairs, isFew, mostTiles;
   // Where tables of integers begin in scratch: pairs of each expert, the number of tiles, the tiles, the pair of each
-  // row, and the row of its results. Those lie by token, in the order of its experts.
+  // row, and the row of its results. Those lie by token, in the order of its experts; -1 is none of them.
   AffineExpr counts, tileCount, tileTable, pairOfRow, placeOfRow;
   AffineExpr activations; ///< [row, inner], of the type that is multiplied
   AffineExpr results;     ///< [token, top_k, hidden] f32
@@ -264,6 +266,7 @@ LogicalResult ExpertsKernel::placePairs(Value expert, Value firstRow) {
         return failure();
       Value isBefore = arith::OrIOp::create(b, loc, less(*other, expert),
                                             arith::AndIOp::create(b, loc, isEqual(*other, expert), less(j, k)));
+      isBefore = arith::AndIOp::create(b, loc, isBefore, isExpert(*other));
       return SmallVector<Value>{add(running[0], arith::ExtUIOp::create(b, loc, b.getI64Type(), isBefore))};
     });
     if (failed(place))
@@ -435,21 +438,25 @@ LogicalResult ExpertsKernel::emitCombine() {
   topK = size(sizes.of(root.getIndices())[1]);
   Value token = add(mul(block, constant(warpsOfBlock)), warp);
   LogicalResult emitted = ifThen(less(token, size(tokens)), [&]() -> LogicalResult {
-    // An index outside of the experts makes all sums NaN.
+    // An index outside of the experts makes all sums NaN, unless it is -1.
     Value nan = floatConstant(std::numeric_limits<double>::quiet_NaN(), f32, 1);
-    Next begin =
-        forLoop(constant(0), topK, constant(1), floatConstant(0.0, f32, 1), [&](Value k, ValueRange running) -> Next {
+    Next begin = forLoop(
+        constant(0), topK, constant(1), {floatConstant(0.0, f32, 1), constant(0)},
+        [&](Value k, ValueRange running) -> Next {
           Element expert = expertOf(token, k);
           if (failed(expert))
             return failure();
           Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *expert, constant(experts));
-          return SmallVector<Value>{arith::SelectOp::create(b, loc, isInside, running[0], nan)};
+          Value isNone = isEqual(*expert, constant(-1));
+          Value isValid = arith::OrIOp::create(b, loc, isInside, isNone);
+          Value one = arith::ExtUIOp::create(b, loc, b.getI64Type(), isExpert(*expert));
+          return SmallVector<Value>{arith::SelectOp::create(b, loc, isValid, running[0], nan), add(running[1], one)};
         });
     if (failed(begin))
       return failure();
     Value first = mul(token, topK);
     bound[root.getResult()] = [&](ArrayRef<Index> at, int64_t width) -> Element {
-      auto sum = forLoop(constant(0), topK, constant(1), splat((*begin)[0], width),
+      auto sum = forLoop(constant(0), (*begin)[1], constant(1), splat((*begin)[0], width),
                          [&](Value k, ValueRange running) -> SmallVector<Value> {
                            Value from = add(mul(add(first, k), constant(hidden)), at.back().base);
                            Value summand = loadAt(kernelScratch(results), from, f32, width);

@@ -1,16 +1,18 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
 // Rows, pairs of a token and one of its experts, are sorted by expert: they are counted, the counts added up, and each
-// row put into its slot. An index outside of the 8 experts goes behind them.
+// row put into its slot. An index outside of the 8 experts goes behind them, and -1, which is none, behind those.
 // CHECK-LABEL: func.func @experts_run
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %{{.*}}: !llvm.ptr)
-// CHECK:         scf.for %{{.*}} = %c0_i64 to %c11_i64 step %c1_i64
+// CHECK:         scf.for %{{.*}} = %c0_i64 to %c12_i64 step %c1_i64
 // CHECK-COUNT-1:   llvm.store %c0_i64
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %[[TOKENS:.*]] step %c1_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK:             %[[IS_EXPERT:.*]] = arith.cmpi ult, %[[EXPERT:.*]], %c8_i64
-// CHECK:             arith.select %[[IS_EXPERT]], %[[EXPERT]], %c8_i64
-// CHECK:         scf.for %{{.*}} = %c2_i64 to %c11_i64 step %c1_i64
+// CHECK:             %[[IS_NONE:.*]] = arith.cmpi eq, %[[EXPERT]], %c-1_i64
+// CHECK:             %[[OTHER:.*]] = arith.select %[[IS_NONE]], %c9_i64, %c8_i64
+// CHECK:             arith.select %[[IS_EXPERT]], %[[EXPERT]], %[[OTHER]]
+// CHECK:         scf.for %{{.*}} = %c2_i64 to %c12_i64 step %c1_i64
 // CHECK:         scf.for %{{.*}} = %c0_i64 to %[[TOKENS]] step %c1_i64
 // CHECK:           scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 
