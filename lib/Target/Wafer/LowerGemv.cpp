@@ -18,13 +18,13 @@ namespace {
 
 using Paths = SmallVector<ProgramBuilder::PathSpec>;
 
-/// A chain of cores along an axis, `stride` apart, that adds towards its last core: from `first` on, `hops` hops, in
-/// each of `count` equal groups that begin `period` apart.
+/// A chain of cores along an axis, `stride` apart, that adds towards its last core: from `first` on, `hops` hops. There
+/// are `count` of them, `period` apart; neighbours are 1 apart if there are several.
 struct Chain {
   int64_t first, stride, hops, period, count;
 };
 
-/// Adds along chains. `paths` has the paths of all chains that go this way.
+/// Adds along chains, on a route that has all of their paths.
 void addAlong(ProgramBuilder &b, Axis axis, Value buffer, FlatSymbolRefAttr route, const Chain &chain) {
   if (chain.hops == 0)
     return;
@@ -34,15 +34,13 @@ void addAlong(ProgramBuilder &b, Axis axis, Value buffer, FlatSymbolRefAttr rout
     return b.cores(axis, b.range(start, start + (chain.count - 1) * chain.period + 1, chain.period));
   };
   b.send(buffer, route, at(0));
-  if (chain.hops > 1 && std::abs(chain.stride) == 1 && chain.count >= 1) {
-    int64_t low = chain.stride > 0 ? chain.first + 1 : chain.first - chain.hops + 1;
-    int64_t width = chain.hops - 1;
-    b.forwardAdding(buffer, route, route,
-                    b.cores(axis, b.range(low, low + (chain.count - 1) * chain.period + width, chain.period, width)));
-  } else if (chain.hops > 1) {
+  if (int64_t inner = chain.hops - 1; inner > 0) { // the cores between its ends
     int64_t stride = std::abs(chain.stride);
-    int64_t low = chain.stride > 0 ? chain.first + stride : chain.first - stride * (chain.hops - 1);
-    b.forwardAdding(buffer, route, route, b.cores(axis, b.range(low, low + stride * (chain.hops - 2) + 1, stride)));
+    int64_t low = std::min(chain.first + chain.stride, chain.first + chain.stride * inner);
+    RangeAttr between = chain.count == 1
+                            ? b.range(low, low + stride * (inner - 1) + 1, stride)
+                            : b.range(low, low + (chain.count - 1) * chain.period + inner, chain.period, inner);
+    b.forwardAdding(buffer, route, route, b.cores(axis, between));
   }
   b.receive(buffer, route, at(chain.hops), /*add=*/true);
 }
