@@ -50,6 +50,7 @@ private:
   std::vector<std::vector<uint8_t>> flags;     // by buffer and core
   std::vector<std::vector<Message>> inboxes;   // by route and core
   std::vector<std::vector<float>> payloads;    // of messages on the way, by route
+  std::vector<int> transferred;                // buffers that a core may be sending or receiving
   std::vector<int32_t> unreceived;             // messages that a core has sent and nobody received
   std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
   int64_t iteration = 0;
@@ -263,8 +264,8 @@ void Machine::forward(const Op &op, int64_t core) {
 void Machine::await(const Op &op, int64_t core) {
   if (unreceived[size_t(core)] > 0)
     return fail(op, core, "deadlock: it waits for a message that it has sent, which no earlier op receives");
-  for (std::vector<uint8_t> &flag : flags)
-    flag[size_t(core)] &= isSet;
+  for (int buffer : transferred)
+    flags[size_t(buffer)][size_t(core)] &= isSet;
 }
 
 float element(ComputeKind kind, float old, float value) {
@@ -351,6 +352,9 @@ void Machine::run(const std::vector<Op> &ops) {
   for (const Op &op : ops) {
     if (!error.empty())
       return;
+    if (op.kind == OpKind::Send || op.kind == OpKind::Receive || op.kind == OpKind::Forward)
+      if (int buffer = bound[size_t(op.slots[0])]; std::find(transferred.begin(), transferred.end(), buffer) == transferred.end())
+        transferred.push_back(buffer);
     switch (op.kind) {
     case OpKind::Send:
       forCores(op, false, [this](const Op &o, int64_t core) { send(o, core); });
@@ -363,6 +367,8 @@ void Machine::run(const std::vector<Op> &ops) {
       break;
     case OpKind::Await:
       forCores(op, false, [this](const Op &o, int64_t core) { await(o, core); });
+      if (op.cores.x.all && op.cores.y.all)
+        transferred.clear();
       break;
     case OpKind::Compute:
       forCores(op, false, [this](const Op &o, int64_t core) { compute(o, core); });
