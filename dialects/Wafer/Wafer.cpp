@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Wafer/Wafer.h"
 
+#include "dialects/Fleet/Figures.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -35,8 +36,6 @@ void WaferDialect::initialize() {
 int64_t wafer::bytesOf(MemRefType buffer) {
   return llvm::alignTo(buffer.getNumElements() * buffer.getElementTypeBitWidth() / 8, 4);
 }
-
-using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 //===-- Attributes --------------------------------------------------------------------------------------------===//
 
@@ -68,8 +67,8 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t c
                {"element_cycles", element, 0, 1e4}};
   for (const Real &figure : reals)
     if (double value = figure.value.getValueAsDouble(); !(value >= figure.least && value <= figure.most))
-      return emitError() << figure.name << " is " << value << ", must be between " << figure.least << " and "
-                         << figure.most;
+      return emitError() << figure.name << " is " << figureText(value) << ", must be between "
+                         << figureText(figure.least) << " and " << figureText(figure.most);
   return success();
 }
 

@@ -7,9 +7,9 @@
 // CHECK: wafer.route @down_4_y along y [#wafer.path<start = <start = 3, end = 8, period = 4>, by = -1, color = 2, alternate = true>]
 // CHECK: wafer.route @centers_up_4_y along y [#wafer.path<start = <start = 2, end = 3, period = 4>, by = 4,
 // CHECK: wafer.route @from_6_y along y [{{.*}}by = 1,{{.*}}multicast = true>, {{.*}}by = -6,
-// CHECK: wafer.load %{{.*}} from 0 as <rows = none, columns = y>
-// CHECK: wafer.load %{{.*}} from 1 as <rows = y, columns = x>
-// CHECK: wafer.load %{{.*}} from 2 as <rows = x, columns = y>
+// CHECK-DAG: wafer.load %{{.*}} from 0 as <rows = none, columns = y>
+// CHECK-DAG: wafer.load %{{.*}} from 1 as <rows = y, columns = x>
+// CHECK-DAG: wafer.load %{{.*}} from 2 as <rows = x, columns = y>
 // CHECK: wafer.compute gemv %[[Y:.*]], %{{.*}}, %{{.*}} : memref<1x1xf16>
 // CHECK: wafer.send %[[Y]] on @up_4_y at <y = <start = 0, end = 5, period = 4>>
 // CHECK: wafer.forward add %[[Y]] from @up_4_y on @up_4_y at <y = <start = 1, end = 6, period = 4>>

@@ -134,7 +134,7 @@ wafer.program @unset on #wafer grid 4 by 2 {
 // -----
 
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
-// expected-error@+1 {{core (1, 0) ends while buffer "b" is received; add an await}}
+// expected-error@+1 {{core (1, 0) ends while buffer "a" is sent; add an await}}
 wafer.program @no_await on #wafer grid 4 by 2 {
   %a = wafer.buffer "a" : memref<1x8xf16>
   %b = wafer.buffer "b" : memref<1x8xf16>
@@ -186,7 +186,7 @@ wafer.program @outside on #wafer grid 4 by 2 {
 // -----
 
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
-// expected-error@+1 {{receive at core (1, 0), iteration 2: deadlock: no earlier op sends it a message on @east}}
+// expected-error@+1 {{receive at core (1, 0), iteration 1: deadlock: no earlier op sends it a message on @east}}
 wafer.program @later_iteration on #wafer grid 4 by 2 {
   %a = wafer.buffer "a" : memref<1x8xf16>
   %b = wafer.buffer "b" : memref<1x8xf16>
