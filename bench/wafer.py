@@ -6,7 +6,9 @@
 Prints Markdown: the 24 points of Tables 3 and 4, products of matrices by three algorithms, and products of vectors by
 three ways to add. The figures in docs/wafers.md are from here.
 
-usage: wafer.py [--build=build/dev] [--target=wse-2] [points] [gemm] [gemv]
+SUMMA on 720 x 720 cores takes minutes, as no iteration of its loop is like another; --grids chooses the grids of products.
+
+usage: wafer.py [--build=build/dev] [--target=wse-2] [--grids 240 480] [points] [gemm] [gemv]
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from wafer_layers import GROUPS, ROOT, figures, gemm, gemv, layer_of, points
 
 
-def print_points(tool: Path, target: str) -> None:
+def print_points(tool: Path, target: str, _: list[int]) -> None:
     """Print the published points with the cycles of our programs."""
     print("| phase | model | grid | bytes a core | cycles a layer | published | error |")
     print("|---|---|---:|---:|---:|---:|---:|")
@@ -39,12 +41,12 @@ def print_points(tool: Path, target: str) -> None:
     print(f"\nmedian {100 * statistics.median(sizes):.1f} %, largest {100 * max(sizes):.1f} %, {within} within 5 %\n")
 
 
-def print_gemm(tool: Path, target: str) -> None:
+def print_gemm(tool: Path, target: str, grids: list[int]) -> None:
     """Print cycles of square products by algorithm, and the share of the peak that MeshGEMM reaches."""
     print("| size | grid | MeshGEMM | Cannon | SUMMA | Cannon / Mesh | SUMMA / Mesh | MeshGEMM of the peak |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     for size in (2048, 4096, 8192, 16384):
-        for grid in (240, 480, 720):
+        for grid in grids:
             cycles = [
                 figures(tool, gemm("main", size, size, size, grid, algorithm), target)[0]["cycles"]
                 for algorithm in ("mesh", "cannon", "summa")
@@ -58,12 +60,12 @@ def print_gemm(tool: Path, target: str) -> None:
     print()
 
 
-def print_gemv(tool: Path, target: str) -> None:
+def print_gemv(tool: Path, target: str, grids: list[int]) -> None:
     """Print cycles of products of vectors by the way that partial results are added."""
     print("| size | grid | tree | pipeline | ring | pipeline / tree | ring / tree |")
     print("|---:|---:|---:|---:|---:|---:|---:|")
     for size in (4096, 8192, 16384, 32768):
-        for grid in (240, 480, 720):
+        for grid in grids:
             tree = f"tree groups {GROUPS.get(grid, 15)}"
             cycles = [
                 figures(tool, gemv(size, size, grid, how), target)[0]["cycles"] for how in (tree, "pipeline", "ring")
@@ -81,11 +83,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
     parser.add_argument("--target", default="wse-2")
+    parser.add_argument("--grids", type=int, nargs="+", default=[240, 480, 720])
     tables = {"points": print_points, "gemm": print_gemm, "gemv": print_gemv}
     parser.add_argument("tables", nargs="*", default=list(tables))
     options = parser.parse_args()
     for name in options.tables:
-        tables[name](options.build / "bin" / "intarsia-wafer", options.target)
+        tables[name](options.build / "bin" / "intarsia-wafer", options.target, options.grids)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t c
                                  int64_t reserved, int64_t colors, FloatAttr clock, FloatAttr hop, FloatAttr ramp,
                                  FloatAttr link, FloatAttr macs, FloatAttr loop, FloatAttr product, FloatAttr stage,
                                  FloatAttr add, FloatAttr element) {
-  // From the smallest grid that is one to ten times the largest wafer; from a few KB a core to the 1.5 MB of large cores,
-  // with an order of magnitude of room.
+  // From the smallest grid that is one to ten times the largest wafer; from a few KB a core to the 1.5 MB of large
+  // cores, with an order of magnitude of room.
   struct Whole {
     const char *name;
     int64_t value, least, most;
@@ -61,8 +61,8 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t c
     const char *name;
     FloatAttr value;
     double least, most;
-  } reals[] = {{"clock_ghz", clock, 0.01, 10},      {"hop_cycles", hop, 0.1, 100},       {"ramp_cycles", ramp, 0, 1000},
-               {"link_bytes", link, 0.1, 4096},     {"macs", macs, 0.1, 1e5},            {"loop_cycles", loop, 0, 1e4},
+  } reals[] = {{"clock_ghz", clock, 0.01, 10},      {"hop_cycles", hop, 0.1, 100},   {"ramp_cycles", ramp, 0, 1000},
+               {"link_bytes", link, 0.1, 4096},     {"macs", macs, 0.1, 1e5},        {"loop_cycles", loop, 0, 1e4},
                {"product_cycles", product, 0, 1e5}, {"stage_cycles", stage, 0, 1e5}, {"add_cycles", add, 0, 1000},
                {"element_cycles", element, 0, 1e4}};
   for (const Real &figure : reals)
@@ -147,7 +147,8 @@ bool DistMapOp::isFunction(Arithmetic function) {
 
 LogicalResult DistMapOp::verify() {
   if (!isFunction(getFunction()))
-    return emitOpError() << stringifyArithmetic(getFunction()) << " is no function of elements: add, multiply, exp, silu";
+    return emitOpError() << stringifyArithmetic(getFunction())
+                         << " is no function of elements: add, multiply, exp, silu";
   size_t expected = getFunction() == Arithmetic::Exp || getFunction() == Arithmetic::Silu ? 1 : 2;
   if (getInputs().size() != expected)
     return emitOpError() << stringifyArithmetic(getFunction()) << " has " << getInputs().size() << " inputs, must have "
@@ -163,8 +164,9 @@ LogicalResult ProgramOp::verify() {
   TargetAttr target = getTarget();
   if (getColumns() < 1 || getRows() < 1 || int64_t(getColumns()) > target.getColumns() ||
       int64_t(getRows()) > target.getRows())
-    return emitOpError() << "has a grid of " << getColumns() << " by " << getRows() << ", " << target.getName().getValue()
-                         << " has " << target.getColumns() << " by " << target.getRows() << " cores";
+    return emitOpError() << "has a grid of " << getColumns() << " by " << getRows() << ", "
+                         << target.getName().getValue() << " has " << target.getColumns() << " by " << target.getRows()
+                         << " cores";
   return success();
 }
 
@@ -225,7 +227,8 @@ LogicalResult ForwardOp::verify() {
 }
 
 LogicalResult ComputeOp::verify() {
-  bool isProduct = llvm::is_contained({Arithmetic::Gemm, Arithmetic::GemmTransposed, Arithmetic::Gemv}, getArithmetic());
+  bool isProduct =
+      llvm::is_contained({Arithmetic::Gemm, Arithmetic::GemmTransposed, Arithmetic::Gemv}, getArithmetic());
   size_t expected = getArithmetic() == Arithmetic::Zero ? 1 : isProduct ? 3 : 2;
   if (getBuffers().size() != expected)
     return emitOpError() << stringifyArithmetic(getArithmetic()) << " has " << getBuffers().size()
@@ -239,7 +242,8 @@ LogicalResult ComputeOp::verify() {
   if (expected < 3)
     return success();
   bool transposed = getArithmetic() == Arithmetic::GemmTransposed;
-  if (size(0, 0) != size(1, 0) || size(0, 1) != size(2, transposed ? 0 : 1) || size(1, 1) != size(2, transposed ? 1 : 0))
+  if (size(0, 0) != size(1, 0) || size(0, 1) != size(2, transposed ? 0 : 1) ||
+      size(1, 1) != size(2, transposed ? 1 : 0))
     return emitOpError() << "tiles " << getBuffers()[0].getType() << ", " << getBuffers()[1].getType() << " and "
                          << getBuffers()[2].getType() << " disagree in their sizes";
   return success();

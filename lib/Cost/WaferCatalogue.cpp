@@ -22,10 +22,10 @@ struct Range {
   double least, most;
 };
 constexpr Range ranges[] = {
-    {"columns", 1, 10000},     {"rows", 1, 10000},        {"sram_bytes", 1024, 16 << 20}, {"reserved_bytes", 0, 4 << 20},
-    {"colors", 1, 1024},       {"clock_ghz", 0.01, 10},   {"hop_cycles", 0.1, 100},       {"ramp_cycles", 0, 1000},
-    {"link_bytes", 0.1, 4096}, {"macs", 0.1, 1e5},        {"loop_cycles", 0, 1e4},        {"product_cycles", 0, 1e5},
-    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000},   {"element_cycles", 0, 1e4}};
+    {"columns", 1, 10000},     {"rows", 1, 10000},      {"sram_bytes", 1024, 16 << 20}, {"reserved_bytes", 0, 4 << 20},
+    {"colors", 1, 1024},       {"clock_ghz", 0.01, 10}, {"hop_cycles", 0.1, 100},       {"ramp_cycles", 0, 1000},
+    {"link_bytes", 0.1, 4096}, {"macs", 0.1, 1e5},      {"loop_cycles", 0, 1e4},        {"product_cycles", 0, 1e5},
+    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000}, {"element_cycles", 0, 1e4}};
 constexpr StringRef wholeNumbers[] = {"columns", "rows", "sram_bytes", "reserved_bytes", "colors"};
 
 struct EmbeddedFile {
@@ -72,8 +72,9 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
     }
     const Range *range = find_if(ranges, [&](const Range &entry) { return key == entry.name; });
     if (range == std::end(ranges))
-      return yamlError(file, node.line, "unknown key '" + key + "'; a wafer has name, " +
-                                            join(map_range(ranges, [](const Range &r) { return StringRef(r.name); }), ", "));
+      return yamlError(file, node.line,
+                       "unknown key '" + key + "'; a wafer has name, " +
+                           join(map_range(ranges, [](const Range &r) { return StringRef(r.name); }), ", "));
     Expected<Figure> figure = readFigure(node, *range, file);
     if (!figure)
       return figure.takeError();

@@ -26,8 +26,7 @@
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect,
-                  wafer::WaferDialect>();
+  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect, wafer::WaferDialect>();
   reference::registerReferenceModels(registry);
 }
 

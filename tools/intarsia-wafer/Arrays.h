@@ -13,8 +13,7 @@
 namespace intarsia {
 
 /// Reads the inputs of a program from .npy files, f16 or f32 of two dimensions, in the order of its arguments.
-llvm::Expected<std::vector<wafer::Matrix>> readInputs(const wafer::Program &program,
-                                                      llvm::ArrayRef<std::string> files);
+llvm::Expected<std::vector<wafer::Matrix>> readInputs(const wafer::Program &program, llvm::ArrayRef<std::string> files);
 
 /// Writes a matrix as f32.
 llvm::Error writeOutput(const wafer::Matrix &matrix, const std::string &file);

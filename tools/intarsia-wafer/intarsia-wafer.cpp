@@ -34,8 +34,9 @@ struct Flags {
                                 cl::desc("Write an output, in the order of results, as float32")};
   cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
                             cl::desc("Write the programs of cores as IR ('-' is standard output)")};
-  cl::opt<std::string> json{"json", cl::value_desc("file.json"), cl::cat(category),
-                            cl::desc("Write memory, colors and times of all programs as JSON ('-' is standard output)")};
+  cl::opt<std::string> json{
+      "json", cl::value_desc("file.json"), cl::cat(category),
+      cl::desc("Write memory, colors and times of all programs as JSON ('-' is standard output)")};
 };
 
 [[noreturn]] void refuse(const llvm::Twine &what) {
@@ -129,6 +130,7 @@ int main(int argc, char **argv) {
       runProgram(program, inputs, outputs);
   }
   if (!flags.json.empty())
-    write(flags.json, [&](llvm::raw_ostream &out) { out << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(reports))); });
+    write(flags.json,
+          [&](llvm::raw_ostream &out) { out << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(reports))); });
   return 0;
 }

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The catalogue of wafers: meshes of cores with the constants of their timing model, each figure with its source and date.
+// The catalogue of wafers: meshes of cores with the constants of their timing model, each figure with its source and
+// date.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_WAFERCATALOGUE_H
 #define INTARSIA_COST_WAFERCATALOGUE_H

@@ -45,13 +45,13 @@ private:
 
   const Program &program;
   bool hasValues;
-  std::vector<int> bound;                      // slot -> buffer
-  std::vector<std::vector<float>> values;      // by buffer, of all cores
-  std::vector<std::vector<uint8_t>> flags;     // by buffer and core
-  std::vector<std::vector<Message>> inboxes;   // by route and core
-  std::vector<std::vector<float>> payloads;    // of messages on the way, by route
-  std::vector<int> transferred;                // buffers that a core may be sending or receiving
-  std::vector<int32_t> unreceived;             // messages that a core has sent and nobody received
+  std::vector<int> bound;                    // slot -> buffer
+  std::vector<std::vector<float>> values;    // by buffer, of all cores
+  std::vector<std::vector<uint8_t>> flags;   // by buffer and core
+  std::vector<std::vector<Message>> inboxes; // by route and core
+  std::vector<std::vector<float>> payloads;  // of messages on the way, by route
+  std::vector<int> transferred;              // buffers that a core may be sending or receiving
+  std::vector<int32_t> unreceived;           // messages that a core has sent and nobody received
   std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
   int64_t iteration = 0;
 
@@ -179,8 +179,9 @@ void Machine::post(const Op &op, int route, int64_t core, int buffer) {
     for (int64_t hop = leg.multicast ? 1 : std::abs(leg.by); hop <= std::abs(leg.by); ++hop) {
       Message &inbox = inboxes[size_t(route)][size_t(core + side * hop * stride)];
       if (inbox.buffer != Message::none)
-        return fail(op, core, "a second message on @" + description.name +
-                                  " is sent before the first is received; receive it before");
+        return fail(op, core,
+                    "a second message on @" + description.name +
+                        " is sent before the first is received; receive it before");
       inbox = {buffer, core};
       ++unreceived[size_t(core)];
     }
@@ -208,9 +209,10 @@ void Machine::receive(const Op &op, int64_t core) {
   --unreceived[size_t(message.core)];
   int64_t elements = program.buffers[size_t(buffer)].elements();
   if (message.buffer >= 0 && program.buffers[size_t(message.buffer)].elements() != elements)
-    return fail(op, core, "buffer \"" + program.buffers[size_t(buffer)].name + "\" has " + std::to_string(elements) +
-                              " elements, the message \"" + program.buffers[size_t(message.buffer)].name + "\" has " +
-                              std::to_string(program.buffers[size_t(message.buffer)].elements()));
+    return fail(op, core,
+                "buffer \"" + program.buffers[size_t(buffer)].name + "\" has " + std::to_string(elements) +
+                    " elements, the message \"" + program.buffers[size_t(message.buffer)].name + "\" has " +
+                    std::to_string(program.buffers[size_t(message.buffer)].elements()));
   if (hasValues) {
     const float *from = message.buffer >= 0 ? tile(message.buffer, message.core)
                                             : payloads[size_t(op.route)].data() + message.core * elements;
@@ -353,7 +355,8 @@ void Machine::run(const std::vector<Op> &ops) {
     if (!error.empty())
       return;
     if (op.kind == OpKind::Send || op.kind == OpKind::Receive || op.kind == OpKind::Forward)
-      if (int buffer = bound[size_t(op.slots[0])]; std::find(transferred.begin(), transferred.end(), buffer) == transferred.end())
+      if (int buffer = bound[size_t(op.slots[0])];
+          std::find(transferred.begin(), transferred.end(), buffer) == transferred.end())
         transferred.push_back(buffer);
     switch (op.kind) {
     case OpKind::Send:

@@ -95,12 +95,12 @@ struct Binding {
 enum class OpKind { Send, Receive, Forward, Await, Compute, Repeat };
 enum class ComputeKind { Zero, Copy, Add, Multiply, Exp, Silu, Gemm, GemmTransposed, Gemv };
 
-/// An op of a role class. Buffers are named by slots: slot i < buffers.size() is buffer i, later slots are the arguments
-/// of loops.
+/// An op of a role class. Buffers are named by slots: slot i < buffers.size() is buffer i, later slots are the
+/// arguments of loops.
 struct Op {
   OpKind kind = OpKind::Await;
   RoleClass cores;
-  std::vector<int> slots;          ///< the buffers it uses; of a repeat, what its arguments are at first
+  std::vector<int> slots;           ///< the buffers it uses; of a repeat, what its arguments are at first
   int route = -1, destination = -1; ///< routes by index; `destination` of a forward
   bool add = false;
   ComputeKind compute = ComputeKind::Zero;

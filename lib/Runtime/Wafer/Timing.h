@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Times a program that `check` accepts, without values.
 //
-// Each core has a clock. An op begins when the core has ended the one before it and, where it needs a message, when that
-// is there: sums and maxima only. A message holds each link of its path for its length; links are shared by colors, and
-// serve messages in the order of the program's ops. A transfer ends when its last word is in the memory of the receiver, which
-// stops the sender too, as routers hold no more than a few words.
+// Each core has a clock. An op begins when the core has ended the one before it and, where it needs a message, when
+// that is there: sums and maxima only. A message holds each link of its path for its length; links are shared by
+// colors, and serve messages in the order of the program's ops. A transfer ends when its last word is in the memory of
+// the receiver, which stops the sender too, as routers hold no more than a few words.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_RUNTIME_WAFER_TIMING_H
 #define INTARSIA_LIB_RUNTIME_WAFER_TIMING_H

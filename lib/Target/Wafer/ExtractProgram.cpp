@@ -94,8 +94,8 @@ public:
       data.name = route.getSymName().str();
       data.axis = dataOf(route.getAxis());
       for (PathAttr path : route.getPaths().getAsRange<PathAttr>())
-        data.paths.push_back({dataOf(path.getStart()), path.getBy(), path.getColor(), path.getAlternate(),
-                              path.getMulticast()});
+        data.paths.push_back(
+            {dataOf(path.getStart()), path.getBy(), path.getColor(), path.getAlternate(), path.getMulticast()});
     }
     for (Operation &inner : op.getBody().front())
       add(inner, program.ops);
@@ -110,9 +110,11 @@ private:
     TileSkew skew = tiles.getSkew() == Skew::Rows      ? TileSkew::Rows
                     : tiles.getSkew() == Skew::Columns ? TileSkew::Columns
                                                        : TileSkew::None;
-    return {int64_t(argument), slots[buffer],
+    return {int64_t(argument),
+            slots[buffer],
             {dataOf(tiles.getRows()), dataOf(tiles.getColumns()), tiles.getRing(), skew},
-            type.getDimSize(0), type.getDimSize(1)};
+            type.getDimSize(0),
+            type.getDimSize(1)};
   }
 
   void add(Operation &op, std::vector<Op> &ops) {

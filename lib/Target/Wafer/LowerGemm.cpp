@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Products of matrices. Algorithms: WaferLLM (arXiv 2502.04563, §5) for the interleaved ring of MeshGEMM; Cannon (1969);
-// van de Geijn and Watts (1997) for SUMMA.
+// Products of matrices. Algorithms: WaferLLM (arXiv 2502.04563, §5) for the interleaved ring of MeshGEMM; Cannon
+// (1969); van de Geijn and Watts (1997) for SUMMA.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/ProgramBuilder.h"
 
@@ -66,8 +66,8 @@ LogicalResult lowerTravelling(ProgramBuilder &b, DistGemmOp op) {
   return success();
 }
 
-/// C = A B^T: A stays; tiles of B travel along y, those of C along x. Core (row i, column k) has B[i + k + s, k] in step s,
-/// and C[i, i + k + s] visits it just then. No transposition is needed, and A is not aligned.
+/// C = A B^T: A stays; tiles of B travel along y, those of C along x. Core (row i, column k) has B[i + k + s, k] in
+/// step s, and C[i, i + k + s] visits it just then. No transposition is needed, and A is not aligned.
 LogicalResult lowerTransposed(ProgramBuilder &b, DistGemmOp op) {
   bool isMesh = op.getAlgorithm() == GemmAlgorithm::Mesh;
   FailureOr<Value> a = b.load(op.getA(), "a", b.tiles(Axis::Y, Axis::X, isMesh));

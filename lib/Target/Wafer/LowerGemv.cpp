@@ -64,8 +64,8 @@ void broadcastFrom(ProgramBuilder &b, Axis axis, Value buffer, int64_t root) {
   b.await();
 }
 
-/// Two levels: the cores of each group add towards the group's center, the centers towards that of the middle group. The
-/// last group is shorter if the groups do not divide the grid.
+/// Two levels: the cores of each group add towards the group's center, the centers towards that of the middle group.
+/// The last group is shorter if the groups do not divide the grid.
 void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
   int64_t n = b.grid, size = llvm::divideCeil(n, groups), whole = n / size, rest = n % size, center = size / 2;
   int64_t restCenter = std::min(center, rest - 1), restStart = whole * size;
@@ -121,8 +121,7 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
       int64_t from = restStart + restCenter;
       b.send(buffer, route, b.cores(axis, b.range(from, from + 1)));
       if (aboveWhole > 0)
-        b.forwardAdding(buffer, route, route,
-                        b.cores(axis, b.range(root + size, root + aboveWhole * size + 1, size)));
+        b.forwardAdding(buffer, route, route, b.cores(axis, b.range(root + size, root + aboveWhole * size + 1, size)));
       b.receive(buffer, route, b.cores(axis, b.range(root, root + 1)), /*add=*/true);
     } else {
       addAlong(b, axis, buffer, route, {root + aboveWhole * size, -size, aboveWhole, size, 1});
@@ -196,8 +195,8 @@ LogicalResult lowerMap(ProgramBuilder &b, DistMapOp op) {
     if (failed(second))
       return failure();
     if (second->axis != first->axis)
-      return op.emitOpError() << "has one input that is split along " << stringifyAxis(first->axis)
-                              << " and one along " << stringifyAxis(second->axis) << "; products exchange the axes";
+      return op.emitOpError() << "has one input that is split along " << stringifyAxis(first->axis) << " and one along "
+                              << stringifyAxis(second->axis) << "; products exchange the axes";
     b.compute(Arithmetic::Copy, {result, first->buffer});
     b.compute(op.getFunction(), {result, second->buffer});
   }

@@ -25,8 +25,9 @@ FailureOr<Value> ProgramBuilder::load(Value value, StringRef name, TilesAttr til
   auto type = cast<RankedTensorType>(value.getType());
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument) {
-    value.getDefiningOp()->emitOpError() << "gives a matrix that another op multiplies: its tiles would have to be "
-                                            "aligned first, which is not supported; make it an argument of the function";
+    value.getDefiningOp()->emitOpError()
+        << "gives a matrix that another op multiplies: its tiles would have to be "
+           "aligned first, which is not supported; make it an argument of the function";
     return failure();
   }
   auto sizeAlong = [&](int64_t size, Axis axis) { return axis == Axis::None ? size : tileOf(size); };
@@ -59,8 +60,7 @@ LogicalResult ProgramBuilder::store(Value value, int64_t result) {
   return success();
 }
 
-FlatSymbolRefAttr ProgramBuilder::route(StringRef name, Axis axis,
-                                        llvm::function_ref<SmallVector<PathSpec>()> make) {
+FlatSymbolRefAttr ProgramBuilder::route(StringRef name, Axis axis, llvm::function_ref<SmallVector<PathSpec>()> make) {
   std::string full = (name + "_" + stringifyAxis(axis)).str();
   FlatSymbolRefAttr &known = routes[full];
   if (known)

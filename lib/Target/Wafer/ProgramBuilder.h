@@ -16,7 +16,8 @@ namespace intarsia::wafer {
 
 inline Axis across(Axis axis) { return axis == Axis::X ? Axis::Y : Axis::X; }
 
-/// Writes the ops of a program on a square grid. Routes are shared by all that ask for the same; each has colors of its own.
+/// Writes the ops of a program on a square grid. Routes are shared by all that ask for the same; each has colors of its
+/// own.
 class ProgramBuilder {
 public:
   ProgramBuilder(mlir::func::FuncOp function, ProgramOp program)

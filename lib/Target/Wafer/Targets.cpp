@@ -23,9 +23,7 @@ llvm::Expected<intarsia::wafer::TargetAttr> intarsia::wafer::targetNamed(MLIRCon
   if (!wafer)
     return wafer.takeError();
   auto whole = [&](const char *name) { return int64_t(wafer->figures[name].value); };
-  auto real = [&](const char *name) {
-    return FloatAttr::get(Float64Type::get(context), wafer->figures[name].value);
-  };
+  auto real = [&](const char *name) { return FloatAttr::get(Float64Type::get(context), wafer->figures[name].value); };
   return TargetAttr::get(context, StringAttr::get(context, wafer->name), whole("columns"), whole("rows"),
                          whole("sram_bytes"), whole("reserved_bytes"), whole("colors"), real("clock_ghz"),
                          real("hop_cycles"), real("ramp_cycles"), real("link_bytes"), real("macs"), real("loop_cycles"),

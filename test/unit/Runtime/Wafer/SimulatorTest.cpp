@@ -353,7 +353,8 @@ TEST(WaferTiming, AChainTakesTheSumOfItsParts) {
   program.target.sramBytes = 4096;
   program.target.colors = 4;
   program.target.linkBytes = 4, program.target.macs = 2;
-  program.target.hop = ticksPerCycle, program.target.ramp = 2 * ticksPerCycle, program.target.stage = 10 * ticksPerCycle;
+  program.target.hop = ticksPerCycle, program.target.ramp = 2 * ticksPerCycle,
+  program.target.stage = 10 * ticksPerCycle;
   program.columns = 5, program.rows = 1;
   program.buffers = {{"a", 1, 8, false}};
   program.slots = 1;
@@ -416,7 +417,8 @@ TEST(WaferTiming, ExtrapolatedLoopsTakeWhatAllIterationsTake) {
     program.target.sramBytes = 4096;
     program.target.colors = 8;
     program.target.linkBytes = 4, program.target.macs = 2;
-    program.target.hop = ticksPerCycle, program.target.ramp = 2 * ticksPerCycle, program.target.stage = 7 * ticksPerCycle;
+    program.target.hop = ticksPerCycle, program.target.ramp = 2 * ticksPerCycle,
+    program.target.stage = 7 * ticksPerCycle;
     program.columns = 5, program.rows = 2;
     program.buffers = {{"a", 1, 20, false}, {"b", 1, 20, false}};
     program.slots = 4;
