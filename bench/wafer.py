@@ -45,7 +45,7 @@ def print_gemm(tool: Path, target: str, grids: list[int]) -> None:
     """Print cycles of square products by algorithm, and the share of the peak that MeshGEMM reaches."""
     print("| size | grid | MeshGEMM | Cannon | SUMMA | Cannon / Mesh | SUMMA / Mesh | MeshGEMM of the peak |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for size in (2048, 4096, 8192, 16384):
+    for size in (1024, 2048, 4096, 8192, 16384):
         for grid in grids:
             cycles = [
                 figures(tool, gemm("main", size, size, size, grid, algorithm), target)[0]["cycles"]

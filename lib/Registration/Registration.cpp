@@ -18,7 +18,7 @@
 #include "intarsia/Quantize/Quantize.h"
 #include "intarsia/Reference/Reference.h"
 #include "intarsia/Target/Target.h"
-#include "intarsia/Target/Wafer.h"
+#include "lib/Target/Wafer/Programs.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "llvm/Support/CommandLine.h"

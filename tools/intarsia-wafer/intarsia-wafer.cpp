@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Arrays.h"
 #include "Report.h"
-#include "intarsia/Target/Wafer.h"
 #include "intarsia/Version.h"
 #include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Target/Wafer/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
@@ -109,6 +109,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<wafer::WaferDialect, mlir::func::FuncDialect, mlir::memref::MemRefDialect>();
   mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);
   auto module = compile(context, sources, flags);

@@ -53,6 +53,7 @@ private:
   std::vector<int> transferred;              // buffers that a core may be sending or receiving
   std::vector<int32_t> unreceived;           // messages that a core has sent and nobody received
   std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
+  std::vector<char> moving; // routes that a loop sets anew
   int64_t iteration = 0;
 
   const ResolvedRoute &resolved(int route);
@@ -101,11 +102,10 @@ void Machine::fail(const Op &op, int64_t core, const std::string &what) {
 
 const ResolvedRoute &Machine::resolved(int route) {
   std::vector<ResolvedRoute> &known = resolvedRoutes[size_t(route)];
-  const Route &description = program.routes[size_t(route)];
-  size_t wanted = description.moves() ? size_t(iteration) : 0;
+  size_t wanted = moving[size_t(route)] ? size_t(iteration) : 0;
   while (known.size() <= wanted) {
     std::string problem;
-    known.push_back(resolve(program, description, int64_t(known.size()), problem));
+    known.push_back(resolve(program, program.routes[size_t(route)], int64_t(known.size()), problem));
     if (!problem.empty() && error.empty())
       error = problem;
   }
@@ -419,6 +419,8 @@ void Machine::start(const std::vector<Matrix> &inputs) {
   inboxes.assign(program.routes.size(), std::vector<Message>(cores));
   payloads.resize(program.routes.size());
   resolvedRoutes.resize(program.routes.size());
+  for (const Route &route : program.routes)
+    moving.push_back(route.moves());
   unreceived.resize(cores);
   for (const Binding &input : program.inputs) {
     std::fill(flags[size_t(input.slot)].begin(), flags[size_t(input.slot)].end(), uint8_t(isSet));

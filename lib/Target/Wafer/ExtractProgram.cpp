@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Target/Wafer.h"
+#include "lib/Target/Wafer/Programs.h"
 
 #include <cmath>
 

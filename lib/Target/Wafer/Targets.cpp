@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/WaferCatalogue.h"
-#include "intarsia/Target/Wafer.h"
+#include "lib/Target/Wafer/Programs.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_TARGET_WAFER_H
-#define INTARSIA_TARGET_WAFER_H
+#ifndef INTARSIA_LIB_TARGET_WAFER_PROGRAMS_H
+#define INTARSIA_LIB_TARGET_WAFER_PROGRAMS_H
 
 #include "dialects/Wafer/Wafer.h"
 #include "lib/Runtime/Wafer/Program.h"
