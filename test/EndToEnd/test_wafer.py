@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,3 +147,81 @@ def test_a_chain_of_products_exchanges_the_axes(simulate) -> None:
     hidden = x.astype(np.float64) @ first
     expected = (hidden / (1 + np.exp(-hidden))) @ second.astype(np.float64) @ third.astype(np.float64)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def refusal(tools, folder: Path, text: str, *arguments: str) -> str:
+    """Return what intarsia-wafer says of a program that it refuses."""
+    (folder / "refused.mlir").write_text(text)
+    result = tools.run("intarsia-wafer", folder / "refused.mlir", *arguments, check=False)
+    assert result.returncode == 1
+    return result.stderr
+
+
+def test_what_does_not_fit_is_refused_with_the_buffers(tools, folder: Path) -> None:
+    """A program that needs more than the memory of a core names each buffer."""
+    text = refusal(tools, folder, gemm(4096, 4096, 4096, 32, "mesh"))
+    assert "needs 198656 bytes of each core, wse-2 has 49152" in text
+    assert 'buffer "a_next" has 32768 bytes' in text
+    assert "the runtime reserves 2048 bytes" in text
+
+
+def test_inputs_that_do_not_match_are_refused(tools, folder: Path) -> None:
+    """Missing inputs, other sizes, and element types that no core has."""
+    np.save(folder / "small.npy", np.zeros((3, 4), np.float16))
+    np.save(folder / "integers.npy", np.zeros((8, 8), np.int32))
+    text = gemm(8, 8, 8, 4, "mesh")
+    small, integers = f"--input=@{folder / 'small.npy'}", f"--input=@{folder / 'integers.npy'}"
+    assert "is 3x4, input" in refusal(tools, folder, text, small, small)
+    assert "has an input 1, but there are 1 of --input" in refusal(tools, folder, text, small)
+    assert "must be a row-major matrix of float16 or float32" in refusal(tools, folder, text, integers)
+    assert "--output needs the inputs" in refusal(tools, folder, text, f"--output=@{folder / 'out.npy'}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("clock_ghz", "clock_mhz", "unknown key 'clock_mhz'; a wafer has name, columns"),
+        ("value: 1.1,", "value: 1100,", "clock_ghz: 1100 must be between"),
+        ("columns: {value: 750", "columns: {value: 750.5", "columns: 750.5 must be a whole number"),
+        ('date: "2026-11"', 'year: "2026"', "unknown key 'year'"),
+        ("macs: ", "# macs: ", "'macs' is missing"),
+        ("value: 2048", "value: 49152", "reserved_bytes leave nothing of sram_bytes"),
+    ],
+)
+def test_implausible_wafers_are_refused(tools, folder: Path, before: str, after: str, message: str) -> None:
+    """Each with the line of the file."""
+    source = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    assert before in source
+    (folder / "mine.yaml").write_text(source.replace(before, after))
+    text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), f"--target={folder / 'mine.yaml'}")
+    assert message in text
+    assert f"{folder / 'mine.yaml'}:" in text
+
+
+def test_unknown_wafers_are_refused_with_those_that_are_known(tools, folder: Path) -> None:
+    """The names of the catalogue are in the message."""
+    text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), "--target=wse-1")
+    assert "unknown wafer 'wse-1'; known are wse-2, wse-3, or a .yaml file" in text
+
+
+def test_cycles_of_a_decode_layer_are_those_that_were_published(tools) -> None:
+    """Two of the 24 points that bench/wafer.py prints; the program of a layer does not grow with the grid."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+    import wafer_layers
+
+    ops = set()
+    for point in wafer_layers.points():
+        if point.model == "LLaMA2-13B" and point.phase == "decode" and point.grid < 600:
+            (figures,) = wafer_layers.figures(tools.path("intarsia-wafer"), wafer_layers.layer_of(point))
+            assert figures["cycles"] == pytest.approx(point.cycles_per_layer(), rel=0.05)
+            ops.add(figures["ops"])
+    assert len(ops) == 1
+
+
+def test_trees_are_faster_than_pipelines_and_fall_longer(cycles) -> None:
+    """The pipeline is fastest on fewer cores than the tree, and is four to eight times as slow (arXiv 2502.04563, §7.3)."""
+    grids = [60, 120, 240, 480]
+    trees = [cycles(gemv(8192, 8192, grid, "tree", result="f16")) for grid in grids]
+    pipelines = [cycles(gemv(8192, 8192, grid, "pipeline", result="f16")) for grid in grids]
+    assert np.argmin(pipelines) < np.argmin(trees)
+    assert 4 <= pipelines[2] / trees[2] <= 8
