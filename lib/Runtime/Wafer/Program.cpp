@@ -7,6 +7,7 @@
 #include "lib/Runtime/Wafer/Program.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 namespace intarsia::wafer {
