@@ -10,6 +10,7 @@
 #include "dialects/Fleet/Fleet.h"
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Rt.h"
+#include "dialects/Wafer/Wafer.h"
 #include "intarsia/Fuse/Fuse.h"
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Partition/Partition.h"
@@ -17,6 +18,7 @@
 #include "intarsia/Quantize/Quantize.h"
 #include "intarsia/Reference/Reference.h"
 #include "intarsia/Target/Target.h"
+#include "lib/Target/Wafer/Programs.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "llvm/Support/CommandLine.h"
@@ -24,7 +26,7 @@
 void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect>();
+  registry.insert<agent::AgentDialect, fleet::FleetDialect, nn::NnDialect, rt::RtDialect, wafer::WaferDialect>();
   reference::registerReferenceModels(registry);
 }
 
@@ -36,6 +38,7 @@ void intarsia::registerIntarsiaPasses() {
   registerFusePasses();
   registerLowerPasses();
   registerTargetPasses();
+  registerWaferPasses();
 }
 
 void intarsia::hideLibraryFlags() {

@@ -1,0 +1,265 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Wafer/Wafer.h"
+
+#include "dialects/Fleet/Figures.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace intarsia;
+using namespace intarsia::wafer;
+
+#include "dialects/Wafer/WaferDialect.cpp.inc"
+#include "dialects/Wafer/WaferEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Wafer/WaferAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Wafer/WaferOps.cpp.inc"
+
+void WaferDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Wafer/WaferAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Wafer/WaferOps.cpp.inc"
+      >();
+}
+
+int64_t wafer::bytesOf(MemRefType buffer) {
+  return llvm::alignTo(buffer.getNumElements() * buffer.getElementTypeBitWidth() / 8, 4);
+}
+
+//===-- Attributes --------------------------------------------------------------------------------------------===//
+
+LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t columns, int64_t rows, int64_t sram,
+                                 int64_t reserved, int64_t colors, FloatAttr clock, FloatAttr hop, FloatAttr ramp,
+                                 FloatAttr link, FloatAttr macs, FloatAttr loop, FloatAttr product, FloatAttr stage,
+                                 FloatAttr add, FloatAttr element) {
+  // From the smallest grid that is one to ten times the largest wafer; from a few KB a core to the 1.5 MB of large
+  // cores, with an order of magnitude of room.
+  struct Whole {
+    const char *name;
+    int64_t value, least, most;
+  } wholes[] = {{"columns", columns, 1, 10'000},
+                {"rows", rows, 1, 10'000},
+                {"sram_bytes", sram, 1024, 16 << 20},
+                {"reserved_bytes", reserved, 0, sram - 1},
+                {"colors", colors, 1, 1024}};
+  for (const Whole &figure : wholes)
+    if (figure.value < figure.least || figure.value > figure.most)
+      return emitError() << figure.name << " is " << figure.value << ", must be between " << figure.least << " and "
+                         << figure.most;
+  struct Real {
+    const char *name;
+    FloatAttr value;
+    double least, most;
+  } reals[] = {{"clock_ghz", clock, 0.01, 10},      {"hop_cycles", hop, 0.1, 100},   {"ramp_cycles", ramp, 0, 1000},
+               {"link_bytes", link, 0.1, 4096},     {"macs", macs, 0.1, 1e5},        {"loop_cycles", loop, 0, 1e4},
+               {"product_cycles", product, 0, 1e5}, {"stage_cycles", stage, 0, 1e5}, {"add_cycles", add, 0, 1000},
+               {"element_cycles", element, 0, 1e4}};
+  for (const Real &figure : reals)
+    if (double value = figure.value.getValueAsDouble(); !(value >= figure.least && value <= figure.most))
+      return emitError() << figure.name << " is " << figureText(value) << ", must be between "
+                         << figureText(figure.least) << " and " << figureText(figure.most);
+  return success();
+}
+
+LogicalResult RangeAttr::verify(EmitError emitError, int64_t start, int64_t end, int64_t period, int64_t width,
+                                int64_t startMoves, int64_t endMoves, bool ring) {
+  if (period < 1 || width < 1 || width > period)
+    return emitError() << "range has width " << width << " and period " << period
+                       << ", the width must be between 1 and the period";
+  if (start < 0 || (end <= start && startMoves == 0 && endMoves == 0))
+    return emitError() << "range from " << start << " to " << end << " holds no position";
+  return success();
+}
+
+LogicalResult PathAttr::verify(EmitError emitError, RangeAttr start, int64_t by, int64_t color, bool alternate,
+                               bool multicast) {
+  if (by == 0)
+    return emitError() << "path leads to where it starts";
+  if (color < 0)
+    return emitError() << "color is " << color << ", must not be negative";
+  if (multicast && alternate)
+    return emitError() << "multicast path cannot alternate colors";
+  return success();
+}
+
+LogicalResult TilesAttr::verify(EmitError emitError, Axis rows, Axis columns, bool ring, Skew skew) {
+  if (rows == columns && rows != Axis::None)
+    return emitError() << "rows and columns are both split along " << stringifyAxis(rows);
+  if (skew != Skew::None && (rows == Axis::None || columns == Axis::None))
+    return emitError() << "skew needs rows and columns that are split";
+  return success();
+}
+
+//===-- Tensor level ------------------------------------------------------------------------------------------===//
+
+static LogicalResult verifySizes(Operation *op, ArrayRef<RankedTensorType> types, int64_t grid) {
+  for (RankedTensorType type : types)
+    if (!type.hasStaticShape())
+      return op->emitOpError() << "has a dynamic size in " << type << ", tiles of cores have fixed sizes";
+  if (grid < 2)
+    return op->emitOpError() << "is on a grid of " << grid << ", must be 2 or more";
+  return success();
+}
+
+LogicalResult DistGemmOp::verify() {
+  RankedTensorType a = getA().getType(), b = getB().getType(), c = getC().getType();
+  if (failed(verifySizes(*this, {a, b, c}, getGrid())))
+    return failure();
+  int64_t depth = b.getDimSize(getTransposed() ? 1 : 0), columns = b.getDimSize(getTransposed() ? 0 : 1);
+  if (a.getDimSize(1) != depth)
+    return emitOpError() << "multiplies " << a.getDimSize(1) << " columns of A with " << depth << " of B";
+  if (c.getDimSize(0) != a.getDimSize(0) || c.getDimSize(1) != columns)
+    return emitOpError() << "result is " << c << ", operands give " << a.getDimSize(0) << "x" << columns;
+  if (getTransposed() && getAlgorithm() == GemmAlgorithm::Summa)
+    return emitOpError() << "has no transposed form of summa; mesh and cannon have one";
+  return success();
+}
+
+LogicalResult DistGemvOp::verify() {
+  RankedTensorType x = getX().getType(), w = getW().getType(), y = getY().getType();
+  if (failed(verifySizes(*this, {x, w, y}, getGrid())))
+    return failure();
+  if (x.getDimSize(0) != 1 || y.getDimSize(0) != 1)
+    return emitOpError() << "multiplies " << x << " to " << y << ", both must be one row";
+  if (x.getDimSize(1) != w.getDimSize(0) || y.getDimSize(1) != w.getDimSize(1))
+    return emitOpError() << "vector " << x << ", matrix " << w << " and result " << y << " disagree in their sizes";
+  if (getReduction() != Reduction::Tree && getGroups())
+    return emitOpError() << "has groups, but " << stringifyReduction(getReduction()) << " has none";
+  if (auto groups = getGroups(); groups && (*groups < 1 || int64_t(*groups) > int64_t(getGrid())))
+    return emitOpError() << "has " << *groups << " groups, must be between 1 and the grid's " << getGrid();
+  return success();
+}
+
+bool DistMapOp::isFunction(Arithmetic function) {
+  return llvm::is_contained({Arithmetic::Add, Arithmetic::Multiply, Arithmetic::Exp, Arithmetic::Silu}, function);
+}
+
+LogicalResult DistMapOp::verify() {
+  if (!isFunction(getFunction()))
+    return emitOpError() << stringifyArithmetic(getFunction())
+                         << " is no function of elements: add, multiply, exp, silu";
+  size_t expected = getFunction() == Arithmetic::Exp || getFunction() == Arithmetic::Silu ? 1 : 2;
+  if (getInputs().size() != expected)
+    return emitOpError() << stringifyArithmetic(getFunction()) << " has " << getInputs().size() << " inputs, must have "
+                         << expected;
+  if (getResult().getType().getDimSize(0) != 1)
+    return emitOpError() << "maps " << getResult().getType() << ", must be one row";
+  return verifySizes(*this, {getResult().getType()}, getGrid());
+}
+
+//===-- Core level --------------------------------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verify() {
+  TargetAttr target = getTarget();
+  if (getColumns() < 1 || getRows() < 1 || int64_t(getColumns()) > target.getColumns() ||
+      int64_t(getRows()) > target.getRows())
+    return emitOpError() << "has a grid of " << getColumns() << " by " << getRows() << ", "
+                         << target.getName().getValue() << " has " << target.getColumns() << " by " << target.getRows()
+                         << " cores";
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  int64_t bytes = getTarget().getReservedBytes();
+  for (BufferOp buffer : getBody().getOps<BufferOp>())
+    bytes += bytesOf(cast<MemRefType>(buffer.getBuffer().getType()));
+  if (bytes <= getTarget().getSramBytes())
+    return success();
+  InFlightDiagnostic error = emitOpError() << "needs " << bytes << " bytes of each core, "
+                                           << getTarget().getName().getValue() << " has " << getTarget().getSramBytes();
+  error.attachNote() << "the runtime reserves " << getTarget().getReservedBytes() << " bytes";
+  for (BufferOp buffer : getBody().getOps<BufferOp>())
+    error.attachNote(buffer.getLoc()) << "buffer \"" << buffer.getName() << "\" has "
+                                      << bytesOf(cast<MemRefType>(buffer.getBuffer().getType())) << " bytes";
+  return error;
+}
+
+LogicalResult RouteOp::verify() {
+  if (getAxis() == Axis::None)
+    return emitOpError() << "must be along x or y";
+  int64_t colors = (*this)->getParentOfType<ProgramOp>().getTarget().getColors();
+  for (PathAttr path : getPaths().getAsRange<PathAttr>())
+    if (int64_t last = path.getColor() + (path.getAlternate() ? 1 : 0); last >= colors)
+      return emitOpError() << "has color " << last << ", the target has colors 0 to " << colors - 1;
+  return success();
+}
+
+static LogicalResult verifyTiles(Operation *op, Value buffer, TilesAttr tiles, Type matrix) {
+  auto type = dyn_cast<RankedTensorType>(matrix);
+  if (!type || type.getRank() != 2 || !type.hasStaticShape())
+    return op->emitOpError() << "names the matrix " << matrix << ", must be a tensor of two fixed sizes";
+  auto program = op->getParentOfType<ProgramOp>();
+  auto core = cast<MemRefType>(buffer.getType());
+  for (auto [index, axis] : llvm::enumerate(std::array{tiles.getRows(), tiles.getColumns()})) {
+    int64_t cores = axis == Axis::None ? 1 : axis == Axis::X ? program.getColumns() : program.getRows();
+    if (core.getDimSize(index) * cores < type.getDimSize(index))
+      return op->emitOpError() << cores << " tiles of " << core << " do not hold dimension " << index << " of "
+                               << matrix;
+  }
+  return success();
+}
+
+LogicalResult LoadOp::verify() { return verifyTiles(*this, getBuffer(), getTiles(), getMatrix()); }
+LogicalResult StoreOp::verify() { return verifyTiles(*this, getBuffer(), getTiles(), getMatrix()); }
+
+static LogicalResult verifyRoute(Operation *op, FlatSymbolRefAttr name) {
+  auto program = op->getParentOfType<ProgramOp>();
+  if (program && program.lookupSymbol<RouteOp>(name.getValue()))
+    return success();
+  return op->emitOpError() << "names " << name << ", but the program has no such route";
+}
+
+LogicalResult SendOp::verify() { return verifyRoute(*this, getRouteAttr()); }
+LogicalResult ReceiveOp::verify() { return verifyRoute(*this, getRouteAttr()); }
+LogicalResult ForwardOp::verify() {
+  return failed(verifyRoute(*this, getSourceAttr())) ? failure() : verifyRoute(*this, getDestinationAttr());
+}
+
+LogicalResult ComputeOp::verify() {
+  bool isProduct =
+      llvm::is_contained({Arithmetic::Gemm, Arithmetic::GemmTransposed, Arithmetic::Gemv}, getArithmetic());
+  size_t expected = getArithmetic() == Arithmetic::Zero ? 1 : isProduct ? 3 : 2;
+  if (getBuffers().size() != expected)
+    return emitOpError() << stringifyArithmetic(getArithmetic()) << " has " << getBuffers().size()
+                         << " buffers, must have " << expected;
+  auto size = [&](unsigned operand, unsigned dimension) {
+    return cast<MemRefType>(getBuffers()[operand].getType()).getDimSize(dimension);
+  };
+  if (expected == 2 && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
+    return emitOpError() << stringifyArithmetic(getArithmetic()) << " of " << getBuffers()[1].getType() << " to "
+                         << getBuffers()[0].getType();
+  if (expected < 3)
+    return success();
+  bool transposed = getArithmetic() == Arithmetic::GemmTransposed;
+  if (size(0, 0) != size(1, 0) || size(0, 1) != size(2, transposed ? 0 : 1) ||
+      size(1, 1) != size(2, transposed ? 1 : 0))
+    return emitOpError() << "tiles " << getBuffers()[0].getType() << ", " << getBuffers()[1].getType() << " and "
+                         << getBuffers()[2].getType() << " disagree in their sizes";
+  return success();
+}
+
+LogicalResult RepeatOp::verify() {
+  if (getCount() < 1)
+    return emitOpError() << "repeats " << getCount() << " times, must be once or more";
+  Block &block = getBody().front();
+  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
+  if (!yield)
+    return emitOpError() << "must end with wafer.yield";
+  if (block.getArgumentTypes() != getBuffers().getTypes() || yield.getBuffers().getTypes() != getBuffers().getTypes())
+    return emitOpError() << "operands, arguments of its body and what it yields must have the same types";
+  for (Operation &op : block)
+    if (isa<RepeatOp>(op))
+      return op.emitOpError() << "is in another repeat; only one level is supported";
+  return success();
+}

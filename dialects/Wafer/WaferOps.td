@@ -1,0 +1,219 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_WAFER_OPS
+#define INTARSIA_WAFER_OPS
+
+include "dialects/Wafer/WaferAttrs.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+/// The memory of one core: rows and columns of f16 or f32.
+def Wafer_Buffer : MemRefRankOf<[F16, F32], [2]>;
+
+class Wafer_Op<string mnemonic, list<Trait> traits = []> : Op<Wafer_Dialect, mnemonic, traits>;
+
+//===-- Tensor level ------------------------------------------------------------------------------------------===//
+
+def Wafer_DistGemmOp : Wafer_Op<"dist_gemm", [Pure]> {
+  let summary = "A matrix product whose operands are split over a square grid";
+  let description = [{
+    C[m, n] = sum over k of A[m, k] B[k, n]; with `transposed`, of A[m, k] B[n, k]. `grid` cores along each axis have one
+    tile of A, B and C each, padded with zeros where `grid` does not divide a size. `mesh` is MeshGEMM: tiles travel
+    around rings that are interleaved, so that each step crosses at most two links. `cannon` has the same rings in
+    the order of the cores, closed by a path across the whole grid. `summa` broadcasts a column of A and a row of B in
+    each step. `transposed` needs `mesh` or `cannon`: A stays, tiles of B and C travel. Rejected: sizes that disagree,
+    element types other than f16 and f32.
+
+    ```mlir
+    %c = wafer.dist_gemm mesh %a, %b on 8 : tensor<64x32xf16>, tensor<32x48xf16> -> tensor<64x48xf32>
+    ```
+  }];
+  let arguments = (ins Wafer_GemmAlgorithmAttr:$algorithm, 2DTensorOf<[F16, F32]>:$a, 2DTensorOf<[F16, F32]>:$b,
+                       I64Attr:$grid, UnitAttr:$transposed);
+  let results = (outs 2DTensorOf<[F16, F32]>:$c);
+  let assemblyFormat = [{
+    $algorithm (`transposed` $transposed^)? $a `,` $b `on` $grid attr-dict `:` type($a) `,` type($b) `->` type($c)
+  }];
+  let hasVerifier = 1;
+}
+
+def Wafer_DistGemvOp : Wafer_Op<"dist_gemv", [Pure]> {
+  let summary = "A vector times a matrix that is split over a square grid";
+  let description = [{
+    y[0, n] = sum over k of x[0, k] W[k, n]. The vector is split along one axis and copied along the other, and so is
+    the result, with the axes exchanged: a chain of products needs no transposition, each has its weight placed with
+    axes exchanged. Partial sums are added along the axis of x: by a `tree` of two levels of `groups` groups,
+    by a `pipeline` from one end to the other, or around a `ring`; afterwards all cores have the result. Rejected: sizes
+    that disagree, `groups` for anything else than a tree or not between 1 and `grid`.
+
+    ```mlir
+    %y = wafer.dist_gemv tree %x, %w on 8 groups 2 : tensor<1x64xf16>, tensor<64x32xf16> -> tensor<1x32xf16>
+    ```
+  }];
+  let arguments = (ins Wafer_ReductionAttr:$reduction, 2DTensorOf<[F16, F32]>:$x, 2DTensorOf<[F16, F32]>:$w,
+                       I64Attr:$grid, OptionalAttr<I64Attr>:$groups);
+  let results = (outs 2DTensorOf<[F16, F32]>:$y);
+  let assemblyFormat = [{
+    $reduction $x `,` $w `on` $grid (`groups` $groups^)? attr-dict `:` type($x) `,` type($w) `->` type($y)
+  }];
+  let hasVerifier = 1;
+}
+
+def Wafer_DistMapOp : Wafer_Op<"dist_map", [Pure, SameOperandsAndResultType]> {
+  let summary = "A function of each element of vectors that are split over a grid";
+  let description = [{
+    `exp` and `silu` of one vector, `add` and `multiply` of two that lie along the same axis. Nothing is moved.
+
+    ```mlir
+    %z = wafer.dist_map silu %y on 8 : tensor<1x32xf16>
+    ```
+  }];
+  let arguments = (ins Wafer_ArithmeticAttr:$function, Variadic<2DTensorOf<[F16, F32]>>:$inputs, I64Attr:$grid);
+  let results = (outs 2DTensorOf<[F16, F32]>:$result);
+  let assemblyFormat = "$function $inputs `on` $grid attr-dict `:` type($result)";
+  let extraClassDeclaration = "static bool isFunction(Arithmetic function);";
+  let hasVerifier = 1;
+}
+
+//===-- Core level --------------------------------------------------------------------------------------------===//
+
+def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoTerminator, NoRegionArguments,
+                                           IsolatedFromAbove]> {
+  let summary = "What the cores of a grid do";
+  let description = [{
+    Buffers, routes and the ops of all role classes in one order; a core executes those whose class it is in. Verified:
+    the grid is on the wafer, the buffers and what the runtime reserves fit into the memory of a core. What needs a walk
+    through all iterations (colors that meet, receives without a send, transfers that overlap in memory) is checked
+    by `wafer-verify`.
+
+    ```mlir
+    wafer.program @shift on #wafer.target<…> grid 4 by 2 {
+      %a = wafer.buffer "a" : memref<1x8xf16>
+      %b = wafer.buffer "b" : memref<1x8xf16>
+      wafer.route @east along x [#wafer.path<start = <start = 0, end = 3>, by = 1, color = 0, alternate = true>]
+      wafer.send %a on @east at #wafer.cores<x = <start = 0, end = 3>> : memref<1x8xf16>
+      wafer.receive %b on @east at #wafer.cores<x = <start = 1, end = 4>> : memref<1x8xf16>
+      wafer.await
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Wafer_TargetAttr:$target, I64Attr:$columns, I64Attr:$rows);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `on` $target `grid` $columns `by` $rows attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Wafer_RouteOp : Wafer_Op<"route", [Symbol, HasParent<"ProgramOp">]> {
+  let summary = "Paths of messages along one axis, set before the program starts";
+  let description = [{
+    Each position has at most one path that starts there. All rows (columns) of the grid have the same paths along x (y).
+    A path whose `start` moves is set again in each iteration, which costs `stage_cycles`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Wafer_AxisAttr:$axis, Wafer_PathArrayAttr:$paths);
+  let assemblyFormat = "$sym_name `along` $axis $paths attr-dict";
+  let hasVerifier = 1;
+}
+
+def Wafer_BufferOp : Wafer_Op<"buffer", [HasParent<"ProgramOp">]> {
+  let summary = "Memory of each core, for the whole program";
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Wafer_Buffer:$buffer);
+  let assemblyFormat = "$name attr-dict `:` type($buffer)";
+}
+
+class Wafer_InputOutputOp<string mnemonic, string word> : Wafer_Op<mnemonic, [HasParent<"ProgramOp">]> {
+  let arguments = (ins Wafer_Buffer:$buffer, I64Attr:$argument, Wafer_TilesAttr:$tiles, TypeAttr:$matrix);
+  let assemblyFormat = "$buffer `" # word # "` $argument `as` $tiles attr-dict `:` type($buffer) `,` $matrix";
+  let hasVerifier = 1;
+}
+def Wafer_LoadOp : Wafer_InputOutputOp<"load", "from"> {
+  let summary = "Puts the tiles of an input into a buffer before the program starts";
+}
+def Wafer_StoreOp : Wafer_InputOutputOp<"store", "to"> {
+  let summary = "Takes an output from a buffer when the program has ended";
+}
+
+def Wafer_SendOp : Wafer_Op<"send"> {
+  let summary = "Starts to send a buffer";
+  let description = "The buffer must not be written before the core's next `await`.";
+  let arguments = (ins Wafer_Buffer:$buffer, FlatSymbolRefAttr:$route, OptionalAttr<Wafer_CoresAttr>:$cores);
+  let assemblyFormat = "$buffer `on` $route (`at` $cores^)? attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Wafer_ReceiveOp : Wafer_Op<"receive"> {
+  let summary = "Starts to receive into a buffer";
+  let description = [{
+    The buffer must not be read or written before the core's next `await`. With `add`, what arrives is added to what the
+    buffer holds.
+  }];
+  let arguments = (ins Wafer_Buffer:$buffer, FlatSymbolRefAttr:$route, UnitAttr:$add,
+                       OptionalAttr<Wafer_CoresAttr>:$cores);
+  let assemblyFormat = "(`add` $add^)? $buffer `on` $route (`at` $cores^)? attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Wafer_ForwardOp : Wafer_Op<"forward"> {
+  let summary = "Receives a message and sends it on while it arrives";
+  let description = [{
+    With `add`, the buffer is added to the message on its way and stays as it is; without, the message is stored in the
+    buffer and passed on. Messages may run through a whole row of cores in one op.
+  }];
+  let arguments = (ins Wafer_Buffer:$buffer, FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, UnitAttr:$add,
+                       OptionalAttr<Wafer_CoresAttr>:$cores);
+  let assemblyFormat = "(`add` $add^)? $buffer `from` $source `on` $destination (`at` $cores^)? attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Wafer_AwaitOp : Wafer_Op<"await"> {
+  let summary = "Waits until all transfers that the core has started are done";
+  let arguments = (ins OptionalAttr<Wafer_CoresAttr>:$cores);
+  let assemblyFormat = "(`at` $cores^)? attr-dict";
+}
+
+def Wafer_ComputeOp : Wafer_Op<"compute"> {
+  let summary = "Computes in the memory of a core";
+  let description = [{
+    The result is the first buffer: `zero %c`; `copy`, `add` (c += a), `multiply` (c *= a), `exp` (c = exp a) and `silu`
+    with `%c, %a`; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
+    The f32 sums of one op are rounded to the element type of C.
+  }];
+  let arguments = (ins Wafer_ArithmeticAttr:$arithmetic, Variadic<Wafer_Buffer>:$buffers,
+                       OptionalAttr<Wafer_CoresAttr>:$cores);
+  let assemblyFormat = "$arithmetic $buffers (`at` $cores^)? attr-dict `:` type($buffers)";
+  let hasVerifier = 1;
+}
+
+def Wafer_RepeatOp : Wafer_Op<"repeat", [SingleBlock]> {
+  let summary = "Repeats ops";
+  let description = [{
+    The body's arguments are buffers: at first the operands, then what `yield` gave. Exchanging two of them is a double
+    buffer. A repeat holds no other one.
+
+    ```mlir
+    wafer.repeat 8 (%a, %b) : memref<4x4xf16>, memref<4x4xf16> {
+    ^bb0(%now: memref<4x4xf16>, %next: memref<4x4xf16>):
+      …
+      wafer.yield %next, %now : memref<4x4xf16>, memref<4x4xf16>
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$count, Variadic<Wafer_Buffer>:$buffers);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count (`(` $buffers^ `)` `:` type($buffers))? attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def Wafer_YieldOp : Wafer_Op<"yield", [Terminator, HasParent<"RepeatOp">]> {
+  let summary = "Ends an iteration";
+  let arguments = (ins Variadic<Wafer_Buffer>:$buffers);
+  let assemblyFormat = "($buffers^ `:` type($buffers))? attr-dict";
+}
+
+#endif

@@ -1,0 +1,106 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Cost/WaferCatalogue.h"
+
+#include "lib/Cost/Yaml.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace llvm;
+
+namespace intarsia {
+namespace {
+
+/// Range of a figure outside of which its unit is probably mistaken.
+struct Range {
+  const char *name;
+  double least, most;
+};
+constexpr Range ranges[] = {
+    {"columns", 1, 10000},     {"rows", 1, 10000},      {"sram_bytes", 1024, 16 << 20}, {"reserved_bytes", 0, 4 << 20},
+    {"colors", 1, 1024},       {"clock_ghz", 0.01, 10}, {"hop_cycles", 0.1, 100},       {"ramp_cycles", 0, 1000},
+    {"link_bytes", 0.1, 4096}, {"macs", 0.1, 1e5},      {"loop_cycles", 0, 1e4},        {"product_cycles", 0, 1e5},
+    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000}, {"element_cycles", 0, 1e4}};
+constexpr StringRef wholeNumbers[] = {"columns", "rows", "sram_bytes", "reserved_bytes", "colors"};
+
+struct EmbeddedFile {
+  const char *path, *text;
+};
+const EmbeddedFile files[] = {
+#include "Wafers.inc"
+};
+
+Expected<Figure> readFigure(const YamlNode &node, const Range &range, StringRef file) {
+  auto at = [&](const Twine &message) { return yamlError(file, node.line, range.name + (": " + message)); };
+  if (node.kind != YamlNode::Kind::Map)
+    return at("is no map of value, source, date and unsure");
+  for (const auto &[key, entry] : node.entries)
+    if (!is_contained({"value", "source", "date", "unsure"}, StringRef(key)))
+      return at("unknown key '" + key + "'; it has value, source, date, unsure");
+  const YamlNode *value = node.find("value"), *source = node.find("source"), *date = node.find("date");
+  if (!value || !source || !date || source->scalar.empty() || date->scalar.empty())
+    return at("'value', 'source' or 'date' is missing: every figure says where it is from and when");
+  Expected<double> number = value->number(file, range.name);
+  if (!number)
+    return number.takeError();
+  if (*number < range.least || *number > range.most)
+    return at(formatv("{0} must be between {1} and {2}", value->scalar, range.least, range.most).str());
+  if (is_contained(wholeNumbers, range.name) && *number != double(int64_t(*number)))
+    return at(value->scalar + " must be a whole number");
+  const YamlNode *unsure = node.find("unsure");
+  return Figure{*number, source->scalar, date->scalar, unsure && unsure->scalar == "true"};
+}
+
+} // namespace
+
+Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
+  Expected<YamlNode> root = parseYaml(text, file);
+  if (!root)
+    return root.takeError();
+  if (root->kind != YamlNode::Kind::Map)
+    return yamlError(file, root->line, "wafer: is not a map");
+  CatalogueWafer wafer;
+  for (const auto &[key, node] : root->entries) {
+    if (key == "name") {
+      wafer.name = node.scalar;
+      continue;
+    }
+    const Range *range = find_if(ranges, [&](const Range &entry) { return key == entry.name; });
+    if (range == std::end(ranges))
+      return yamlError(file, node.line,
+                       "unknown key '" + key + "'; a wafer has name, " +
+                           join(map_range(ranges, [](const Range &r) { return StringRef(r.name); }), ", "));
+    Expected<Figure> figure = readFigure(node, *range, file);
+    if (!figure)
+      return figure.takeError();
+    wafer.figures[key] = *figure;
+  }
+  if (wafer.name.empty())
+    return yamlError(file, root->line, "'name' is missing or empty");
+  for (const Range &range : ranges)
+    if (!wafer.figures.count(range.name))
+      return yamlError(file, root->line, "'" + Twine(range.name) + "' is missing");
+  if (wafer.figures["reserved_bytes"].value >= wafer.figures["sram_bytes"].value)
+    return yamlError(file, root->line, "reserved_bytes leave nothing of sram_bytes");
+  return wafer;
+}
+
+Expected<CatalogueWafer> findWafer(StringRef name) {
+  std::vector<std::string> known;
+  for (const EmbeddedFile &file : files) {
+    Expected<CatalogueWafer> wafer = CatalogueWafer::parse(file.text, file.path);
+    if (!wafer)
+      return wafer.takeError();
+    if (wafer->name == name)
+      return wafer;
+    known.push_back(wafer->name);
+  }
+  return createStringError("unknown wafer '" + name + "'; known are " + join(known, ", ") + ", or a .yaml file");
+}
+
+} // namespace intarsia

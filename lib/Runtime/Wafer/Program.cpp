@@ -1,0 +1,121 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Wafer/Program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+namespace intarsia::wafer {
+
+int64_t ringPlace(int64_t position, int64_t extent) {
+  return position % 2 == 0 ? position / 2 : extent - 1 - position / 2;
+}
+
+int64_t ringPosition(int64_t place, int64_t extent) {
+  int64_t evens = (extent + 1) / 2;
+  return place < evens ? 2 * place : 2 * (extent - 1 - place) + 1;
+}
+
+bool Range::contains(int64_t position, int64_t iteration, int64_t extent) const {
+  if (all)
+    return true;
+  int64_t at = ring ? ringPlace(position, extent) : position;
+  int64_t from = start + startMoves * iteration, to = end + endMoves * iteration;
+  return at >= from && at < to && (at - from) % period < width;
+}
+
+bool Route::moves() const {
+  return std::any_of(paths.begin(), paths.end(), [](const Path &path) { return path.start.moves(); });
+}
+
+int64_t Program::bytesPerCore() const {
+  int64_t bytes = target.reservedBytes;
+  for (const CoreBuffer &buffer : buffers)
+    bytes += (buffer.bytes() + 3) / 4 * 4; // loads are of 32 bits
+  return bytes;
+}
+
+ResolvedRoute resolve(const Program &program, const Route &route, int64_t iteration, std::string &error) {
+  int64_t extent = route.axis == MeshAxis::X ? program.columns : program.rows;
+  ResolvedRoute resolved;
+  resolved.legs.resize(size_t(extent));
+  bool any = false;
+  for (const Path &path : route.paths) {
+    for (int64_t position = 0; position < extent; ++position) {
+      if (!path.start.contains(position, iteration, extent))
+        continue;
+      int64_t by = path.by;
+      if (path.multicast)
+        by = by > 0 ? std::min(by, extent - 1 - position) : std::max(by, -position);
+      if (by == 0)
+        continue; // a multicast from the edge of the grid
+      if (position + by < 0 || position + by >= extent) {
+        error = "route @" + route.name + " leads from position " + std::to_string(position) + " to " +
+                std::to_string(position + by) + ", outside of the grid's " + std::to_string(extent) + " positions";
+        return resolved;
+      }
+      auto &legs = resolved.legs[size_t(position)];
+      if (!legs.empty() && !(path.multicast && legs.front().multicast && (legs.front().by > 0) != (by > 0))) {
+        error = "route @" + route.name + " has two paths from position " + std::to_string(position);
+        return resolved;
+      }
+      // Parity is that of the place in a chain with this stride: neighbours in the chain differ.
+      int64_t hop = (path.start.ring ? position : position - path.start.start) / std::abs(path.by);
+      legs.push_back({by, path.color + (path.alternate ? hop % 2 : 0), path.multicast});
+      resolved.ascends = any ? resolved.ascends && by > 0 : by > 0;
+      resolved.descends = any ? resolved.descends && by < 0 : by < 0;
+      any = true;
+    }
+  }
+  return resolved;
+}
+
+namespace {
+/// What a router does with one color: the side that it comes from (-1 and 1 along the axis, 0 its own core), and to
+/// which it goes.
+struct Setting {
+  int64_t input = 0;
+  const Route *route = nullptr;
+};
+} // namespace
+
+std::string checkColors(const Program &program) {
+  std::map<int64_t, const Route *> axisOf;
+  std::map<std::pair<int64_t, int64_t>, Setting> settings; // of color and position
+  for (const Route &route : program.routes) {
+    std::string error;
+    ResolvedRoute resolved = resolve(program, route, 0, error);
+    if (!error.empty())
+      return error;
+    for (size_t start = 0; start < resolved.legs.size(); ++start) {
+      for (const ResolvedRoute::Leg &leg : resolved.legs[start]) {
+        if (leg.color < 0 || leg.color >= program.target.colors)
+          return "route @" + route.name + " has color " + std::to_string(leg.color) + ", but " + program.target.name +
+                 " has colors 0 to " + std::to_string(program.target.colors - 1);
+        const Route *&first = axisOf.try_emplace(leg.color, &route).first->second;
+        if (first->axis != route.axis)
+          return "routes @" + first->name + " and @" + route.name + " cross with color " + std::to_string(leg.color);
+        if (first != &route && (first->moves() || route.moves()))
+          return "routes @" + first->name + " and @" + route.name + " share color " + std::to_string(leg.color) +
+                 ", but one of them moves";
+        int64_t side = leg.by > 0 ? 1 : -1;
+        for (int64_t hop = 0; hop <= std::abs(leg.by); ++hop) {
+          int64_t position = int64_t(start) + side * hop;
+          int64_t input = hop == 0 ? 0 : -side;
+          auto [found, isNew] = settings.try_emplace({leg.color, position}, Setting{input, &route});
+          if (!isNew && found->second.input != input)
+            return "routes @" + found->second.route->name + " and @" + route.name + " meet with color " +
+                   std::to_string(leg.color) + " at the router at position " + std::to_string(position);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+} // namespace intarsia::wafer

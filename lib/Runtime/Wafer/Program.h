@@ -1,0 +1,147 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A program of a wafer as plain data: what `wafer.program` says (dialects/Wafer), without MLIR.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_RUNTIME_WAFER_PROGRAM_H
+#define INTARSIA_LIB_RUNTIME_WAFER_PROGRAM_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace intarsia::wafer {
+
+/// Time in thousandths of a cycle. Whole numbers make sums independent of their order, so that the period of a loop is
+/// found exactly.
+using Time = int64_t;
+constexpr Time ticksPerCycle = 1000;
+
+/// A mesh and the constants of its timing model, as in `#wafer.target`.
+struct MeshTarget {
+  std::string name;
+  int64_t columns = 0, rows = 0, sramBytes = 0, reservedBytes = 0, colors = 0;
+  double clockGHz = 0, linkBytes = 0, macs = 0;
+  Time hop = 0, ramp = 0, loop = 0, product = 0, stage = 0, addElement = 0, element = 0;
+};
+
+enum class MeshAxis { None, X, Y };
+
+/// Positions along an axis, as in `#wafer.range`. `all` stands for every position.
+struct Range {
+  bool all = true;
+  int64_t start = 0, end = 0, period = 1, width = 1, startMoves = 0, endMoves = 0;
+  bool ring = false;
+
+  bool moves() const { return !all && (startMoves != 0 || endMoves != 0); }
+  /// True if the range holds a position of an axis with `extent` of them in an iteration of the loop around it.
+  bool contains(int64_t position, int64_t iteration, int64_t extent) const;
+};
+
+struct RoleClass {
+  Range x, y;
+};
+
+struct Path {
+  Range start;
+  int64_t by = 0, color = 0;
+  bool alternate = false, multicast = false;
+};
+
+struct Route {
+  std::string name;
+  MeshAxis axis = MeshAxis::X;
+  std::vector<Path> paths;
+
+  bool moves() const;
+};
+
+/// Memory of each core.
+struct CoreBuffer {
+  std::string name;
+  int64_t rows = 0, columns = 0;
+  bool isHalf = false;
+
+  int64_t elements() const { return rows * columns; }
+  int64_t bytes() const { return elements() * (isHalf ? 2 : 4); }
+};
+
+enum class TileSkew { None, Rows, Columns };
+
+/// Which tile of a matrix each core has, as in `#wafer.tiles`.
+struct TilePlacement {
+  MeshAxis rows = MeshAxis::None, columns = MeshAxis::None;
+  bool ring = false;
+  TileSkew skew = TileSkew::None;
+};
+
+/// Returns the place of a position on the interleaved ring of `extent` cores: the ring is 0, 2, 4, …, 5, 3, 1, so that
+/// neighbours on it are at most two hops apart. The inverse is ringPosition.
+int64_t ringPlace(int64_t position, int64_t extent);
+int64_t ringPosition(int64_t place, int64_t extent);
+
+/// An input or output: where the tiles of a matrix are before or after the program.
+struct Binding {
+  int64_t argument = 0;
+  int slot = 0;
+  TilePlacement tiles;
+  int64_t rows = 0, columns = 0; ///< of the matrix
+};
+
+enum class OpKind { Send, Receive, Forward, Await, Compute, Repeat };
+enum class ComputeKind { Zero, Copy, Add, Multiply, Exp, Silu, Gemm, GemmTransposed, Gemv };
+
+/// An op of a role class. Buffers are named by slots: slot i < buffers.size() is buffer i, later slots are the
+/// arguments of loops.
+struct Op {
+  OpKind kind = OpKind::Await;
+  RoleClass cores;
+  std::vector<int> slots;           ///< the buffers it uses; of a repeat, what its arguments are at first
+  int route = -1, destination = -1; ///< routes by index; `destination` of a forward
+  bool add = false;
+  ComputeKind compute = ComputeKind::Zero;
+  int64_t count = 0;          ///< iterations of a repeat
+  std::vector<Op> body;       ///< of a repeat
+  std::vector<int> arguments; ///< slots of a repeat's arguments
+  std::vector<int> yields;    ///< slots that they are in the next iteration
+  std::string where;          ///< for messages: the op in the user's file
+};
+
+struct Program {
+  std::string name;
+  MeshTarget target;
+  int64_t columns = 0, rows = 0;
+  std::vector<CoreBuffer> buffers;
+  std::vector<Route> routes;
+  std::vector<Binding> inputs, outputs;
+  std::vector<Op> ops;
+  int slots = 0;
+
+  int64_t cores() const { return columns * rows; }
+  /// Bytes of all buffers of a core and of what the runtime reserves.
+  int64_t bytesPerCore() const;
+};
+
+/// Where the paths of a route lead from each position of its axis, in one iteration.
+struct ResolvedRoute {
+  struct Leg {
+    int64_t by = 0, color = 0;
+    bool multicast = false;
+  };
+  std::vector<std::vector<Leg>> legs; ///< by position; several legs are one message in several directions
+  bool ascends = true, descends = false;
+};
+
+/// Returns the paths of a route, or sets `error` if a path leaves the grid or two paths start at one position.
+ResolvedRoute resolve(const Program &program, const Route &route, int64_t iteration, std::string &error);
+
+/// Checks that a router never has two inputs of one color, and that colors exist. Returns what is wrong, or "".
+std::string checkColors(const Program &program);
+
+} // namespace intarsia::wafer
+
+#endif

@@ -1,0 +1,115 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_WAFER_PROGRAMBUILDER_H
+#define INTARSIA_LIB_TARGET_WAFER_PROGRAMBUILDER_H
+
+#include "dialects/Wafer/Wafer.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace intarsia::wafer {
+
+inline Axis across(Axis axis) { return axis == Axis::X ? Axis::Y : Axis::X; }
+
+/// Writes the ops of a program on a square grid. Routes are shared by all that ask for the same; each has colors of its
+/// own.
+class ProgramBuilder {
+public:
+  ProgramBuilder(mlir::func::FuncOp function, ProgramOp program)
+      : builder(program.getContext()), loc(function.getLoc()), function(function), program(program),
+        grid(program.getColumns()) {
+    builder.setInsertionPointToEnd(&program.getBody().front());
+  }
+
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::func::FuncOp function;
+  ProgramOp program;
+  int64_t grid;
+
+  /// Returns the size of a tile: `grid` of them hold `size`.
+  int64_t tileOf(int64_t size) const { return llvm::divideCeil(size, grid); }
+  mlir::Value buffer(llvm::StringRef name, int64_t rows, int64_t columns, mlir::Type element);
+
+  /// Loads an argument of the function, or returns failure, with an error, if a value is something else.
+  mlir::FailureOr<mlir::Value> load(mlir::Value value, llvm::StringRef name, TilesAttr tiles);
+  TilesAttr tiles(Axis rows, Axis columns, bool ring = false, Skew skew = Skew::None) {
+    return TilesAttr::get(builder.getContext(), rows, columns, ring, skew);
+  }
+
+  /// Vectors: the axis along which they are split. One that is not there yet is loaded along `wanted`.
+  struct Vector {
+    mlir::Value buffer;
+    Axis axis;
+  };
+  mlir::FailureOr<Vector> vector(mlir::Value value, Axis wanted);
+  void define(mlir::Value value, Vector vector) { vectors[value] = vector; }
+  /// Says where a matrix lies that an op gives, so that it can be stored.
+  void define(mlir::Value value, mlir::Value buffer, TilesAttr tiles) { matrices[value] = {buffer, tiles}; }
+  mlir::LogicalResult store(mlir::Value value, int64_t result);
+
+  RangeAttr range(int64_t start, int64_t end, int64_t period = 1, int64_t width = 1, int64_t startMoves = 0,
+                  int64_t endMoves = 0) {
+    return RangeAttr::get(builder.getContext(), start, end, period, width, startMoves, endMoves, false);
+  }
+  /// The cores whose position along an axis is in a range; a null range stands for all.
+  CoresAttr cores(Axis axis, RangeAttr range) {
+    return range ? CoresAttr::get(builder.getContext(), axis == Axis::X ? range : RangeAttr(),
+                                  axis == Axis::Y ? range : RangeAttr())
+                 : CoresAttr();
+  }
+  struct PathSpec {
+    RangeAttr start;
+    int64_t by;
+    int64_t color; ///< relative to the colors of the route
+    bool alternate = false, multicast = false;
+  };
+  /// Returns the route of a name along an axis; the first call makes it, of the paths that `make` returns.
+  mlir::FlatSymbolRefAttr route(llvm::StringRef name, Axis axis,
+                                llvm::function_ref<llvm::SmallVector<PathSpec>()> make);
+
+  void send(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}) {
+    SendOp::create(builder, loc, buffer, route, cores);
+  }
+  void receive(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}, bool add = false) {
+    ReceiveOp::create(builder, loc, buffer, route, add ? builder.getUnitAttr() : mlir::UnitAttr(), cores);
+  }
+  void forwardAdding(mlir::Value buffer, mlir::FlatSymbolRefAttr source, mlir::FlatSymbolRefAttr destination,
+                     CoresAttr cores) {
+    ForwardOp::create(builder, loc, buffer, source, destination, /*add=*/builder.getUnitAttr(), cores);
+  }
+  void await(CoresAttr cores = {}) { AwaitOp::create(builder, loc, cores); }
+  void compute(Arithmetic arithmetic, mlir::ValueRange buffers, CoresAttr cores = {}) {
+    ComputeOp::create(builder, loc, arithmetic, buffers, cores);
+  }
+  /// Repeats what `body` writes; it gets the buffers of an iteration and returns those of the next.
+  void repeat(int64_t count, mlir::ValueRange buffers,
+              llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> body);
+
+private:
+  struct Placed {
+    mlir::Value buffer;
+    TilesAttr tiles;
+  };
+  llvm::DenseMap<mlir::Value, Vector> vectors;
+  llvm::DenseMap<mlir::Value, Placed> matrices;
+  llvm::StringMap<mlir::FlatSymbolRefAttr> routes;
+  llvm::StringMap<int> names;
+  int64_t nextColor = 0;
+};
+
+mlir::LogicalResult lowerGemm(ProgramBuilder &builder, DistGemmOp op);
+mlir::LogicalResult lowerGemv(ProgramBuilder &builder, DistGemvOp op);
+mlir::LogicalResult lowerMap(ProgramBuilder &builder, DistMapOp op);
+
+/// The route to the place before on a ring of all cores along an axis: the interleaved ring, or that in their order.
+mlir::FlatSymbolRefAttr ringRoute(ProgramBuilder &builder, Axis axis, bool interleaved);
+
+} // namespace intarsia::wafer
+
+#endif

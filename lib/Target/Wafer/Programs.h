@@ -1,0 +1,36 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_WAFER_PROGRAMS_H
+#define INTARSIA_LIB_TARGET_WAFER_PROGRAMS_H
+
+#include "dialects/Wafer/Wafer.h"
+#include "lib/Runtime/Wafer/Program.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+namespace intarsia::wafer {
+
+/// Returns a wafer of the catalogue by name (`wse-2`), or that of a YAML file if the name ends in `.yaml`.
+llvm::Expected<TargetAttr> targetNamed(mlir::MLIRContext *context, llvm::StringRef nameOrFile);
+
+/// Returns a program as the plain data that the simulator runs.
+Program extractProgram(ProgramOp op);
+
+} // namespace intarsia::wafer
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace intarsia {
+/// Registers the passes of lib/Target/Wafer.
+void registerWaferPasses();
+/// Appends the passes from distributed products to verified programs.
+void buildWaferPipeline(mlir::OpPassManager &pipeline, llvm::StringRef target);
+} // namespace intarsia
+
+#endif

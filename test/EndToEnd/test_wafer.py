@@ -1,0 +1,227 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Programs of wafers: values against NumPy, times against each other and what the paper says of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Figures = dict[str, float]
+GRIDS = [2, 3, 4, 5, 7, 8, 16, 31, 64]
+
+
+def tensor(shape: tuple[int, int], element: str = "f16") -> str:
+    """Return the type of a matrix."""
+    return f"tensor<{shape[0]}x{shape[1]}x{element}>"
+
+
+def gemm(m: int, k: int, n: int, grid: int, algorithm: str, result: str = "f32") -> str:
+    """Return a function that multiplies matrices `[m, k]` and `[k, n]`, or `[n, k]` transposed."""
+    types = f"{tensor((m, k))}, {tensor((n, k) if 'transposed' in algorithm else (k, n))}"
+    a, b = types.split(", ")
+    c = tensor((m, n), result)
+    return (
+        f"func.func @main(%a: {a}, %b: {b}) -> {c} {{\n"
+        f"  %c = wafer.dist_gemm {algorithm} %a, %b on {grid} : {types} -> {c}\n"
+        f"  return %c : {c}\n}}\n"
+    )
+
+
+def gemv(k: int, n: int, grid: int, reduction: str, groups: str = "", result: str = "f32") -> str:
+    """Return a function that multiplies a vector with a matrix `[k, n]`."""
+    x, w, y = tensor((1, k)), tensor((k, n)), tensor((1, n), result)
+    return (
+        f"func.func @main(%x: {x}, %w: {w}) -> {y} {{\n"
+        f"  %y = wafer.dist_gemv {reduction} %x, %w on {grid} {groups} : {x}, {w} -> {y}\n"
+        f"  return %y : {y}\n}}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def simulate(tools, folder: Path) -> Callable[..., tuple[np.ndarray, Figures]]:
+    """Give a function that runs a program with inputs, and returns its output and figures."""
+
+    def run(text: str, *inputs: np.ndarray) -> tuple[np.ndarray, Figures]:
+        (folder / "program.mlir").write_text(text)
+        arguments = []
+        for index, value in enumerate(inputs):
+            np.save(folder / f"{index}.npy", value)
+            arguments.append(f"--input=@{folder / f'{index}.npy'}")
+        tools.run(
+            "intarsia-wafer",
+            folder / "program.mlir",
+            *arguments,
+            f"--output=@{folder / 'out.npy'}",
+            f"--json={folder / 'figures.json'}",
+        )
+        return np.load(folder / "out.npy"), json.loads((folder / "figures.json").read_text())[0]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def cycles(tools, folder: Path) -> Callable[[str], float]:
+    """Give a function that returns the cycles of a program."""
+
+    def run(text: str) -> float:
+        (folder / "timed.mlir").write_text(text)
+        tools.run("intarsia-wafer", folder / "timed.mlir", f"--json={folder / 'timed.json'}")
+        return json.loads((folder / "timed.json").read_text())[0]["cycles"]
+
+    return run
+
+
+def matrices(seed: int, *shapes: tuple[int, int]) -> list[np.ndarray]:
+    """Return random f16 matrices with values of both signs."""
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(np.float16) for shape in shapes]
+
+
+def check(got: np.ndarray, left: np.ndarray, right: np.ndarray, roundings: int, unit: float) -> None:
+    """Compare a product with that in f64: an error of `unit` for each rounding of a sum of absolute values."""
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    error = np.abs(got - left @ right)
+    bound = roundings * unit * (np.abs(left) @ np.abs(right))
+    assert got.shape == bound.shape
+    assert np.all(error <= bound + 1e-30), f"{(error / bound).max()} of the bound"
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("algorithm", ["mesh", "cannon", "summa", "mesh transposed", "cannon transposed"])
+def test_gemm_has_the_values_of_numpy(simulate, grid: int, algorithm: str) -> None:
+    """Sizes that the grid divides, that it does not, and one that is smaller than the grid."""
+    for m, k, n in [(2 * grid, grid, 3 * grid), (2 * grid + 1, 3 * grid - 1, grid + 1), (1, grid + 1, 2)]:
+        transposed = "transposed" in algorithm
+        a, b = matrices(grid, (m, k), (n, k) if transposed else (k, n))
+        got, _ = simulate(gemm(m, k, n, grid, algorithm), a, b)
+        check(got, a, b.T if transposed else b, roundings=k + 1, unit=2.0**-24)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("reduction", ["tree", "pipeline", "ring"])
+def test_gemv_has_the_values_of_numpy(simulate, grid: int, reduction: str) -> None:
+    """Each reduction, on sizes that the grid divides and that it does not."""
+    for k, n in [(3 * grid, 2 * grid), (2 * grid + 1, 3 * grid - 1)]:
+        x, w = matrices(grid, (1, k), (k, n))
+        got, _ = simulate(gemv(k, n, grid, reduction), x, w)
+        check(got, x, w, roundings=k + 1, unit=2.0**-24)
+
+
+@pytest.mark.parametrize("grid", [6, 11, 12])
+def test_trees_of_all_groups_add_everything_once(simulate, grid: int) -> None:
+    """Also where the groups do not divide the grid: the last group is shorter then."""
+    x, w = matrices(1, (1, 2 * grid), (2 * grid, grid))
+    for groups in range(1, grid + 1):
+        got, _ = simulate(gemv(2 * grid, grid, grid, "tree", f"groups {groups}"), x, w)
+        check(got, x, w, roundings=2 * grid + 1, unit=2.0**-24)
+
+
+def test_results_in_f16_are_rounded_where_they_are_stored(simulate) -> None:
+    """Once for each step of the grid: sums of one step are in f32."""
+    a, b = matrices(2, (24, 16), (16, 24))
+    got, _ = simulate(gemm(24, 16, 24, 8, "mesh", "f16"), a, b)
+    assert np.array_equal(got, got.astype(np.float16).astype(np.float32))
+    check(got, a, b, roundings=8 + 1, unit=2.0**-11)
+
+
+def test_a_chain_of_products_exchanges_the_axes(simulate) -> None:
+    """Vectors stay where they are; weights are placed so that the next product finds them."""
+    shapes = [(1, 20), (20, 30), (30, 10), (10, 12)]
+    x, first, second, third = matrices(3, *shapes)
+    types = [tensor(shape, "f32") for shape in [(1, 20), (20, 30), (30, 10), (10, 12), (1, 30), (1, 10), (1, 12)]]
+    text = f"""
+    func.func @main(%x: {types[0]}, %u: {types[1]}, %v: {types[2]}, %w: {types[3]}) -> {types[6]} {{
+      %a = wafer.dist_gemv tree %x, %u on 5 groups 2 : {types[0]}, {types[1]} -> {types[4]}
+      %b = wafer.dist_map silu %a on 5 : {types[4]}
+      %c = wafer.dist_gemv pipeline %b, %v on 5 : {types[4]}, {types[2]} -> {types[5]}
+      %d = wafer.dist_gemv ring %c, %w on 5 : {types[5]}, {types[3]} -> {types[6]}
+      return %d : {types[6]}
+    }}"""
+    got, _ = simulate(text, x, first, second, third)
+    hidden = x.astype(np.float64) @ first
+    expected = (hidden / (1 + np.exp(-hidden))) @ second.astype(np.float64) @ third.astype(np.float64)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def refusal(tools, folder: Path, text: str, *arguments: str) -> str:
+    """Return what intarsia-wafer says of a program that it refuses."""
+    (folder / "refused.mlir").write_text(text)
+    result = tools.run("intarsia-wafer", folder / "refused.mlir", *arguments, check=False)
+    assert result.returncode == 1
+    return result.stderr
+
+
+def test_what_does_not_fit_is_refused_with_the_buffers(tools, folder: Path) -> None:
+    """A program that needs more than the memory of a core names each buffer."""
+    text = refusal(tools, folder, gemm(4096, 4096, 4096, 32, "mesh"))
+    assert "needs 198656 bytes of each core, wse-2 has 49152" in text
+    assert 'buffer "a_next" has 32768 bytes' in text
+    assert "the runtime reserves 2048 bytes" in text
+
+
+def test_inputs_that_do_not_match_are_refused(tools, folder: Path) -> None:
+    """Missing inputs, other sizes, and element types that no core has."""
+    np.save(folder / "small.npy", np.zeros((3, 4), np.float16))
+    np.save(folder / "integers.npy", np.zeros((8, 8), np.int32))
+    text = gemm(8, 8, 8, 4, "mesh")
+    small, integers = f"--input=@{folder / 'small.npy'}", f"--input=@{folder / 'integers.npy'}"
+    assert "is 3x4, input" in refusal(tools, folder, text, small, small)
+    assert "has an input 1, but there are 1 of --input" in refusal(tools, folder, text, small)
+    assert "must be a row-major matrix of float16 or float32" in refusal(tools, folder, text, integers)
+    assert "--output needs the inputs" in refusal(tools, folder, text, f"--output=@{folder / 'out.npy'}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("clock_ghz", "clock_mhz", "unknown key 'clock_mhz'; a wafer has name, columns"),
+        ("value: 1.1,", "value: 1100,", "clock_ghz: 1100 must be between"),
+        ("columns: {value: 750", "columns: {value: 750.5", "columns: 750.5 must be a whole number"),
+        ('date: "2026-11"', 'year: "2026"', "unknown key 'year'"),
+        ("macs: ", "# macs: ", "'macs' is missing"),
+        ("value: 2048", "value: 49152", "reserved_bytes leave nothing of sram_bytes"),
+    ],
+)
+def test_implausible_wafers_are_refused(tools, folder: Path, before: str, after: str, message: str) -> None:
+    """Each with the line of the file."""
+    source = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    assert before in source
+    (folder / "mine.yaml").write_text(source.replace(before, after))
+    text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), f"--target={folder / 'mine.yaml'}")
+    assert message in text
+    assert f"{folder / 'mine.yaml'}:" in text
+
+
+def test_unknown_wafers_are_refused_with_those_that_are_known(tools, folder: Path) -> None:
+    """The names of the catalogue are in the message."""
+    text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), "--target=wse-1")
+    assert "unknown wafer 'wse-1'; known are wse-2, wse-3, or a .yaml file" in text
+
+
+def test_cycles_of_a_decode_layer_are_those_that_were_published(tools) -> None:
+    """Two of the 24 points that bench/wafer.py prints; the program of a layer does not grow with the grid."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+    import wafer_layers
+
+    ops = set()
+    for point in wafer_layers.points():
+        if point.model == "LLaMA2-13B" and point.phase == "decode" and point.grid < 600:
+            (figures,) = wafer_layers.figures(tools.path("intarsia-wafer"), wafer_layers.layer_of(point))
+            assert figures["cycles"] == pytest.approx(point.cycles_per_layer(), rel=0.05)
+            ops.add(figures["ops"])
+    assert len(ops) == 1
+
+
+def test_trees_are_faster_than_pipelines_and_fall_longer(cycles) -> None:
+    """The pipeline is fastest on fewer cores than the tree, and is four to eight times as slow (arXiv 2502.04563, §7.3)."""
+    grids = [60, 120, 240, 480]
+    trees = [cycles(gemv(8192, 8192, grid, "tree", result="f16")) for grid in grids]
+    pipelines = [cycles(gemv(8192, 8192, grid, "pipeline", result="f16")) for grid in grids]
+    assert np.argmin(pipelines) < np.argmin(trees)
+    assert 4 <= pipelines[2] / trees[2] <= 8

@@ -1,0 +1,153 @@
+// RUN: intarsia-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{columns is 0, must be between 1 and 10000}}
+#wafer = #wafer.target<name = "tiny", columns = 0, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+// -----
+
+// expected-error@+1 {{clock_ghz is 1100, must be between 0.01 and 10}}
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1100.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+// -----
+
+// expected-error@+1 {{range has width 3 and period 2, the width must be between 1 and the period}}
+#range = #wafer.range<start = 0, end = 8, period = 2, width = 3>
+
+// -----
+
+// expected-error@+1 {{range from 4 to 4 holds no position}}
+#range = #wafer.range<start = 4, end = 4>
+
+// -----
+
+// expected-error@+1 {{path leads to where it starts}}
+#path = #wafer.path<start = <start = 0, end = 1>, by = 0, color = 0>
+
+// -----
+
+// expected-error@+1 {{rows and columns are both split along x}}
+#tiles = #wafer.tiles<rows = x, columns = x>
+
+// -----
+
+// expected-error@+1 {{skew needs rows and columns that are split}}
+#tiles = #wafer.tiles<rows = none, columns = x, skew = rows>
+
+// -----
+
+func.func @depth(%a: tensor<8x8xf16>, %b: tensor<4x8xf16>) {
+  // expected-error@+1 {{'wafer.dist_gemm' op multiplies 8 columns of A with 4 of B}}
+  %c = wafer.dist_gemm mesh %a, %b on 4 : tensor<8x8xf16>, tensor<4x8xf16> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @result(%a: tensor<8x8xf16>, %b: tensor<8x4xf16>) {
+  // expected-error@+1 {{'wafer.dist_gemm' op result is 'tensor<8x8xf32>', operands give 8x4}}
+  %c = wafer.dist_gemm mesh %a, %b on 4 : tensor<8x8xf16>, tensor<8x4xf16> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @transposed(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) {
+  // expected-error@+1 {{'wafer.dist_gemm' op has no transposed form of summa; mesh and cannon have one}}
+  %c = wafer.dist_gemm summa transposed %a, %b on 4 : tensor<8x8xf16>, tensor<8x8xf16> -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic(%a: tensor<?x8xf16>, %b: tensor<8x8xf16>) {
+  // expected-error@+1 {{'wafer.dist_gemm' op has a dynamic size in 'tensor<?x8xf16>', tiles of cores have fixed sizes}}
+  %c = wafer.dist_gemm mesh %a, %b on 4 : tensor<?x8xf16>, tensor<8x8xf16> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @groups(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) {
+  // expected-error@+1 {{'wafer.dist_gemv' op has 5 groups, must be between 1 and the grid's 4}}
+  %y = wafer.dist_gemv tree %x, %w on 4 groups 5 : tensor<1x8xf16>, tensor<8x8xf16> -> tensor<1x8xf16>
+  return
+}
+
+// -----
+
+func.func @no_groups(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) {
+  // expected-error@+1 {{'wafer.dist_gemv' op has groups, but ring has none}}
+  %y = wafer.dist_gemv ring %x, %w on 4 groups 2 : tensor<1x8xf16>, tensor<8x8xf16> -> tensor<1x8xf16>
+  return
+}
+
+// -----
+
+func.func @map(%x: tensor<1x8xf16>) {
+  // expected-error@+1 {{'wafer.dist_map' op gemm is no function of elements: add, multiply, exp, silu}}
+  %y = wafer.dist_map gemm %x on 4 : tensor<1x8xf16>
+  return
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{'wafer.program' op has a grid of 9 by 8, tiny has 8 by 8 cores}}
+wafer.program @grid on #wafer grid 9 by 8 {
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+2 {{'wafer.program' op needs 4224 bytes of each core, tiny has 4096}}
+// expected-note@+1 {{the runtime reserves 1024 bytes}}
+wafer.program @memory on #wafer grid 2 by 2 {
+  // expected-note@+1 {{buffer "large" has 3200 bytes}}
+  %a = wafer.buffer "large" : memref<40x40xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @colors on #wafer grid 2 by 2 {
+  // expected-error@+1 {{'wafer.route' op has color 8, the target has colors 0 to 7}}
+  wafer.route @east along x [#wafer.path<start = <start = 0, end = 1>, by = 1, color = 7, alternate = true>]
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @route on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" : memref<1x8xf16>
+  // expected-error@+1 {{'wafer.send' op names @east, but the program has no such route}}
+  wafer.send %a on @east : memref<1x8xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @tiles on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" : memref<1x8xf16>
+  // expected-error@+1 {{'wafer.load' op 2 tiles of 'memref<1x8xf16>' do not hold dimension 1 of 'tensor<1x20xf16>'}}
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x20xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @compute on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" : memref<2x8xf16>
+  %b = wafer.buffer "b" : memref<4x4xf16>
+  // expected-error@+1 {{'wafer.compute' op tiles 'memref<2x8xf16>', 'memref<2x8xf16>' and 'memref<4x4xf16>' disagree in their sizes}}
+  wafer.compute gemm %a, %a, %b : memref<2x8xf16>, memref<2x8xf16>, memref<4x4xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @repeat on #wafer grid 2 by 2 {
+  // expected-error@+1 {{'wafer.repeat' op must end with wafer.yield}}
+  wafer.repeat 3 {
+    wafer.await
+  }
+}

@@ -1,0 +1,42 @@
+// RUN: intarsia-opt %s | intarsia-opt | FileCheck %s
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+// CHECK-LABEL: func.func @products
+func.func @products(%a: tensor<64x32xf16>, %b: tensor<32x48xf16>, %x: tensor<1x64xf16>, %w: tensor<64x32xf16>) {
+  // CHECK: wafer.dist_gemm mesh %{{.*}}, %{{.*}} on 8 : tensor<64x32xf16>, tensor<32x48xf16> -> tensor<64x48xf32>
+  %c = wafer.dist_gemm mesh %a, %b on 8 : tensor<64x32xf16>, tensor<32x48xf16> -> tensor<64x48xf32>
+  // CHECK: wafer.dist_gemm cannon transposed
+  %d = wafer.dist_gemm cannon transposed %a, %w on 8 : tensor<64x32xf16>, tensor<64x32xf16> -> tensor<64x64xf32>
+  // CHECK: wafer.dist_gemv tree %{{.*}}, %{{.*}} on 8 groups 2
+  %y = wafer.dist_gemv tree %x, %w on 8 groups 2 : tensor<1x64xf16>, tensor<64x32xf16> -> tensor<1x32xf16>
+  // CHECK: wafer.dist_map silu %{{.*}} on 8 : tensor<1x32xf16>
+  %z = wafer.dist_map silu %y on 8 : tensor<1x32xf16>
+  return
+}
+
+// CHECK-LABEL: wafer.program @shift on <name = "tiny"
+// CHECK-SAME: grid 4 by 2
+wafer.program @shift on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" : memref<1x8xf16>
+  %b = wafer.buffer "b" : memref<1x8xf16>
+  // CHECK: wafer.route @east along x [#wafer.path<start = <start = 0, end = 3>, by = 1, color = 0, alternate = true>]
+  wafer.route @east along x [#wafer.path<start = <start = 0, end = 3>, by = 1, color = 0, alternate = true>]
+  // CHECK: wafer.load %{{.*}} from 0 as <rows = none, columns = x>
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  // CHECK: wafer.repeat 2
+  wafer.repeat 2(%a, %b) : memref<1x8xf16>, memref<1x8xf16> {
+  ^bb0(%now: memref<1x8xf16>, %next: memref<1x8xf16>):
+    // CHECK: wafer.send %{{.*}} on @east at <x = <start = 0, end = 3>>
+    wafer.send %now on @east at <x = <start = 0, end = 3>> : memref<1x8xf16>
+    // CHECK: wafer.receive %{{.*}} on @east at <x = <start = 1, end = 4>>
+    wafer.receive %next on @east at <x = <start = 1, end = 4>> : memref<1x8xf16>
+    // CHECK: wafer.await
+    wafer.await
+    // CHECK: wafer.compute copy %{{.*}}, %{{.*}} at <x = <start = 0, end = 1>>
+    wafer.compute copy %next, %now at <x = <start = 0, end = 1>> : memref<1x8xf16>, memref<1x8xf16>
+    wafer.yield %next, %now : memref<1x8xf16>, memref<1x8xf16>
+  }
+  // CHECK: wafer.store
+  wafer.store %a to 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+}

@@ -1,0 +1,137 @@
+//===- intarsia-wafer.cpp - Compiles distributed products for a wafer, runs them in a simulator and times them ----===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "Arrays.h"
+#include "Report.h"
+#include "intarsia/Version.h"
+#include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Target/Wafer/Programs.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace intarsia;
+namespace cl = llvm::cl;
+
+namespace {
+
+/// The flags, made during parsing as in intarsia-quantize.
+struct Flags {
+  cl::OptionCategory category{"Options of intarsia-wafer"};
+  cl::opt<std::string> file{cl::Positional, cl::Required, cl::value_desc("FILE"), cl::cat(category),
+                            cl::desc("<.mlir with functions of wafer.dist_* ops, or wafer.programs>")};
+  cl::opt<std::string> target{"target", cl::init("wse-2"), cl::value_desc("name"), cl::cat(category),
+                              cl::desc("A wafer of the catalogue (wse-2, wse-3), or a .yaml file of the same form")};
+  cl::list<std::string> inputs{"input", cl::value_desc("@file.npy"), cl::cat(category),
+                               cl::desc("An input, in the order of arguments: float16 or float32; runs the program")};
+  cl::list<std::string> outputs{"output", cl::value_desc("@file.npy"), cl::cat(category),
+                                cl::desc("Write an output, in the order of results, as float32")};
+  cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
+                            cl::desc("Write the programs of cores as IR ('-' is standard output)")};
+  cl::opt<std::string> json{
+      "json", cl::value_desc("file.json"), cl::cat(category),
+      cl::desc("Write memory, colors and times of all programs as JSON ('-' is standard output)")};
+};
+
+[[noreturn]] void refuse(const llvm::Twine &what) {
+  llvm::WithColor::error(llvm::errs(), "intarsia-wafer") << what << '\n';
+  exit(1);
+}
+
+std::vector<std::string> filesOf(const cl::list<std::string> &flag) {
+  std::vector<std::string> files;
+  for (llvm::StringRef value : flag) {
+    if (!value.consume_front("@") || value.empty())
+      refuse("--" + flag.ArgStr + "=" + value + ": a file is expected, with an @ before its name");
+    files.push_back(value.str());
+  }
+  return files;
+}
+
+void write(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::error_code code;
+  llvm::raw_fd_ostream out(path, code);
+  if (code)
+    refuse(path + ": cannot be written: " + code.message());
+  print(out);
+}
+
+/// Returns the verified programs of a file; errors have been printed if it is null.
+mlir::OwningOpRef<mlir::ModuleOp> compile(mlir::MLIRContext &context, llvm::SourceMgr &sources, const Flags &flags) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(flags.file);
+  if (!buffer)
+    refuse(flags.file + ": cannot be read: " + buffer.getError().message());
+  auto module = parseMlir(std::move(*buffer), sources, mlir::ParserConfig(&context));
+  if (!module)
+    refuse(llvm::toString(module.takeError()));
+  mlir::PassManager manager(&context);
+  buildWaferPipeline(manager, flags.target);
+  if (!*module || mlir::failed(manager.run(**module)))
+    return nullptr;
+  return std::move(*module);
+}
+
+void runProgram(const wafer::Program &program, const std::vector<std::string> &inputs,
+                const std::vector<std::string> &outputs) {
+  auto matrices = readInputs(program, inputs);
+  if (!matrices)
+    refuse(llvm::toString(matrices.takeError()));
+  std::vector<wafer::Matrix> results;
+  if (std::string problem = wafer::run(program, *matrices, results); !problem.empty())
+    refuse("@" + program.name + ": " + problem);
+  if (outputs.size() > results.size())
+    refuse("program @" + program.name + " has " + llvm::Twine(results.size()) + " outputs, but there are " +
+           llvm::Twine(outputs.size()) + " of --output");
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (llvm::Error error = writeOutput(results[i], outputs[i]))
+      refuse(llvm::toString(std::move(error)));
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::ResetCommandLineParser();
+  static Flags flags;
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &stream) { stream << "intarsia-wafer " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  cl::ParseCommandLineOptions(argc, argv,
+                              "Compiles distributed products for a wafer, checks them, times them and, with inputs, "
+                              "runs them in a simulator.\n\n"
+                              "  intarsia-wafer gemm.mlir\n"
+                              "  intarsia-wafer gemm.mlir --input=@a.npy --input=@b.npy --output=@c.npy\n");
+  mlir::DialectRegistry registry;
+  registry.insert<wafer::WaferDialect, mlir::func::FuncDialect, mlir::memref::MemRefDialect>();
+  mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context);
+  auto module = compile(context, sources, flags);
+  if (!module)
+    return 1;
+  if (!flags.emit.empty())
+    write(flags.emit, [&](llvm::raw_ostream &out) { module->print(out); });
+  std::vector<std::string> inputs = filesOf(flags.inputs), outputs = filesOf(flags.outputs);
+  if (inputs.empty() && !outputs.empty())
+    refuse("--output needs the inputs of the program: give --input=@file.npy for each");
+  llvm::json::Array reports;
+  for (wafer::ProgramOp op : module->getOps<wafer::ProgramOp>()) {
+    wafer::Program program = wafer::extractProgram(op);
+    wafer::Timing timing = wafer::time(program);
+    reports.push_back(describe(program, timing));
+    if (flags.emit != "-" && flags.json != "-")
+      print(llvm::outs(), program, timing);
+    if (!inputs.empty())
+      runProgram(program, inputs, outputs);
+  }
+  if (!flags.json.empty())
+    write(flags.json,
+          [&](llvm::raw_ostream &out) { out << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(reports))); });
+  return 0;
+}
