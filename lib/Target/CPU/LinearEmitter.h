@@ -33,8 +33,8 @@ protected:
   using SectionFn = llvm::function_ref<mlir::LogicalResult(const LinearSection &section, mlir::Value column)>;
 
   /// Fills `sections` and `panelOrder`. Fails with a message if results of the kernel are no elementwise functions of
-  /// sections, or the weight is stored in other slices; with `quantizesResult` some may be quantized values and scales of
-  /// such a function, which sections do not list.
+  /// sections, or the weight is stored in other slices; with `quantizesResult` some may be quantized values and scales
+  /// of such a function, which sections do not list.
   mlir::LogicalResult findSections(bool quantizesResult = false);
   /// Returns how many panels a panel of a tile is: one of each slice.
   int64_t together() const { return sections.front().slices.size(); }

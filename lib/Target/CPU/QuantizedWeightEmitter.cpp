@@ -49,8 +49,10 @@ Value QuantizedWeightEmitter::addByteProducts(Value sums, Value elements, Value 
     }
     static constexpr StringLiteral multiply[] = {"llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.avx2.pmadd.ub.sw",
                                                  "llvm.x86.avx512.pmaddubs.w.512"};
-    Value pairs = call(multiply[lanes == 16 ? 2 : lanes == 8 ? 1 : 0], VectorType::get({2 * lanes}, b.getI16Type()),
-                       {left, right});
+    Value pairs = call(multiply[lanes == 16  ? 2
+                                : lanes == 8 ? 1
+                                             : 0],
+                       VectorType::get({2 * lanes}, b.getI16Type()), {left, right});
     Value ones = splat(arith::ConstantOp::create(b, loc, b.getI16IntegerAttr(1)), 2 * lanes);
     return addWordProducts(sums, pairs, ones);
   }

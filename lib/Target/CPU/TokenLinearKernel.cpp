@@ -8,15 +8,17 @@
 // features or one in all. So integers are added up over many features before they are scaled: little but byte products
 // is in the inner loop, and panels of weights (dialects/Rt/BlockPanels.h) are read as they lie in the archive.
 //
-// The first tiles of the launch quantize rows, or copy rows that another kernel has quantized, into scratch that all threads see, with what precedes the linear in the
-// kernel (a norm). The finishing tiles multiply, and compute what follows (bias, activation) on a register tile's sums.
+// The first tiles of the launch quantize rows, or copy rows that another kernel has quantized, into scratch that all
+// threads see, with what precedes the linear in the kernel (a norm). The finishing tiles multiply, and compute what
+// follows (bias, activation) on a register tile's sums.
 //
 //   row   for each group of features that share a scale: where their sums begin (i32), minus the sum of their quantized
 //         values times the weight's offset, and their scale (f32); then the quantized values (i8 or i16), zeros beyond
 //         the last feature
 //
-// What a linear reads next may be quantized where it is computed (fuse-quantize-results): then a tile has all features of
-// the result that share a scale, for as many rows as fit in the second-level cache as floats, and quantizes them last.
+// What a linear reads next may be quantized where it is computed (fuse-quantize-results): then a tile has all features
+// of the result that share a scale, for as many rows as fit in the second-level cache as floats, and quantizes them
+// last.
 //
 // Without vpdpbusd both factors are widened to 16 bits, the weight as it is loaded, and multiplied by pmaddwd: its sums
 // are exact, and on Zen 3 it does 81 products a nanosecond. pmaddubsw, which needs the sign of the weight moved to the
@@ -96,7 +98,8 @@ private:
   int64_t columnVectors() const { return widens() ? 1 : config.quantizedVectors; }
   Value headOf(Value row, Value group) { return offsetPointer(row, mul(group, constant(kGroupHead)), b.getI8Type()); }
   Value valuesOf(Value row, Value step) {
-    return offsetPointer(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep * valueBytes()))), b.getI8Type());
+    return offsetPointer(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep * valueBytes()))),
+                         b.getI8Type());
   }
 
   nn::DequantizeOp activations;
@@ -154,8 +157,9 @@ LogicalResult TokenLinearKernel::findQuantizedResult() {
                  format.getBlock() == kResultBlock && !quantizedResult.getZeroPoints() &&
                  !quantizedResult.getChannels() && !quantizedResult.firstNarrowBlock();
   if (!isKnown || sections.size() != 1 || sections.front().columns % kResultBlock != 0)
-    return unsupported(root, "its result is quantized in another way than to integers of 8 bits with a scale for each " +
-                                 Twine(kResultBlock) + " features, or has no whole blocks of them");
+    return unsupported(root,
+                       "its result is quantized in another way than to integers of 8 bits with a scale for each " +
+                           Twine(kResultBlock) + " features, or has no whole blocks of them");
   return success();
 }
 
@@ -245,15 +249,16 @@ LogicalResult TokenLinearKernel::quantizeRow(Value flat) {
 LogicalResult TokenLinearKernel::copyRow(Value flat) {
   std::optional<Storage> values = view(activations.getQuantized()), scales = view(activations.getScales());
   if (!values || !values->dense || !scales || !scales->dense || panels.depth % kStep != 0)
-    return unsupported(root, "its quantized input is no tensor in memory with whole steps of " + Twine(kStep) +
-                                 " features");
+    return unsupported(root,
+                       "its quantized input is no tensor in memory with whole steps of " + Twine(kStep) + " features");
   int64_t lanes = config.lanes;
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value from = offsetPointer(values->pointer, mul(flat, constant(panels.depth)), i8), row = rowAt(flat);
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
   double factor = kernel::scaleFactor(panels) / encodingOf(panels, config.byteDot).multiplier;
   forLoop(constant(0), constant(groups()), constant(1), [&](Value group) {
-    Value begin = mul(group, constant(groupSteps)), end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
+    Value begin = mul(group, constant(groupSteps)),
+          end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
     SmallVector<Value> total = forLoop(begin, end, constant(1), zeros, [&](Value step, ValueRange running) {
       Value sum = running[0];
       for (int64_t v = 0; v < kStep; v += lanes) {
@@ -261,8 +266,8 @@ LogicalResult TokenLinearKernel::copyRow(Value flat) {
         Value integers = arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes);
         sum = arith::AddIOp::create(b, loc, sum, integers);
         Type type = valueType();
-        storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), integers), valuesOf(row, step), constant(v), type,
-                lanes);
+        storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), integers), valuesOf(row, step), constant(v),
+                type, lanes);
       }
       return SmallVector<Value>{sum};
     });
@@ -398,7 +403,8 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
   });
   if (!widens())
     return sums;
-  // Both sums of a column are neighbours. Shuffles within 128 bits are cheap: columns are put in order after the addition.
+  // Both sums of a column are neighbours. Shuffles within 128 bits are cheap: columns are put in order after the
+  // addition.
   int64_t lanes = config.lanes;
   SmallVector<int64_t> even, odd, order(lanes);
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -496,8 +502,8 @@ void TokenLinearKernel::quantizeResult(Value group) {
         storeAt(scale.scale, outputs[i].pointer, add(mul(row, constant(features / kResultBlock)), group), f32, 1);
       if (yielded(i) != quantizedResult.getQuantized())
         continue;
-      Value to = offsetPointer(outputs[i].pointer,
-                               add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
+      Value to =
+          offsetPointer(outputs[i].pointer, add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
       forLoop(constant(0), constant(kResultBlock), constant(lanes), [&](Value k) {
         Value integers = roundToIntegers(loadAt(from, k, f32, lanes), splat(scale.inverse, lanes));
         storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), to, k, i8, lanes);
