@@ -169,6 +169,11 @@ void TokenLinearKernel::launch() {
   rows = product(leading());
   // Row blocks as equal as whole register tiles allow.
   Value blocks = max(ceilDiv(rows, constant(mostRows)), constant(1));
+  if (quantizedResult) {
+    // A tile's columns are given: two tiles for each thread need more blocks where few columns are.
+    Value wanted = ceilDiv(mul(threads, constant(2)), constant(panelCount * kRows / kResultBlock));
+    blocks = max(blocks, min(wanted, ceilDiv(rows, constant(tileRows))));
+  }
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
   rowBlock = max(rowBlock, constant(tileRows));
   blocks = ceilDiv(rows, rowBlock);
