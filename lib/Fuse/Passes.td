@@ -120,6 +120,28 @@ def FuseNarrowResults : Pass<"fuse-narrow-results", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }
 
+def FuseQuantizeResults : Pass<"fuse-quantize-results", "::mlir::func::FuncOp"> {
+  let summary = "Quantizes results where they are computed";
+  let description = [{
+    A result that only groups read which quantize it, all to one format, becomes quantized values and scales in the
+    group that computes it, where the device has kernels for both: a quarter of the memory is written and read. Both
+    groups are as they were otherwise, and so are the values.
+
+    ```mlir
+    %h:2 = nn.group linear(…) -> (tensor<?x1536xi8>, tensor<?x6xf32>) {
+      …
+      %c, %s = nn.quantize %gelu {format = #nn.block_format<i8, f32, 256, axis = 1>} : …
+      nn.yield %c, %s : tensor<?x1536xi8>, tensor<?x6xf32>
+    }
+    %y = nn.group linear(%a = %h#0, %b = %w, %c = %h#1) : … {
+      %d = nn.dequantize %a, %c {format = #nn.block_format<i8, f32, 256, axis = 1>} : …
+      …
+    }
+    ```
+  }];
+  let dependentDialects = ["::intarsia::nn::NnDialect"];
+}
+
 def FuseRecordDecisions : Pass<"fuse-record-decisions", "::mlir::ModuleOp"> {
   let summary = "Writes the decisions of this phase as JSON and takes them off the functions";
   let description = [{

@@ -39,6 +39,7 @@ void intarsia::buildFusePipeline(OpPassManager &pipeline, const FuseOptions &opt
   functions.addPass(createFuseElementwise(deciding<FuseElementwiseOptions>(options)));
   functions.addPass(createFuseWrapRemaining());
   functions.addPass(createFuseNarrowResults());
+  functions.addPass(createFuseQuantizeResults());
   functions.addPass(createCSEPass());
 
   FuseRecordDecisionsOptions record = deciding<FuseRecordDecisionsOptions>(options);

@@ -150,3 +150,61 @@ def test_devices_that_multiply_no_such_rows(tools, scratch):
     assert result.returncode != 0
     assert "--quantize-activations=8-token" in result.stderr
     assert "cuda:sm_90a" in result.stderr
+
+
+PAIR = """
+func.func @main(%x: tensor<?x3x{depth}xf32> {{nn.name = "x", nn.sizes = ["rows", "", ""]}})
+    -> (tensor<?x3x40xf32> {{nn.name = "y"}}{also_type}) {{
+  %u = nn.weight @weights["u"] : tensor<{hidden}x{depth}xf32>
+  %b = nn.weight @weights["b"] : tensor<{hidden}xf32>
+  %d = nn.weight @weights["d"] : tensor<40x{hidden}xf32>
+  %l = nn.linear %x, %u, %b
+      : (tensor<?x3x{depth}xf32>, tensor<{hidden}x{depth}xf32>, tensor<{hidden}xf32>) -> tensor<?x3x{hidden}xf32>
+  %h = nn.silu %l : tensor<?x3x{hidden}xf32>
+  %y = nn.linear %h, %d : (tensor<?x3x{hidden}xf32>, tensor<40x{hidden}xf32>) -> tensor<?x3x40xf32>
+  return %y{also} : tensor<?x3x40xf32>{also_type_only}
+}}
+"""
+
+
+def pair(hidden: int, depth: int, returns_both: bool) -> str:
+    """Two linears; what lies between stays in floats where it is a result too."""
+    type = f"tensor<?x3x{hidden}xf32>"
+    return PAIR.format(depth=depth, hidden=hidden, also=", %h" if returns_both else "",
+                       also_type=f', {type} {{nn.name = "h"}}' if returns_both else "",
+                       also_type_only=f", {type}" if returns_both else "")  # fmt: skip
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("target", ["native", *TARGETS])
+@pytest.mark.parametrize(("hidden", "depth"), [(512, 256), (768, 72)])
+def test_a_result_is_quantized_where_it_is_computed(tools, scratch, target, hidden, depth):
+    """The same bits as of a result that is written as floats and quantized where it is read; and what NumPy computes."""
+    target = "cpu" if target == "native" else f"cpu:{target}"
+    weights = {"u": weight_of(hidden, depth), "b": normal(hidden), "d": weight_of(40, hidden)}
+    folder = scratch / f"pair-{target.replace(':', '-')}-{hidden}"
+    apart = build(tools, folder / "apart", pair(hidden, depth, True), weights, target, "--quantize=int8")
+    module = build(tools, folder / "inside", pair(hidden, depth, False), weights, target, "--quantize=int8")
+    for count in (1, 2, 21, 70):
+        x = activations(3 * count, depth, depth).reshape(count, 3, depth)
+        y, h = apart["main"](x)
+        np.testing.assert_array_equal(module["main"](x), y)
+        h, matrix = h.reshape(-1, hidden), quantize_weight("int8-channel", weights["d"])
+        expected = quantize_activations(h, WIDE).astype(np.float64) @ matrix.T.astype(np.float64)
+        # As above, for a rounding or two of an input to its other neighbour.
+        step = np.abs(h).max(-1, keepdims=True) / 127 * np.abs(matrix).max(-1)
+        difference = np.abs(y.reshape(-1, 40) - expected)
+        assert (difference < 2 * step + 1e-4).all()
+        assert np.median(difference / step) < 1e-3
+
+
+def test_a_quantized_result_of_zeros_and_of_no_numbers(tools, scratch):
+    weights = {"u": weight_of(256, 64), "b": np.zeros(256, np.float32), "d": weight_of(40, 256)}
+    x = activations(12, 64, 64).reshape(4, 3, 64)
+    x[0, 0], x[0, 1, 5], x[1, 2, 9] = 0, np.nan, np.inf
+    y, _ = build(tools, scratch / "pair-apart", pair(256, 64, True), weights, "cpu", "--quantize=int8")["main"](x)
+    module = build(tools, scratch / "pair-inside", pair(256, 64, False), weights, "cpu", "--quantize=int8")
+    np.testing.assert_array_equal(module["main"](x), y)
+    np.testing.assert_array_equal(y[0, 0], 0)
+    assert np.isnan(y[0, 1]).all()
+    assert np.isfinite(np.delete(y.reshape(-1, 40), [1, 5], 0)).all()

@@ -159,6 +159,9 @@ public:
   virtual bool splitsAt(int64_t feature) const = 0;
   /// True if kernels read rows of so many elements as quantized values of a format; of others they read floats.
   virtual bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const = 0;
+  /// True if the kernel of the group `from` can quantize a result to a format where it is computed, and that of `to`,
+  /// which quantizes it so as it reads it, read the quantized values and scales instead.
+  virtual bool passesQuantized(nn::GroupOp, nn::GroupOp, nn::BlockFormatAttr) const { return false; }
   /// Bits of the inputs of linears with quantized weights that kernels are fastest with: 8 where they multiply
   /// integers, else 16.
   virtual unsigned activationBits() const { return 8; }

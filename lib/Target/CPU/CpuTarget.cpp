@@ -6,9 +6,12 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CpuTarget.h"
 
+#include "dialects/Nn/Prepacking.h"
+#include "dialects/Rt/BlockPanels.h"
 #include "lib/Support/CpuFeatures.h"
 #include "lib/Target/CPU/Codegen.h"
 #include "lib/Target/Host.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/TargetParser/AArch64TargetParser.h"
@@ -126,6 +129,36 @@ Expected<CpuVariant> parseVariant(StringRef spec) {
   return variant;
 }
 
+/// Returns the linear of a group that adds up products of bytes (TokenLinearKernel.cpp); null if it has none.
+static nn::LinearOp linearOfBytes(nn::GroupOp group) {
+  auto linears = group.getBodyBlock().getOps<nn::LinearOp>();
+  if (group.getRoot() != KernelRoot::Linear || !llvm::hasSingleElement(linears))
+    return nullptr;
+  nn::LinearOp linear = *linears.begin();
+  auto weight = dyn_cast<mlir::BlockArgument>(linear.getWeight());
+  auto input = linear.getInput().getDefiningOp<nn::DequantizeOp>();
+  if (!weight || !input)
+    return nullptr;
+  auto isOfBytes = [](BlockFormatAttrInterface format, ArrayRef<int64_t> blocks) {
+    auto known = dyn_cast_if_present<nn::BlockFormatAttr>(format);
+    return known && known.getElement() == nn::BlockElement::I8 && is_contained(blocks, known.getBlock());
+  };
+  bool isKnown = isOfBytes(nn::quantizedFormatOf(group.getInputs()[weight.getArgNumber()]), {0}) &&
+                 isOfBytes(input.getFormat(), {0, BlockPanels::superBlock});
+  return isKnown ? linear : nullptr;
+}
+
+/// True if the kernel of a group can quantize a result that is computed of its linear's.
+static bool quantizesResultOf(nn::GroupOp group, nn::BlockFormatAttr format) {
+  nn::LinearOp linear = linearOfBytes(group);
+  if (!linear || llvm::any_of(linear->getUsers(), IsaPred<mlir::tensor::ExtractSliceOp>))
+    return false;
+  auto type = cast<mlir::RankedTensorType>(linear.getType());
+  return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+         format.getBlock() == BlockPanels::superBlock && format.getAxis() == type.getRank() - 1 &&
+         type.getShape().back() % BlockPanels::superBlock == 0;
+}
+
 namespace {
 class CpuTarget : public target::Target {
 public:
@@ -142,6 +175,9 @@ public:
   bool splitsAt(int64_t feature) const override { return feature % kPanelWidth == 0; }
   bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const override {
     return BlockPanels::of(format, elements, kPanelWidth).has_value();
+  }
+  bool passesQuantized(nn::GroupOp from, nn::GroupOp to, nn::BlockFormatAttr format) const override {
+    return quantizesResultOf(from, format) && linearOfBytes(to);
   }
   rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
                                  int64_t slices) const override;

@@ -17,7 +17,10 @@ namespace intarsia::cpu {
 LinearEmitter::LinearEmitter(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
     : KernelEmitter(kernel, config), root(root) {}
 
-LogicalResult LinearEmitter::findSections() {
+LogicalResult LinearEmitter::findSections(bool quantizesResult) {
+  for (unsigned i = 0; !quantizesResult && i < kernel.getResultTypes().size(); ++i)
+    if (isQuantized(i))
+      return unsupported(root, "a result of its kernel is quantized, which it has no tiles for");
   sections = sectionsOfResult();
   if (sections.empty())
     return unsupported(root, "a result of its kernel is of another shape");
@@ -78,6 +81,8 @@ SmallVector<LinearEmitter::LinearSection> LinearEmitter::sectionsOfResult() {
       sections.push_back({begin(slice), columns(slice), {slice}, {}});
   }
   for (auto [i, read] : llvm::enumerate(reads)) {
+    if (isQuantized(i))
+      continue;
     LinearSection &section = sections[sections.size() == 1 ? 0 : std::max(read.find_first(), 0)];
     section.outputs.push_back(i);
     if (!hasColumns(yielded(i), section.columns))

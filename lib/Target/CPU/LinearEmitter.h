@@ -33,8 +33,9 @@ protected:
   using SectionFn = llvm::function_ref<mlir::LogicalResult(const LinearSection &section, mlir::Value column)>;
 
   /// Fills `sections` and `panelOrder`. Fails with a message if results of the kernel are no elementwise functions of
-  /// sections, or the weight is stored in other slices.
-  mlir::LogicalResult findSections();
+  /// sections, or the weight is stored in other slices; with `quantizesResult` some may be quantized values and scales
+  /// of such a function, which sections do not list.
+  mlir::LogicalResult findSections(bool quantizesResult = false);
   /// Returns how many panels a panel of a tile is: one of each slice.
   int64_t together() const { return sections.front().slices.size(); }
   /// Sizes of the rows of the result.
@@ -53,6 +54,7 @@ protected:
   PanelOrder panelOrder{0, 0};
 
 private:
+  bool isQuantized(unsigned output) { return bool(yielded(output).getDefiningOp<nn::QuantizeOp>()); }
   llvm::SmallVector<LinearSection> sectionsOfResult();
   mlir::LogicalResult findPanelOrder();
   /// Emits `body` for one of the last sections, from index `first` on.

@@ -81,19 +81,32 @@ LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileCon
       features(weightType.getDimSize(0)), depth(weightType.getDimSize(1)) {}
 
 /// Returns true if integers of 8 bits are added up over 256 features before they are scaled.
-static bool addsUpBytes(rt::KernelOp kernel, nn::LinearOp linear, nn::QuantizeOp quantized) {
+static bool addsUpBytes(rt::KernelOp kernel, nn::LinearOp linear, nn::BlockFormatAttr input) {
   auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-  if (quantized.getFormat().getBlock() != BlockPanels::superBlock || quantized.getChannels() || !weight)
+  if (!input || input.getBlock() != BlockPanels::superBlock || !weight)
     return false;
   auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout");
   auto format = layout ? dyn_cast_if_present<nn::BlockFormatAttr>(layout.getFormat()) : nullptr;
   return format && format.getElement() == nn::BlockElement::I8 && format.getBlock() == 0;
 }
 
+/// Returns the format of an input that another kernel has quantized to integers of 8 bits; null if none has.
+static nn::BlockFormatAttr quantizedBefore(nn::LinearOp linear) {
+  auto dequantize = linear.getInput().getDefiningOp<nn::DequantizeOp>();
+  bool isPlain = dequantize && isa<BlockArgument>(dequantize.getQuantized()) &&
+                 isa_and_nonnull<BlockArgument>(dequantize.getScales()) && dequantize->getNumOperands() == 2;
+  auto format = isPlain ? dyn_cast<nn::BlockFormatAttr>(dequantize.getFormat()) : nullptr;
+  bool isKnown = format && format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+                 format.getAxis() == cast<RankedTensorType>(dequantize.getType()).getRank() - 1;
+  return isKnown ? format : nullptr;
+}
+
 Emitter makeLinearKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   auto linear = cast<nn::LinearOp>(root);
   nn::QuantizeOp quantized = kernel::quantizedInput(linear.getInput());
-  if (kernel::quantizedByRows(linear.getInput()) || (quantized && addsUpBytes(kernel, linear, quantized)))
+  bool isPlain = quantized && !quantized.getChannels();
+  if (kernel::quantizedByRows(linear.getInput()) ||
+      addsUpBytes(kernel, linear, isPlain ? quantized.getFormat() : quantizedBefore(linear)))
     return makeTokenLinearKernel(kernel, root, config);
   if (quantized)
     return makeQuantizedLinearKernel(kernel, root, config);

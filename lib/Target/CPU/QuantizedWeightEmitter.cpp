@@ -9,6 +9,7 @@
 #include "dialects/Nn/BlockFormats.h"
 #include "lib/Target/CPU/QuantizedPanels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -36,21 +37,24 @@ Value QuantizedWeightEmitter::addByteProducts(Value sums, Value elements, Value 
     if (elementsAre8Bits) {
       // The magnitude is what is unsigned, the sign goes over to the activation.
       Value flip = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(-128)), 4 * lanes);
-      Value isNegative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, elements, flip);
-      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(bytes));
       Value element = arith::XOrIOp::create(b, loc, elements, flip);
-      left = arith::SelectOp::create(b, loc, isNegative, arith::SubIOp::create(b, loc, zero, element), element);
-      right = arith::SelectOp::create(b, loc, isNegative, arith::SubIOp::create(b, loc, zero, right), right);
+      left = math::AbsIOp::create(b, loc, element);
+      if (lanes <= 8) {
+        right = call(lanes == 8 ? "llvm.x86.avx2.psign.b" : "llvm.x86.ssse3.psign.b.128", bytes, {right, element});
+      } else {
+        Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(bytes));
+        Value isNegative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, element, zero);
+        right = arith::SelectOp::create(b, loc, isNegative, arith::SubIOp::create(b, loc, zero, right), right);
+      }
     }
-    auto words = VectorType::get({2 * lanes}, b.getI16Type());
     static constexpr StringLiteral multiply[] = {"llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.avx2.pmadd.ub.sw",
-                                                 "llvm.x86.avx512.pmaddubs.w.512"},
-                                   addPairs[] = {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
-                                                 "llvm.x86.avx512.pmaddw.d.512"};
-    unsigned width = lanes == 16 ? 2 : lanes == 8 ? 1 : 0;
-    Value pairs = call(multiply[width], words, {left, right});
+                                                 "llvm.x86.avx512.pmaddubs.w.512"};
+    Value pairs = call(multiply[lanes == 16  ? 2
+                                : lanes == 8 ? 1
+                                             : 0],
+                       VectorType::get({2 * lanes}, b.getI16Type()), {left, right});
     Value ones = splat(arith::ConstantOp::create(b, loc, b.getI16IntegerAttr(1)), 2 * lanes);
-    return arith::AddIOp::create(b, loc, sums, call(addPairs[width], sumType, {pairs, ones}));
+    return addWordProducts(sums, pairs, ones);
   }
   Value left = vector::BitCastOp::create(b, loc, sumType, elements);
   auto shift = [&](int64_t bits) { return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(bits)), lanes); };
@@ -62,6 +66,16 @@ Value QuantizedWeightEmitter::addByteProducts(Value sums, Value elements, Value 
     sums = arith::AddIOp::create(b, loc, sums, arith::MulIOp::create(b, loc, element, activation));
   }
   return sums;
+}
+
+/// Returns sums + two products of 16-bit integers a lane.
+Value QuantizedWeightEmitter::addWordProducts(Value sums, Value left, Value right) {
+  static constexpr StringLiteral names[] = {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
+                                            "llvm.x86.avx512.pmaddw.d.512"};
+  StringRef name = names[config.lanes == 16 ? 2 : config.lanes == 8 ? 1 : 0];
+  Value pairs = LLVM::CallIntrinsicOp::create(b, loc, sums.getType(), b.getStringAttr(name), ValueRange{left, right})
+                    .getResults();
+  return arith::AddIOp::create(b, loc, sums, pairs);
 }
 
 /// Returns the elements of one half of bytes (`high`: the upper four bits), as they are multiplied but for bits that

@@ -19,6 +19,7 @@ public:
 
 protected:
   mlir::Value addByteProducts(mlir::Value sums, mlir::Value elements, mlir::Value activations, bool elementsAre8Bits);
+  mlir::Value addWordProducts(mlir::Value sums, mlir::Value left, mlir::Value right);
   mlir::Value unpackElements(const BlockPanels &panels, mlir::Value raw, bool high);
   void forWordsOfStep(const BlockPanels &panels, mlir::Value pointer,
                       llvm::function_ref<void(int64_t word, mlir::Value elements)> use);

@@ -36,9 +36,8 @@ Value RecordEmitter::magnitudes(Value value) {
 }
 
 /// Returns the scale of a block from its largest magnitudes.
-RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
+RecordEmitter::RecordScale RecordEmitter::scaleOfLargest(Value largest, Value highest) {
   Type f32 = b.getF32Type();
-  UnpackedEncoding encoding = encodingOf(panels, config.byteDot);
   Value pattern = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI, largest);
   Value magnitude = arith::BitcastOp::create(b, loc, f32, pattern);
   // Below 1e-35 the quotient would overflow: such a block is zero.
@@ -48,8 +47,14 @@ RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panel
     highest = floatConstant(nn::largestOfWideBlock, f32, 1);
   Value inverse = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, highest, magnitude));
   Value scale = arith::SelectOp::create(b, loc, isTiny, zero, arith::DivFOp::create(b, loc, magnitude, highest));
-  scale = arith::MulFOp::create(b, loc, scale, floatConstant(scaleFactor(panels) / encoding.multiplier, f32, 1));
   return {inverse, scale};
+}
+
+RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
+  RecordScale found = scaleOfLargest(largest, highest);
+  double factor = scaleFactor(panels) / encodingOf(panels, config.byteDot).multiplier;
+  found.scale = arith::MulFOp::create(b, loc, found.scale, floatConstant(factor, b.getF32Type(), 1));
+  return found;
 }
 
 Value RecordEmitter::roundToIntegers(Value values, Value inverse) {

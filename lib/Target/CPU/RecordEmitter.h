@@ -23,6 +23,8 @@ protected:
   /// Returns magnitudes as integers, and the scale of a block from its largest ones.
   mlir::Value magnitudes(mlir::Value value);
   /// `highest` is the integer that the largest magnitude becomes; null: 127.
+  RecordScale scaleOfLargest(mlir::Value largest, mlir::Value highest = nullptr);
+  /// The same with what elements of weights are multiplied by in the scale.
   RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest, mlir::Value highest = nullptr);
   void writeRecord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> values, RecordScale scale,
                    mlir::Value record);

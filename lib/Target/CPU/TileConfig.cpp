@@ -39,7 +39,8 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
     tiles.decodeRows = 8;
   } else if (has("avx2")) {
     tiles.quantizedRows = 3;
-  } else {
+    tiles.tokenRows = has("avxvnni") ? 4 : 5; // 10 sums, two vectors of weights and one input of widened factors
+  } else if (!has("ssse3")) {
     tiles.tokenRows = 2; // several instructions for each product of bytes: more rows are much code, and gain nothing
   }
   // Unpacked weights are read again for every six rows. Of Zen 5's 64 steps, 64 KB, 32 cost 1 %, 16 10 %; on Cascade

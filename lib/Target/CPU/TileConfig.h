@@ -19,7 +19,7 @@ inline constexpr int64_t kPanelWidth = BlockPanels::rows;
 /// Instructions that add four products of bytes, unsigned by signed, to a 32-bit sum.
 enum class ByteDot {
   Plain,   ///< widened and multiplied
-  Maddubs, ///< pmaddubsw and pmaddwd
+  Maddubs, ///< pmaddubsw and pmaddwd, or the latter alone on widened factors
   Vnni,    ///< vpdpbusd
 };
 
@@ -39,7 +39,7 @@ struct TileConfig {
       1280 << 10;               ///< how much of the left operand a task passes over for each quantized panel
   int64_t quantizedRows = 2;    ///< rows of the register tile of quantized matmuls
   int64_t quantizedVectors = 2; ///< vectors in a row of that tile
-  int64_t tokenRows = 4;        ///< rows of the register tile where a row has one scale: a power of two
+  int64_t tokenRows = 4;        ///< rows of the register tile where a row has few scales
   int64_t unpackedSteps = 64;   ///< steps of 32 k's of a panel that are unpacked at a time
   int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
 

@@ -8,12 +8,21 @@
 // features or one in all. So integers are added up over many features before they are scaled: little but byte products
 // is in the inner loop, and panels of weights (dialects/Rt/BlockPanels.h) are read as they lie in the archive.
 //
-// The first tiles of the launch quantize rows into scratch that all threads see, with what precedes the linear in the
-// kernel (a norm). The finishing tiles multiply, and compute what follows (bias, activation) on a register tile's sums.
+// The first tiles of the launch quantize rows, or copy rows that another kernel has quantized, into scratch that all
+// threads see, with what precedes the linear in the kernel (a norm). The finishing tiles multiply, and compute what
+// follows (bias, activation) on a register tile's sums.
 //
 //   row   for each group of features that share a scale: where their sums begin (i32), minus the sum of their quantized
-//         values times the weight's offset, and their scale (f32); then the quantized values (i8), zeros beyond the
-//         last feature
+//         values times the weight's offset, and their scale (f32); then the quantized values (i8 or i16), zeros beyond
+//         the last feature
+//
+// What a linear reads next may be quantized where it is computed (fuse-quantize-results): then a tile has all features
+// of the result that share a scale, for as many rows as fit in the second-level cache as floats, and quantizes them
+// last.
+//
+// Without vpdpbusd both factors are widened to 16 bits, the weight as it is loaded, and multiplied by pmaddwd: its sums
+// are exact, and on Zen 3 it does 81 products a nanosecond. pmaddubsw, which needs the sign of the weight moved to the
+// input, does 75, and f32 51.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
@@ -41,47 +50,65 @@ constexpr int64_t kQuantizedRows = 4;
 /// About what a tile multiplies: 15 to 20 us of one core that does 64 products of bytes a cycle, so that the threads
 /// finish together.
 constexpr int64_t kTileProducts = int64_t(1) << 22;
+/// Features of a result that share a scale, where it is quantized, and the most rows of its tiles: 64 KB of floats.
+constexpr int64_t kResultBlock = BlockPanels::superBlock, kResultRows = 64;
 
 class TokenLinearKernel final : public LinearEmitter {
 public:
   TokenLinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileConfig &config)
-      : LinearEmitter(kernel, root, config), activations(kernel::quantizedInput(root.getInput())) {
-    if (!activations)
-      activations = kernel::quantizedByRows(root.getInput());
-  }
+      : LinearEmitter(kernel, root, config), activations(root.getInput().getDefiningOp<nn::DequantizeOp>()) {}
 
 private:
   LogicalResult analyze() override;
   LogicalResult run() override;
   void launch() override;
 
-  LogicalResult quantizeRows(Value quantizing);
+  LogicalResult findQuantizedResult();
+  LogicalResult prepareRows(Value quantizing);
+  LogicalResult quantizeRow(Value flat);
+  LogicalResult copyRow(Value flat);
   LogicalResult quantizeGroup(const QuantizedRow &row, Value buffer, Value group);
   void quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values);
+  void storeHead(Value head, Value total, Value scale);
   void multiplyRows(Value index, Value m, Value rest, int64_t most);
   void emitRegisterTile(Value panel, Value row, Value sums, int64_t count);
   void addGroup(Value panel, Value row, Value sums, Value group, int64_t first, int64_t count, bool isFirst);
   SmallVector<Value> addSteps(Value panel, Value row, Value group, int64_t first, int64_t count);
+  void addBytes(Value elements, Value values, int64_t first, int64_t word, MutableArrayRef<Value> totals);
+  void addWords(Value elements, Value values, int64_t first, int64_t word, MutableArrayRef<Value> totals);
   LogicalResult storeRows(Value index, Value m, Value count);
+  void quantizeResult(Value group);
   Value rowAt(Value row) { return offsetPointer(sharedPointer, mul(row, constant(rowBytes)), b.getI8Type()); }
   Value panelOf(Value index, Value slice);
+  /// Returns where a quantized result's floats lie: a row of a tile, and a column of its features.
+  Value resultAt(Value row, Value column) {
+    return offsetPointer(results, add(mul(row, constant(kResultBlock)), column), b.getF32Type());
+  }
   Value sumsOfSlice(Value slice) {
     return offsetPointer(sums, mul(slice, constant(config.tokenRows * kRows)), b.getF32Type());
   }
   /// Returns the 32-bit word at a byte of the row `r` rows behind the one that a pointer is in, in all lanes.
   Value splatOf(Value pointer, int64_t r, int64_t byte, Type type);
   int64_t groups() const { return llvm::divideCeil(panels.steps(), groupSteps); }
+  /// Returns true if factors are widened to 16 bits.
+  bool widens() const { return config.byteDot == ByteDot::Maddubs; }
+  int64_t valueBytes() const { return widens() ? 2 : 1; }
+  Type valueType() { return widens() ? b.getI16Type() : b.getI8Type(); }
+  /// Returns how many columns a register tile has, in vectors. Widened factors give two sums for each.
+  int64_t columnVectors() const { return widens() ? 1 : config.quantizedVectors; }
   Value headOf(Value row, Value group) { return offsetPointer(row, mul(group, constant(kGroupHead)), b.getI8Type()); }
   Value valuesOf(Value row, Value step) {
-    return offsetPointer(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep))), b.getI8Type());
+    return offsetPointer(row, add(constant(groups() * kGroupHead), mul(step, constant(kStep * valueBytes()))),
+                         b.getI8Type());
   }
 
-  nn::QuantizeOp activations;
+  nn::DequantizeOp activations;
+  nn::QuantizeOp quantizedResult; ///< null if the results are floats
   BlockPanels panels;
   int64_t groupSteps; ///< steps of 32 features that share a scale of the input
   int64_t rowBytes, panelCount, maximalRows;
   std::optional<Storage> weight;
-  Value rows, sums;
+  Value rows, sums, results;
   // The tile that is being emitted.
   Value firstRow, endRow;
   Value next, bytesAhead; ///< brought into the second-level cache meanwhile, bytes for each step
@@ -103,29 +130,58 @@ LogicalResult TokenLinearKernel::analyze() {
                        "its input has one scale for each row, its weight is not stored in integers of 8 bits with "
                        "one scale for each output feature");
   panels = *stored;
-  int64_t block = activations.getFormat().getBlock();
+  int64_t block = cast<nn::BlockFormatAttr>(activations.getFormat()).getBlock();
   if (block == 0 && panels.depth > nn::mostFeaturesOfRowScale)
     return unsupported(root, "sums of products of " + Twine(panels.depth) + " features do not fit in 32 bits");
-  if (failed(findSections()))
+  if (failed(findSections(/*quantizesResult=*/true)) || failed(findQuantizedResult()))
     return failure();
   groupSteps = block ? block / kStep : std::max<int64_t>(panels.steps(), 1);
-  rowBytes = groups() * kGroupHead + panels.steps() * kStep;
+  rowBytes = groups() * kGroupHead + panels.steps() * kStep * valueBytes();
   panelCount = llvm::divideCeil(weightType.getDimSize(0), kRows) / together();
   maximalRows = std::max<int64_t>(config.quantizedBlockBytes / rowBytes / config.tokenRows, 2) * config.tokenRows;
   return success();
 }
 
+/// Finds the nn.quantize whose values and scales are results of the kernel.
+LogicalResult TokenLinearKernel::findQuantizedResult() {
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+    if (auto quantize = yielded(i).getDefiningOp<nn::QuantizeOp>()) {
+      if (quantizedResult && quantizedResult != quantize)
+        return unsupported(root, "two of its results are quantized");
+      quantizedResult = quantize;
+    }
+  if (!quantizedResult)
+    return success();
+  nn::BlockFormatAttr format = quantizedResult.getFormat();
+  bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+                 format.getBlock() == kResultBlock && !quantizedResult.getZeroPoints() &&
+                 !quantizedResult.getChannels() && !quantizedResult.firstNarrowBlock();
+  if (!isKnown || sections.size() != 1 || sections.front().columns % kResultBlock != 0)
+    return unsupported(root,
+                       "its result is quantized in another way than to integers of 8 bits with a scale for each " +
+                           Twine(kResultBlock) + " features, or has no whole blocks of them");
+  return success();
+}
+
 void TokenLinearKernel::launch() {
   int64_t tileRows = config.tokenRows;
+  int64_t mostRows = quantizedResult ? kResultRows / tileRows * tileRows : maximalRows;
   rows = product(leading());
   // Row blocks as equal as whole register tiles allow.
-  Value blocks = max(ceilDiv(rows, constant(maximalRows)), constant(1));
+  Value blocks = max(ceilDiv(rows, constant(mostRows)), constant(1));
+  if (quantizedResult) {
+    // A tile's columns are given: two tiles for each thread need more blocks where few columns are.
+    Value wanted = ceilDiv(mul(threads, constant(2)), constant(panelCount * kRows / kResultBlock));
+    blocks = max(blocks, min(wanted, ceilDiv(rows, constant(tileRows))));
+  }
   Value rowBlock = mul(ceilDiv(ceilDiv(rows, blocks), constant(tileRows)), constant(tileRows));
   rowBlock = max(rowBlock, constant(tileRows));
   blocks = ceilDiv(rows, rowBlock);
   Value evenly = max(ceilDiv(constant(panelCount), threads), constant(1));
   Value panelProducts = mul(rowBlock, constant(kRows * panels.steps() * kStep * together()));
   Value perTile = min(max(div(constant(kTileProducts), panelProducts), constant(1)), evenly);
+  if (quantizedResult)
+    perTile = constant(kResultBlock / kRows);
   Value groups = ceilDiv(constant(panelCount), perTile);
   // Register tiles read whole ones: beyond the last row lies room for them.
   setLaunchValue(ITX_PLAN_SHARED_BYTES, mul(add(rows, constant(tileRows)), constant(rowBytes)));
@@ -142,7 +198,9 @@ LogicalResult TokenLinearKernel::run() {
   sums = scratch(config.tokenRows * kRows * together() * 4);
   Value quantizing = launchValue(ITX_PLAN_TILES), rowBlock = launchValue(kRowBlock),
         panelsPerTile = launchValue(kPanelsPerTile), groups = launchValue(kPanelGroups);
-  if (failed(quantizeRows(quantizing)))
+  if (quantizedResult)
+    results = scratch(kResultRows * kResultBlock * 4);
+  if (failed(prepareRows(quantizing)))
     return failure();
   Value begin = max(sub(tileBegin, quantizing), constant(0));
   return forLoop(begin, sub(tileEnd, quantizing), constant(1), [&](Value tile) {
@@ -151,37 +209,77 @@ LogicalResult TokenLinearKernel::run() {
     endRow = min(add(firstRow, rowBlock), rows);
     Value firstPanel = mul(group, panelsPerTile);
     Value endPanel = min(add(firstPanel, panelsPerTile), constant(panelCount));
-    return forLoop(firstPanel, endPanel, constant(1), [&](Value index) {
+    LogicalResult multiplied = forLoop(firstPanel, endPanel, constant(1), [&](Value index) {
       return forLoop(firstRow, endRow, constant(config.tokenRows), [&](Value m) {
         Value rest = sub(endRow, m);
         multiplyRows(index, m, rest, config.tokenRows);
         return storeRows(index, m, min(rest, constant(config.tokenRows)));
       });
     });
+    if (quantizedResult)
+      quantizeResult(group);
+    return multiplied;
   });
 }
 
 //===-- The input ---------------------------------------------------------------------------------------------===//
 
-/// Emits the first tiles, which quantize rows of the input.
-LogicalResult TokenLinearKernel::quantizeRows(Value quantizing) {
-  Value buffer = scratch(groupSteps * kStep * 4);
+/// Emits the first tiles, which prepare rows of the input.
+LogicalResult TokenLinearKernel::prepareRows(Value quantizing) {
   return ifThen(less(tileBegin, quantizing), [&] {
     Value end = min(mul(tileEnd, constant(kQuantizedRows)), rows);
-    return forLoop(mul(tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) -> LogicalResult {
-      RowScope row = makeRow(flat, leading());
-      currentRow = &row;
-      auto savedBound = bound;
-      if (failed(prepareRow(row, {activations.getInput()})))
-        return failure();
-      QuantizedRow quantized{activations.getInput(), row.prefix, &panels, rowAt(flat), groupSteps};
-      LogicalResult written = forLoop(constant(0), constant(groups()), constant(1),
-                                      [&](Value group) { return quantizeGroup(quantized, buffer, group); });
-      bound = savedBound;
-      currentRow = nullptr;
-      return written;
+    return forLoop(mul(tileBegin, constant(kQuantizedRows)), end, constant(1), [&](Value flat) {
+      return activations.getQuantized().getDefiningOp() ? quantizeRow(flat) : copyRow(flat);
     });
   });
+}
+
+LogicalResult TokenLinearKernel::quantizeRow(Value flat) {
+  Value buffer = scratch(groupSteps * kStep * 4);
+  Value input = activations.getQuantized().getDefiningOp<nn::QuantizeOp>().getInput();
+  RowScope row = makeRow(flat, leading());
+  currentRow = &row;
+  auto savedBound = bound;
+  if (failed(prepareRow(row, {input})))
+    return failure();
+  QuantizedRow quantized{input, row.prefix, &panels, rowAt(flat), groupSteps};
+  LogicalResult written = forLoop(constant(0), constant(groups()), constant(1),
+                                  [&](Value group) { return quantizeGroup(quantized, buffer, group); });
+  bound = savedBound;
+  currentRow = nullptr;
+  return written;
+}
+
+/// Copies a row of quantized values and their scales.
+LogicalResult TokenLinearKernel::copyRow(Value flat) {
+  std::optional<Storage> values = view(activations.getQuantized()), scales = view(activations.getScales());
+  if (!values || !values->dense || !scales || !scales->dense || panels.depth % kStep != 0)
+    return unsupported(root,
+                       "its quantized input is no tensor in memory with whole steps of " + Twine(kStep) + " features");
+  int64_t lanes = config.lanes;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value from = offsetPointer(values->pointer, mul(flat, constant(panels.depth)), i8), row = rowAt(flat);
+  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  double factor = kernel::scaleFactor(panels) / encodingOf(panels, config.byteDot).multiplier;
+  forLoop(constant(0), constant(groups()), constant(1), [&](Value group) {
+    Value begin = mul(group, constant(groupSteps)),
+          end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
+    SmallVector<Value> total = forLoop(begin, end, constant(1), zeros, [&](Value step, ValueRange running) {
+      Value sum = running[0];
+      for (int64_t v = 0; v < kStep; v += lanes) {
+        Value bytes = loadAt(from, add(mul(step, constant(kStep)), constant(v)), i8, lanes);
+        Value integers = arith::ExtSIOp::create(b, loc, vectorOf(i32, lanes), bytes);
+        sum = arith::AddIOp::create(b, loc, sum, integers);
+        Type type = valueType();
+        storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), integers), valuesOf(row, step), constant(v),
+                type, lanes);
+      }
+      return SmallVector<Value>{sum};
+    });
+    Value scale = loadAt(scales->pointer, add(mul(flat, constant(groups())), group), f32, 1);
+    storeHead(headOf(row, group), total[0], arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)));
+  });
+  return success();
 }
 
 /// Quantizes the features of a row that share a scale, by way of a buffer.
@@ -200,7 +298,7 @@ LogicalResult TokenLinearKernel::quantizeGroup(const QuantizedRow &row, Value bu
 /// Writes the values of a buffer, and what their sums are made with.
 void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values) {
   int64_t lanes = config.lanes;
-  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Type i32 = b.getI32Type(), f32 = b.getF32Type();
   Value inverse = splat(scale.inverse, lanes);
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
   SmallVector<Value> total =
@@ -210,15 +308,21 @@ void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale sc
           Value at = add(k, constant(v * lanes));
           Value quantized = roundToIntegers(loadAt(buffer, at, f32, lanes), inverse);
           sum = arith::AddIOp::create(b, loc, sum, quantized);
-          storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), quantized), values, at, i8, lanes);
+          Type type = valueType();
+          storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), quantized), values, at, type, lanes);
         }
         return SmallVector<Value>{sum};
       });
-  Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total[0]);
-  int64_t offset = encodingOf(panels, config.byteDot).offset;
+  storeHead(head, total[0], scale.scale);
+}
+
+/// Writes what the sums of a group of features are made with: `total` are vectors of the sum of its quantized values.
+void TokenLinearKernel::storeHead(Value head, Value total, Value scale) {
+  Value start = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, total);
+  int64_t offset = widens() ? panels.integerOffset : encodingOf(panels, config.byteDot).offset;
   start = arith::MulIOp::create(b, loc, start, arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(-offset)));
   LLVM::StoreOp::create(b, loc, start, head, 4);
-  LLVM::StoreOp::create(b, loc, scale.scale, offsetPointer(head, constant(4), i8), 4);
+  LLVM::StoreOp::create(b, loc, scale, offsetPointer(head, constant(4), b.getI8Type()), 4);
 }
 
 //===-- The product -------------------------------------------------------------------------------------------===//
@@ -255,7 +359,7 @@ Value TokenLinearKernel::splatOf(Value pointer, int64_t r, int64_t byte, Type ty
 
 /// Multiplies `count` rows by a panel: sums [rows][32] f32, with the scales of the rows.
 void TokenLinearKernel::emitRegisterTile(Value panel, Value row, Value sums, int64_t count) {
-  for (int64_t first = 0; first < kRows; first += config.quantizedVectors * config.lanes) {
+  for (int64_t first = 0; first < kRows; first += columnVectors() * config.lanes) {
     addGroup(panel, row, sums, constant(0), first, count, /*isFirst=*/true);
     if (groups() > 1)
       forLoop(constant(1), constant(groups()), constant(1),
@@ -266,7 +370,7 @@ void TokenLinearKernel::emitRegisterTile(Value panel, Value row, Value sums, int
 /// Adds the products of a group of features, by columns from `first` on, to the sums of `count` rows.
 void TokenLinearKernel::addGroup(Value panel, Value row, Value sums, Value group, int64_t first, int64_t count,
                                  bool isFirst) {
-  int64_t lanes = config.lanes, vectors = config.quantizedVectors;
+  int64_t lanes = config.lanes, vectors = columnVectors();
   Type f32 = b.getF32Type();
   SmallVector<Value> totals = addSteps(panel, row, group, first, count);
   Value head = headOf(row, group);
@@ -284,34 +388,79 @@ void TokenLinearKernel::addGroup(Value panel, Value row, Value sums, Value group
 
 /// Returns the integer sums of `count` rows over a group of features, by the columns of a panel from `first` on.
 SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value group, int64_t first, int64_t count) {
-  int64_t lanes = config.lanes, vectors = config.quantizedVectors;
   Type i8 = b.getI8Type(), i32 = b.getI32Type();
   SmallVector<Value> starts;
   for (int64_t r = 0; r < count; ++r)
-    starts.append(vectors, splatOf(headOf(row, group), r, 0, i32));
+    starts.append(columnVectors(), splatOf(headOf(row, group), r, 0, i32));
+  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(vectorOf(i32, config.lanes)));
+  SmallVector<Value> initial = widens() ? SmallVector<Value>(2 * count, zeros) : starts;
   Value elements = offsetPointer(panel, constant(panels.headBytes + panels.unitScaleBytes), i8);
   Value begin = mul(group, constant(groupSteps)), end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
-  return forLoop(begin, end, constant(1), starts, [&](Value step, ValueRange running) {
+  SmallVector<Value> sums = forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
     SmallVector<Value> totals(running);
     if (first == 0)
       LLVM::Prefetch::create(b, loc, offsetPointer(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
                              /*cache=*/1);
     Value ofStep = offsetPointer(elements, mul(step, constant(panels.stepBytes())), i8), values = valuesOf(row, step);
-    for (int64_t word = 0; word < BlockPanels::words; ++word) {
-      SmallVector<Value> right;
-      for (int64_t v = 0; v < vectors; ++v) {
-        int64_t column = first + v * lanes;
-        int64_t byte = column / BlockPanels::lineRows * (panels.stepBytes() / 2) + column % BlockPanels::lineRows * 4;
-        right.push_back(loadAt(ofStep, constant(byte + 64 * word), i8, 4 * lanes));
-      }
-      for (int64_t r = 0; r < count; ++r) {
-        Value left = splatOf(values, r, 4 * word, i32);
-        for (int64_t v = 0; v < vectors; ++v)
-          totals[r * vectors + v] = addByteProducts(totals[r * vectors + v], right[v], left, /*elementsAre8Bits=*/true);
-      }
-    }
+    for (int64_t word = 0; word < BlockPanels::words; ++word)
+      widens() ? addWords(ofStep, values, first, word, totals) : addBytes(ofStep, values, first, word, totals);
     return totals;
   });
+  if (!widens())
+    return sums;
+  // Both sums of a column are neighbours. Shuffles within 128 bits are cheap: columns are put in order after the
+  // addition.
+  int64_t lanes = config.lanes;
+  SmallVector<int64_t> even, odd, order(lanes);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    int64_t from = lane / 4 * 4 + lane % 2 * 2 + (lane % 4 >= 2 ? lanes : 0);
+    even.push_back(from);
+    odd.push_back(from + 1);
+    order[from / 2] = lane;
+  }
+  for (auto [r, total] : llvm::enumerate(starts)) {
+    auto shuffled = [&](Value x, Value y, ArrayRef<int64_t> mask) -> Value {
+      return vector::ShuffleOp::create(b, loc, x, y, mask);
+    };
+    Value first = shuffled(sums[2 * r], sums[2 * r + 1], even), second = shuffled(sums[2 * r], sums[2 * r + 1], odd);
+    Value sum = arith::AddIOp::create(b, loc, first, second);
+    total = arith::AddIOp::create(b, loc, total, shuffled(sum, sum, order));
+  }
+  return starts;
+}
+
+/// Returns the byte of a step where a word of a column lies.
+static int64_t byteOf(const BlockPanels &panels, int64_t column, int64_t word) {
+  return column / BlockPanels::lineRows * (panels.stepBytes() / 2) + column % BlockPanels::lineRows * 4 + 64 * word;
+}
+
+void TokenLinearKernel::addBytes(Value elements, Value values, int64_t first, int64_t word,
+                                 MutableArrayRef<Value> totals) {
+  int64_t lanes = config.lanes, vectors = columnVectors();
+  SmallVector<Value> right;
+  for (int64_t v = 0; v < vectors; ++v)
+    right.push_back(loadAt(elements, constant(byteOf(panels, first + v * lanes, word)), b.getI8Type(), 4 * lanes));
+  for (auto [i, total] : llvm::enumerate(totals)) {
+    Value left = splatOf(values, i / vectors, 4 * word, b.getI32Type());
+    total = addByteProducts(total, right[i % vectors], left, /*elementsAre8Bits=*/true);
+  }
+}
+
+/// Adds the products of a word to two vectors of sums for each row: neighbouring lanes are of one column.
+void TokenLinearKernel::addWords(Value elements, Value values, int64_t first, int64_t word,
+                                 MutableArrayRef<Value> totals) {
+  int64_t width = 2 * config.lanes;
+  VectorType words = VectorType::get({width}, b.getI16Type());
+  SmallVector<Value> right;
+  for (int64_t half = 0; half < 2; ++half) {
+    Value bytes = loadAt(elements, constant(byteOf(panels, first, word) + half * width), b.getI8Type(), width);
+    right.push_back(arith::ExtUIOp::create(b, loc, words, bytes));
+  }
+  for (auto [i, total] : llvm::enumerate(totals)) {
+    Value at = offsetPointer(values, constant(i / 2 * rowBytes + 8 * word), b.getI8Type());
+    Value left = splat(LLVM::LoadOp::create(b, loc, b.getI64Type(), at, 8), width / 4);
+    total = addWordProducts(total, right[i % 2], vector::BitCastOp::create(b, loc, words, left));
+  }
 }
 
 /// Stores the results of `count` rows from `m` on, while their sums are in the first-level cache.
@@ -324,8 +473,47 @@ LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
         // The scale of the whole row of the weight.
         return arith::MulFOp::create(b, loc, x, loadAt(panelOf(index, constant(slice)), c, scaleType, width));
       };
-      return storeLinearRow(section, makeRow(add(m, r), leading()), column, sum);
+      auto keep = [&](ArrayRef<Index> at, int64_t width) -> LogicalResult {
+        if (!quantizedResult)
+          return success();
+        Element element = evaluate(quantizedResult.getInput(), at, width);
+        if (failed(element))
+          return failure();
+        Value place = resultAt(sub(add(m, r), firstRow), rem(at.back().base, constant(kResultBlock)));
+        storeAt(*element, place, constant(0), b.getF32Type(), width);
+        return success();
+      };
+      return storeLinearRow(section, makeRow(add(m, r), leading()), column, sum, keep);
     });
+  });
+}
+
+/// Quantizes a tile of the result: features of a block of the scales, for all rows of the tile.
+void TokenLinearKernel::quantizeResult(Value group) {
+  int64_t lanes = config.lanes;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
+  int64_t features = sections.front().columns;
+  forLoop(firstRow, endRow, constant(1), [&](Value row) {
+    Value from = resultAt(sub(row, firstRow), constant(0));
+    SmallVector<Value> largest =
+        forLoop(constant(0), constant(kResultBlock), constant(lanes), zeros, [&](Value k, ValueRange running) {
+          Value each = magnitudes(loadAt(from, k, f32, lanes));
+          return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], each)};
+        });
+    RecordScale scale = scaleOfLargest(largest[0]);
+    for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+      if (yielded(i) == quantizedResult.getScales())
+        storeAt(scale.scale, outputs[i].pointer, add(mul(row, constant(features / kResultBlock)), group), f32, 1);
+      if (yielded(i) != quantizedResult.getQuantized())
+        continue;
+      Value to =
+          offsetPointer(outputs[i].pointer, add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
+      forLoop(constant(0), constant(kResultBlock), constant(lanes), [&](Value k) {
+        Value integers = roundToIntegers(loadAt(from, k, f32, lanes), splat(scale.inverse, lanes));
+        storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), to, k, i8, lanes);
+      });
+    }
   });
 }
 

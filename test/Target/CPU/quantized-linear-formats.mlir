@@ -131,8 +131,9 @@ rt.kernel @i6(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.extf %[[SCALE]]
 // CHECK:         llvm.store %[[WIDE]]
 // CHECK:         %[[FLIP:.*]] = vector.broadcast %c-128_i8{{.*}} : i8 to vector<64xi8>
-// CHECK:         %[[IS_NEGATIVE:.*]] = arith.cmpi ult, %{{.*}}, %[[FLIP]]
-// CHECK:         arith.select %[[IS_NEGATIVE]]
+// CHECK:         %[[ELEMENT:.*]] = arith.xori %{{.*}}, %[[FLIP]]
+// CHECK:         math.absi %[[ELEMENT]]
+// CHECK:         %[[IS_NEGATIVE:.*]] = arith.cmpi slt, %[[ELEMENT]]
 // CHECK:         arith.select %[[IS_NEGATIVE]]
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.pmaddubs.w.512"
 // CHECK-LABEL: func.func @i8_plan

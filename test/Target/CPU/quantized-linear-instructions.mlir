@@ -31,3 +31,20 @@ rt.kernel @i4(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf
   %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
 }
+
+// Of elements of 8 bits pmaddubsw takes the magnitude; the sign goes over to the activation by an instruction, where
+// there is one.
+// AVX2-LABEL:   func.func @i8_run
+// AVX2:           %[[LEFT:.*]] = math.absi %[[ELEMENT:.*]] : vector<32xi8>
+// AVX2:           %[[RIGHT:.*]] = llvm.call_intrinsic "llvm.x86.avx2.psign.b"(%{{.*}}, %[[ELEMENT]])
+// AVX2:           llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"(%[[LEFT]], %[[RIGHT]])
+// SSE-LABEL:    func.func @i8_run
+// SSE:            llvm.call_intrinsic "llvm.x86.ssse3.psign.b.128"
+// SSE:            llvm.call_intrinsic "llvm.x86.ssse3.pmadd.ub.sw.128"
+rt.kernel @i8(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i8, f16, 32, axis = 1>>})
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
+  %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+  %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+  %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
+  rt.yield %0 : tensor<?x64xf32>
+}

@@ -28,9 +28,16 @@
 // CHECK:           %{{.*}}:2 = scf.for
 // CHECK-LABEL: func.func @tokens_plan
 // AVX2-LABEL: func.func @tokens_run
-// AVX2:         %{{.*}}:8 = scf.for
-// AVX2:           llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
-// AVX2:           llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// Without vpdpbusd both factors have 16 bits: five rows, of which the sums of two vectors become those of one.
+// AVX2:         arith.trunci {{.*}} : vector<8xi32> to vector<8xi16>
+// AVX2:         %[[SUMS:.*]]:10 = scf.for
+// AVX2-NOT:       pmadd.ub.sw
+// AVX2:           arith.extui {{.*}} : vector<16xi8> to vector<16xi16>
+// AVX2:           llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"{{.*}} : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>
+// AVX2:         %[[EVEN:.*]] = vector.shuffle %[[SUMS]]#0, %[[SUMS]]#1 [0, 2, 8, 10, 4, 6, 12, 14]
+// AVX2:         %[[ODD:.*]] = vector.shuffle %[[SUMS]]#0, %[[SUMS]]#1 [1, 3, 9, 11, 5, 7, 13, 15]
+// AVX2:         %[[BOTH:.*]] = arith.addi %[[EVEN]], %[[ODD]]
+// AVX2:         vector.shuffle %[[BOTH]], %[[BOTH]] [0, 1, 4, 5, 2, 3, 6, 7]
 // PLAIN-LABEL: func.func @tokens_run
 // PLAIN-NOT:     llvm.call_intrinsic
 // PLAIN:         arith.muli {{.*}} : vector<4xi32>
@@ -55,5 +62,36 @@ rt.kernel @wide(%x: tensor<?x384xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x384
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x384xf32>) -> (tensor<?x384xi8>, tensor<?x2xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x384xi8>, tensor<?x2xf32>) -> tensor<?x384xf32>
   %0 = nn.linear %r, %w : (tensor<?x384xf32>, tensor<64x384xf32>) -> tensor<?x64xf32>
+  rt.yield %0 : tensor<?x64xf32>
+}
+
+// A result that the next linear multiplies in bytes is quantized in its tile: 64 rows by the 256 features of a scale.
+// CHECK-LABEL: func.func @passed_run
+// CHECK:         vector.reduction <maxsi>
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c8_i64
+// CHECK:           llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
+// CHECK:         vector.reduction <maxsi>
+// CHECK:         arith.trunci {{.*}} : vector<16xi32> to vector<16xi8>
+// CHECK-LABEL: func.func @passed_plan
+rt.kernel @passed(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tensor<512x256xf32> {rt.layout = #rt.panels<32, #nn.block_format<i8, f16, 0, axis = 1>>})
+    -> (tensor<?x512xi8> {nn.sizes = ["s0", ""]}, tensor<?x2xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
+  %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+  %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+  %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+  %1, %2 = nn.quantize %0 {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x512xf32>) -> (tensor<?x512xi8>, tensor<?x2xf32>)
+  rt.yield %1, %2 : tensor<?x512xi8>, tensor<?x2xf32>
+}
+
+// Rows that are quantized already are copied: no maximum is looked for.
+// CHECK-LABEL: func.func @read_run
+// CHECK-NOT:     vector.reduction <maxsi>
+// CHECK:         arith.extsi {{.*}} : vector<16xi8> to vector<16xi32>
+// CHECK:         vector.reduction <add>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
+// CHECK-LABEL: func.func @read_plan
+rt.kernel @read(%c: tensor<?x512xi8> {nn.sizes = ["s0", ""]}, %s: tensor<?x2xf32> {nn.sizes = ["s0", ""]}, %w: tensor<64x512xf32> {rt.layout = #rt.panels<32, #nn.block_format<i8, f16, 0, axis = 1>>})
+    -> (tensor<?x64xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
+  %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x512xi8>, tensor<?x2xf32>) -> tensor<?x512xf32>
+  %0 = nn.linear %r, %w : (tensor<?x512xf32>, tensor<64x512xf32>) -> tensor<?x64xf32>
   rt.yield %0 : tensor<?x64xf32>
 }

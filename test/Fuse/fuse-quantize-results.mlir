@@ -1,0 +1,99 @@
+// RUN: intarsia-opt %s --target-declare-devices=targets=cpu --fuse-quantize-results | FileCheck %s
+// RUN: intarsia-opt %s --target-declare-devices=targets=reference --fuse-quantize-results | FileCheck %s --check-prefix=REFERENCE
+
+#few = #nn.block_format<i8, f32, 256, axis = 1>
+#channel = #nn.block_format<i8, f16, 0, axis = 1>
+nn.archive @a {file = "model.safetensors"}
+
+// What a linear of bytes reads next is quantized where it is computed. A device without such kernels keeps floats.
+// CHECK-LABEL: func.func @between_linears
+// REFERENCE-LABEL: func.func @between_linears
+// REFERENCE: nn.group linear{{.*}} -> tensor<?x512xf32>
+func.func @between_linears(%x: tensor<?x256xf32>, %u: tensor<512x256xi8>, %us: tensor<512x1xf16>, %d: tensor<256x512xi8>, %ds: tensor<256x1xf16>) -> tensor<?x256xf32> {
+  %up = nn.dequantize %u, %us {format = #channel} : (tensor<512x256xi8>, tensor<512x1xf16>) -> tensor<512x256xf32>
+  %down = nn.dequantize %d, %ds {format = #channel} : (tensor<256x512xi8>, tensor<256x1xf16>) -> tensor<256x512xf32>
+  // CHECK: %[[H:.*]]:2 = nn.group linear({{.*}} -> (tensor<?x512xi8>, tensor<?x2xf32>)
+  // CHECK:   %[[G:.*]] = nn.gelu
+  // CHECK:   %[[V:.*]], %[[S:.*]] = nn.quantize %[[G]] {format = #nn.block_format<i8, f32, 256, axis = 1>}
+  // CHECK:   nn.yield %[[V]], %[[S]]
+  %h = nn.group linear(%a = %x, %w = %up) : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+    %g = nn.gelu %l {form = #nn.gelu_form<erf>} : tensor<?x512xf32>
+    nn.yield %g : tensor<?x512xf32>
+  }
+  // CHECK: nn.group linear(%[[A:[a-z0-9]+]] = %[[H]]#0, {{.*}}, %[[B:[a-z0-9]+]] = %[[H]]#1)
+  // CHECK-NOT: nn.quantize
+  // CHECK:   nn.dequantize %[[A]], %[[B]]
+  %y = nn.group linear(%a = %h, %w = %down) : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x512xf32>) -> (tensor<?x512xi8>, tensor<?x2xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x512xi8>, tensor<?x2xf32>) -> tensor<?x512xf32>
+    %l = nn.linear %r, %w : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  return %y : tensor<?x256xf32>
+}
+
+// A result that something else reads too stays, and so does one with half a block of features at its end.
+// CHECK-LABEL: func.func @read_as_it_is
+// CHECK: nn.group linear{{.*}} -> tensor<?x512xf32>
+func.func @read_as_it_is(%x: tensor<?x256xf32>, %u: tensor<512x256xi8>, %us: tensor<512x1xf16>, %d: tensor<256x512xi8>, %ds: tensor<256x1xf16>) -> (tensor<?x256xf32>, tensor<?x512xf32>) {
+  %up = nn.dequantize %u, %us {format = #channel} : (tensor<512x256xi8>, tensor<512x1xf16>) -> tensor<512x256xf32>
+  %down = nn.dequantize %d, %ds {format = #channel} : (tensor<256x512xi8>, tensor<256x1xf16>) -> tensor<256x512xf32>
+  %h = nn.group linear(%a = %x, %w = %up) : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+    nn.yield %l : tensor<?x512xf32>
+  }
+  %y = nn.group linear(%a = %h, %w = %down) : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x512xf32>) -> (tensor<?x512xi8>, tensor<?x2xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x512xi8>, tensor<?x2xf32>) -> tensor<?x512xf32>
+    %l = nn.linear %r, %w : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  return %y, %h : tensor<?x256xf32>, tensor<?x512xf32>
+}
+
+// CHECK-LABEL: func.func @half_a_block
+// CHECK: nn.group linear{{.*}} -> tensor<?x384xf32>
+func.func @half_a_block(%x: tensor<?x256xf32>, %u: tensor<384x256xi8>, %us: tensor<384x1xf16>, %d: tensor<256x384xi8>, %ds: tensor<256x1xf16>) -> tensor<?x256xf32> {
+  %up = nn.dequantize %u, %us {format = #channel} : (tensor<384x256xi8>, tensor<384x1xf16>) -> tensor<384x256xf32>
+  %down = nn.dequantize %d, %ds {format = #channel} : (tensor<256x384xi8>, tensor<256x1xf16>) -> tensor<256x384xf32>
+  %h = nn.group linear(%a = %x, %w = %up) : (tensor<?x256xf32>, tensor<384x256xf32>) -> tensor<?x384xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<384x256xf32>) -> tensor<?x384xf32>
+    nn.yield %l : tensor<?x384xf32>
+  }
+  %y = nn.group linear(%a = %h, %w = %down) : (tensor<?x384xf32>, tensor<256x384xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x384xf32>) -> (tensor<?x384xi8>, tensor<?x2xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x384xi8>, tensor<?x2xf32>) -> tensor<?x384xf32>
+    %l = nn.linear %r, %w : (tensor<?x384xf32>, tensor<256x384xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  return %y : tensor<?x256xf32>
+}
+
+// Groups that normalise before they quantize read floats.
+// CHECK-LABEL: func.func @norm_between
+// CHECK: nn.group linear{{.*}} -> tensor<?x256xf32>
+func.func @norm_between(%x: tensor<?x256xf32>, %n: tensor<256xf32>, %u: tensor<256x256xi8>, %us: tensor<256x1xf16>, %d: tensor<256x256xi8>, %ds: tensor<256x1xf16>) -> tensor<?x256xf32> {
+  %up = nn.dequantize %u, %us {format = #channel} : (tensor<256x256xi8>, tensor<256x1xf16>) -> tensor<256x256xf32>
+  %down = nn.dequantize %d, %ds {format = #channel} : (tensor<256x256xi8>, tensor<256x1xf16>) -> tensor<256x256xf32>
+  %h = nn.group linear(%a = %x, %w = %up) : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #few} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  %y = nn.group linear(%a = %h, %g = %n, %w = %down) : (tensor<?x256xf32>, tensor<256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32> {
+    %m = nn.rms_norm %a, %g {epsilon = 1.000000e-05 : f32} : (tensor<?x256xf32>, tensor<256xf32>) -> tensor<?x256xf32>
+    %c, %s = nn.quantize %m {format = #few} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #few} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  return %y : tensor<?x256xf32>
+}
