@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Compiler/Deploy.h"
 
+#include "lib/Support/ElementTypes.h"
 #include "lib/Support/Hash.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -72,20 +73,6 @@ private:
   std::vector<PlannedArtifact> artifacts;
   json::Array without; ///< pieces that no artifact runs
 };
-
-/// A precision of plans, and the options of the compiler that make it.
-struct Precision {
-  StringLiteral name, format, matmul;
-};
-constexpr Precision precisions[] = {
-    {"f32", "none", "f32"},     {"f16", "none", "f16"},     {"bf16", "none", "bf16"},   {"fp8", "fp8", "stored"},
-    {"int8", "int8", "stored"}, {"int4", "int4", "stored"}, {"fp4", "nvfp4", "stored"},
-};
-
-const Precision *findPrecision(StringRef name) {
-  auto found = find_if(precisions, [&](const Precision &each) { return each.name == name; });
-  return found == std::end(precisions) ? nullptr : found;
-}
 
 } // namespace
 
@@ -161,10 +148,10 @@ Error Deployment::checkPiece(const json::Object &piece, StringRef name, StringRe
     return fail("'" + name + "' is split over several devices of @" + pool + " (" + found->second.device +
                 "): ranks of one model exchange data in memory of the host, so that only CPUs can share one");
   std::optional<StringRef> precision = piece.getString("precision");
-  if (!precision || !findPrecision(*precision))
+  if (!precision || !findPlanPrecision(*precision))
     return fail("'" + name + "' has the precision '" + precision.value_or("null") +
                 "', which nothing is compiled to; known are " +
-                join(map_range(precisions, [](const Precision &each) { return each.name.str(); }), ", "));
+                join(map_range(planPrecisions, [](const PlanPrecision &each) { return StringRef(each.name); }), ", "));
   return Error::success();
 }
 
@@ -221,7 +208,7 @@ Error Deployment::checkModels() const {
 bool Deployment::compileInto(StringRef folder) {
   for (const auto &[number, artifact] : enumerate(artifacts)) {
     CompileOptions each = options.common;
-    const Precision &precision = *findPrecision(artifact.precision);
+    const PlanPrecision &precision = *findPlanPrecision(artifact.precision);
     each.model = options.models.at(artifact.model);
     SmallString<128> path(folder);
     sys::path::append(path, artifact.file());
@@ -231,8 +218,8 @@ bool Deployment::compileInto(StringRef folder) {
     }
     each.output = path.str().str();
     each.targets = {artifact.target};
-    each.quantize.format = precision.format.str();
-    each.quantize.matmulPrecision = precision.matmul.str();
+    each.quantize.format = std::string(precision.format);
+    each.quantize.matmulPrecision = std::string(precision.matmul);
     each.partition.world = artifact.world();
     each.partition.stages = artifact.pipeline;
     errs() << formatv("[{0}/{1}] {2}\n", number + 1, artifacts.size(), artifact.file());

@@ -406,6 +406,12 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
     return perUnit * inputs + perOutput * task.output.amount.mean();
   };
   work.flops = mean(group, flops);
+  work.units = mean(group, [&](const Member &member) {
+    double inputs = 0;
+    for (const wf::Quantity &input : taskOf(member).inputs)
+      inputs += input.amount.mean();
+    return inputs;
+  });
   // A model that runs once for each output unit reads its weights each time.
   if (model.flopsPerOutput)
     work.passes = 1 + mean(group, [&](const Member &member) { return taskOf(member).output.amount.mean(); });
@@ -415,7 +421,7 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
     if (edge.to == group.members.front().task && edge.streaming && edge.every && edge.amount.amount.mean() > 0)
       work.firstShare = edge.every->amount.mean() / edge.amount.amount.mean();
   for (const FleetPool &pool : fleet.pools)
-    if (pool.device.generation != "hopper" && pool.device.generation != "blackwell")
+    if (!pool.device.serving && pool.device.generation != "hopper" && pool.device.generation != "blackwell")
       unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
   return sharedCandidates(work);
 }
