@@ -27,11 +27,22 @@ struct OpenCache {
 struct PartitionLayOutCaches : impl::PartitionLayOutCachesBase<PartitionLayOutCaches> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(layOut(function)))
+      if (failed(layOut(function)) || failed(noteFormats(function)))
         return signalPassFailure();
   }
 
 private:
+  /// Notes the format of each cache on its argument: the artifact says it, so that caches can be handed over.
+  LogicalResult noteFormats(func::FuncOp function) {
+    FailureOr<SmallVector<FunctionCache>> caches = findCaches(function);
+    if (failed(caches))
+      return failure();
+    for (FunctionCache &cache : *caches)
+      if (function.getArgAttr(cache.tensors.front().getArgNumber(), "nn.state"))
+        function.setArgAttr(cache.tensors.front().getArgNumber(), "nn.cache", cache.format);
+    return success();
+  }
+
   LogicalResult layOut(func::FuncOp function) {
     FailureOr<SmallVector<FunctionCache>> caches = findCaches(function);
     if (failed(caches))

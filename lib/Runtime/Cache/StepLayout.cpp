@@ -7,6 +7,9 @@
 #include "lib/Runtime/Cache/StepLayout.h"
 
 #include "lib/Formats/Dtype.h"
+#include "lib/Support/Json.h"
+
+#include <charconv>
 
 namespace intarsia::runtime {
 
@@ -39,6 +42,7 @@ public:
     layout.pageTokens = function_.pageTokens;
     layout.context = positions.rangeHigh;
     layout.vocabulary = ids.rangeHigh;
+    readModelHash(layout);
     for (size_t i = 0; i < function_.inputs.size(); ++i)
       ITX_RETURN_IF_ERROR(readInput(i, table, layout));
     if (layout.states.empty())
@@ -65,6 +69,18 @@ private:
     return refuse(format("it has no input '%s'", input));
   }
 
+  void readModelHash(StepLayout &layout) const {
+    Json metadata;
+    if (!parseJson(function_.metadata, "metadata", metadata).ok() || !metadata.is_object())
+      return; // it was parsed when the module was loaded
+    auto found = metadata.find("model_hash");
+    if (found == metadata.end() || !found->is_string())
+      return;
+    const std::string &text = found->get_ref<const std::string &>();
+    for (size_t i = 0; i < layout.model.size() && 2 * i + 2 <= text.size(); ++i)
+      (void)std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, layout.model[i], 16);
+  }
+
   Status readInput(size_t index, const ValueInfo &table, StepLayout &layout) const {
     const ValueInfo &value = function_.inputs[index];
     if (!value.state) {
@@ -76,7 +92,7 @@ private:
     if (!paged && (value.symbols.empty() || value.symbols[0] != table.symbols[0]))
       return refuse("the first size of the state '" + value.name + "' is neither the number of pages nor of sequences");
     StateTensor state = {index, value.name,  paged, value.dtype, {value.shape.begin() + 1, value.shape.end()},
-                         0,     value.device};
+                         0,     value.cacheElement, value.cacheTransposed, value.device};
     for (int64_t size : state.shape)
       if (size < 1)
         return refuse("the state '" + value.name + "' has a second size that the call decides");
