@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Compiler/Deploy.h"
 
+#include "intarsia/Cost/ModelShape.h"
 #include "lib/Support/ElementTypes.h"
 #include "lib/Support/Hash.h"
 #include "llvm/ADT/StringExtras.h"
@@ -30,6 +31,7 @@ struct PlannedArtifact {
   std::string pool, model, target, precision;
   int64_t tensor = 1, pipeline = 1;
   json::Array pieces;
+  std::optional<json::Object> shape; ///< of a language model, as the plan has it
 
   int64_t world() const { return tensor * pipeline; }
   /// The path below the output folder.
@@ -66,6 +68,7 @@ private:
   Error readPiece(const json::Object &piece);
   Error checkPiece(const json::Object &piece, StringRef name, StringRef pool) const;
   Error checkModels() const;
+  Error checkShape(const PlannedArtifact &artifact) const;
 
   const DeployOptions &options;
   std::string hash;
@@ -176,13 +179,44 @@ Error Deployment::readPiece(const json::Object &piece) {
   auto known = find_if(artifacts, [&](const PlannedArtifact &each) { return each.file() == wanted.file(); });
   if (known == artifacts.end())
     known = artifacts.insert(artifacts.end(), std::move(wanted));
+  if (const json::Object *shape = piece.getObject("shape"))
+    known->shape = *shape;
   json::Object kept;
   for (StringRef key :
-       {"name", "kind", "tasks", "aggregated", "batch", "replicas", "parts", "milliseconds", "token_ms"})
+       {"name", "kind", "tasks", "aggregated", "batch", "replicas", "parts", "work", "alone_ms", "full_ms", "milliseconds",
+        "token_ms"})
     if (const json::Value *value = piece.get(key))
       kept[key] = *value;
   known->pieces.push_back(std::move(kept));
   return Error::success();
+}
+
+/// Refuses the directory of another model than the one that was planned, whose times and memory would be others.
+Error Deployment::checkShape(const PlannedArtifact &artifact) const {
+  const std::string &directory = options.models.at(artifact.model);
+  if (!artifact.shape || !sys::fs::is_directory(directory)) // a GGUF file has no config.json
+    return Error::success();
+  SmallString<128> path(directory);
+  sys::path::append(path, "config.json");
+  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return createStringError("cannot read '" + path + "': " + buffer.getError().message());
+  Expected<ModelShape> shape = ModelShape::parse((*buffer)->getBuffer(), path);
+  if (!shape)
+    return shape.takeError();
+  std::string differences;
+  std::pair<StringRef, double> figures[] = {{"hidden", shape->hidden},
+                                            {"layers", shape->layers},
+                                            {"vocabulary", shape->vocabulary},
+                                            {"parameters", shape->parameters()},
+                                            {"cached_elements_per_token", shape->cacheBytesPerToken(1)}};
+  for (auto [name, has] : figures)
+    if (std::optional<double> planned = artifact.shape->getNumber(name); planned && *planned != has)
+      differences += formatv("{0}{1} {2:F0}, planned {3:F0}", differences.empty() ? "" : "; ", name, has, *planned);
+  if (differences.empty())
+    return Error::success();
+  return fail("--model=" + artifact.model + "=" + directory + " is another model than '" +
+              artifact.shape->getString("name").value_or("") + "', which was planned: it has " + differences);
 }
 
 /// Every model of the plan needs a directory, and every directory a model.
@@ -202,6 +236,9 @@ Error Deployment::checkModels() const {
     if (!wanted.count(model))
       return fail("--model=" + model + "=" + directory + ": no device of the plan runs a model of this name; it has " +
                   join(names, ", "));
+  for (const PlannedArtifact &artifact : artifacts)
+    if (Error error = checkShape(artifact))
+      return error;
   return Error::success();
 }
 

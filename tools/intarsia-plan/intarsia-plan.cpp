@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
+#include "intarsia/Plan/Compare.h"
 #include "intarsia/Plan/Parallel.h"
 #include "intarsia/Probe/Probe.h"
 
@@ -17,6 +18,8 @@ int main(int argc, char **argv) {
   intarsia::PlannerOptions options = intarsia::parsePlannerOptions(argc, argv);
   if (!options.parallel.empty())
     return intarsia::runParallel(options.parallel);
+  if (!options.compare.empty())
+    return intarsia::runCompare(options.input, options.compare);
   if (!options.probes)
     return intarsia::runPlanner(options);
   std::string program = llvm::sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(&main));

@@ -187,10 +187,19 @@ Shape repeated(const Shape &one, double failure);
 
 //===-- The problem -------------------------------------------------------------------------------------------===//
 
+/// Work of a mean execution of a piece, from which its times follow; 0 where it has none of a kind.
+struct PieceWork {
+  const ModelShape *shape = nullptr;           ///< of a language model
+  double newTokens = 0, cachedTokens = 0;      ///< prefill
+  double contextTokens = 0, writtenTokens = 0; ///< decode
+  double units = 0;                            ///< input of an encoder or another model
+};
+
 struct BuiltProblem {
   PlacementProblem problem;
   std::vector<std::vector<ChoiceMeaning>> meanings; ///< by piece and choice
   std::vector<std::vector<int>> pieceOfTask;        ///< by graph and task
+  std::vector<PieceWork> works;                     ///< by piece
   std::vector<std::string> unsure; ///< figures behind the plan that are uncertain, assumed or carried over
   std::vector<std::string> notes;  ///< candidates that are left out, and why
   size_t fleetPools = 0;           ///< number of the fleet's pools, which come first; the others are outside

@@ -73,6 +73,7 @@ Error ProblemBuilder::addPiece(Group &group) {
   group.piece = int(result.problem.pieces.size());
   for (const Member &member : group.members)
     result.pieceOfTask[member.graph][member.task] = group.piece;
+  result.works.push_back(group.work);
   result.problem.pieces.push_back(std::move(piece));
   result.meanings.push_back(std::move(candidates->meanings));
   return Error::success();
@@ -267,6 +268,7 @@ Expected<Candidates> ProblemBuilder::languageModelCandidates(Group &group) {
   Expected<DecoderWork> work = decoderWorkOf(group);
   if (!work)
     return work.takeError();
+  group.work = {work->shape, work->newTokens, work->cachedTokens, work->contextTokens, work->writtenTokens, 0};
   Expected<Candidates> candidates = decoderCandidates(*work, fleet, options);
   if (!candidates)
     return candidates;
@@ -412,6 +414,7 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
       inputs += input.amount.mean();
     return inputs;
   });
+  group.work.units = work.units;
   // A model that runs once for each output unit reads its weights each time.
   if (model.flopsPerOutput)
     work.passes = 1 + mean(group, [&](const Member &member) { return taskOf(member).output.amount.mean(); });
