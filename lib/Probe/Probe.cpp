@@ -84,13 +84,17 @@ int runProbe(StringRef file, StringRef tools) {
       return fail(createStringError(status.message()));
   errs() << "measuring the processor …\n";
   std::vector<ProbedDevice> devices{probeProcessor()};
-  errs() << "measuring models of random weights …\n";
-  SmallString<128> compiler(tools);
-  sys::path::append(compiler, "intarsia-compile");
-  Expected<MeasuredTimes> serving = probeServing(compiler);
-  if (!serving)
-    return fail(serving.takeError());
-  devices.front().device.serving = std::move(*serving);
+  if (tools.empty()) {
+    devices.front().unmeasured.push_back("serving: --probe-models=false; language models cannot be planned on it");
+  } else {
+    errs() << "measuring models of random weights …\n";
+    SmallString<128> compiler(tools);
+    sys::path::append(compiler, "intarsia-compile");
+    Expected<MeasuredTimes> serving = probeServing(compiler);
+    if (!serving)
+      return fail(serving.takeError());
+    devices.front().device.serving = std::move(*serving);
+  }
   ProbedGpus gpus = probeGpus();
   if (!gpus.none.empty())
     errs() << "no GPU: " << gpus.none << '\n';

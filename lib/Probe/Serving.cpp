@@ -25,6 +25,10 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
 
 using namespace llvm;
 
@@ -49,9 +53,11 @@ const std::vector<double> measuredRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
 constexpr int64_t contexts[] = {256, 1024};     ///< of steps
 constexpr int64_t promptLengths[] = {128, 512}; ///< a prompt is computed in parts of the largest
 constexpr int64_t sequencesOfContext = 4;
+constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
 /// Rounds of a measurement, after one that does not count. The median stands.
 constexpr int fewestRounds = 3, mostRounds = 25;
 constexpr double enoughSeconds = 0.12;
+constexpr double handOverTimeout = 60;
 
 template <typename T, void (*release)(T *)> struct Release {
   void operator()(T *handle) const { release(handle); }
@@ -99,7 +105,8 @@ public:
     itx_cache *cache = nullptr;
     // The first cache gives the tokens of a page.
     for (int pass = 0; pass < 2; ++pass) {
-      options.pages = pass ? sequences * ((tokens + decoder->pageTokens - 1) / decoder->pageTokens) : 1;
+      options.sequences = std::max<int64_t>(sequences, 1);
+      options.pages = pass ? options.sequences * ((tokens + decoder->pageTokens - 1) / decoder->pageTokens) : 1;
       if (Error error = check(itx_cache_create(module, nullptr, &options, &cache)))
         return std::move(error);
       decoder->cache.reset(cache);
@@ -142,6 +149,35 @@ public:
   /// Returns the time of one more token for each of `count` sequences that have `context` already.
   Expected<double> stepUs(int64_t count, int64_t context, int64_t outputs) {
     return medianUs([&] { return append(count, 1, outputs); }, [&] { return truncate(count, context); });
+  }
+
+  /// Returns the time until another decoder has the first sequence.
+  Expected<double> handOverUs(Decoder &other) {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
+      return createStringError(std::error_code(errno, std::generic_category()), "no socket for a hand-over");
+    itx_sequence *received = nullptr;
+    auto round = [&]() -> Error {
+      std::string failure;
+      std::thread receiver([&] {
+        if (itx_sequence_receive(other.cache.get(), sockets[1], handOverTimeout, &received) != ITX_OK) {
+          failure = itx_last_error();
+          shutdown(sockets[1], SHUT_RDWR);
+        }
+      });
+      Error error = check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout));
+      receiver.join();
+      if (error || failure.empty())
+        return error;
+      return createStringError(failure);
+    };
+    Expected<double> us = medianUs(round, [&] {
+      SequenceHandle(std::exchange(received, nullptr)).reset();
+      return Error::success();
+    });
+    for (int socket : sockets)
+      close(socket);
+    return us;
   }
 
 private:
@@ -261,6 +297,8 @@ private:
       head.push_back(std::max(*withHead - *us, least) * 1e6 / shape.headParameters());
     }
     times.layers[precision.str()].push_back(layer);
+    if (precision == "int8" && times.layers["int8"].size() == 2)
+      return measureHandOver(*artifact, shape);
     if (isLargest && precision == "int8")
       return measureScores(**decoder, *artifact, shape);
     return Error::success();
@@ -301,6 +339,31 @@ private:
                      attention.scoreFlops(attention.visible(double(context)), /*prefill=*/false);
       addScores(times.steps, context, *step - *rows, *rows, flops);
     }
+    return Error::success();
+  }
+
+  /// Measures the way of a cache from one process to another, by two caches of this one: a time for each, and a rate.
+  Error measureHandOver(const std::string &artifact, const ModelShape &shape) {
+    auto from = Decoder::load(artifact, 1, handedOver[1]);
+    if (!from)
+      return from.takeError();
+    auto to = Decoder::load(artifact, 0, handedOver[1]);
+    if (!to)
+      return to.takeError();
+    double us[2], bytes[2];
+    for (int i = 0; i < 2; ++i) {
+      for (int64_t length = i ? handedOver[0] : 0; length < handedOver[i]; length += handedOver[0])
+        if (Error error = (*from)->append(1, handedOver[0], 0))
+          return error;
+      Expected<double> time = (*from)->handOverUs(**to);
+      if (!time)
+        return time.takeError();
+      us[i] = *time;
+      bytes[i] = shape.cachedElements(double(handedOver[i])) * 2;
+    }
+    double perByte = std::max(us[1] - us[0], 0.1 * us[1]) / (bytes[1] - bytes[0]);
+    times.handOverGBps = 1e-3 / perByte;
+    times.handOverUs = std::max(us[0] - perByte * bytes[0], 1.0);
     return Error::success();
   }
 

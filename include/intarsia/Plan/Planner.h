@@ -39,6 +39,7 @@ struct PlannerOptions {
   std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": lost devices; the plan with them is kept where possible
   std::string previous;          ///< .json of an earlier run, whose plan is kept where possible; empty: none
+  bool probesModels = true;      ///< and models on it
   std::string compare;           ///< compare the plan `input` with the times in this file instead; empty: do not
   std::string parallel;          ///< cost the training configurations of this file instead; empty: do not
   bool probes = false;           ///< measure this machine instead

@@ -47,8 +47,8 @@ std::string writeYaml(const ProbedDevice &probed);
 llvm::Expected<MeasuredTimes> probeServing(llvm::StringRef compiler);
 
 /// Runs `intarsia-plan --probe`: prints the figures, or writes them to `file` (GPUs beside it, as `file`-gpu0.yaml and
-/// so on). Language models are measured with the intarsia-compile in `tools`, the folder of this program. Returns the exit
-/// code.
+/// so on). Language models are measured with the intarsia-compile in `tools`, the folder of this program; not for an empty
+/// name. Returns the exit code.
 int runProbe(llvm::StringRef file, llvm::StringRef tools);
 
 } // namespace intarsia

@@ -93,6 +93,8 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   const Module &loaded = *result->module_;
   int64_t pages = 0;
   ITX_RETURN_IF_ERROR(readStepLayout(*loaded.functions()[function].info, loaded.name(), result->layout_));
+  if (result->layout_.model == Hash128{}) // of IR that was written by hand: only itself is the same model
+    result->layout_.model = loaded.hash();
   ITX_RETURN_IF_ERROR(findCandidates(loaded, function, result->candidates_));
   ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded, options, pages, result->bytes_));
   ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded, result->memory_));
@@ -430,7 +432,7 @@ Status Cache::receive(int socket, double timeoutSeconds, Sequence *&sequence) {
   // The other process may have elements of twice the bytes, and larger pages.
   uint64_t most = 4 * bytes_ + (uint64_t(64) << 20);
   ITX_RETURN_IF_ERROR(receiveHandOver(socket, timeoutSeconds, module_->name(), most, handOver));
-  if (layout_.model == Hash128{} || std::memcmp(handOver.header.model, layout_.model.data(), layout_.model.size()) != 0)
+  if (std::memcmp(handOver.header.model, layout_.model.data(), layout_.model.size()) != 0)
     return error(ITX_INVALID_ARGUMENT,
                  "%s: the other process sends a sequence of another model: compile both artifacts from the same weights",
                  where);
