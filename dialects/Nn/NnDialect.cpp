@@ -210,15 +210,8 @@ LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned region
                                << ", must be a unit attribute on a tensor";
     return success();
   }
-  if (name == "nn.cache") {
-    if (!isa<nn::CacheFormatAttr>(attribute.getValue()) || !function.getArgAttr(argIndex, "nn.state"))
-      return op->emitOpError() << "nn.cache of " << where << " is " << attribute.getValue()
-                               << ", must be the format of a cache on an argument with nn.state";
-    return success();
-  }
-  return op->emitOpError()
-         << "argument attribute " << name << " of " << where
-         << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.below, nn.state, nn.cache";
+  return op->emitOpError() << "argument attribute " << name << " of " << where
+                           << " is unknown; known are nn.name, nn.sizes, nn.default, nn.range, nn.below, nn.state";
 }
 
 LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned regionIndex, unsigned resultIndex,

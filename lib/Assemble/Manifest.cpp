@@ -359,13 +359,6 @@ private:
         });
       if (attributes.contains("nn.state"))
         json.attribute("state", true);
-      if (auto cache = attributes.getAs<nn::CacheFormatAttr>("nn.cache"))
-        json.attributeObject("cache", [&] {
-          std::string element;
-          llvm::raw_string_ostream(element) << cache.getElement();
-          json.attribute("element", element);
-          json.attribute("transposed", cache.getTransposed());
-        });
       if (device >= 0)
         json.attribute("device", device);
       if (auto fill = attributes.getAs<IntegerAttr>("nn.default"))

@@ -7,8 +7,8 @@
 #include "intarsia/Compiler/Deploy.h"
 
 #include "intarsia/Cost/ModelShape.h"
-#include "lib/Support/ElementTypes.h"
 #include "lib/Support/Hash.h"
+#include "lib/Support/PlanPrecision.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -36,17 +36,6 @@ std::optional<uint64_t> OperandInfo::bytesIn(const int64_t *launchSizes, size_t 
 
 // ---- The parser -------------------------------------------------------------------------------------------
 
-static constexpr const char *cacheElements[] = {"f32", "f16", "bf16", "f8E4M3FN", "ui8", "ui4", "other elements"};
-
-const char *nameOf(CacheElement element) { return cacheElements[size_t(element)]; }
-
-static CacheElement elementNamed(const std::string &name) {
-  for (size_t i = 0; i < size_t(CacheElement::Other); ++i)
-    if (name == cacheElements[i])
-      return CacheElement(i);
-  return CacheElement::Other;
-}
-
 /// Reads the index of one of `devices` devices. Returns false, after an error, if there is no such device.
 static bool readDeviceIndex(MemberReader &reader, const Json &json, size_t devices, const std::string &what,
                             int32_t &device) {
@@ -124,13 +113,6 @@ static void readValue(MemberReader &reader, const Json &json, const FunctionInfo
   }
   if (const Json *state = reader.member(json, "state", false))
     value.state = state->is_boolean() && state->get<bool>();
-  if (const Json *cache = reader.member(json, "cache", false)) {
-    value.cacheElement = elementNamed(reader.text(*cache, "element"));
-    const Json *transposed = reader.member(*cache, "transposed");
-    value.cacheTransposed = transposed && transposed->is_boolean() && transposed->get<bool>();
-    if (value.cacheElement == CacheElement::Other || !value.state)
-      return reader.fail("'" + value.name + "' is a cache of elements that this runtime does not know, or no state");
-  }
   if (value.state && value.optional)
     return reader.fail("'" + value.name + "' is updated in place and may be left out");
   if (const Json *device = reader.member(json, "device", false)) {

@@ -23,11 +23,6 @@ struct SizeInfo {
   int64_t maximum = -1; // -1: no limit
 };
 
-/// What a cache of a language model holds. Other tensors of a quantized cache, and what is no cache, are `Other`.
-enum class CacheElement : uint8_t { F32, F16, BF16, F8, U8, U4, Other };
-/// Returns "f32", "ui4", …, as #nn.cache_format spells them.
-const char *nameOf(CacheElement element);
-
 /// An input or output.
 struct ValueInfo {
   std::string name;
@@ -43,8 +38,6 @@ struct ValueInfo {
   int32_t belowSize = -1; // index into the function's sizes: values are less than belowFactor times it
   int64_t belowFactor = 1;
   bool state = false;  // updated in place
-  CacheElement cacheElement = CacheElement::Other;
-  bool cacheTransposed = false; // pages of a cache are [heads, features, tokens], not [heads, tokens, features]
   int32_t device = -1; // index of the device in whose own memory the function reads or writes it; -1: in the host's
 };
 

@@ -32,14 +32,27 @@ struct PartitionLayOutCaches : impl::PartitionLayOutCachesBase<PartitionLayOutCa
   }
 
 private:
-  /// Notes the format of each cache on its argument: the artifact says it, so that caches can be handed over.
+  /// Notes the formats of caches in the metadata of a model: its artifact says them, so that caches can be handed over.
   LogicalResult noteFormats(func::FuncOp function) {
+    auto metadata = function->getAttrOfType<DictionaryAttr>("nn.metadata");
+    if (!metadata)
+      return success();
     FailureOr<SmallVector<FunctionCache>> caches = findCaches(function);
     if (failed(caches))
       return failure();
-    for (FunctionCache &cache : *caches)
-      if (function.getArgAttr(cache.tensors.front().getArgNumber(), "nn.state"))
-        function.setArgAttr(cache.tensors.front().getArgNumber(), "nn.cache", cache.format);
+    if (caches->empty())
+      return success();
+    Builder builder(function);
+    NamedAttrList formats, entries(metadata);
+    for (FunctionCache &cache : *caches) {
+      std::string element;
+      llvm::raw_string_ostream(element) << cache.format.getElement();
+      formats.set(cache.name, builder.getDictionaryAttr(
+                                  {builder.getNamedAttr("element", builder.getStringAttr(element)),
+                                   builder.getNamedAttr("transposed", builder.getBoolAttr(cache.format.getTransposed()))}));
+    }
+    entries.set("caches", formats.getDictionary(builder.getContext()));
+    function->setAttr("nn.metadata", entries.getDictionary(builder.getContext()));
     return success();
   }
 

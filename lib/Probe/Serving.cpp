@@ -11,7 +11,7 @@
 #include "intarsia/Cost/ModelShape.h"
 #include "intarsia/Probe/Probe.h"
 #include "intarsia/runtime.h"
-#include "lib/Support/ElementTypes.h"
+#include "lib/Support/PlanPrecision.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

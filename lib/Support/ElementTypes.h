@@ -17,22 +17,6 @@ namespace intarsia {
 /// Element types of weights: two bytes are f16 or bf16, one is fp8 or int8, half of one is fp4 or int4.
 inline constexpr std::string_view elementTypes[] = {"f32", "f16", "bf16", "fp8", "int8", "fp4", "int4"};
 
-/// A precision of plans, and the values of --quantize and --matmul-precision that make it.
-struct PlanPrecision {
-  std::string_view name, format, matmul;
-};
-inline constexpr PlanPrecision planPrecisions[] = {
-    {"f32", "none", "f32"},     {"f16", "none", "f16"},     {"bf16", "none", "bf16"},   {"fp8", "fp8", "stored"},
-    {"int8", "int8", "stored"}, {"int4", "int4", "stored"}, {"fp4", "nvfp4", "stored"},
-};
-/// Returns null for a name that is none.
-constexpr const PlanPrecision *findPlanPrecision(std::string_view name) {
-  for (const PlanPrecision &each : planPrecisions)
-    if (each.name == name)
-      return &each;
-  return nullptr;
-}
-
 } // namespace intarsia
 
 #endif

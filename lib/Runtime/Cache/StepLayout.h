@@ -12,6 +12,11 @@
 
 namespace intarsia::runtime {
 
+/// What a cache of a language model holds. Other tensors of a quantized cache, and what is no cache, are `Other`.
+enum class CacheElement : uint8_t { F32, F16, BF16, F8, U8, U4, Other };
+/// Returns "f32", "ui4", …, as #nn.cache_format spells them.
+const char *nameOf(CacheElement element);
+
 /// An input that the function updates in place.
 struct StateTensor {
   size_t input = 0; // index
