@@ -167,7 +167,8 @@ void bindSequences(nb::module_ &m) {
       .def("set_evictable", &Sequence::setEvictable, nb::arg("evictable"),
            "Let the cache evict it when pages run out; of several, the one that was longest not in a forward step.")
       .def("send", &Sequence::send, nb::arg("socket"), nb::arg("timeout") = 60.0,
-           "Hand it over to the process at the other end of a connected stream socket, which calls Cache.receive. Return "
+           "Hand it over to the process at the other end of a connected stream socket, which calls Cache.receive. "
+           "Return "
            "when that has it. No silence is longer than `timeout` seconds.")
       .def("save", &Sequence::save, nb::arg("path"), "Write it to a file, which appears when it is complete.");
   nb::class_<Cache>(m, "Cache")
@@ -177,9 +178,10 @@ void bindSequences(nb::module_ &m) {
       .def("sequence", &Cache::sequence, "Return a sequence without tokens.")
       .def("restore", &Cache::restore, nb::arg("path"),
            "Return a new sequence with what `Sequence.save` wrote; it must have been made with the same artifact.")
-      .def("receive", &Cache::receive, nb::arg("socket"), nb::arg("timeout") = 60.0,
-           "Return a new sequence with what `Sequence.send` sends from another process, whose artifact is made from the "
-           "same model; its caches and pages may have another layout.")
+      .def(
+          "receive", &Cache::receive, nb::arg("socket"), nb::arg("timeout") = 60.0,
+          "Return a new sequence with what `Sequence.send` sends from another process, whose artifact is made from the "
+          "same model; its caches and pages may have another layout.")
       .def("step", &Cache::step, nb::arg("chunks"))
       .def("step_on_device", &Cache::stepOnDevice, nb::arg("chunks"))
       .def("candidates", &Cache::candidates, nb::arg("logits"), nb::arg("temperatures"));

@@ -182,9 +182,8 @@ Error Deployment::readPiece(const json::Object &piece) {
   if (const json::Object *shape = piece.getObject("shape"))
     known->shape = *shape;
   json::Object kept;
-  for (StringRef key :
-       {"name", "kind", "tasks", "aggregated", "batch", "replicas", "parts", "work", "alone_ms", "full_ms", "milliseconds",
-        "token_ms"})
+  for (StringRef key : {"name", "kind", "tasks", "aggregated", "batch", "replicas", "parts", "work", "alone_ms",
+                        "full_ms", "milliseconds", "token_ms"})
     if (const json::Value *value = piece.get(key))
       kept[key] = *value;
   known->pieces.push_back(std::move(kept));

@@ -200,8 +200,8 @@ Expected<MeasuredTimes> MeasuredTimes::parse(const YamlNode &node, StringRef fil
     return handOver.takeError();
   for (auto [key, into] : {std::pair("gbps", &times.handOverGBps), std::pair("us", &times.handOverUs)}) {
     const YamlNode *value = (*handOver)->find(key);
-    Expected<double> number = value ? value->number(file, key)
-                                    : Expected<double>(reader.at(**handOver, Twine("'") + key + "' is missing"));
+    Expected<double> number =
+        value ? value->number(file, key) : Expected<double>(reader.at(**handOver, Twine("'") + key + "' is missing"));
     if (!number)
       return number.takeError();
     if (!(*number > 0))

@@ -409,8 +409,7 @@ static Expected<const ModelShape *> shapeOfFile(StringRef file) {
   auto buffer = isOther ? ErrorOr<std::unique_ptr<MemoryBuffer>>(std::make_error_code(std::errc::invalid_argument))
                         : MemoryBuffer::getFile(file);
   if (!buffer)
-    return createStringError(buffer.getError(),
-                             "shape '" + file + "' cannot be read: " + buffer.getError().message());
+    return createStringError(buffer.getError(), "shape '" + file + "' cannot be read: " + buffer.getError().message());
   Expected<ModelShape> shape = ModelShape::parse((*buffer)->getBuffer(), file);
   if (!shape)
     return shape.takeError();

@@ -41,12 +41,9 @@ StringRef intarsia::servingEngineName(ServingEngine engine) {
   return names[int(engine)];
 }
 
-static constexpr std::pair<StringRef, NumberFormat> formats[] = {{"bf16", NumberFormat::BF16},
-                                                                 {"fp8", NumberFormat::FP8},
-                                                                 {"int8", NumberFormat::INT8},
-                                                                 {"fp4", NumberFormat::FP4},
-                                                                 {"int4", NumberFormat::INT4},
-                                                                 {"f32", NumberFormat::F32}};
+static constexpr std::pair<StringRef, NumberFormat> formats[] = {
+    {"bf16", NumberFormat::BF16}, {"fp8", NumberFormat::FP8},   {"int8", NumberFormat::INT8},
+    {"fp4", NumberFormat::FP4},   {"int4", NumberFormat::INT4}, {"f32", NumberFormat::F32}};
 
 Expected<NumberFormat> intarsia::parseNumberFormat(StringRef name) {
   for (auto &[known, format] : formats)

@@ -47,9 +47,10 @@ private:
     for (FunctionCache &cache : *caches) {
       std::string element;
       llvm::raw_string_ostream(element) << cache.format.getElement();
-      formats.set(cache.name, builder.getDictionaryAttr(
-                                  {builder.getNamedAttr("element", builder.getStringAttr(element)),
-                                   builder.getNamedAttr("transposed", builder.getBoolAttr(cache.format.getTransposed()))}));
+      formats.set(cache.name,
+                  builder.getDictionaryAttr(
+                      {builder.getNamedAttr("element", builder.getStringAttr(element)),
+                       builder.getNamedAttr("transposed", builder.getBoolAttr(cache.format.getTransposed()))}));
     }
     entries.set("caches", formats.getDictionary(builder.getContext()));
     function->setAttr("nn.metadata", entries.getDictionary(builder.getContext()));

@@ -70,8 +70,8 @@ Error writeModel(const std::string &folder, json::Object config, ArrayRef<Tensor
   json::Object header;
   for (const Tensor &tensor : tensors) {
     int64_t end = offset + tensor.elements() * (isF32 ? 4 : 2);
-    header[tensor.name] =
-        json::Object{{"dtype", stored}, {"shape", json::Array(tensor.shape)}, {"data_offsets", json::Array{offset, end}}};
+    header[tensor.name] = json::Object{
+        {"dtype", stored}, {"shape", json::Array(tensor.shape)}, {"data_offsets", json::Array{offset, end}}};
     offset = end;
   }
   std::string text = formatv("{0}", json::Value(std::move(header)));
@@ -103,19 +103,20 @@ double multipliedWeights(const EncoderSize &size) {
 
 Error writeDecoder(const std::string &folder, const DecoderSize &size, StringRef stored) {
   int64_t hidden = size.hidden, keys = hidden / size.heads * size.keyHeads;
-  std::vector<Tensor> tensors{{"model.embed_tokens.weight", {size.vocabulary, hidden}}, {"model.norm.weight", {hidden}}};
+  std::vector<Tensor> tensors{{"model.embed_tokens.weight", {size.vocabulary, hidden}},
+                              {"model.norm.weight", {hidden}}};
   for (int64_t layer = 0; layer < size.layers; ++layer) {
     std::string prefix = formatv("model.layers.{0}.", layer);
-    for (auto &[name, shape] : std::initializer_list<std::pair<const char *, std::vector<int64_t>>>{
-             {"input_layernorm", {hidden}},
-             {"post_attention_layernorm", {hidden}},
-             {"self_attn.q_proj", {hidden, hidden}},
-             {"self_attn.k_proj", {keys, hidden}},
-             {"self_attn.v_proj", {keys, hidden}},
-             {"self_attn.o_proj", {hidden, hidden}},
-             {"mlp.gate_proj", {size.width, hidden}},
-             {"mlp.up_proj", {size.width, hidden}},
-             {"mlp.down_proj", {hidden, size.width}}})
+    for (auto &[name, shape] :
+         std::initializer_list<std::pair<const char *, std::vector<int64_t>>>{{"input_layernorm", {hidden}},
+                                                                              {"post_attention_layernorm", {hidden}},
+                                                                              {"self_attn.q_proj", {hidden, hidden}},
+                                                                              {"self_attn.k_proj", {keys, hidden}},
+                                                                              {"self_attn.v_proj", {keys, hidden}},
+                                                                              {"self_attn.o_proj", {hidden, hidden}},
+                                                                              {"mlp.gate_proj", {size.width, hidden}},
+                                                                              {"mlp.up_proj", {size.width, hidden}},
+                                                                              {"mlp.down_proj", {hidden, size.width}}})
       tensors.push_back({prefix + name + ".weight", shape});
   }
   json::Object config{{"architectures", json::Array{"LlamaForCausalLM"}},
@@ -151,8 +152,8 @@ Error writeEncoder(const std::string &folder, const EncoderSize &size, StringRef
       tensors.push_back({prefix + name + ".weight", {outputs, inputs}});
       tensors.push_back({prefix + name + ".bias", {outputs}});
     };
-    for (const char *name : {"attention.self.query", "attention.self.key", "attention.self.value",
-                             "attention.output.dense"})
+    for (const char *name :
+         {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
       linear(name, hidden, hidden);
     linear("intermediate.dense", size.width, hidden);
     linear("output.dense", hidden, size.width);

@@ -270,7 +270,8 @@ private:
 
   Error measureDecoder(StringRef model, const ModelShape &shape, StringRef precision, bool isLargest) {
     double layerWeights = shape.multipliedParameters() / shape.layers;
-    advance(formatv("decoder of {0} layers of {1:F1} million weights, {2}", shape.layers, layerWeights * 1e-6, precision));
+    advance(
+        formatv("decoder of {0} layers of {1:F1} million weights, {2}", shape.layers, layerWeights * 1e-6, precision));
     Expected<std::string> artifact = compile(model, precision);
     if (!artifact)
       return artifact.takeError();

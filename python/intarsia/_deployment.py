@@ -100,8 +100,8 @@ def _read(folder: Path) -> dict[str, Any]:
         raise InvalidArgumentError(f"{file}: is no deployment of this version: compile again", "invalid argument")
     if any("work" not in piece for pool in manifest["pools"] for each in pool["artifacts"] for piece in each["pieces"]):
         raise InvalidArgumentError(
-            f"{file}: does not say what its pieces compute, as deployments of earlier versions did not: plan and compile "
-            "again",
+            f"{file}: does not say what its pieces compute, as deployments of earlier versions did not: plan and "
+            "compile again",
             "invalid argument",
         )
     return manifest

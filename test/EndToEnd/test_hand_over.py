@@ -168,7 +168,7 @@ class Recorder:
 
         thread = threading.Thread(target=read)
         thread.start()
-        with pytest.raises(intarsia.Error, match="gave no|sends nothing|did not import"):
+        with pytest.raises(intarsia.Error, match="did not import"):
             intarsia.Generator(artifact).send(theirs, PROMPT, 1)
         theirs.close()
         thread.join()

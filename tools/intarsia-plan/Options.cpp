@@ -88,8 +88,9 @@ struct Flags {
       cl::desc("Cost training configurations of one model over many devices, or find the fastest (docs/parallel.md)")};
   cl::opt<std::string> compare{
       "compare", cl::value_desc("profile.json"), cl::cat(category),
-      cl::desc("Print the times of a plan.json, given in place of the agents, beside those that intarsia bench deployment "
-               "measured")};
+      cl::desc(
+          "Print the times of a plan.json, given in place of the agents, beside those that intarsia bench deployment "
+          "measured")};
   cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
                                 cl::desc("Write the model as the solver sees it")};
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),

@@ -37,7 +37,8 @@
 // of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times its own
 // peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers) are refused.
 //
-// A device with times of this compiler's own kernels (`MeasuredTimes`; CPUs) has no fitted figures. Whatever the engine,
+// A device with times of this compiler's own kernels (`MeasuredTimes`; CPUs) has no fitted figures. Whatever the
+// engine,
 //
 //   step      = layers · layer(B rows) + head(B rows) + max(scores(c), cached bytes / bandwidth)
 //   first     = layers · layer(t rows) + head(1 row) + scores(t)

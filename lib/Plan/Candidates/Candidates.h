@@ -159,7 +159,8 @@ llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fl
 /// Work of one execution of an encoder, embedder, other model or search. Time on a device is
 ///   launch + max(batch · flops / (peak · e), (stored bytes once + batch · read bytes) / (bandwidth · e')),
 /// where launch, e and e' are step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
-/// measured on GPUs (vLLM's, whatever the engine), and assumed for all other devices; but on a device with measured times
+/// measured on GPUs (vLLM's, whatever the engine), and assumed for all other devices; but on a device with measured
+/// times
 /// (`MeasuredTimes`) an encoder takes what its flops did there. Where a device allows several
 /// programs (`clients` of the catalogue), a replica takes 1, 1/2, 1/4 or 1/8 of its memory, peak and bandwidth.
 struct RooflineWork {

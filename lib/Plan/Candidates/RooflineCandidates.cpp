@@ -111,7 +111,8 @@ private:
       for (int batch = 1; batch <= (work.hasPrecision() ? largestBatchTried : 1); batch *= 2) {
         auto ms = [&](double together) {
           if (isEncoder() && pool.device.serving)
-            return parts * pool.device.serving->encoderUs(precision, work.flops / (2 * work.units), work.units * together) *
+            return parts *
+                   pool.device.serving->encoderUs(precision, work.flops / (2 * work.units), work.units * together) *
                    1e-3;
           double computeMs = together * work.flops / (peakTflops * 1e9 * compute);
           double memoryMs = (weights * work.passes + together * work.readBytes / shards) /

@@ -82,7 +82,8 @@ Expected<std::vector<Row>> rowsOf(const File &planFile, const File &profileFile)
     return profileFile.fail("is no profile of this version: intarsia bench deployment FOLDER -o FILE writes one");
   const json::Object *of = profile->getObject("plan");
   if (!of || of->getString("hash") != StringRef(planFile.hash))
-    return profileFile.fail("was measured for another plan than " + planFile.name + ": its deployment was compiled from " +
+    return profileFile.fail("was measured for another plan than " + planFile.name +
+                            ": its deployment was compiled from " +
                             (of ? of->getString("file").value_or("none") : "none"));
   std::vector<Row> rows;
   for (const json::Value &value : *profile->getArray("entries")) {
@@ -117,7 +118,8 @@ void print(ArrayRef<Row> rows) {
   }
   auto line = [&](StringRef a, StringRef b, StringRef c, const Twine &d, const Twine &e, const Twine &f) {
     outs() << left_justify(a, what) << "  " << left_justify(b, pool) << "  " << left_justify(c, figure) << "  "
-           << right_justify(d.str(), 10) << "  " << right_justify(e.str(), 11) << "  " << right_justify(f.str(), 7) << '\n';
+           << right_justify(d.str(), 10) << "  " << right_justify(e.str(), 11) << "  " << right_justify(f.str(), 7)
+           << '\n';
   };
   line("piece", "pool", "figure", "planned ms", "measured ms", "error");
   double largest = 0;

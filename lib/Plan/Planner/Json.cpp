@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "llvm/Support/JSON.h"
 #include "Parts.h"
-#include "lib/Plan/Solver/Figures.h"
 #include "Text.h"
+#include "lib/Plan/Solver/Figures.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -24,12 +24,9 @@ static json::Value number(double value) { return std::isfinite(value) ? json::Va
 static json::Value shapeOf(const ModelShape *shape) {
   if (!shape)
     return nullptr;
-  return json::Object{{"name", asJson(shape->name)},
-                      {"hidden", shape->hidden},
-                      {"layers", shape->layers},
-                      {"vocabulary", shape->vocabulary},
-                      {"parameters", shape->parameters()},
-                      {"cached_elements_per_token", shape->cacheBytesPerToken(1)}};
+  return json::Object{{"name", asJson(shape->name)},       {"hidden", shape->hidden},
+                      {"layers", shape->layers},           {"vocabulary", shape->vocabulary},
+                      {"parameters", shape->parameters()}, {"cached_elements_per_token", shape->cacheBytesPerToken(1)}};
 }
 
 static json::Object workOf(const PieceWork &work) {

@@ -376,8 +376,8 @@ Status Cache::send(const Sequence &sequence, int socket, double timeoutSeconds) 
   {
     std::lock_guard lock(mutex_); // not while bytes are on their way: others decode meanwhile
     if (sequence.isEvicted)
-      return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to hand over: give its tokens again first",
-                   name());
+      return error(ITX_EVICTED,
+                   "%s: the sequence was evicted, there is nothing to hand over: give its tokens again first", name());
     HandOverHeader &header = handOver.header;
     std::memcpy(header.magic, handOverMagic, sizeof(handOverMagic));
     header.version = handOverVersion;
@@ -412,15 +412,16 @@ static Status matchStates(const HandOver &handOver, const StepLayout &layout, co
     while (source < handOver.states.size() && state.name != handOver.states[source].name)
       ++source;
     if (source == handOver.states.size())
-      return error(ITX_INVALID_ARGUMENT,
-                   "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
-                   "its cache in another format (--kv)?",
-                   where, state.name.c_str());
+      return error(
+          ITX_INVALID_ARGUMENT,
+          "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
+          "its cache in another format (--kv)?",
+          where, state.name.c_str());
     std::string why =
         whyNotConverted(handOver.states[source], handOver.header.pageTokens, own.back(), uint64_t(layout.pageTokens));
     if (!why.empty())
-      return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s", where,
-                   why.c_str());
+      return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s",
+                   where, why.c_str());
     sources.push_back(source);
   }
   return Status::success();
@@ -433,9 +434,9 @@ Status Cache::receive(int socket, double timeoutSeconds, Sequence *&sequence) {
   uint64_t most = 4 * bytes_ + (uint64_t(64) << 20);
   ITX_RETURN_IF_ERROR(receiveHandOver(socket, timeoutSeconds, module_->name(), most, handOver));
   if (std::memcmp(handOver.header.model, layout_.model.data(), layout_.model.size()) != 0)
-    return error(ITX_INVALID_ARGUMENT,
-                 "%s: the other process sends a sequence of another model: compile both artifacts from the same weights",
-                 where);
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "%s: the other process sends a sequence of another model: compile both artifacts from the same weights", where);
   for (int64_t token : handOver.tokens)
     if (token < 0 || token >= layout_.vocabulary)
       return error(ITX_CORRUPT, "%s: a sequence that was sent has the token %lld, tokens are in [0, %lld)", where,

@@ -60,11 +60,12 @@ std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, 
   if (isSame(from, to) && fromPageTokens == toPageTokens)
     return "";
   if (from.paged != to.paged || !standsAlone(from) || !standsAlone(to))
-    return format("'%s' has %s in pages of %llu tokens, here %s in pages of %llu: quantized caches are handed over "
-                  "between artifacts of equal caches only; compile both with --kv=f16, or with the same --kv for devices "
-                  "with equal pages",
-                  from.name, nameOf(CacheElement(from.element)), (unsigned long long)fromPageTokens,
-                  nameOf(CacheElement(to.element)), (unsigned long long)toPageTokens);
+    return format(
+        "'%s' has %s in pages of %llu tokens, here %s in pages of %llu: quantized caches are handed over "
+        "between artifacts of equal caches only; compile both with --kv=f16, or with the same --kv for devices "
+        "with equal pages",
+        from.name, nameOf(CacheElement(from.element)), (unsigned long long)fromPageTokens,
+        nameOf(CacheElement(to.element)), (unsigned long long)toPageTokens);
   if (isFloat(from) != isFloat(to))
     return format("'%s' has elements of %s, here of %s: compile both with the same --kv", from.name,
                   nameOf(CacheElement(from.element)), nameOf(CacheElement(to.element)));
@@ -256,12 +257,13 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
   if (std::memcmp(header.magic, handOverMagic, sizeof(handOverMagic)) != 0)
     return error(ITX_CORRUPT, "%s: what the other process sends is no sequence", where);
   if (header.version != handOverVersion)
-    return error(ITX_VERSION_MISMATCH,
-                 "%s: the other process hands sequences over in version %u, this runtime in version %u: use one version "
-                 "of Intarsia for both",
-                 where, header.version, handOverVersion);
-  Status damaged = error(ITX_CORRUPT, "%s: the sizes of the sequence that the other process sends contradict each other",
-                         where);
+    return error(
+        ITX_VERSION_MISMATCH,
+        "%s: the other process hands sequences over in version %u, this runtime in version %u: use one version "
+        "of Intarsia for both",
+        where, header.version, handOverVersion);
+  Status damaged =
+      error(ITX_CORRUPT, "%s: the sizes of the sequence that the other process sends contradict each other", where);
   if (header.states == 0 || header.states > mostStates || header.tokens > mostTokens || header.pageTokens == 0 ||
       header.pageTokens > mostTokens)
     return damaged;
@@ -292,7 +294,8 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
   Hash128 expected = connection.hash(), sent = {};
   ITX_RETURN_IF_ERROR(connection.receivePlain(sent.data(), sent.size()));
   if (sent != expected)
-    return error(ITX_CORRUPT, "%s: the sequence that the other process sent does not have the hash that it says", where);
+    return error(ITX_CORRUPT, "%s: the sequence that the other process sent does not have the hash that it says",
+                 where);
   handOver = std::move(result);
   return Status::success();
 }

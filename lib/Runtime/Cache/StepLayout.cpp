@@ -110,7 +110,7 @@ private:
     bool paged = !value.symbols.empty() && value.symbols[0] == table.belowSize;
     if (!paged && (value.symbols.empty() || value.symbols[0] != table.symbols[0]))
       return refuse("the first size of the state '" + value.name + "' is neither the number of pages nor of sequences");
-    StateTensor state = {index, value.name,  paged, value.dtype, {value.shape.begin() + 1, value.shape.end()},
+    StateTensor state = {index, value.name,          paged, value.dtype, {value.shape.begin() + 1, value.shape.end()},
                          0,     CacheElement::Other, false, value.device};
     for (int64_t size : state.shape)
       if (size < 1)

@@ -1,4 +1,5 @@
-//===- HandOverTest.cpp - Pages on their way to another process ----------------------------------------------------===//
+//===- HandOverTest.cpp - Pages on their way to another process
+//----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -78,7 +79,8 @@ TEST(HandOver, ConvertsElementsPagesAndOrders) {
             for (int64_t token = page * toPage; token < (page + 1) * toPage; ++token)
               for (int64_t head = 0; head < heads; ++head)
                 for (int64_t feature = 0; feature < features; ++feature) {
-                  // The values are exact in 8 bits of mantissa. What no token has is zero, unless pages are copied whole.
+                  // The values are exact in 8 bits of mantissa. What no token has is zero, unless pages are copied
+                  // whole.
                   float has = *at(made, to, toPage, head, token % toPage, feature);
                   if (token < tokens)
                     EXPECT_EQ(has, valueOf(head, token, feature)) << token << " " << head << " " << feature;
@@ -90,8 +92,8 @@ TEST(HandOver, ConvertsElementsPagesAndOrders) {
 }
 
 TEST(HandOver, RefusesWhatHasScales) {
-  HandOverState bytes = stateOf(CacheElement::U8, 4, false), same = bytes, floats = stateOf(CacheElement::F16, 4, false),
-                eights = stateOf(CacheElement::F8, 4, false);
+  HandOverState bytes = stateOf(CacheElement::U8, 4, false), same = bytes,
+                floats = stateOf(CacheElement::F16, 4, false), eights = stateOf(CacheElement::F8, 4, false);
   EXPECT_EQ(whyNotConverted(bytes, 4, same, 4), "");
   EXPECT_NE(whyNotConverted(bytes, 4, stateOf(CacheElement::U8, 8, false), 8), "");
   EXPECT_NE(whyNotConverted(bytes, 4, floats, 4), "");
