@@ -419,8 +419,8 @@ def _parser() -> argparse.ArgumentParser:
     one = kinds.add_parser(
         "deployment",
         help="the pieces of a plan, for intarsia-plan --compare",
-        description="Measure the artifacts of a plan at the sizes that it was made for, prefill and decode in processes "
-        "of their own.",
+        description="Measure the artifacts of a plan at the sizes that it was made for, prefill and decode in "
+        "processes of their own.",
     )
     one.set_defaults(run=_bench_deployment)
     one.add_argument("folder", type=Path, metavar="FOLDER", help="what intarsia-compile --plan has written")
