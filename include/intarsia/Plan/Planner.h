@@ -39,12 +39,12 @@ struct PlannerOptions {
   std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": lost devices; the plan with them is kept where possible
   std::string previous;          ///< .json of an earlier run, whose plan is kept where possible; empty: none
-  bool probesModels = true;      ///< and models on it
-  std::string compare;           ///< compare the plan `input` with the times in this file instead; empty: do not
   std::string parallel;          ///< cost the training configurations of this file instead; empty: do not
   bool probes = false;           ///< measure this machine instead
   std::string probeFile;         ///< file for the measured figures; empty: printed
   double dollarsPerHourCap = plan::unlimited;
+  bool probesModels = true; ///< with `probes`: and models on it
+  std::string compare;      ///< compare the plan `input` with the times in this file instead; empty: do not
 };
 
 /// Plans and prints, including errors. Returns 0: a plan was found, 1: an error, 2: the request is infeasible (the
