@@ -203,7 +203,7 @@ struct BuiltProblem {
   std::vector<std::string> unsure; ///< figures behind the plan that are uncertain, assumed or carried over
   std::vector<std::string> notes;  ///< candidates that are left out, and why
   size_t fleetPools = 0;           ///< number of the fleet's pools, which come first; the others are outside
-  std::vector<PieceWork> works; ///< by piece
+  std::vector<PieceWork> works;    ///< by piece
 };
 
 /// Builds the problem. Tasks of all graphs with the same demand on the same model become one piece, whose executions
