@@ -37,6 +37,12 @@ public:
     checkUnlocked([&] { return itx_sequence_save(sequence, path.c_str()); });
   }
 
+  /// `socket` has a fileno().
+  void send(const nb::object &socket, double timeout) const {
+    int number = nb::cast<int>(socket.attr("fileno")());
+    checkUnlocked([&] { return itx_sequence_send(sequence, number, timeout); });
+  }
+
   std::vector<int64_t> tokens() const {
     std::vector<int64_t> ids;
     size_t count = 0;
@@ -105,6 +111,13 @@ public:
     return std::make_unique<Sequence>(made);
   }
 
+  std::unique_ptr<Sequence> receive(const nb::object &socket, double timeout) {
+    int number = nb::cast<int>(socket.attr("fileno")());
+    itx_sequence *made = nullptr;
+    checkUnlocked([&] { return itx_sequence_receive(cache, number, timeout, &made); });
+    return std::make_unique<Sequence>(made);
+  }
+
   /// `chunks`: (sequence, token ids, how many logits) each.
   nb::object step(const Chunks &chunks) {
     TensorHandle logits = run(itx_cache_step, chunks);
@@ -153,6 +166,10 @@ void bindSequences(nb::module_ &m) {
       .def("evict", &Sequence::evict, "Give its pages back.")
       .def("set_evictable", &Sequence::setEvictable, nb::arg("evictable"),
            "Let the cache evict it when pages run out; of several, the one that was longest not in a forward step.")
+      .def("send", &Sequence::send, nb::arg("socket"), nb::arg("timeout") = 60.0,
+           "Hand it over to the process at the other end of a connected stream socket, which calls Cache.receive. "
+           "Return "
+           "when that has it. No silence is longer than `timeout` seconds.")
       .def("save", &Sequence::save, nb::arg("path"), "Write it to a file, which appears when it is complete.");
   nb::class_<Cache>(m, "Cache")
       .def(nb::init<const Module &, const std::string &, int64_t, int64_t, uint64_t>(), nb::arg("module"),
@@ -161,6 +178,10 @@ void bindSequences(nb::module_ &m) {
       .def("sequence", &Cache::sequence, "Return a sequence without tokens.")
       .def("restore", &Cache::restore, nb::arg("path"),
            "Return a new sequence with what `Sequence.save` wrote; it must have been made with the same artifact.")
+      .def(
+          "receive", &Cache::receive, nb::arg("socket"), nb::arg("timeout") = 60.0,
+          "Return a new sequence with what `Sequence.send` sends from another process, whose artifact is made from the "
+          "same model; its caches and pages may have another layout.")
       .def("step", &Cache::step, nb::arg("chunks"))
       .def("step_on_device", &Cache::stepOnDevice, nb::arg("chunks"))
       .def("candidates", &Cache::candidates, nb::arg("logits"), nb::arg("temperatures"));

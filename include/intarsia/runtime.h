@@ -429,6 +429,18 @@ ITX_API itx_status itx_sequence_save(const itx_sequence *sequence, const char *p
  * it is damaged, ITX_CACHE_FULL if there is no room. The hash finds damage, it is no signature. */
 ITX_API itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_sequence **sequence);
 
+/* Hands a sequence over to another process: one computes the prompt and sends, another receives and decodes. `socket`
+ * is connected to the other process, a stream socket of any family; it stays open, and more sequences or other data may
+ * follow. The two artifacts may differ in what they were compiled for: device, precision of weights, elements of caches
+ * of 16 and 32 bits, tokens of a page and their order; both must be made from the same model. Send returns when the
+ * other process has the sequence, which the sender keeps. No silence of the other process is longer than timeout_s.
+ * Receive makes a new sequence, or none at all. ITX_INVALID_ARGUMENT says what the artifacts differ in (another model,
+ * quantized caches that are not the same); ITX_IO_ERROR that the connection ended or timed out, ITX_CORRUPT that what
+ * came is damaged, ITX_CACHE_FULL that there is no room. A connection on which that happened can only be closed. The
+ * hash finds damage, it is no signature: connect only with processes that you trust. */
+ITX_API itx_status itx_sequence_send(const itx_sequence *sequence, int32_t socket, double timeout_s);
+ITX_API itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout_s, itx_sequence **sequence);
+
 /* New tokens of one sequence. */
 typedef struct itx_chunk {
   itx_sequence *sequence;

@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Compiler/Deploy.h"
 
+#include "intarsia/Cost/ModelShape.h"
 #include "lib/Support/Hash.h"
+#include "lib/Support/PlanPrecision.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -29,6 +31,7 @@ struct PlannedArtifact {
   std::string pool, model, target, precision;
   int64_t tensor = 1, pipeline = 1;
   json::Array pieces;
+  std::optional<json::Object> shape; ///< of a language model, as the plan has it
 
   int64_t world() const { return tensor * pipeline; }
   /// The path below the output folder.
@@ -65,6 +68,7 @@ private:
   Error readPiece(const json::Object &piece);
   Error checkPiece(const json::Object &piece, StringRef name, StringRef pool) const;
   Error checkModels() const;
+  Error checkShape(const PlannedArtifact &artifact) const;
 
   const DeployOptions &options;
   std::string hash;
@@ -72,20 +76,6 @@ private:
   std::vector<PlannedArtifact> artifacts;
   json::Array without; ///< pieces that no artifact runs
 };
-
-/// A precision of plans, and the options of the compiler that make it.
-struct Precision {
-  StringLiteral name, format, matmul;
-};
-constexpr Precision precisions[] = {
-    {"f32", "none", "f32"},     {"f16", "none", "f16"},     {"bf16", "none", "bf16"},   {"fp8", "fp8", "stored"},
-    {"int8", "int8", "stored"}, {"int4", "int4", "stored"}, {"fp4", "nvfp4", "stored"},
-};
-
-const Precision *findPrecision(StringRef name) {
-  auto found = find_if(precisions, [&](const Precision &each) { return each.name == name; });
-  return found == std::end(precisions) ? nullptr : found;
-}
 
 } // namespace
 
@@ -161,10 +151,10 @@ Error Deployment::checkPiece(const json::Object &piece, StringRef name, StringRe
     return fail("'" + name + "' is split over several devices of @" + pool + " (" + found->second.device +
                 "): ranks of one model exchange data in memory of the host, so that only CPUs can share one");
   std::optional<StringRef> precision = piece.getString("precision");
-  if (!precision || !findPrecision(*precision))
+  if (!precision || !findPlanPrecision(*precision))
     return fail("'" + name + "' has the precision '" + precision.value_or("null") +
                 "', which nothing is compiled to; known are " +
-                join(map_range(precisions, [](const Precision &each) { return each.name.str(); }), ", "));
+                join(map_range(planPrecisions, [](const PlanPrecision &each) { return StringRef(each.name); }), ", "));
   return Error::success();
 }
 
@@ -189,13 +179,43 @@ Error Deployment::readPiece(const json::Object &piece) {
   auto known = find_if(artifacts, [&](const PlannedArtifact &each) { return each.file() == wanted.file(); });
   if (known == artifacts.end())
     known = artifacts.insert(artifacts.end(), std::move(wanted));
+  if (const json::Object *shape = piece.getObject("shape"))
+    known->shape = *shape;
   json::Object kept;
-  for (StringRef key :
-       {"name", "kind", "tasks", "aggregated", "batch", "replicas", "parts", "milliseconds", "token_ms"})
+  for (StringRef key : {"name", "kind", "tasks", "aggregated", "batch", "replicas", "parts", "work", "alone_ms",
+                        "full_ms", "milliseconds", "token_ms"})
     if (const json::Value *value = piece.get(key))
       kept[key] = *value;
   known->pieces.push_back(std::move(kept));
   return Error::success();
+}
+
+/// Refuses the directory of another model than the one that was planned, whose times and memory would be others.
+Error Deployment::checkShape(const PlannedArtifact &artifact) const {
+  const std::string &directory = options.models.at(artifact.model);
+  if (!artifact.shape || !sys::fs::is_directory(directory)) // a GGUF file has no config.json
+    return Error::success();
+  SmallString<128> path(directory);
+  sys::path::append(path, "config.json");
+  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return createStringError("cannot read '" + path + "': " + buffer.getError().message());
+  Expected<ModelShape> shape = ModelShape::parse((*buffer)->getBuffer(), path);
+  if (!shape)
+    return shape.takeError();
+  std::string differences;
+  std::pair<StringRef, double> figures[] = {{"hidden", shape->hidden},
+                                            {"layers", shape->layers},
+                                            {"vocabulary", shape->vocabulary},
+                                            {"parameters", shape->parameters()},
+                                            {"cached_elements_per_token", shape->cacheBytesPerToken(1)}};
+  for (auto [name, has] : figures)
+    if (std::optional<double> planned = artifact.shape->getNumber(name); planned && *planned != has)
+      differences += formatv("{0}{1} {2:F0}, planned {3:F0}", differences.empty() ? "" : "; ", name, has, *planned);
+  if (differences.empty())
+    return Error::success();
+  return fail("--model=" + artifact.model + "=" + directory + " is another model than '" +
+              artifact.shape->getString("name").value_or("") + "', which was planned: it has " + differences);
 }
 
 /// Every model of the plan needs a directory, and every directory a model.
@@ -215,13 +235,16 @@ Error Deployment::checkModels() const {
     if (!wanted.count(model))
       return fail("--model=" + model + "=" + directory + ": no device of the plan runs a model of this name; it has " +
                   join(names, ", "));
+  for (const PlannedArtifact &artifact : artifacts)
+    if (Error error = checkShape(artifact))
+      return error;
   return Error::success();
 }
 
 bool Deployment::compileInto(StringRef folder) {
   for (const auto &[number, artifact] : enumerate(artifacts)) {
     CompileOptions each = options.common;
-    const Precision &precision = *findPrecision(artifact.precision);
+    const PlanPrecision &precision = *findPlanPrecision(artifact.precision);
     each.model = options.models.at(artifact.model);
     SmallString<128> path(folder);
     sys::path::append(path, artifact.file());
@@ -231,8 +254,8 @@ bool Deployment::compileInto(StringRef folder) {
     }
     each.output = path.str().str();
     each.targets = {artifact.target};
-    each.quantize.format = precision.format.str();
-    each.quantize.matmulPrecision = precision.matmul.str();
+    each.quantize.format = std::string(precision.format);
+    each.quantize.matmulPrecision = std::string(precision.matmul);
     each.partition.world = artifact.world();
     each.partition.stages = artifact.pipeline;
     errs() << formatv("[{0}/{1}] {2}\n", number + 1, artifacts.size(), artifact.file());

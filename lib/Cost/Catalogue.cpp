@@ -139,7 +139,7 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   if (Error error = reader.checkKeys(*root, "device",
                                      {"name", "set", "generation", "target", "efficiency_of", "peak_tflops",
                                       "memory_gb", "memory_gbps", "multiprocessors", "clock_ghz", "cache_mb", "link",
-                                      "node", "watts", "clients", "price"}))
+                                      "node", "watts", "clients", "price", "serving"}))
     return std::move(error);
   CatalogueDevice device;
   device.file = file.str();
@@ -186,6 +186,12 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
     return std::move(error);
   if (Error error = reader.optional(*root, "clients", "clients", device.clients))
     return std::move(error);
+  if (const YamlNode *serving = root->find("serving")) {
+    Expected<MeasuredTimes> times = MeasuredTimes::parse(*serving, file);
+    if (!times)
+      return times.takeError();
+    device.serving = std::move(*times);
+  }
   if (const YamlNode *link = root->find("link")) {
     if (Error error = reader.checkKeys(*link, "link", {"direction", "gbps"}))
       return std::move(error);

@@ -10,10 +10,14 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
 #include <optional>
 
 using namespace llvm;
@@ -392,7 +396,29 @@ ArrayRef<ModelShape> intarsia::catalogueShapes() {
   return shapes;
 }
 
+/// Reads a user's config.json, once.
+static Expected<const ModelShape *> shapeOfFile(StringRef file) {
+  static std::mutex mutex;
+  static std::map<std::string, ModelShape> shapes;
+  std::lock_guard lock(mutex);
+  auto known = shapes.find(file.str());
+  if (known != shapes.end())
+    return &known->second;
+  // Refuses pipes: reading one could block forever.
+  bool isOther = sys::fs::exists(file) && !sys::fs::is_regular_file(file);
+  auto buffer = isOther ? ErrorOr<std::unique_ptr<MemoryBuffer>>(std::make_error_code(std::errc::invalid_argument))
+                        : MemoryBuffer::getFile(file);
+  if (!buffer)
+    return createStringError(buffer.getError(), "shape '" + file + "' cannot be read: " + buffer.getError().message());
+  Expected<ModelShape> shape = ModelShape::parse((*buffer)->getBuffer(), file);
+  if (!shape)
+    return shape.takeError();
+  return &shapes.emplace(file.str(), std::move(*shape)).first->second;
+}
+
 Expected<const ModelShape *> intarsia::findShape(StringRef name) {
+  if (name.ends_with(".json"))
+    return shapeOfFile(name);
   std::vector<std::string> names;
   for (const ModelShape &shape : catalogueShapes()) {
     if (shape.name == name)

@@ -41,23 +41,23 @@ StringRef intarsia::servingEngineName(ServingEngine engine) {
   return names[int(engine)];
 }
 
-static constexpr std::pair<StringRef, NumberFormat> formats[] = {{"bf16", NumberFormat::BF16},
-                                                                 {"fp8", NumberFormat::FP8},
-                                                                 {"int8", NumberFormat::INT8},
-                                                                 {"fp4", NumberFormat::FP4},
-                                                                 {"int4", NumberFormat::INT4}};
+static constexpr std::pair<StringRef, NumberFormat> formats[] = {
+    {"bf16", NumberFormat::BF16}, {"fp8", NumberFormat::FP8},   {"int8", NumberFormat::INT8},
+    {"fp4", NumberFormat::FP4},   {"int4", NumberFormat::INT4}, {"f32", NumberFormat::F32}};
 
 Expected<NumberFormat> intarsia::parseNumberFormat(StringRef name) {
   for (auto &[known, format] : formats)
     if (known == name)
       return format;
-  return refuse("no number format '" + name + "'; there are bf16, fp8, int8, fp4, int4");
+  return refuse("no number format '" + name + "'; there are bf16, fp8, int8, fp4, int4, f32");
 }
 
 static StringRef formatName(NumberFormat format) { return formats[int(format)].first; }
 
 double intarsia::bytesOf(NumberFormat format) {
   switch (format) {
+  case NumberFormat::F32:
+    return 4;
   case NumberFormat::BF16:
     return 2;
   case NumberFormat::FP8:
@@ -115,6 +115,23 @@ static std::string refusalOfPart(const Deployment &deployment) {
   return "";
 }
 
+/// Returns why the times that were measured on a device say nothing about a deployment, or "".
+static std::string refusalOfMeasured(const Deployment &deployment) {
+  const MeasuredTimes &times = *deployment.device->serving;
+  StringRef precision = formatName(deployment.precision.weights);
+  if (!times.hasDecoder(precision))
+    return formatv("decoders in {0} were not measured on it, only in {1}", precision, times.decoderPrecisions());
+  if (deployment.degrees.devices() > 1)
+    return formatv("a split over {0} devices; its times were measured on one, and no link between two of them",
+                   deployment.degrees.devices());
+  if (deployment.shape->experts)
+    return "the model has experts, of which no times were measured on it";
+  if (any_of(deployment.shape->attention,
+             [](const AttentionLayers &layers) { return layers.kind != Kind::Grouped || layers.selectedTokens; }))
+    return "the model has attention other than of grouped heads, of which no times were measured on it";
+  return "";
+}
+
 Expected<ServingCost> ServingCost::create(const Deployment &deployment, const ServingEfficiency *efficiency) {
   const ModelShape &shape = *deployment.shape;
   const CatalogueDevice &device = *deployment.device;
@@ -142,7 +159,12 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   if (!(deployment.tokensPerStep >= 1 && deployment.tokensPerStep <= 2))
     return where(
         formatv("{0} tokens a step; with one drafted token they are between 1 and 2", deployment.tokensPerStep));
-  if (device.efficiencyOf.empty())
+  if (device.serving)
+    if (std::string reason = refusalOfMeasured(deployment); !reason.empty())
+      return where(reason);
+  if (!device.serving && deployment.precision.weights == NumberFormat::F32)
+    return where("no serving engine was measured with weights in f32; choose bf16");
+  if (!device.serving && device.efficiencyOf.empty())
     return where("its catalogue entry names no 'efficiency_of' (" + device.file +
                  "): no measured generation stands for it");
 
@@ -151,7 +173,8 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.fitted = efficiency ? efficiency : &ServingEfficiency::of(deployment.engine);
   cost.figures = &cost.fitted->figures;
   cost.isBlackwell = device.efficiencyOf == "blackwell";
-  if (!is_contained(cost.fitted->generations, device.generation)) {
+  cost.measured = device.serving ? &*device.serving : nullptr;
+  if (!cost.measured && !is_contained(cost.fitted->generations, device.generation)) {
     if (!is_contained(cost.fitted->generations, device.efficiencyOf))
       return where("no efficiencies of '" + device.efficiencyOf + "' were fitted for the engine '" +
                    servingEngineName(deployment.engine) + "' (" + cost.fitted->file + ")");
@@ -161,10 +184,13 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   Expected<double> bandwidth = device.need(device.memoryGBps, "memory_gbps");
   if (!bandwidth)
     return bandwidth.takeError();
-  Expected<double> sixteen = device.peak("bf16");
+  // Measured times need no peak; bounds of what a device can do take the one of f32 where there is none.
+  StringRef sixteenBits = cost.measured && !device.peakTflops.count("bf16") ? "f32" : "bf16";
+  StringRef computed = formatName(deployment.precision.compute);
+  Expected<double> sixteen = device.peak(sixteenBits);
   if (!sixteen)
     return sixteen.takeError();
-  Expected<double> peak = device.peak(formatName(deployment.precision.compute));
+  Expected<double> peak = device.peak(cost.measured && !device.peakTflops.count(computed.str()) ? "f32" : computed);
   if (!peak)
     return peak.takeError();
   cost.bytesPerUs = *bandwidth * 1e3;
@@ -260,6 +286,7 @@ double ServingCost::transferUsPerToken(double linkEfficiency, double allToAllFac
 
 static double byFormat(NumberFormat format, double sixteen, double eight, double four) {
   switch (format) {
+  case NumberFormat::F32: // refused by create: no engine was measured in it
   case NumberFormat::BF16:
     return sixteen;
   case NumberFormat::FP8:
@@ -285,7 +312,43 @@ double ServingCost::stepCacheBytes(double context) const {
   return bytes;
 }
 
+StepTime ServingCost::measuredStep(double batch, double context) const {
+  const ModelShape &shape = *what.shape;
+  StringRef precision = formatName(what.precision.weights);
+  batch = std::max(1.0, batch);
+  context = std::max(1.0, context);
+  double flops = 0;
+  for (const AttentionLayers &layers : shape.attention)
+    flops += layers.layers * layers.scoreFlops(layers.visible(context), false);
+  StepTime time;
+  double layersUs = shape.layers * measured->layerUs(precision, multipliedParameters / shape.layers, batch);
+  double headUs = measured->headUs(precision, shape.headParameters(), batch);
+  double cacheUs =
+      std::max(measured->stepScoresUs(flops * batch, context), stepCacheBytes(context) * batch / bytesPerUs);
+  time.streamingMs = (layersUs + headUs) * 1e-3;
+  time.cacheMs = cacheUs * 1e-3;
+  time.totalMs = time.streamingMs + time.cacheMs;
+  return time;
+}
+
+StepTime ServingCost::measuredFirstToken(double prompt, double prompts, double others) const {
+  requireWhole("a first token");
+  const ModelShape &shape = *what.shape;
+  StringRef precision = formatName(what.precision.weights);
+  prompt = std::max(1.0, prompt);
+  StepTime time;
+  time.computeMs = (shape.layers * measured->layerUs(precision, multipliedParameters / shape.layers, prompt * prompts) +
+                    measured->headUs(precision, shape.headParameters(), prompts)) *
+                   1e-3;
+  time.cacheMs = measured->promptScoresUs(promptScoreFlops(prompt) * prompts, prompt) * 1e-3;
+  time.waitMs = (time.computeMs + time.cacheMs) * others;
+  time.totalMs = time.computeMs + time.cacheMs + time.waitMs;
+  return time;
+}
+
 StepTime ServingCost::decodeStep(double batch, double context, const ServingFigures &f) const {
+  if (measured)
+    return measuredStep(batch, context);
   const ModelShape &shape = *what.shape;
   const ParallelDegrees &degrees = what.degrees;
   int engine = int(what.engine);
@@ -364,6 +427,8 @@ double ServingCost::promptScoreFlops(double prompt) const {
 
 double ServingCost::promptUs(double prompt, const ServingFigures &f) const {
   requireWhole("a time of prompts");
+  if (measured)
+    return measuredFirstToken(prompt, 1, 0).totalMs * 1e3;
   const ModelShape &shape = *what.shape;
   double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
                 (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
@@ -382,14 +447,14 @@ static double interferenceOf(const Deployment &what, const ServingFigures &f) {
   return f.interference[int(what.engine)] * (what.degrees.attentionData > 1 ? f.dataParallelImbalance : 1);
 }
 
-double ServingCost::interference() const { return interferenceOf(what, *figures); }
+double ServingCost::interference() const { return measured ? 1 : interferenceOf(what, *figures); }
 
 StepTime ServingCost::sharedStep(double batch, double prompt, double output, bool burst,
                                  const ServingFigures &f) const {
   prompt = std::max(0.0, prompt);
   StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
   double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
-  time.interferenceMs = promptsPerStep * promptUs(prompt, f) * interferenceOf(what, f) * 1e-3;
+  time.interferenceMs = promptsPerStep * promptUs(prompt, f) * (measured ? 1 : interferenceOf(what, f)) * 1e-3;
   time.totalMs += time.interferenceMs;
   return time;
 }
@@ -402,6 +467,10 @@ double ServingCost::prefillBusyMs(double prompt) const {
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
                                  const ServingFigures &f) const {
   requireWhole("a first token");
+  if (measured) {
+    double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers) * (burst ? 0.5 : 1);
+    return measuredFirstToken(prompt, std::max(1.0, prompts), others);
+  }
   const ModelShape &shape = *what.shape;
   int engine = int(what.engine);
   prompt = std::max(0.0, prompt);

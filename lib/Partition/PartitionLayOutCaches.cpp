@@ -27,11 +27,36 @@ struct OpenCache {
 struct PartitionLayOutCaches : impl::PartitionLayOutCachesBase<PartitionLayOutCaches> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (failed(layOut(function)))
+      if (failed(layOut(function)) || failed(noteFormats(function)))
         return signalPassFailure();
   }
 
 private:
+  /// Notes the formats of caches in the metadata of a model: its artifact says them, so that caches can be handed over.
+  LogicalResult noteFormats(func::FuncOp function) {
+    auto metadata = function->getAttrOfType<DictionaryAttr>("nn.metadata");
+    if (!metadata)
+      return success();
+    FailureOr<SmallVector<FunctionCache>> caches = findCaches(function);
+    if (failed(caches))
+      return failure();
+    if (caches->empty())
+      return success();
+    Builder builder(function);
+    NamedAttrList formats, entries(metadata);
+    for (FunctionCache &cache : *caches) {
+      std::string element;
+      llvm::raw_string_ostream(element) << cache.format.getElement();
+      formats.set(cache.name,
+                  builder.getDictionaryAttr(
+                      {builder.getNamedAttr("element", builder.getStringAttr(element)),
+                       builder.getNamedAttr("transposed", builder.getBoolAttr(cache.format.getTransposed()))}));
+    }
+    entries.set("caches", formats.getDictionary(builder.getContext()));
+    function->setAttr("nn.metadata", entries.getDictionary(builder.getContext()));
+    return success();
+  }
+
   LogicalResult layOut(func::FuncOp function) {
     FailureOr<SmallVector<FunctionCache>> caches = findCaches(function);
     if (failed(caches))

@@ -52,6 +52,12 @@ std::string writeYaml(const ProbedDevice &probed) {
     figure("", "memory_gbps", *device.memoryGBps);
   if (device.watts)
     figure("", "watts", *device.watts);
+  if (device.serving) {
+    MeasuredTimes times = *device.serving;
+    if (times.date.empty())
+      times.date = today();
+    text += times.yaml();
+  }
   return text;
 }
 
@@ -68,7 +74,7 @@ static Error write(StringRef file, StringRef text) {
   return Error::success();
 }
 
-int runProbe(StringRef file) {
+int runProbe(StringRef file, StringRef tools) {
   auto fail = [](Error error) {
     WithColor::error(errs(), "intarsia-plan") << toString(std::move(error)) << '\n';
     return 1;
@@ -78,6 +84,17 @@ int runProbe(StringRef file) {
       return fail(createStringError(status.message()));
   errs() << "measuring the processor …\n";
   std::vector<ProbedDevice> devices{probeProcessor()};
+  if (tools.empty()) {
+    devices.front().unmeasured.push_back("serving: --probe-models=false; language models cannot be planned on it");
+  } else {
+    errs() << "measuring models of random weights …\n";
+    SmallString<128> compiler(tools);
+    sys::path::append(compiler, "intarsia-compile");
+    Expected<MeasuredTimes> serving = probeServing(compiler);
+    if (!serving)
+      return fail(serving.takeError());
+    devices.front().device.serving = std::move(*serving);
+  }
   ProbedGpus gpus = probeGpus();
   if (!gpus.none.empty())
     errs() << "no GPU: " << gpus.none << '\n';

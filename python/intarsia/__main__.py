@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__, _choose_command, _mixed_command, _overlap
+from . import __version__, _choose_command, _deployment, _hand_over, _mixed_command, _overlap
 from ._choose_command import read_size
 from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
@@ -236,6 +237,39 @@ def _bench_llm(options: argparse.Namespace) -> None:
     )
 
 
+def _bench_deployment(options: argparse.Namespace) -> None:
+    if options.threads:
+        os.environ["ITX_THREADS"] = str(options.threads)  # of the processes that are started
+    with _progress() as show:
+        profile = _deployment.measure(options.folder, lambda text: show(f"measuring {text}\x1b[K"))
+    text = json.dumps(profile, indent=1) + "\n"
+    if options.output is None:
+        print(text, end="")
+        return
+    options.output.write_text(text)
+    print(f"wrote {options.output}: intarsia-plan {profile['plan']['file']} --compare={options.output} compares it")
+
+
+def _prefill(options: argparse.Namespace) -> None:
+    generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
+    prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
+    with _hand_over.connected(options.to, options.timeout) as connection:
+        generator.send(connection, prompt, options.timeout)
+
+
+def _decode(options: argparse.Namespace) -> None:
+    generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
+    with _hand_over.accepted(options.address, options.timeout) as connection:
+        prompt = generator.receive(connection, options.timeout)
+    sampled = {name: getattr(options, name) for name in SAMPLING}
+    separator = "" if generator.tokenizer is not None else " "
+    try:
+        for piece in generator.stream(prompt, options.max_tokens, seed=options.seed, **sampled):
+            print(piece, end=separator, flush=True)
+    finally:
+        print(flush=True)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="intarsia", description="Run language models that intarsia-compile made, and quantize models."
@@ -284,6 +318,20 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--json-schema", type=Path, metavar="FILE", help="write JSON that is valid by this schema")
     form.add_argument("--regex", help="write a text that matches this regular expression")
     form.add_argument("--grammar", type=Path, metavar="FILE", help="write a text of this grammar, as Lark")
+
+    address = "unix:/path or tcp:host:port"
+    one = command(commands, "prefill", "compute a prompt and hand it over to `intarsia decode`")
+    one.set_defaults(run=_prefill)
+    one.add_argument("prompt", metavar="PROMPT", help="text; where there is no tokenizer, token ids in quotes")
+    one.add_argument("--to", required=True, metavar="ADDRESS", help=f"where the other process waits: {address}")
+    one.add_argument("--tokenizer", type=Path, help=tokenizer)
+    one.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence (default: 60)")
+
+    one = command(commands, "decode", "wait for a prompt of `intarsia prefill` and continue it")
+    one.set_defaults(run=_decode)
+    one.add_argument("--from", dest="address", required=True, metavar="ADDRESS", help=f"where to wait: {address}")
+    one.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence (default: 60)")
+    sampling(one, temperature=0.0, max_tokens=128)
 
     one = command(commands, "chat", "talk with a model; Ctrl-C stops an answer, /help lists commands")
     one.set_defaults(run=_chat)
@@ -367,6 +415,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--batch", type=_at_least(1), default=1, help="sequences at once (default: %(default)s)")
     one.add_argument("--rounds", type=_at_least(1), default=3, help="rounds after a first that does not count")
     one.add_argument("--json", action="store_true", help="print one JSON object")
+
+    one = kinds.add_parser(
+        "deployment",
+        help="the pieces of a plan, for intarsia-plan --compare",
+        description="Measure the artifacts of a plan at the sizes that it was made for, prefill and decode in "
+        "processes of their own.",
+    )
+    one.set_defaults(run=_bench_deployment)
+    one.add_argument("folder", type=Path, metavar="FOLDER", help="what intarsia-compile --plan has written")
+    one.add_argument("-o", dest="output", type=Path, metavar="FILE", help="the profile (default: print it)")
+    one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
     return parser
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -425,6 +426,35 @@ class Generator:
             The tokens.
         """
         sequence = self._open_cache(1).restore(path)
+        sequence.set_evictable(True)
+        self._kept.append(sequence)
+        return sequence.tokens
+
+    def send(self, connection: socket.socket, prompt: str | Sequence[int], timeout: float = 60.0) -> None:
+        """Compute a prompt, and hand its state over to the process at the other end, which calls `receive`.
+
+        Parameters
+        ----------
+        connection : socket.socket
+            A connected stream socket.
+        prompt : str or sequence of int
+            Text or token ids.
+        timeout : float
+            Seconds that the other process may be silent.
+        """
+        batch = _Batch(self, [self.encode(prompt)], 0)
+        batch.prefill(every_token=False)
+        batch.caches[0].send(connection, timeout)
+
+    def receive(self, connection: socket.socket, timeout: float = 60.0) -> list[int]:
+        """Take over a prompt that another process computes and sends: its artifact is made from the same model.
+
+        Returns
+        -------
+        list of int
+            The tokens. Prompts that begin with them do not compute them again.
+        """
+        sequence = self._open_cache(1).receive(connection, timeout)
         sequence.set_evictable(True)
         self._kept.append(sequence)
         return sequence.tokens

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +26,7 @@ MODELS = {"writer": GLOSSARY, "embedder": HERE / "models" / "bert"}
 AGENT = """
 agent.model @embedder {parameters = 22700000.0}
 agent.index @notes {chunk_tokens = 133, dimension = 384, embedder = @embedder, vectors = 100000, visited = 0.01}
-agent.model @writer {context_tokens = 4096, shape = "qwen3-1.7b"}
+agent.model @writer {context_tokens = 1024, shape = "SHAPE"}
 agent.graph @chat(%question: !agent.text {agent.size = #agent.amount<60 tokens, p95 = 180>}) -> !agent.text
     attributes {sla = #agent.sla<p95_ms = 600000, ttft_ms = 30000, tbt_ms = 2000, requests_per_second = 0.05>} {
   %find = agent.retrieve @notes(%question) {label = "find", top_k = 4} : (!agent.text) -> !agent.text
@@ -59,7 +62,7 @@ memory_gbps: {value: 31, source: "for a test", date: "2026-11"}
 def plan(tools, tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("plan")
     for name, text in (("chat.mlir", AGENT), ("fleet.mlir", FLEET), ("here.yaml", DEVICE)):
-        (folder / name).write_text(text.lstrip())
+        (folder / name).write_text(text.lstrip().replace("SHAPE", str(GLOSSARY / "config.json")))
     tools.run("intarsia-plan", "chat.mlir", "--fleet=fleet.mlir", "--json=plan.json", cwd=folder)
     return json.loads((folder / "plan.json").read_text())
 
@@ -178,6 +181,60 @@ def test_plans_that_cannot_be_carried_out(
     assert failed.returncode == 1
     assert re.search(error, failed.stderr), failed.stderr
     assert not (tmp_path / "deploy").exists()
+
+
+def test_another_model_than_planned(tools, plan: dict, tmp_path: Path) -> None:
+    """The planner counted with the layers of a shape: a directory with others is refused."""
+    other = tmp_path / "other"
+    shutil.copytree(GLOSSARY, other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 5}))
+    failed = deploy(tools, plan, tmp_path, {**MODELS, "writer": other}, check=False)
+    assert failed.returncode == 1
+    assert re.search(r"--model=writer=.* is another model than '.*config.json', which was planned", failed.stderr)
+    assert "layers 5, planned 6" in failed.stderr
+    assert not (tmp_path / "deploy").exists()
+
+
+def test_planned_and_measured_times(tools, plan: dict, tmp_path: Path) -> None:
+    """`intarsia bench deployment` measures every piece that runs an artifact; the plan's times stand beside them."""
+    deploy(tools, plan, tmp_path)
+    file = tmp_path / "deploy" / "deployment.json"
+    manifest = json.loads(file.read_text())
+    for pool in manifest["pools"]:
+        for each in pool["artifacts"]:
+            if each["model"] == "embedder":  # the small model takes 40 tokens at most
+                each["pieces"][0]["work"]["input_units"] = 30
+    file.write_text(json.dumps(manifest))
+    command = [sys.executable, "-m", "intarsia", "bench", "deployment", "deploy", "-o", "profile.json"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    profile = json.loads((tmp_path / "profile.json").read_text())
+    figures = {(entry["piece"], entry["figure"]) for entry in profile["entries"]}
+    assert {("answer.prefill", "first_token"), ("answer.decode", "next_token"), ("find.embed", "execution")} <= figures
+    table = tools.run("intarsia-plan", "plan.json", "--compare=profile.json", cwd=tmp_path).stdout
+    row = re.search(r"answer\.decode +@\w+ +next token, batch 1 +([\d.]+) +([\d.]+) +([+-][\d.]+)%", table)
+    assert row, table
+    decode = piece(plan, "answer.decode")
+    planned = decode["alone_ms"] / (decode["work"]["written_tokens"] - 1)
+    (measured,) = [
+        entry["milliseconds"] for entry in profile["entries"] if entry["figure"] == "next_token" and entry["batch"] == 1
+    ]
+    assert float(row[1]) == pytest.approx(planned, abs=1e-3)
+    assert float(row[2]) == pytest.approx(measured, abs=1e-3)
+    assert float(row[3]) == pytest.approx((float(row[1]) / float(row[2]) - 1) * 100, abs=1)
+
+    def refused(change: Callable[[dict], object]) -> str:
+        damaged = json.loads(json.dumps(profile))
+        change(damaged)
+        (tmp_path / "damaged.json").write_text(json.dumps(damaged))
+        failed = tools.run("intarsia-plan", "plan.json", "--compare=damaged.json", cwd=tmp_path, check=False)
+        assert failed.returncode == 1
+        return failed.stderr
+
+    assert "was measured for another plan" in refused(lambda all: all["plan"].update(hash="0"))
+    assert "is no profile of this version" in refused(lambda all: all.update(version=2))
+    assert "has no time for 'nobody'" in refused(lambda all: all["entries"][0].update(piece="nobody"))
+    assert "without a piece, a figure or its milliseconds" in refused(lambda all: all["entries"][0].pop("milliseconds"))
 
 
 def test_flags_that_do_not_fit(tools, plan: dict, tmp_path: Path) -> None:

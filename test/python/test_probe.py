@@ -19,6 +19,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+QUICK = "--probe-models=false"
 FIGURE = re.compile(
     r'^ *(\w+): \{value: ([\d.e+]+), source: "measured by intarsia-plan --probe: ([^"]+)", date: "\d{4}-'
 )
@@ -26,7 +27,7 @@ FIGURE = re.compile(
 
 def probe(*flags: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Measure this machine."""
-    command = [str(TOOL), "--probe" + "".join(flags)]
+    command = [str(TOOL), "--probe" + flags[0], *flags[1:]]
     return subprocess.run(
         command, capture_output=True, text=True, check=True, env={**os.environ, **(environment or {})}
     )
@@ -35,7 +36,7 @@ def probe(*flags: str, environment: dict[str, str] | None = None) -> subprocess.
 def figures(text: str) -> dict[str, float]:
     """Read the figures of a file, each of which has a source and a date."""
     found = {}
-    for line in text.splitlines():
+    for line in text.partition("\nserving:")[0].splitlines():
         if "{" in line and not line.startswith("#"):
             match = FIGURE.match(line)
             assert match, line
@@ -138,7 +139,8 @@ def test_plans_on_this_machine(here: pathlib.Path) -> None:
         (2, found["bf16"]) if "bf16" in found else (2, found["f16"]) if "f16" in found else (4, found["f32"])
     )
     least = max(22.7e6 * bytes_of / (found["memory_gbps"] * 1e6), 2 * 22.7e6 * 100 / (peak * 1e9))
-    assert least < piece["milliseconds"] < 10 * least + 2
+    # No kernel is faster than the peaks, up to the noise of the machine.
+    assert 0.7 * least < piece["milliseconds"] < 10 * least + 2
     assert ("watts" in found) != any("no figure of its watts" in line for line in result["unsure"])
     # Where power is asked for, it is not taken as none.
     done = subprocess.run([*command, "--objective=energy"], capture_output=True, text=True, check=False)
@@ -159,7 +161,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def test_gpu_of_a_driver(driver: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Times and sizes become figures: 64 MB a millisecond is 128 GB/s read and written."""
-    done = probe(f"={tmp_path / 'here.yaml'}", environment={"LD_LIBRARY_PATH": str(driver)})
+    done = probe(f"={tmp_path / 'here.yaml'}", QUICK, environment={"LD_LIBRARY_PATH": str(driver)})
     assert "no GPU" not in done.stderr
     text = (tmp_path / "here-gpu0.yaml").read_text()
     assert "name: here/simulated-x1-8gb\n" in text
@@ -180,7 +182,7 @@ def test_gpu_of_a_driver(driver: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_gpu_that_fails(driver: pathlib.Path, tmp_path: pathlib.Path, function: str, message: str) -> None:
     """A failing driver is reported, and the processor's file is still written."""
     environment = {"LD_LIBRARY_PATH": str(driver), "INTARSIA_DRIVER_FAILS": function}
-    done = probe(f"={tmp_path / 'here.yaml'}", environment=environment)
+    done = probe(f"={tmp_path / 'here.yaml'}", QUICK, environment=environment)
     assert message in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here.yaml"]
 
@@ -191,3 +193,65 @@ def test_where_it_cannot_write(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"{tmp_path / 'none' / 'here.yaml'}: cannot be written" in done.stderr
+
+
+LANGUAGE_MODEL = """
+fleet.system @mine {
+  fleet.device @here {file = "here.yaml"}
+  fleet.pool @all of @here count 1 price #fleet.rental<dollars_per_hour = 0.1>
+}
+agent.model @writer {context_tokens = 2048, precisions = ["PRECISION"], shape = "tinyllama-1.1b"}
+agent.graph @chat(%text: !agent.text {agent.size = #agent.amount<200 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 600000, ttft_ms = 60000, tbt_ms = 2000, requests_per_second = 0.001>} {
+  %answer = agent.llm @writer(%text) produces <100 tokens> {label = "answer"} : (!agent.text) -> !agent.text
+  agent.return %answer : !agent.text
+}
+"""
+
+
+def plan_of(folder: pathlib.Path, precision: str) -> subprocess.CompletedProcess[str]:
+    """Plan a language model of a billion weights on this machine."""
+    (folder / "writer.mlir").write_text(LANGUAGE_MODEL.replace("PRECISION", precision))
+    command = [str(TOOL), "writer.mlir", "--json=writer.json", "--why=false"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_plans_language_models_on_this_machine(here: pathlib.Path) -> None:
+    """A token takes no less than reading the weights does, a prompt no less than its flops."""
+    found = figures(here.read_text())
+    for precision, stored, element in (("int8", 1, "int8"), ("f32", 4, "f32")):
+        done = plan_of(here.parent, precision)
+        assert done.returncode == 0, done.stderr
+        pieces = {piece["kind"]: piece for piece in json.loads((here.parent / "writer.json").read_text())["pieces"]}
+        weights = 22 * (2 * 2048 * 2048 + 2 * 2048 * 256 + 3 * 2048 * 5632)
+        step = pieces["decode"]["alone_ms"] / (pieces["decode"]["work"]["written_tokens"] - 1)
+        least = weights * stored / (found["memory_gbps"] * 1e6)
+        assert 0.6 * least < step < 4 * least
+        compute = 2 * weights * 200 / (found.get(element, found["f32"]) * 1e9)
+        assert 0.7 * compute < pieces["prefill"]["alone_ms"] < 8 * compute
+    done = plan_of(here.parent, "fp8")
+    assert done.returncode == 1
+    assert "decoders in fp8 were not measured on it, only in bf16, f32, int4, int8" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("  rows: [1, 2,", "  rows: [2, 1,"), "rows 1 does not rise"),
+        (("  rows: [1, 2,", "  rows: [1, 2, 3,"), "numbers, 11 expected"),
+        (("  layers:\n    bf16:", "  layers:\n    fp7:"), "unknown precision 'fp7'"),
+        (("  head:\n    bf16:", "  head:\n    f16:"), "'layers' has the precision bf16, 'head' has not"),
+        (("  prompts: {tokens: [128,", "  prompts: {tokens: [-128,"), "is not above zero"),
+        (("  source:", "  sauce:"), "unknown key 'sauce'"),
+    ],
+)
+def test_measured_times_that_are_damaged(here: pathlib.Path, change: tuple[str, str], message: str) -> None:
+    """What is wrong in a file is named."""
+    good = here.read_text()
+    assert change[0] in good
+    folder = here.parent / "damaged"
+    folder.mkdir(exist_ok=True)
+    (folder / "here.yaml").write_text(good.replace(*change, 1))
+    done = plan_of(folder, "int8")
+    assert done.returncode == 1
+    assert message in done.stderr, done.stderr

@@ -80,9 +80,17 @@ struct Flags {
   cl::opt<std::string> budget{"budget", cl::value_desc("$/h"), cl::cat(category), cl::desc("Spend no more an hour")};
   cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
                              cl::desc("Measure this machine and write it as a device of a fleet (default: print it)")};
+  cl::opt<bool> probeModels{"probe-models", cl::init(true), cl::cat(category),
+                            cl::desc("With --probe: also measure models of random weights, for plans with language "
+                                     "models (default; takes a minute or two)")};
   cl::opt<std::string> parallel{
       "parallel", cl::value_desc("file.yaml"), cl::cat(category),
       cl::desc("Cost training configurations of one model over many devices, or find the fastest (docs/parallel.md)")};
+  cl::opt<std::string> compare{
+      "compare", cl::value_desc("profile.json"), cl::cat(category),
+      cl::desc(
+          "Print the times of a plan.json, given in place of the agents, beside those that intarsia bench deployment "
+          "measured")};
   cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
                                 cl::desc("Write the model as the solver sees it")};
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
@@ -145,18 +153,19 @@ double amountOf(const cl::opt<std::string> &flag, double standard, bool allowsZe
 void checkFileNames(const Flags &flags) {
   for (const cl::opt<std::string> *flag :
        {&flags.fleet, &flags.output, &flags.json, &flags.report, &flags.explain, &flags.efficiency, &flags.arrivals,
-        &flags.exportLp, &flags.previous, &flags.parallel})
+        &flags.exportLp, &flags.previous, &flags.parallel, &flags.compare})
     if (flag->getNumOccurrences() && flag->getValue().empty())
       refuse(*flag, "names no file");
 }
 
-/// Refuses other flags beside --probe and --parallel, which would be ignored.
-void checkAlone(const Flags &flags, const cl::opt<std::string> &flag, StringRef does) {
+/// Refuses other flags beside --probe, --parallel and --compare, which would be ignored.
+void checkAlone(const Flags &flags, const cl::opt<std::string> &flag, StringRef does, bool takesInput = false) {
   if (!flag.getNumOccurrences())
     return;
-  std::string other = flags.input.getNumOccurrences() ? flags.input.getValue() : "";
+  std::string other = flags.input.getNumOccurrences() && !takesInput ? flags.input.getValue() : "";
   for (auto &[name, option] : cl::getRegisteredOptions())
-    if (option->getNumOccurrences() && option != &flag)
+    if (option->getNumOccurrences() && option != &flag && option != &flags.input &&
+        (option != &flags.probeModels || &flag != &flags.probe))
       other = (name.size() > 1 ? "--" : "-") + name.str();
   if (!other.empty())
     refuse("--" + flag.ArgStr + " " + does + "; leave '" + other + "' away");
@@ -177,12 +186,18 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
       "  intarsia-plan support.mlir --fleet=dc.mlir --json=plan.json -o placed.mlir\n"
       "  intarsia-plan support.mlir --fleet=new.mlir --previous=plan.json\n"
       "  intarsia-plan --probe=here.yaml\n"
-      "  intarsia-plan --parallel=training.yaml\n\n"
+      "  intarsia-plan --parallel=training.yaml\n"
+      "  intarsia-plan plan.json --compare=profile.json\n\n"
       "One result may go to standard output, by the name '-' (--json=-); what is printed otherwise then goes to "
       "standard\nerror.\n");
   checkFileNames(flags);
   checkAlone(flags, flags.probe, "measures this machine and plans nothing");
+  if (flags.probeModels.getNumOccurrences() && !flags.probe.getNumOccurrences())
+    refuse("--probe-models says what --probe measures; give --probe=FILE too");
   checkAlone(flags, flags.parallel, "costs one model and plans no agents");
+  checkAlone(flags, flags.compare, "compares a plan and plans nothing", /*takesInput=*/true);
+  if (flags.compare.getNumOccurrences() && flags.input == "-")
+    refuse("--compare takes the plan as its input: intarsia-plan plan.json --compare=profile.json");
   if (flags.failures.getNumOccurrences() && flags.failures.empty())
     refuse(flags.failures, "hours are expected: --failures=5000, or --failures=5000:0.5");
   PlannerOptions options;
@@ -212,8 +227,10 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.solver = flags.solver;
   options.exportLp = flags.exportLp;
   options.parallel = flags.parallel;
+  options.compare = flags.compare;
   options.probes = flags.probe.getNumOccurrences();
   options.probeFile = flags.probe;
+  options.probesModels = flags.probeModels;
   options.previous = flags.previous;
   options.lost.assign(flags.without.begin(), flags.without.end());
   return options;

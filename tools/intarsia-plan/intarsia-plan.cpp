@@ -5,15 +5,23 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
+#include "intarsia/Plan/Compare.h"
 #include "intarsia/Plan/Parallel.h"
 #include "intarsia/Probe/Probe.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   intarsia::PlannerOptions options = intarsia::parsePlannerOptions(argc, argv);
   if (!options.parallel.empty())
     return intarsia::runParallel(options.parallel);
-  return options.probes ? intarsia::runProbe(options.probeFile) : intarsia::runPlanner(options);
+  if (!options.compare.empty())
+    return intarsia::runCompare(options.input, options.compare);
+  if (!options.probes)
+    return intarsia::runPlanner(options);
+  std::string program = llvm::sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(&main));
+  return intarsia::runProbe(options.probeFile, options.probesModels ? llvm::sys::path::parent_path(program) : "");
 }

@@ -10,6 +10,7 @@
 #ifndef INTARSIA_COST_CATALOGUE_H
 #define INTARSIA_COST_CATALOGUE_H
 
+#include "intarsia/Cost/MeasuredTimes.h"
 #include "lib/Support/ElementTypes.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -62,6 +63,7 @@ struct CatalogueDevice {
   std::optional<Figure> rentalDollarsPerHour;
   std::optional<Figure> rentalLowDollarsPerHour; ///< the lowest price found
   std::optional<Figure> operatingDollarsPerHour; ///< as printed by a source; used only for comparison
+  std::optional<MeasuredTimes> serving;          ///< times of this compiler's kernels; they stand before `efficiencyOf`
 
   /// Returns the dense peak in 10^12 operations a second. There is no fallback for a missing figure: the error names
   /// the figure, the file and the element types that the file has.

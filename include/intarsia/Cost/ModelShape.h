@@ -106,7 +106,7 @@ struct ModelShape {
 
 /// Returns the shapes that are part of the program (catalogue/models), by name.
 llvm::ArrayRef<ModelShape> catalogueShapes();
-/// Looks up a shape; the error lists the nearest names.
+/// Looks up a shape; the error lists the nearest names. A name that ends in ".json" is the path of a config.json.
 llvm::Expected<const ModelShape *> findShape(llvm::StringRef name);
 
 } // namespace intarsia

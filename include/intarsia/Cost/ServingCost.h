@@ -35,8 +35,17 @@
 //
 // Extrapolation: efficiencies are fitted by generation (hopper, blackwell; ampere under the Splitwise engine). A device
 // of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times its own
-// peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers, CPUs) are
-// refused. Pipeline degrees follow from the formula and are not fitted: every measured row has one stage.
+// peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers) are refused.
+//
+// A device with times of this compiler's own kernels (`MeasuredTimes`; CPUs) has no fitted figures. Whatever the
+// engine,
+//
+//   step      = layers · layer(B rows) + head(B rows) + max(scores(c), cached bytes / bandwidth)
+//   first     = layers · layer(t rows) + head(1 row) + scores(t)
+//
+// on one device and for decoders of grouped attention without experts: nothing else was measured, and is refused.
+//
+// Pipeline degrees of the fitted formula follow from the formula and are not fitted: every measured row has one stage.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_SERVINGCOST_H
 #define INTARSIA_COST_SERVINGCOST_H
@@ -55,7 +64,7 @@ llvm::Expected<ServingEngine> parseServingEngine(llvm::StringRef name);
 llvm::StringRef servingEngineName(ServingEngine engine);
 
 /// Storage formats of elements. FP4 and INT4 have a scale of 8 bits for 16 elements.
-enum class NumberFormat { BF16, FP8, INT8, FP4, INT4 };
+enum class NumberFormat { BF16, FP8, INT8, FP4, INT4, F32 };
 llvm::Expected<NumberFormat> parseNumberFormat(llvm::StringRef name);
 double bytesOf(NumberFormat format);
 
@@ -267,6 +276,9 @@ private:
   /// group.
   double expertCopies() const;
   double promptScoreFlops(double prompt) const;
+  /// The same by times measured on the device.
+  StepTime measuredStep(double batch, double context) const;
+  StepTime measuredFirstToken(double prompt, double prompts, double others) const;
   /// Returns for how long a prompt occupies the devices, in microseconds.
   double promptUs(double prompt, const ServingFigures &figures) const;
   void requireWhole(llvm::StringRef asked) const;
@@ -278,6 +290,7 @@ private:
   Deployment what;
   const ServingEfficiency *fitted = nullptr;
   const ServingFigures *figures = nullptr;
+  const MeasuredTimes *measured = nullptr; ///< of the device, if it has some
   std::string carried;
   bool isBlackwell = false;
   // Figures of one device; times are microseconds at full peak or bandwidth.

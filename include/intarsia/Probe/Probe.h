@@ -41,9 +41,15 @@ ProbedGpus probeGpus(const ProbeOptions &options = {});
 /// Returns a device as a file of the catalogue, which CatalogueDevice::parse reads. `date` is YYYY-MM-DD.
 std::string writeYaml(const ProbedDevice &probed);
 
+/// Measures decoders and encoders of random weights in f32, bf16, int8 and int4, which `compiler`, the path of
+/// intarsia-compile, compiles for this machine. Shows its progress on standard error; takes one to two minutes and, in
+/// the temporary folder, 1.3 GB.
+llvm::Expected<MeasuredTimes> probeServing(llvm::StringRef compiler);
+
 /// Runs `intarsia-plan --probe`: prints the figures, or writes them to `file` (GPUs beside it, as `file`-gpu0.yaml and
-/// so on). Returns the exit code.
-int runProbe(llvm::StringRef file);
+/// so on). Language models are measured with the intarsia-compile in `tools`, the folder of this program; not for an
+/// empty name. Returns the exit code.
+int runProbe(llvm::StringRef file, llvm::StringRef tools);
 
 } // namespace intarsia
 

@@ -189,6 +189,7 @@ int ProblemBuilder::nothing() {
     piece.candidates = candidates.choices;
     nothingPiece = int(result.problem.pieces.size());
     result.problem.pieces.push_back(piece);
+    result.works.emplace_back();
     result.meanings.push_back(candidates.meanings);
   }
   return nothingPiece;

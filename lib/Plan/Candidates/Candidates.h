@@ -159,7 +159,9 @@ llvm::Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fl
 /// Work of one execution of an encoder, embedder, other model or search. Time on a device is
 ///   launch + max(batch · flops / (peak · e), (stored bytes once + batch · read bytes) / (bandwidth · e')),
 /// where launch, e and e' are step_us, first.sixteen_bit_compute (or eight) and dense_bandwidth of the serving fit:
-/// measured on GPUs (vLLM's, whatever the engine), and assumed for all other devices. Where a device allows several
+/// measured on GPUs (vLLM's, whatever the engine), and assumed for all other devices; but on a device with measured
+/// times
+/// (`MeasuredTimes`) an encoder takes what its flops did there. Where a device allows several
 /// programs (`clients` of the catalogue), a replica takes 1, 1/2, 1/4 or 1/8 of its memory, peak and bandwidth.
 struct RooflineWork {
   std::string what;                    ///< for messages: "model 'minilm'"
@@ -167,6 +169,7 @@ struct RooflineWork {
   double parameters = 0;               ///< read once for all executions of a batch, times `passes`
   double passes = 1;
   double flops = 0;
+  double units = 0;     ///< of input: tokens of an encoder
   double readBytes = 0; ///< per execution, beside the weights
   double heldBytes = 0; ///< size of an index, which shards over devices
   bool hasPrecision() const { return parameters > 0; }
@@ -185,6 +188,14 @@ Shape repeated(const Shape &one, double failure);
 
 //===-- The problem -------------------------------------------------------------------------------------------===//
 
+/// Work of a mean execution of a piece, from which its times follow; 0 where it has none of a kind.
+struct PieceWork {
+  const ModelShape *shape = nullptr;           ///< of a language model
+  double newTokens = 0, cachedTokens = 0;      ///< prefill
+  double contextTokens = 0, writtenTokens = 0; ///< decode
+  double units = 0;                            ///< input of an encoder or another model
+};
+
 struct BuiltProblem {
   PlacementProblem problem;
   std::vector<std::vector<ChoiceMeaning>> meanings; ///< by piece and choice
@@ -192,6 +203,7 @@ struct BuiltProblem {
   std::vector<std::string> unsure; ///< figures behind the plan that are uncertain, assumed or carried over
   std::vector<std::string> notes;  ///< candidates that are left out, and why
   size_t fleetPools = 0;           ///< number of the fleet's pools, which come first; the others are outside
+  std::vector<PieceWork> works;    ///< by piece
 };
 
 /// Builds the problem. Tasks of all graphs with the same demand on the same model become one piece, whose executions

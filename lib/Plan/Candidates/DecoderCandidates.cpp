@@ -77,6 +77,13 @@ std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDe
   if (!work.precisions.empty())
     return work.precisions;
   std::vector<std::string> precisions{"bf16"};
+  if (device.serving) { // what was measured
+    precisions.clear();
+    for (const char *measured : {"bf16", "f32", "int8"})
+      if (device.serving->hasDecoder(measured))
+        precisions.push_back(measured);
+    return precisions;
+  }
   for (const char *eight : {"fp8", "int8"})
     if (precisions.size() == 1 && device.peakTflops.count(eight))
       precisions.push_back(eight);
@@ -143,7 +150,7 @@ static Expected<NumberFormat> formatOf(const std::string &precision) {
 /// Checks that the device computes in the format. INT4 is a storage format: its matrices are multiplied in BF16. All
 /// others compute in the format that they are stored in; a device whose figure the catalogue lacks is not offered.
 static Error computesIn(const CatalogueDevice &device, const std::string &precision, NumberFormat format) {
-  if (format == NumberFormat::INT4)
+  if (format == NumberFormat::INT4 || device.serving) // ServingCost says what was measured
     return Error::success();
   return device.peak(precision == "f16" ? "bf16" : precision).takeError();
 }

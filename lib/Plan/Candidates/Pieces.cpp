@@ -73,6 +73,7 @@ Error ProblemBuilder::addPiece(Group &group) {
   group.piece = int(result.problem.pieces.size());
   for (const Member &member : group.members)
     result.pieceOfTask[member.graph][member.task] = group.piece;
+  result.works.push_back(group.work);
   result.problem.pieces.push_back(std::move(piece));
   result.meanings.push_back(std::move(candidates->meanings));
   return Error::success();
@@ -267,6 +268,7 @@ Expected<Candidates> ProblemBuilder::languageModelCandidates(Group &group) {
   Expected<DecoderWork> work = decoderWorkOf(group);
   if (!work)
     return work.takeError();
+  group.work = {work->shape, work->newTokens, work->cachedTokens, work->contextTokens, work->writtenTokens, 0};
   Expected<Candidates> candidates = decoderCandidates(*work, fleet, options);
   if (!candidates)
     return candidates;
@@ -406,6 +408,13 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
     return perUnit * inputs + perOutput * task.output.amount.mean();
   };
   work.flops = mean(group, flops);
+  work.units = mean(group, [&](const Member &member) {
+    double inputs = 0;
+    for (const wf::Quantity &input : taskOf(member).inputs)
+      inputs += input.amount.mean();
+    return inputs;
+  });
+  group.work.units = work.units;
   // A model that runs once for each output unit reads its weights each time.
   if (model.flopsPerOutput)
     work.passes = 1 + mean(group, [&](const Member &member) { return taskOf(member).output.amount.mean(); });
@@ -415,7 +424,7 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
     if (edge.to == group.members.front().task && edge.streaming && edge.every && edge.amount.amount.mean() > 0)
       work.firstShare = edge.every->amount.mean() / edge.amount.amount.mean();
   for (const FleetPool &pool : fleet.pools)
-    if (pool.device.generation != "hopper" && pool.device.generation != "blackwell")
+    if (!pool.device.serving && pool.device.generation != "hopper" && pool.device.generation != "blackwell")
       unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
   return sharedCandidates(work);
 }

@@ -36,6 +36,7 @@ private:
     std::string key;
     std::vector<Member> members;
     int piece = -1;
+    PieceWork work;
   };
 
   const std::vector<wf::Graph> &graphs;

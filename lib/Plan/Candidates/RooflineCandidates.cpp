@@ -54,10 +54,15 @@ public:
       std::vector<std::string> precisions = work.precisions;
       if (precisions.empty())
         precisions = {usualPrecision(fleet.pools[pool].device)};
+      const std::optional<MeasuredTimes> &measured = fleet.pools[pool].device.serving;
       for (const std::string &precision : precisions) {
         Expected<double> bytes = bytesOfElement(precision);
         if (!bytes)
           return createStringError(work.what + ": " + toString(bytes.takeError()));
+        if (isEncoder() && measured && !measured->hasEncoder(precision)) {
+          refuse(pool, "encoders in " + precision + " were not measured on it");
+          continue;
+        }
         Expected<double> peak = fleet.pools[pool].device.peak(precision == "int4" ? "bf16" : precision);
         if (!peak) {
           refuse(pool, toString(peak.takeError()));
@@ -81,6 +86,9 @@ private:
   const ServingFigures &figures;
   Candidates candidates;
 
+  /// An encoder passes each unit of its input through its weights once.
+  bool isEncoder() const { return work.hasPrecision() && work.passes == 1 && work.units > 0 && work.flops > 0; }
+
   void refuse(int pool, const Twine &why) {
     candidates.refusals.push_back((work.what + " on @" + fleet.pools[pool].name + ": " + why).str());
   }
@@ -102,6 +110,10 @@ private:
         return;
       for (int batch = 1; batch <= (work.hasPrecision() ? largestBatchTried : 1); batch *= 2) {
         auto ms = [&](double together) {
+          if (isEncoder() && pool.device.serving)
+            return parts *
+                   pool.device.serving->encoderUs(precision, work.flops / (2 * work.units), work.units * together) *
+                   1e-3;
           double computeMs = together * work.flops / (peakTflops * 1e9 * compute);
           double memoryMs = (weights * work.passes + together * work.readBytes / shards) /
                             (*bandwidth * 1e6 * figures.denseBandwidth);

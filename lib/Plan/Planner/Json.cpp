@@ -9,6 +9,7 @@
 #include "llvm/Support/JSON.h"
 #include "Parts.h"
 #include "Text.h"
+#include "lib/Plan/Solver/Figures.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -18,6 +19,47 @@ namespace intarsia::plan {
 
 /// Returns null for infinity, which JSON does not have.
 static json::Value number(double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); }
+
+/// Returns what identifies a language model: a directory that is compiled for it has the same.
+static json::Value shapeOf(const ModelShape *shape) {
+  if (!shape)
+    return nullptr;
+  return json::Object{{"name", asJson(shape->name)},       {"hidden", shape->hidden},
+                      {"layers", shape->layers},           {"vocabulary", shape->vocabulary},
+                      {"parameters", shape->parameters()}, {"cached_elements_per_token", shape->cacheBytesPerToken(1)}};
+}
+
+static json::Object workOf(const PieceWork &work) {
+  return json::Object{{"new_tokens", number(work.newTokens)},
+                      {"cached_tokens", number(work.cachedTokens)},
+                      {"context_tokens", number(work.contextTokens)},
+                      {"written_tokens", number(work.writtenTokens)},
+                      {"input_units", number(work.units)}};
+}
+
+/// Lists what flows from one pool to another.
+static json::Array transfersOf(const PlanReport &report) {
+  json::Array transfers;
+  const PlacementProblem &problem = *report.problem;
+  Figures figures(problem);
+  for (auto [index, edge] : llvm::enumerate(problem.edges)) {
+    int from = report.result.placements[edge.from].choice, to = report.result.placements[edge.to].choice;
+    Transfer transfer = figures.transfer(int(index), from, to);
+    if (transfer.link < 0 || transfer.forbidden)
+      continue;
+    auto poolOf = [&](int piece, int choice) {
+      return asJson(problem.pools[problem.pieces[piece].candidates[choice].pool].name);
+    };
+    transfers.push_back(json::Object{{"name", asJson(edge.name)},
+                                     {"from", asJson(problem.pieces[edge.from].name)},
+                                     {"to", asJson(problem.pieces[edge.to].name)},
+                                     {"from_pool", poolOf(edge.from, from)},
+                                     {"to_pool", poolOf(edge.to, to)},
+                                     {"bytes", number(edge.bytes)},
+                                     {"milliseconds", number(transfer.ms)}});
+  }
+  return transfers;
+}
 
 static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size_t index) {
   json::Array tasks;
@@ -32,6 +74,8 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
         model = task.model >= 0 ? &graph.models[task.model] : nullptr;
       }
   const ChoiceMeaning &meaning = report.built->meanings[index][report.result.placements[index].choice];
+  const Choice &choice = report.problem->pieces[index].candidates[report.result.placements[index].choice];
+  const PieceWork &work = report.built->works[index];
   return json::Object{{"name", asJson(row.name)},
                       {"tasks", std::move(tasks)},
                       {"kind", first ? json::Value(workflow::nameOf(first->kind)) : json::Value(nullptr)},
@@ -49,6 +93,10 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
                       {"batch", row.batch},
                       {"replicas", row.replicas},
                       {"devices", row.devices},
+                      {"shape", shapeOf(work.shape)},
+                      {"work", workOf(work)},
+                      {"alone_ms", number(choice.millisecondsAlone.value_or(choice.milliseconds))},
+                      {"full_ms", number(choice.milliseconds)},
                       {"milliseconds", number(row.milliseconds)},
                       {"wait_ms", number(row.waitMs)},
                       {"token_ms", number(row.tokenMs)},
@@ -169,6 +217,7 @@ void printJson(raw_ostream &out, const PlanReport &report) {
     for (auto [index, row] : llvm::enumerate(rowsOf(report, report.result.placements)))
       pieces.push_back(piecesOf(report, row, index));
     root["pieces"] = std::move(pieces);
+    root["transfers"] = transfersOf(report);
     for (const Tightness &entry : tightnessOf(report, report.result.evaluation))
       tightest.push_back(json::Object{{"what", asJson(entry.what)},
                                       {"used", number(entry.used)},

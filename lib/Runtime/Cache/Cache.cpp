@@ -6,12 +6,14 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
 
+#include "lib/Runtime/Cache/HandOver.h"
 #include "lib/Runtime/Cache/SequenceFile.h"
 #include "lib/Support/Json.h"
 #include "lib/Support/MachineLimits.h"
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 
 namespace intarsia::runtime {
 
@@ -91,6 +93,8 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   const Module &loaded = *result->module_;
   int64_t pages = 0;
   ITX_RETURN_IF_ERROR(readStepLayout(*loaded.functions()[function].info, loaded.name(), result->layout_));
+  if (result->layout_.model == Hash128{}) // of IR that was written by hand: only itself is the same model
+    result->layout_.model = loaded.hash();
   ITX_RETURN_IF_ERROR(findCandidates(loaded, function, result->candidates_));
   ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded, options, pages, result->bytes_));
   ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded, result->memory_));
@@ -346,18 +350,130 @@ Status Cache::restore(const std::string &path, Sequence *&sequence) {
 
   std::lock_guard lock(mutex_);
   size_t pages = size_t(layout_.pagesFor(int64_t(contents.tokens.size())));
+  return takeOver(std::move(contents.tokens), pages, file->data(), contents.stateOffsets, sequence);
+}
+
+Status Cache::takeOver(std::vector<int64_t> tokens, size_t pages, const uint8_t *units,
+                       const std::vector<uint64_t> &offsets, Sequence *&sequence) {
   Sequence *made = nullptr;
   ITX_RETURN_IF_ERROR(newSequence(made));
   auto discardUnused = [&](Sequence *unused) { discard(*unused); };
   std::unique_ptr<Sequence, decltype(discardUnused)> guard(made, discardUnused);
   made->pages.reserve(pages);
   ITX_RETURN_IF_ERROR(makeRoom(int64_t(pages), {}));
-  made->tokens = std::move(contents.tokens);
+  made->tokens = std::move(tokens);
   made->slotPage = made->length() / layout_.pageTokens;
-  ITX_RETURN_IF_ERROR(memory_->finish(readState(*made, pages, file->data(), contents.stateOffsets)));
+  ITX_RETURN_IF_ERROR(memory_->finish(readState(*made, pages, units, offsets)));
   guard.release();
   sequence = made;
   return Status::success();
+}
+
+// ---- Hand-over --------------------------------------------------------------------------------------------
+
+Status Cache::send(const Sequence &sequence, int socket, double timeoutSeconds) const {
+  HandOver handOver;
+  {
+    std::lock_guard lock(mutex_); // not while bytes are on their way: others decode meanwhile
+    if (sequence.isEvicted)
+      return error(ITX_EVICTED,
+                   "%s: the sequence was evicted, there is nothing to hand over: give its tokens again first", name());
+    HandOverHeader &header = handOver.header;
+    std::memcpy(header.magic, handOverMagic, sizeof(handOverMagic));
+    header.version = handOverVersion;
+    header.states = uint32_t(layout_.states.size());
+    std::memcpy(header.model, layout_.model.data(), sizeof(header.model));
+    header.tokens = sequence.tokens.size();
+    header.pageTokens = uint64_t(layout_.pageTokens);
+    handOver.tokens = sequence.tokens;
+    for (const StateTensor &state : layout_.states) {
+      ITX_RETURN_IF_ERROR(describeState(state, handOver.states.emplace_back()));
+      header.payloadBytes += state.unitBytes * handOver.units(handOver.states.back());
+    }
+    handOver.payload.resize(header.payloadBytes);
+    uint8_t *to = handOver.payload.data();
+    Status status;
+    for (size_t i = 0; i < layout_.states.size(); ++i)
+      for (uint64_t unit = 0; unit < handOver.units(handOver.states[i]) && status.ok(); ++unit) {
+        status = memory_->read(i, layout_.states[i].paged ? sequence.pages[unit] : sequence.slot, to);
+        to += layout_.states[i].unitBytes;
+      }
+    ITX_RETURN_IF_ERROR(memory_->finish(std::move(status)));
+  }
+  return sendHandOver(socket, timeoutSeconds, module_->name(), handOver);
+}
+
+/// Finds the state of a hand-over for each state of a layout, and where its units begin. Says why that cannot be.
+static Status matchStates(const HandOver &handOver, const StepLayout &layout, const char *where,
+                          std::vector<HandOverState> &own, std::vector<size_t> &sources) {
+  for (const StateTensor &state : layout.states) {
+    ITX_RETURN_IF_ERROR(describeState(state, own.emplace_back()));
+    size_t source = 0;
+    while (source < handOver.states.size() && state.name != handOver.states[source].name)
+      ++source;
+    if (source == handOver.states.size())
+      return error(
+          ITX_INVALID_ARGUMENT,
+          "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
+          "its cache in another format (--kv)?",
+          where, state.name.c_str());
+    std::string why =
+        whyNotConverted(handOver.states[source], handOver.header.pageTokens, own.back(), uint64_t(layout.pageTokens));
+    if (!why.empty())
+      return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s",
+                   where, why.c_str());
+    sources.push_back(source);
+  }
+  return Status::success();
+}
+
+Status Cache::receive(int socket, double timeoutSeconds, Sequence *&sequence) {
+  const char *where = name();
+  HandOver handOver;
+  // The other process may have elements of twice the bytes, and larger pages.
+  uint64_t most = 4 * bytes_ + (uint64_t(64) << 20);
+  ITX_RETURN_IF_ERROR(receiveHandOver(socket, timeoutSeconds, module_->name(), most, handOver));
+  if (std::memcmp(handOver.header.model, layout_.model.data(), layout_.model.size()) != 0)
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "%s: the other process sends a sequence of another model: compile both artifacts from the same weights", where);
+  for (int64_t token : handOver.tokens)
+    if (token < 0 || token >= layout_.vocabulary)
+      return error(ITX_CORRUPT, "%s: a sequence that was sent has the token %lld, tokens are in [0, %lld)", where,
+                   (long long)token, (long long)layout_.vocabulary);
+  if (int64_t(handOver.tokens.size()) > layout_.context)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: the other process sends a sequence of %zu tokens, the context of this artifact is %lld: compile "
+                 "both with the same --context",
+                 where, handOver.tokens.size(), (long long)layout_.context);
+  std::vector<HandOverState> own;
+  std::vector<size_t> sources;
+  ITX_RETURN_IF_ERROR(matchStates(handOver, layout_, where, own, sources));
+  std::vector<uint64_t> offsets(handOver.states.size());
+  for (size_t i = 1; i < offsets.size(); ++i)
+    offsets[i] = offsets[i - 1] + handOver.states[i - 1].unitBytes * handOver.units(handOver.states[i - 1]);
+  // Converted before the lock is taken: others decode meanwhile.
+  size_t pages = size_t(layout_.pagesFor(int64_t(handOver.tokens.size())));
+  std::vector<uint8_t> converted;
+  std::vector<uint64_t> places;
+  for (size_t i = 0; i < own.size(); ++i) {
+    places.push_back(converted.size());
+    size_t units = own[i].paged ? pages : 1;
+    converted.resize(converted.size() + units * own[i].unitBytes);
+    for (size_t unit = 0; unit < units; ++unit)
+      convertUnit(handOver, handOver.states[sources[i]], handOver.payload.data() + offsets[sources[i]], own[i],
+                  uint64_t(layout_.pageTokens), unit, converted.data() + places[i] + unit * own[i].unitBytes);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    ITX_RETURN_IF_ERROR(takeOver(std::move(handOver.tokens), pages, converted.data(), places, sequence));
+  }
+  Status told = acknowledgeHandOver(socket, timeoutSeconds, module_->name());
+  if (!told.ok()) { // the sender takes it for lost
+    freeSequence(*sequence);
+    sequence = nullptr;
+  }
+  return told;
 }
 
 } // namespace intarsia::runtime

@@ -76,6 +76,10 @@ public:
   Status save(const Sequence &sequence, const std::string &path) const;
   Status restore(const std::string &path, Sequence *&sequence);
 
+  /// Sends a sequence to another process, or takes one from there. `socket` is connected to it.
+  Status send(const Sequence &sequence, int socket, double timeoutSeconds) const;
+  Status receive(int socket, double timeoutSeconds, Sequence *&sequence);
+
 private:
   class Transaction;
   Cache(std::shared_ptr<Module> module, size_t function) : module_(std::move(module)), function_(function) {}
@@ -87,6 +91,9 @@ private:
   void discard(Sequence &sequence);
   /// Takes the pages of a restored sequence and starts to fill its state from a file, each state from its offset.
   Status readState(Sequence &sequence, size_t pages, const uint8_t *file, const std::vector<uint64_t> &offsets);
+  /// Makes a sequence of tokens whose state lies in memory of the host; the caller holds the lock.
+  Status takeOver(std::vector<int64_t> tokens, size_t pages, const uint8_t *units, const std::vector<uint64_t> &offsets,
+                  Sequence *&sequence);
   Status checkChunks(const std::vector<Chunk> &chunks) const;
   /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);

@@ -167,6 +167,22 @@ itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_sequence
   });
 }
 
+itx_status itx_sequence_send(const itx_sequence *sequence, int32_t socket, double timeout_s) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(sequence);
+    return sequence->cache->send(*sequence->sequence, socket, timeout_s);
+  });
+}
+
+itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout_s, itx_sequence **sequence) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    ITX_REQUIRE(sequence);
+    return makeHandle(cache->cache, sequence,
+                      [&](Sequence *&made) { return cache->cache->receive(socket, timeout_s, made); });
+  });
+}
+
 static Status step(itx_cache *cache, const itx_chunk *chunks, size_t count, bool onDevice, itx_tensor **logits) {
   ITX_REQUIRE(cache);
   if (count != 0)

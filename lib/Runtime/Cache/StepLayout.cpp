@@ -7,8 +7,15 @@
 #include "lib/Runtime/Cache/StepLayout.h"
 
 #include "lib/Formats/Dtype.h"
+#include "lib/Support/Json.h"
+
+#include <charconv>
 
 namespace intarsia::runtime {
+
+static constexpr const char *cacheElements[] = {"f32", "f16", "bf16", "f8E4M3FN", "ui8", "ui4", "other elements"};
+
+const char *nameOf(CacheElement element) { return cacheElements[size_t(element)]; }
 
 namespace {
 /// Reads one function and keeps the first error.
@@ -43,6 +50,7 @@ public:
       ITX_RETURN_IF_ERROR(readInput(i, table, layout));
     if (layout.states.empty())
       return refuse("no input is state");
+    readMetadata(layout);
     const std::vector<ValueInfo> &outputs = function_.outputs;
     if (outputs.size() != 1 || outputs[0].dtype != ITX_F32 || outputs[0].shape.size() != 2)
       return refuse("its outputs are not logits, one f32 [outputs, vocabulary]");
@@ -65,6 +73,33 @@ private:
     return refuse(format("it has no input '%s'", input));
   }
 
+  /// Reads what a hand-over needs; a function that does not say it hands over to itself only.
+  void readMetadata(StepLayout &layout) const {
+    Json metadata;
+    if (!parseJson(function_.metadata, "metadata", metadata).ok() || !metadata.is_object())
+      return; // it was parsed when the module was loaded
+    if (auto caches = metadata.find("caches"); caches != metadata.end() && caches->is_object())
+      for (StateTensor &state : layout.states)
+        if (auto cache = caches->find(state.name); cache != caches->end() && cache->is_object())
+          readCache(*cache, state);
+    auto found = metadata.find("model_hash");
+    if (found == metadata.end() || !found->is_string())
+      return;
+    const std::string &text = found->get_ref<const std::string &>();
+    for (size_t i = 0; i < layout.model.size() && 2 * i + 2 <= text.size(); ++i)
+      (void)std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, layout.model[i], 16);
+  }
+
+  static void readCache(const Json &cache, StateTensor &state) {
+    auto element = cache.find("element"), transposed = cache.find("transposed");
+    if (element == cache.end() || !element->is_string() || transposed == cache.end() || !transposed->is_boolean())
+      return;
+    for (size_t i = 0; i < size_t(CacheElement::Other); ++i)
+      if (*element == cacheElements[i])
+        state.element = CacheElement(i);
+    state.transposed = transposed->get<bool>();
+  }
+
   Status readInput(size_t index, const ValueInfo &table, StepLayout &layout) const {
     const ValueInfo &value = function_.inputs[index];
     if (!value.state) {
@@ -75,8 +110,8 @@ private:
     bool paged = !value.symbols.empty() && value.symbols[0] == table.belowSize;
     if (!paged && (value.symbols.empty() || value.symbols[0] != table.symbols[0]))
       return refuse("the first size of the state '" + value.name + "' is neither the number of pages nor of sequences");
-    StateTensor state = {index, value.name,  paged, value.dtype, {value.shape.begin() + 1, value.shape.end()},
-                         0,     value.device};
+    StateTensor state = {index, value.name,          paged, value.dtype, {value.shape.begin() + 1, value.shape.end()},
+                         0,     CacheElement::Other, false, value.device};
     for (int64_t size : state.shape)
       if (size < 1)
         return refuse("the state '" + value.name + "' has a second size that the call decides");

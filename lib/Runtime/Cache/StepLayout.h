@@ -8,8 +8,14 @@
 #define INTARSIA_RUNTIME_CACHE_STEPLAYOUT_H
 
 #include "lib/Formats/Manifest.h"
+#include "lib/Support/Hash.h"
 
 namespace intarsia::runtime {
+
+/// What a cache of a language model holds. Other tensors of a quantized cache, and what is no cache, are `Other`.
+enum class CacheElement : uint8_t { F32, F16, BF16, F8, U8, U4, Other };
+/// Returns "f32", "ui4", …, as #nn.cache_format spells them.
+const char *nameOf(CacheElement element);
 
 /// An input that the function updates in place.
 struct StateTensor {
@@ -19,7 +25,9 @@ struct StateTensor {
   itx_dtype dtype = ITX_F32;
   std::vector<int64_t> shape; // of one unit
   uint64_t unitBytes = 0;
-  int32_t device = -1; // index of the module's device in whose own memory it lies; -1: the host's
+  CacheElement element = CacheElement::Other;
+  bool transposed = false; // pages are [heads, features, tokens], not [heads, tokens, features]
+  int32_t device = -1;     // index of the module's device in whose own memory it lies; -1: the host's
 };
 
 /// The properties of a step function that the runtime needs to serve sequences with it.
@@ -28,6 +36,7 @@ struct StepLayout {
   size_t inputs = 0;
   int64_t pageTokens = 0;
   int64_t context = 0; // maximal tokens of a sequence
+  Hash128 model = {};  // hash of the model that the artifact was made from; zero if it does not say it
   int64_t vocabulary = 0;
   std::vector<StateTensor> states;
   uint64_t pageBytes = 0;     // of all states together

@@ -1,0 +1,433 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Times of this compiler's kernels on the processor: models of random weights are compiled by the intarsia-compile that
+// lies beside this program and run by the runtime.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "RandomModel.h"
+#include "intarsia/Cost/ModelShape.h"
+#include "intarsia/Probe/Probe.h"
+#include "intarsia/runtime.h"
+#include "lib/Support/PlanPrecision.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/WithColor.h"
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+using namespace llvm;
+
+namespace intarsia {
+namespace {
+
+/// Precisions that decoders and encoders are measured in, with the type that the random weights are stored in.
+struct Measured {
+  StringLiteral precision, stored;
+  bool encoders;
+};
+constexpr Measured measuredPrecisions[] = {
+    {"f32", "F32", true}, {"bf16", "BF16", true}, {"int8", "BF16", true}, {"int4", "BF16", false}};
+
+/// Sizes of decoders: layers so small that launches matter, those of a model of 100 million weights, and of one of a
+/// billion. All weights of the larger two together exceed last caches, as whole models do.
+const probe::DecoderSize decoderSizes[] = {
+    {256, 768, 4, 2, 8, 512}, {576, 1536, 9, 3, 24, 512}, {2048, 5632, 32, 4, 3, 16384}};
+const probe::EncoderSize encoderSize = {384, 1536, 12, 6, 1024};
+
+const std::vector<double> measuredRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+constexpr int64_t contexts[] = {256, 1024};     ///< of steps
+constexpr int64_t promptLengths[] = {128, 512}; ///< a prompt is computed in parts of the largest
+constexpr int64_t sequencesOfContext = 4;
+constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
+/// Rounds of a measurement, after one that does not count. The median stands.
+constexpr int fewestRounds = 3, mostRounds = 25;
+constexpr double enoughSeconds = 0.12;
+constexpr double handOverTimeout = 60;
+
+template <typename T, void (*release)(T *)> struct Release {
+  void operator()(T *handle) const { release(handle); }
+};
+using ModuleHandle = std::unique_ptr<itx_module, Release<itx_module, itx_module_free>>;
+using CacheHandle = std::unique_ptr<itx_cache, Release<itx_cache, itx_cache_free>>;
+using SequenceHandle = std::unique_ptr<itx_sequence, Release<itx_sequence, itx_sequence_free>>;
+using TensorHandle = std::unique_ptr<itx_tensor, Release<itx_tensor, itx_tensor_free>>;
+
+Error check(itx_status status) {
+  return status == ITX_OK ? Error::success() : createStringError(StringRef(itx_last_error()));
+}
+
+/// Returns the median of some rounds in microseconds. `reset` comes after each round and is not timed.
+Expected<double> medianUs(function_ref<Error()> round, function_ref<Error()> reset) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  double total = 0;
+  for (int count = -1; count < fewestRounds || (total < enoughSeconds && count < mostRounds); ++count) {
+    auto start = Clock::now();
+    if (Error error = round())
+      return std::move(error);
+    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (Error error = reset())
+      return std::move(error);
+    if (count < 0)
+      continue;
+    times.push_back(seconds * 1e6);
+    total += seconds;
+  }
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  return times[times.size() / 2];
+}
+
+/// A decoder that is loaded, and sequences of it.
+class Decoder {
+public:
+  static Expected<std::unique_ptr<Decoder>> load(const std::string &artifact, int64_t sequences, int64_t tokens) {
+    auto decoder = std::make_unique<Decoder>();
+    itx_module *module = nullptr;
+    if (Error error = check(itx_module_load(artifact.c_str(), nullptr, &module)))
+      return std::move(error);
+    decoder->module.reset(module);
+    itx_cache_options options = {sizeof(options), sequences, 0, 0};
+    itx_cache *cache = nullptr;
+    // The first cache gives the tokens of a page.
+    for (int pass = 0; pass < 2; ++pass) {
+      options.sequences = std::max<int64_t>(sequences, 1);
+      options.pages = pass ? options.sequences * ((tokens + decoder->pageTokens - 1) / decoder->pageTokens) : 1;
+      if (Error error = check(itx_cache_create(module, nullptr, &options, &cache)))
+        return std::move(error);
+      decoder->cache.reset(cache);
+      itx_cache_info info = {};
+      info.struct_bytes = sizeof(info);
+      if (Error error = check(itx_cache_get_info(cache, &info)))
+        return std::move(error);
+      decoder->pageTokens = info.page_tokens;
+    }
+    for (int64_t i = 0; i < sequences; ++i) {
+      itx_sequence *sequence = nullptr;
+      if (Error error = check(itx_sequence_create(cache, &sequence)))
+        return std::move(error);
+      decoder->sequences.emplace_back(sequence);
+    }
+    decoder->tokens.assign(size_t(tokens), 0);
+    for (size_t i = 0; i < decoder->tokens.size(); ++i)
+      decoder->tokens[i] = int64_t(i * 7919 % 251);
+    return decoder;
+  }
+
+  /// Appends `tokens` tokens to each of the first sequences; logits are computed for the last `outputs` of each.
+  Error append(int64_t count, int64_t tokensOfEach, int64_t outputs) {
+    std::vector<itx_chunk> chunks;
+    for (int64_t i = 0; i < count; ++i)
+      chunks.push_back({sequences[size_t(i)].get(), tokens.data(), tokensOfEach, outputs});
+    itx_tensor *logits = nullptr;
+    Error error = check(itx_cache_step(cache.get(), chunks.data(), chunks.size(), &logits));
+    TensorHandle(logits).reset();
+    return error;
+  }
+
+  Error truncate(int64_t count, int64_t length) {
+    for (int64_t i = 0; i < count; ++i)
+      if (Error error = check(itx_sequence_truncate(sequences[size_t(i)].get(), length, nullptr)))
+        return error;
+    return Error::success();
+  }
+
+  /// Returns the time of one more token for each of `count` sequences that have `context` already.
+  Expected<double> stepUs(int64_t count, int64_t context, int64_t outputs) {
+    return medianUs([&] { return append(count, 1, outputs); }, [&] { return truncate(count, context); });
+  }
+
+  /// Returns the time until another decoder has the first sequence.
+  Expected<double> handOverUs(Decoder &other) {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
+      return createStringError(std::error_code(errno, std::generic_category()), "no socket for a hand-over");
+    itx_sequence *received = nullptr;
+    auto round = [&]() -> Error {
+      std::string failure;
+      std::thread receiver([&] {
+        if (itx_sequence_receive(other.cache.get(), sockets[1], handOverTimeout, &received) != ITX_OK) {
+          failure = itx_last_error();
+          shutdown(sockets[1], SHUT_RDWR);
+        }
+      });
+      Error error = check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout));
+      receiver.join();
+      if (error || failure.empty())
+        return error;
+      return createStringError(failure);
+    };
+    Expected<double> us = medianUs(round, [&] {
+      SequenceHandle(std::exchange(received, nullptr)).reset();
+      return Error::success();
+    });
+    for (int socket : sockets)
+      close(socket);
+    return us;
+  }
+
+private:
+  ModuleHandle module;
+  CacheHandle cache;
+  std::vector<SequenceHandle> sequences;
+  std::vector<int64_t> tokens;
+  int64_t pageTokens = 1;
+};
+
+class ServingProbe {
+public:
+  ServingProbe(StringRef compiler, StringRef folder) : compiler(compiler), folder(folder) {}
+
+  Expected<MeasuredTimes> run() {
+    times.rows = measuredRows;
+    for (auto [index, size] : enumerate(decoderSizes)) {
+      bool isLargest = index + 1 == std::size(decoderSizes);
+      for (StringRef stored : {"F32", "BF16"}) {
+        std::string model = path("decoder");
+        if (Error error = probe::writeDecoder(model, size, stored))
+          return std::move(error);
+        Expected<ModelShape> shape = shapeOf(model);
+        if (!shape)
+          return shape.takeError();
+        for (const Measured &measured : measuredPrecisions)
+          if (measured.stored == stored)
+            if (Error error = measureDecoder(model, *shape, measured.precision, isLargest))
+              return std::move(error);
+        sys::fs::remove_directories(model);
+      }
+    }
+    for (StringRef stored : {"F32", "BF16"}) {
+      std::string model = path("encoder");
+      if (Error error = probe::writeEncoder(model, encoderSize, stored))
+        return std::move(error);
+      for (const Measured &measured : measuredPrecisions)
+        if (measured.stored == stored && measured.encoders)
+          if (Error error = measureEncoder(model, measured.precision))
+            return std::move(error);
+      sys::fs::remove_directories(model);
+    }
+    if (isTerminal)
+      errs() << "\r\x1b[K";
+    return std::move(times);
+  }
+
+private:
+  std::string compiler, folder;
+  MeasuredTimes times;
+  bool isTerminal = sys::Process::StandardErrIsDisplayed();
+  int done = 0;
+
+  std::string path(const Twine &name) const { return folder + "/" + name.str(); }
+
+  /// Shows how far it is: a bar on a terminal, else a line for each model.
+  void advance(const Twine &what) {
+    constexpr int all = int(std::size(decoderSizes) * std::size(measuredPrecisions)) + 3;
+    constexpr int width = 30;
+    if (isTerminal)
+      errs() << "\r\x1b[K[" << std::string(size_t(width * done / all), '#')
+             << std::string(size_t(width - width * done / all), '.') << "] " << what;
+    else
+      errs() << formatv("[{0}/{1}] ", done + 1, all) << what << '\n';
+    ++done;
+  }
+
+  Expected<ModelShape> shapeOf(StringRef model) {
+    auto config = MemoryBuffer::getFile(model + "/config.json");
+    if (!config)
+      return createStringError(config.getError(), model + "/config.json: cannot be read");
+    return ModelShape::parse((*config)->getBuffer(), "the probe's decoder");
+  }
+
+  /// Compiles a model for this machine, as intarsia-compile --plan does for a precision.
+  Expected<std::string> compile(StringRef model, StringRef precision) {
+    const PlanPrecision *options = findPlanPrecision(precision);
+    std::string output = path("model.itx"), log = path("compile.log");
+    std::string quantize = ("--quantize=" + Twine(options->format)).str(),
+                matmul = ("--matmul-precision=" + Twine(options->matmul)).str();
+    StringRef arguments[] = {compiler, model, "-o", output, quantize, matmul};
+    std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log), StringRef(log)};
+    std::string message;
+    if (sys::ExecuteAndWait(compiler, arguments, std::nullopt, redirects, 0, 0, &message) == 0)
+      return output;
+    auto printed = MemoryBuffer::getFile(log);
+    return createStringError(compiler + " failed on a model of the probe: " + message +
+                             (printed ? (*printed)->getBuffer().trim().str() : ""));
+  }
+
+  Error measureDecoder(StringRef model, const ModelShape &shape, StringRef precision, bool isLargest) {
+    double layerWeights = shape.multipliedParameters() / shape.layers;
+    advance(
+        formatv("decoder of {0} layers of {1:F1} million weights, {2}", shape.layers, layerWeights * 1e-6, precision));
+    Expected<std::string> artifact = compile(model, precision);
+    if (!artifact)
+      return artifact.takeError();
+    auto decoder = Decoder::load(*artifact, int64_t(measuredRows.back()), 2);
+    if (!decoder)
+      return decoder.takeError();
+    // With one token in each sequence, pages are there already.
+    if (Error error = (*decoder)->append(int64_t(measuredRows.back()), 1, 0))
+      return error;
+    MeasuredTimes::Layer layer{layerWeights, {}};
+    std::vector<double> &head = times.head[precision.str()];
+    for (double rows : measuredRows) {
+      Expected<double> us = (*decoder)->stepUs(int64_t(rows), 1, 0);
+      if (!us)
+        return us.takeError();
+      layer.ns.push_back(*us * 1e6 / shape.multipliedParameters());
+      if (!isLargest)
+        continue;
+      Expected<double> withHead = (*decoder)->stepUs(int64_t(rows), 1, 1);
+      if (!withHead)
+        return withHead.takeError();
+      // The head reads at least as many weights for its size as a layer at its best: noise may hide a small head.
+      double least = 0.2 * layer.ns.back() * shape.headParameters() * 1e-6;
+      head.push_back(std::max(*withHead - *us, least) * 1e6 / shape.headParameters());
+    }
+    times.layers[precision.str()].push_back(layer);
+    if (precision == "int8" && times.layers["int8"].size() == 2)
+      return measureHandOver(*artifact, shape);
+    if (isLargest && precision == "int8")
+      return measureScores(**decoder, *artifact, shape);
+    return Error::success();
+  }
+
+  /// Measures what attention adds: steps and prompts of long sequences less those of as many rows of short ones.
+  Error measureScores(Decoder &shortOnes, const std::string &artifact, const ModelShape &shape) {
+    const AttentionLayers &attention = shape.attention.front();
+    constexpr int64_t longest = contexts[std::size(contexts) - 1];
+    auto decoder = Decoder::load(artifact, sequencesOfContext, longest + 1);
+    if (!decoder)
+      return decoder.takeError();
+    Decoder &longOnes = **decoder;
+    for (int64_t length : promptLengths) {
+      Expected<double> rows = shortOnes.stepUs(length, 1, 0);
+      if (!rows)
+        return rows.takeError();
+      Expected<double> whole =
+          medianUs([&] { return longOnes.append(1, length, 0); }, [&] { return longOnes.truncate(1, 0); });
+      if (!whole)
+        return whole.takeError();
+      double flops = shape.layers * double(length) *
+                     attention.scoreFlops(attention.visibleOfPrompt(double(length)), /*prefill=*/true);
+      addScores(times.prompts, length, *whole - *rows, *rows, flops);
+    }
+    Expected<double> rows = shortOnes.stepUs(sequencesOfContext, 1, 0);
+    if (!rows)
+      return rows.takeError();
+    int64_t length = 0;
+    for (int64_t context : contexts) {
+      for (; length < context; length += promptLengths[0])
+        if (Error error = longOnes.append(sequencesOfContext, promptLengths[0], 0))
+          return error;
+      Expected<double> step = longOnes.stepUs(sequencesOfContext, context, 0);
+      if (!step)
+        return step.takeError();
+      double flops = shape.layers * double(sequencesOfContext) *
+                     attention.scoreFlops(attention.visible(double(context)), /*prefill=*/false);
+      addScores(times.steps, context, *step - *rows, *rows, flops);
+    }
+    return Error::success();
+  }
+
+  /// Measures the way of a cache from one process to another, by two caches of this one: a time for each, and a rate.
+  Error measureHandOver(const std::string &artifact, const ModelShape &shape) {
+    auto from = Decoder::load(artifact, 1, handedOver[1]);
+    if (!from)
+      return from.takeError();
+    auto to = Decoder::load(artifact, 0, handedOver[1]);
+    if (!to)
+      return to.takeError();
+    double us[2], bytes[2];
+    for (int i = 0; i < 2; ++i) {
+      for (int64_t length = i ? handedOver[0] : 0; length < handedOver[i]; length += handedOver[0])
+        if (Error error = (*from)->append(1, handedOver[0], 0))
+          return error;
+      Expected<double> time = (*from)->handOverUs(**to);
+      if (!time)
+        return time.takeError();
+      us[i] = *time;
+      bytes[i] = shape.cachedElements(double(handedOver[i])) * 2;
+    }
+    double perByte = std::max(us[1] - us[0], 0.1 * us[1]) / (bytes[1] - bytes[0]);
+    times.handOverGBps = 1e-3 / perByte;
+    times.handOverUs = std::max(us[0] - perByte * bytes[0], 1.0);
+    return Error::success();
+  }
+
+  /// Noise may hide what attention adds; 1 % of the time is taken then.
+  static void addScores(MeasuredTimes::Scores &scores, int64_t tokens, double us, double allUs, double flops) {
+    scores.tokens.push_back(double(tokens));
+    scores.ps.push_back(std::max(us, 0.01 * allUs) * 1e6 / flops);
+  }
+
+  Error measureEncoder(StringRef model, StringRef precision) {
+    advance("encoder, " + precision);
+    Expected<std::string> artifact = compile(model, precision);
+    if (!artifact)
+      return artifact.takeError();
+    itx_module *loaded = nullptr;
+    if (Error error = check(itx_module_load(artifact->c_str(), nullptr, &loaded)))
+      return error;
+    ModuleHandle module(loaded);
+    const itx_function *function = nullptr;
+    size_t ids = 0;
+    if (Error error = check(itx_module_function(loaded, nullptr, &function)))
+      return error;
+    if (Error error = check(itx_function_input_index(function, "input_ids", &ids)))
+      return error;
+    double weights = probe::multipliedWeights(encoderSize);
+    for (double rows : measuredRows) {
+      int64_t shape[] = {std::max<int64_t>(1, int64_t(rows) / 128), std::min<int64_t>(int64_t(rows), 128)};
+      std::vector<int64_t> values(size_t(rows), 5);
+      itx_tensor *tensor = nullptr;
+      if (Error error = check(itx_tensor_create(ITX_I64, 2, shape, values.data(), &tensor)))
+        return error;
+      TensorHandle input(tensor);
+      std::vector<itx_tensor *> inputs(itx_function_input_count(function), nullptr),
+          outputs(itx_function_output_count(function), nullptr);
+      inputs[ids] = tensor;
+      Expected<double> us = medianUs(
+          [&] { return check(itx_invoke(function, inputs.data(), inputs.size(), outputs.data(), outputs.size())); },
+          [&] {
+            for (itx_tensor *&output : outputs)
+              TensorHandle(std::exchange(output, nullptr)).reset();
+            return Error::success();
+          });
+      if (!us)
+        return us.takeError();
+      times.encoder[precision.str()].push_back(*us * 1e6 / weights);
+    }
+    return Error::success();
+  }
+};
+
+} // namespace
+
+Expected<MeasuredTimes> probeServing(StringRef compiler) {
+  if (!sys::fs::can_execute(compiler))
+    return createStringError(compiler + " is not there: it compiles the models that are measured");
+  SmallString<128> folder;
+  if (std::error_code error = sys::fs::createUniqueDirectory("intarsia-probe", folder))
+    return createStringError(error, "no temporary folder for the models that are measured: " + error.message());
+  Expected<MeasuredTimes> times = ServingProbe(compiler, folder).run();
+  sys::fs::remove_directories(folder);
+  if (times)
+    times->source = formatv("measured by intarsia-plan --probe: models of random weights, {0} threads", itx_threads());
+  return times;
+}
+
+} // namespace intarsia

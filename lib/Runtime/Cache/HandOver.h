@@ -1,0 +1,79 @@
+//===- HandOver.h - A sequence's cache on its way to another process ----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+// What lies on the socket: a HandOverHeader, a HandOverState for each state, the tokens (64 bits each), the units of
+// each state, and the XXH3-128 of all that. The receiver answers with one byte when it has imported the sequence.
+//===------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_RUNTIME_CACHE_HANDOVER_H
+#define INTARSIA_RUNTIME_CACHE_HANDOVER_H
+
+#include "lib/Runtime/Cache/StepLayout.h"
+#include "lib/Support/Hash.h"
+
+namespace intarsia::runtime {
+
+inline constexpr char handOverMagic[8] = {'I', 'T', 'X', 'C', 'A', 'C', 'H', 'E'};
+inline constexpr uint32_t handOverVersion = 1;
+
+struct HandOverHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t states;
+  uint8_t model[16]; // hash of the model that both artifacts were made from
+  uint64_t tokens;
+  uint64_t pageTokens;
+  uint64_t payloadBytes; // of the units of all states
+};
+static_assert(sizeof(HandOverHeader) == 56);
+
+struct HandOverState {
+  char name[64];
+  uint8_t element; // CacheElement
+  uint8_t paged;
+  uint8_t transposed;
+  uint8_t dtype;
+  uint32_t rank;
+  int64_t shape[4]; // of a unit; 1 beyond the rank
+  uint64_t unitBytes;
+};
+static_assert(sizeof(HandOverState) == 112);
+
+/// A sequence as it was sent.
+struct HandOver {
+  HandOverHeader header = {};
+  std::vector<HandOverState> states;
+  std::vector<int64_t> tokens;
+  std::vector<uint8_t> payload;
+
+  uint64_t pages() const { return (header.tokens + header.pageTokens - 1) / header.pageTokens; }
+  uint64_t units(const HandOverState &state) const { return state.paged ? pages() : 1; }
+};
+
+/// Describes a state of a step function. Fails for one whose name or rank has no room.
+Status describeState(const StateTensor &state, HandOverState &description);
+
+/// Returns why units of one state cannot become those of another in a cache with pages of `pageTokens` tokens; empty if
+/// they can. Floats of 16 and 32 bits are converted, pages are cut anew and transposed; other elements are copied as
+/// they are.
+std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, const HandOverState &to,
+                            uint64_t toPageTokens);
+
+/// Makes one unit (of page number `page`) of a state from the units that were sent, which lie one after another.
+void convertUnit(const HandOver &handOver, const HandOverState &from, const uint8_t *units, const HandOverState &to,
+                 uint64_t toPageTokens, uint64_t page, uint8_t *unit);
+
+/// Sends and waits for the answer. No silence is longer than the timeout. `name` starts each message.
+Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOver &handOver);
+/// Receives everything and checks it, as far as that does not depend on the receiving cache. `mostBytes` of payload are
+/// taken.
+Status receiveHandOver(int socket, double timeoutSeconds, const std::string &name, uint64_t mostBytes,
+                       HandOver &handOver);
+/// Answers that the sequence was imported.
+Status acknowledgeHandOver(int socket, double timeoutSeconds, const std::string &name);
+
+} // namespace intarsia::runtime
+
+#endif

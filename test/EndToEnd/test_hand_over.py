@@ -1,0 +1,252 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A prompt is computed in one process and continued in another, whose artifact may be laid out in another way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.cpu_only
+
+GLOSSARY = Path(__file__).resolve().parents[2] / "examples" / "glossary"
+PROMPT = [int(token) for token in np.random.default_rng(5).integers(5, 4000, 75)]
+DECODED = 12
+
+SENDER = """
+import socket, sys
+import intarsia
+connection = socket.socket(fileno=int(sys.argv[2]))
+generator = intarsia.Generator(sys.argv[1])
+generator.send(connection, [int(token) for token in sys.argv[3].split()], 20)
+"""
+
+
+@pytest.fixture(scope="module")
+def artifacts(tools, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("hand_over")
+    flags = {
+        "f16": [],
+        "f32": ["--kv=f32"],
+        "bf16": ["--kv=bf16"],
+        "int8": ["--kv=int8"],
+        "int4 weights": ["--quantize=int4"],
+        "int8 and int4 weights": ["--kv=int8", "--quantize=int4"],
+        "reference": ["--target=reference"],
+    }
+    made = {}
+    for name, more in flags.items():
+        made[name] = folder / f"{name.replace(' ', '-')}.itx"
+        tools.compile(GLOSSARY, "-o", made[name], *more)
+    return made
+
+
+def decode(artifact: Path, tokens: list[int] = PROMPT, sequence_of=None) -> list[int]:
+    """Continue a prompt by the likeliest tokens, alone or with the sequence that another process computed."""
+    module = intarsia.load(artifact)
+    cache = intarsia.Cache(module)
+    if sequence_of is None:
+        sequence = cache.sequence()
+        logits = cache.step([(sequence, tokens, 1)])
+    else:
+        sequence = sequence_of(cache)
+        assert sequence.tokens == tokens
+        sequence.truncate(len(tokens) - 1)
+        logits = cache.step([(sequence, tokens[-1:], 1)])
+    result = []
+    for _ in range(DECODED):
+        result.append(int(logits[-1].argmax()))
+        logits = cache.step([(sequence, result[-1:], 1)])
+    return result
+
+
+def handed_over(sender: Path, receiver: Path) -> list[int]:
+    """Return what the receiver writes after the prompt that another process computes with the sender's artifact."""
+    ours, theirs = socket.socketpair()
+    ids = " ".join(str(token) for token in PROMPT)
+    command = [sys.executable, "-c", SENDER, str(sender), str(theirs.fileno()), ids]
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True) as process:
+        theirs.close()
+        try:
+            return decode(receiver, sequence_of=lambda cache: cache.receive(ours, 60))
+        finally:
+            ours.close()
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+
+
+@pytest.mark.parametrize("name", ["f16", "f32", "int8"])
+def test_tokens_are_those_of_one_process(artifacts: dict[str, Path], name: str) -> None:
+    assert handed_over(artifacts[name], artifacts[name]) == decode(artifacts[name])
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver"),
+    [("f32", "f16"), ("f16", "f32"), ("f16", "bf16"), ("reference", "f16"), ("f16", "reference")],
+)
+def test_layouts_differ(artifacts: dict[str, Path], sender: str, receiver: str) -> None:
+    """Elements and, with the reference device's 16 untransposed tokens, pages are others; the tokens stay."""
+    assert handed_over(artifacts[sender], artifacts[receiver]) == decode(artifacts["f32"])
+
+
+def test_weights_differ(artifacts: dict[str, Path]) -> None:
+    """Prefill in int4, decode as the model is stored: the cache is of the same model."""
+    assert len(handed_over(artifacts["int4 weights"], artifacts["f16"])) == DECODED
+    assert len(handed_over(artifacts["int8 and int4 weights"], artifacts["int8"])) == DECODED
+
+
+def both(sender: Path, receiver: Path) -> tuple[str, str]:
+    """Return the errors of both sides in one process."""
+    ours, theirs = socket.socketpair()
+    errors = ["", ""]
+
+    def send() -> None:
+        try:
+            intarsia.Generator(sender).send(theirs, PROMPT, 20)
+        except intarsia.Error as error:
+            errors[0] = str(error)
+        theirs.close()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    cache = intarsia.Cache(intarsia.load(receiver))
+    try:
+        cache.receive(ours, 20)
+    except intarsia.Error as error:
+        errors[1] = str(error)
+    ours.close()
+    thread.join()
+    assert cache.info["free_sequences"] == cache.info["sequences"]
+    assert cache.info["free_pages"] == cache.info["pages"]
+    return errors[0], errors[1]
+
+
+def test_another_model(tools, artifacts: dict[str, Path], tmp_path: Path) -> None:
+    """One weight of another value makes another model."""
+    other = tmp_path / "other"
+    shutil.copytree(GLOSSARY, other)
+    file = other / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    (header,) = struct.unpack("<Q", data[:8])
+    begin = json.loads(data[8 : 8 + header])["model.layers.3.mlp.up_proj.weight"]["data_offsets"][0]
+    data[8 + header + begin] ^= 1
+    file.chmod(0o644)
+    file.write_bytes(data)
+    tools.compile(other, "-o", tmp_path / "other.itx")
+    sent, received = both(artifacts["f16"], tmp_path / "other.itx")
+    assert "sends a sequence of another model" in received
+    assert "did not import the sequence" in sent
+
+
+def test_quantized_caches_of_other_pages(artifacts: dict[str, Path]) -> None:
+    _, received = both(artifacts["int8"], artifacts["f16"])
+    assert "quantized caches are handed over between artifacts of equal caches only" in received
+    _, received = both(artifacts["f16"], artifacts["int8"])
+    assert "--kv" in received
+
+
+class Recorder:
+    """What a sender sends."""
+
+    def __init__(self, artifact: Path) -> None:
+        ours, theirs = socket.socketpair()
+        received = bytearray()
+
+        def read() -> None:
+            while part := ours.recv(1 << 20):
+                received.extend(part)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        with pytest.raises(intarsia.Error, match="did not import"):
+            intarsia.Generator(artifact).send(theirs, PROMPT, 1)
+        theirs.close()
+        thread.join()
+        ours.close()
+        self.data = bytes(received)
+
+
+@pytest.fixture(scope="module")
+def sent(artifacts: dict[str, Path]) -> bytes:
+    return Recorder(artifacts["f16"]).data
+
+
+def receive(artifact: Path, data: bytes) -> str:
+    """Return the error of a cache that gets these bytes, after which the connection ends; "" if it takes them."""
+    ours, theirs = socket.socketpair()
+
+    def write() -> None:
+        try:
+            theirs.sendall(data)
+            theirs.shutdown(socket.SHUT_WR)
+        except BrokenPipeError:
+            pass
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    cache = intarsia.Cache(intarsia.load(artifact))
+    error = ""
+    try:
+        cache.receive(ours, 10)
+    except intarsia.Error as refused:
+        error = str(refused)
+        assert cache.info["free_sequences"] == cache.info["sequences"]
+        assert cache.info["free_pages"] == cache.info["pages"]
+    ours.close()
+    thread.join()
+    theirs.close()
+    return error
+
+
+def test_connections_that_are_cut(artifacts: dict[str, Path], sent: bytes) -> None:
+    assert receive(artifacts["f16"], sent) == ""
+    for length in (0, 20, 56, 200, len(sent) // 2, len(sent) - 1):
+        assert f"the connection ended after {length} bytes" in receive(artifacts["f16"], sent[:length])
+
+
+def test_bytes_that_are_damaged(artifacts: dict[str, Path], sent: bytes) -> None:
+    def changed(at: int, value: bytes) -> str:
+        return receive(artifacts["f16"], sent[:at] + value + sent[at + len(value) :])
+
+    assert "is no sequence" in changed(0, b"X")
+    assert "in version 7, this runtime in version 1" in changed(8, struct.pack("<I", 7))
+    assert "another model" in changed(16, b"\0" * 16) or "hash" in changed(16, b"\0" * 16)
+    for at, size in ((12, 4), (32, 8), (40, 8), (48, 8)):
+        for value in (0, 1 << 20, (1 << 8 * size) - 1):
+            assert changed(at, value.to_bytes(size, "little"))
+    assert "does not have the hash" in changed(len(sent) - 100, bytes([sent[-100] ^ 1]))
+
+
+def test_commands(artifacts: dict[str, Path], tmp_path: Path) -> None:
+    """`intarsia decode` waits for `intarsia prefill`, over a socket of the file system and over TCP."""
+    generator = intarsia.Generator(artifacts["f16"])
+    expected = generator.generate("violin (noun):", max_tokens=8)[0].text
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for address in (f"unix:{tmp_path / 'socket'}", f"tcp:127.0.0.1:{port}"):
+        command = [sys.executable, "-m", "intarsia"]
+        waiting = [*command, "decode", str(artifacts["f16"]), f"--from={address}", "--max-tokens=8"]
+        with subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True) as decoder:
+            prefill = [*command, "prefill", str(artifacts["f32"]), "violin (noun):", f"--to={address}"]
+            subprocess.run(prefill, check=True)
+            text, _ = decoder.communicate(timeout=60)
+        assert text.strip() == expected.strip()
+    failed = subprocess.run(
+        [*command, "prefill", str(artifacts["f16"]), "x", "--to=nowhere", "--timeout=0.1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert failed.returncode == 1
+    assert "nowhere: is no address" in failed.stderr

@@ -1,0 +1,107 @@
+//===- HandOverTest.cpp - Pages on their way to another process
+//----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Cache/HandOver.h"
+#include "lib/Formats/FloatFormats.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace intarsia;
+using namespace intarsia::runtime;
+
+namespace {
+constexpr int64_t heads = 2, features = 3;
+
+HandOverState stateOf(CacheElement element, int64_t page, bool transposed) {
+  itx_dtype dtypes[] = {ITX_F32, ITX_F16, ITX_BF16, ITX_I8, ITX_I8, ITX_I8};
+  uint64_t bytes[] = {4, 2, 2, 1, 1, 1};
+  StateTensor state;
+  state.name = "cache.0.keys";
+  state.paged = true;
+  state.dtype = dtypes[size_t(element)];
+  state.shape = {heads, transposed ? features : page, transposed ? page : features};
+  state.unitBytes = uint64_t(heads * features * page) * bytes[size_t(element)];
+  state.element = element;
+  state.transposed = transposed;
+  HandOverState description;
+  EXPECT_TRUE(describeState(state, description).ok());
+  return description;
+}
+
+float valueOf(int64_t head, int64_t token, int64_t feature) { return float(head * 64 + token * 4 + feature) / 4; }
+
+/// Reads or writes one value of the page that the token is in.
+float *at(std::vector<float> &pages, const HandOverState &state, int64_t page, int64_t head, int64_t token,
+          int64_t feature) {
+  int64_t slot = token % page, inside = state.transposed ? feature * page + slot : slot * features + feature;
+  return &pages[size_t(token / page * heads * features * page + head * features * page + inside)];
+}
+} // namespace
+
+TEST(HandOver, ConvertsElementsPagesAndOrders) {
+  constexpr int64_t tokens = 13;
+  for (auto [fromPage, toPage] : {std::pair<int64_t, int64_t>(4, 4), {4, 8}, {8, 4}, {16, 4}, {4, 16}})
+    for (bool fromTransposed : {false, true})
+      for (bool toTransposed : {false, true})
+        for (CacheElement element : {CacheElement::F32, CacheElement::F16, CacheElement::BF16}) {
+          HandOverState from = stateOf(CacheElement::F32, fromPage, fromTransposed),
+                        to = stateOf(element, toPage, toTransposed);
+          EXPECT_EQ(whyNotConverted(from, uint64_t(fromPage), to, uint64_t(toPage)), "");
+          HandOver sent;
+          sent.header.tokens = tokens;
+          sent.header.pageTokens = uint64_t(fromPage);
+          std::vector<float> source(size_t((tokens + fromPage - 1) / fromPage * fromPage * heads * features), 99);
+          for (int64_t token = 0; token < tokens; ++token)
+            for (int64_t head = 0; head < heads; ++head)
+              for (int64_t feature = 0; feature < features; ++feature)
+                *at(source, from, fromPage, head, token, feature) = valueOf(head, token, feature);
+          for (int64_t page = 0; page * toPage < tokens; ++page) {
+            std::vector<uint8_t> unit(to.unitBytes, 0xEE);
+            convertUnit(sent, from, reinterpret_cast<const uint8_t *>(source.data()), to, uint64_t(toPage),
+                        uint64_t(page), unit.data());
+            std::vector<float> made;
+            for (size_t i = 0; i < unit.size() / (element == CacheElement::F32 ? 4 : 2); ++i) {
+              float whole = 0;
+              uint16_t half = 0;
+              if (element == CacheElement::F32)
+                std::memcpy(&whole, &unit[4 * i], 4);
+              else
+                std::memcpy(&half, &unit[2 * i], 2);
+              made.push_back(element == CacheElement::F32   ? whole
+                             : element == CacheElement::F16 ? decodeF16(half)
+                                                            : decodeBf16(half));
+            }
+            for (int64_t token = page * toPage; token < (page + 1) * toPage; ++token)
+              for (int64_t head = 0; head < heads; ++head)
+                for (int64_t feature = 0; feature < features; ++feature) {
+                  // The values are exact in 8 bits of mantissa. What no token has is zero, unless pages are copied
+                  // whole.
+                  float has = *at(made, to, toPage, head, token % toPage, feature);
+                  if (token < tokens)
+                    EXPECT_EQ(has, valueOf(head, token, feature)) << token << " " << head << " " << feature;
+                  else if (fromPage != toPage)
+                    EXPECT_EQ(has, 0);
+                }
+          }
+        }
+}
+
+TEST(HandOver, RefusesWhatHasScales) {
+  HandOverState bytes = stateOf(CacheElement::U8, 4, false), same = bytes,
+                floats = stateOf(CacheElement::F16, 4, false), eights = stateOf(CacheElement::F8, 4, false);
+  EXPECT_EQ(whyNotConverted(bytes, 4, same, 4), "");
+  EXPECT_NE(whyNotConverted(bytes, 4, stateOf(CacheElement::U8, 8, false), 8), "");
+  EXPECT_NE(whyNotConverted(bytes, 4, floats, 4), "");
+  EXPECT_NE(whyNotConverted(floats, 4, bytes, 4), "");
+  EXPECT_NE(whyNotConverted(floats, 4, eights, 4), "");
+  EXPECT_EQ(whyNotConverted(eights, 4, stateOf(CacheElement::F8, 8, true), 8), "");
+  HandOverState fewer = floats;
+  fewer.shape[0] = 1;
+  EXPECT_NE(whyNotConverted(floats, 4, fewer, 4).find("'cache.0.keys' has 2 heads of 3 features, here 1 of 3"),
+            std::string::npos);
+}
