@@ -49,7 +49,9 @@ struct Row {
 };
 
 const json::Object *findNamed(const json::Array *all, StringRef key, StringRef name) {
-  for (const json::Value &value : all ? *all : json::Array())
+  if (!all)
+    return nullptr;
+  for (const json::Value &value : *all)
     if (const json::Object *object = value.getAsObject(); object && object->getString(key) == name)
       return object;
   return nullptr;
