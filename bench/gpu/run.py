@@ -307,7 +307,9 @@ def main() -> None:
     head = (
         f"{datetime.date.today()}, {device}, {peers}, {commit.strip()}; medians of {options.rounds} alternating rounds"
     )
-    table = "\n".join([head, "", "| problem | call | kernels | rate | peer | ratio |", "|---|---:|---:|---:|---:|---:|", *rows])
+    table = "\n".join(
+        [head, "", "| problem | call | kernels | rate | peer | ratio |", "|---|---:|---:|---:|---:|---:|", *rows]
+    )
     print(table)
     if options.update_docs:
         update_page(f"## GPU kernels\n\n{INTRODUCTION}\n\n{table}")
