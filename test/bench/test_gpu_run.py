@@ -32,7 +32,7 @@ def test_every_problem_is_timed() -> None:
     result = run("--rounds=1")
     assert result.returncode == 0, result.stderr
     times = dict(re.findall(r"^\| ([^|]+?) \| ([\d.]+) µs \|", result.stdout, re.MULTILINE))
-    assert [name.split()[0] for name in times] == ["GEMM", "attention", "W4A16", "W4A16", "decode"]
+    assert [name.split()[0] for name in times] == ["GEMM", "attention", "W4A16", "W4A16", "decode", "prefill"]
     assert all(float(time) > 0 for time in times.values())
 
 
