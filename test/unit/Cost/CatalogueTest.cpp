@@ -88,10 +88,10 @@ TEST(Catalogue, refusesWhatIsWrongByLineAndFigure) {
             "chip.yaml:6: peak_tflops: unknown element type 'bf61'; they are f32, f16, bf16, fp8, int8, fp4, int4");
   EXPECT_EQ(messageWith("direction: both", "direction: up"),
             "chip.yaml:10: link: direction is both (what the source adds up) or one_way, not 'up'");
-  EXPECT_EQ(
-      messageWith("watts:", "wats:"),
-      "chip.yaml:14: device: unknown key 'wats'; it has name, set, generation, target, efficiency_of, "
-      "peak_tflops, memory_gb, memory_gbps, multiprocessors, clock_ghz, cache_mb, link, node, watts, clients, price");
+  EXPECT_EQ(messageWith("watts:", "wats:"),
+            "chip.yaml:14: device: unknown key 'wats'; it has name, set, generation, target, efficiency_of, "
+            "peak_tflops, memory_gb, memory_gbps, multiprocessors, clock_ghz, cache_mb, link, node, watts, clients, "
+            "price, serving");
   EXPECT_EQ(messageWith("set: datasheet", "set: guess"),
             "chip.yaml:2: set is datasheet, paper or measured, not 'guess'");
   EXPECT_EQ(messageWith("devices: {value: 8, ", "devices: {value: 7.5, "), "chip.yaml:13: devices is a whole number");
