@@ -35,13 +35,13 @@ using namespace llvm;
 namespace intarsia {
 namespace {
 
-/// Precisions that decoders and encoders are measured in, with the type that the random weights are stored in.
+/// Precisions that decoders and encoders are measured in, with the types that the random weights of both are stored in;
+/// none for an encoder that is not measured.
 struct Measured {
-  StringLiteral precision, stored;
-  bool encoders;
+  StringLiteral precision, decoder, encoder;
 };
 constexpr Measured measuredPrecisions[] = {
-    {"f32", "F32", true}, {"bf16", "BF16", true}, {"int8", "BF16", true}, {"int4", "BF16", false}};
+    {"f32", "F32", "F32"}, {"bf16", "BF16", "BF16"}, {"int8", "BF16", "F32"}, {"int4", "BF16", ""}};
 
 /// Sizes of decoders: layers so small that launches matter, those of a model of 100 million weights, and of one of a
 /// billion. All weights of the larger two together exceed last caches, as whole models do.
@@ -54,9 +54,9 @@ constexpr int64_t contexts[] = {256, 1024};     ///< of steps
 constexpr int64_t promptLengths[] = {128, 512}; ///< a prompt is computed in parts of the largest
 constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
-/// Rounds of a measurement, after one that does not count. The median stands.
+/// Rounds of a measurement, after one that does not count. The median stands; long rounds vary little.
 constexpr int fewestRounds = 3, mostRounds = 25;
-constexpr double enoughSeconds = 0.12;
+constexpr double enoughSeconds = 0.12, enoughForFewRounds = 0.4;
 constexpr double handOverTimeout = 60;
 
 template <typename T, void (*release)(T *)> struct Release {
@@ -76,7 +76,10 @@ Expected<double> medianUs(function_ref<Error()> round, function_ref<Error()> res
   using Clock = std::chrono::steady_clock;
   std::vector<double> times;
   double total = 0;
-  for (int count = -1; count < fewestRounds || (total < enoughSeconds && count < mostRounds); ++count) {
+  auto isEnough = [&](int count) {
+    return count >= 1 && total >= (count < fewestRounds ? enoughForFewRounds : enoughSeconds);
+  };
+  for (int count = -1; count < mostRounds && !isEnough(count); ++count) {
     auto start = Clock::now();
     if (Error error = round())
       return std::move(error);
@@ -204,7 +207,7 @@ public:
         if (!shape)
           return shape.takeError();
         for (const Measured &measured : measuredPrecisions)
-          if (measured.stored == stored)
+          if (measured.decoder == stored)
             if (Error error = measureDecoder(model, *shape, measured.precision, isLargest))
               return std::move(error);
         sys::fs::remove_directories(model);
@@ -215,7 +218,7 @@ public:
       if (Error error = probe::writeEncoder(model, encoderSize, stored))
         return std::move(error);
       for (const Measured &measured : measuredPrecisions)
-        if (measured.stored == stored && measured.encoders)
+        if (measured.encoder == stored)
           if (Error error = measureEncoder(model, measured.precision))
             return std::move(error);
       sys::fs::remove_directories(model);
