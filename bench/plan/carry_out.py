@@ -45,8 +45,8 @@ agent.graph @chat(%question: !agent.text {{agent.size = #agent.amount<60 tokens,
 FLEET = """
 fleet.system @room {{
   fleet.device @here {{file = "here.yaml"}}
-  fleet.pool @first of @here count 1 price #fleet.rental<dollars_per_hour = 0.1>
-  fleet.pool @second of @here count 1 price #fleet.rental<dollars_per_hour = 0.1>
+  fleet.pool @first of @here count 4 price #fleet.rental<dollars_per_hour = 0.1>
+  fleet.pool @second of @here count 4 price #fleet.rental<dollars_per_hour = 0.1>
   fleet.link @first to @second {{gigabytes_per_second = {gbps}, microseconds = {us}}}
 }}
 """
