@@ -9,9 +9,11 @@
 
 #include "lib/Formats/GgufFile.h"
 #include "lib/Formats/Safetensors.h"
+#include "lib/Support/Hash.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +47,23 @@ public:
         result.push_back(key);
     llvm::sort(result);
     return result;
+  }
+  /// Returns a hash of names, types and shapes of all weights, and of up to 256 bytes at both ends of each. Models that
+  /// differ in other bytes alone have the same one.
+  std::string sampledHash() const {
+    constexpr uint64_t sampled = 256;
+    Hasher hasher;
+    for (llvm::StringRef key : keys("")) {
+      const SafetensorsEntry &entry = *find(key)->entry;
+      hasher.update(key.data(), key.size());
+      hasher.update(entry.dtype.data(), entry.dtype.size());
+      hasher.update(entry.shape.data(), entry.shape.size() * sizeof(int64_t));
+      const auto *bytes = static_cast<const uint8_t *>(entry.data);
+      uint64_t count = std::min(sampled, entry.bytes());
+      hasher.update(bytes, count);
+      hasher.update(bytes + entry.bytes() - count, count);
+    }
+    return hashText(hasher.finish());
   }
   /// Returns the archive's name for messages about missing tensors.
   llvm::StringRef name() const { return displayName; }

@@ -32,10 +32,7 @@ struct PartitionPipeline : impl::PartitionPipelineBase<PartitionPipeline> {
     ModuleOp module = getOperation();
     if (world < 2)
       return;
-    SmallVector<func::FuncOp> functions;
-    for (auto function : module.getOps<func::FuncOp>())
-      if (!function.isExternal() && !function.getBody().getOps<nn::WeightOp>().empty())
-        functions.push_back(function);
+    SmallVector<func::FuncOp> functions = functionsWithWeights(module);
     if (functions.empty())
       return;
     FailureOr<target::Device> device = target::deviceOf(functions.front());

@@ -1,5 +1,4 @@
-//===- PartitionRows.cpp - Functions become parts of calls
-//----------------------------------------------------------===//
+//===- PartitionRows.cpp - Functions become parts of calls -------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -34,10 +33,7 @@ struct PartitionRows : impl::PartitionRowsBase<PartitionRows> {
     ModuleOp module = getOperation();
     if (world < 2)
       return;
-    SmallVector<func::FuncOp> functions;
-    for (auto function : module.getOps<func::FuncOp>())
-      if (!function.isExternal() && !function.getBody().getOps<nn::WeightOp>().empty())
-        functions.push_back(function);
+    SmallVector<func::FuncOp> functions = functionsWithWeights(module);
     SymbolTable symbols(module);
     for (func::FuncOp function : functions)
       if (failed(split(function, symbols)))

@@ -106,7 +106,7 @@ struct PartitionShard : impl::PartitionShardBase<PartitionShard> {
   }
 
 private:
-  /// What the user gave, for messages.
+  /// Returns the flag that the user gave, for messages.
   std::string flag() const {
     return text.empty() ? "--world=" + std::to_string(world) : "--partition=" + text.getValue();
   }

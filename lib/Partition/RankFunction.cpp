@@ -50,6 +50,14 @@ Value partOf(OpBuilder &builder, Value tensor, int64_t dimension, Range range) {
   return tensor::ExtractSliceOp::create(builder, tensor.getLoc(), tensor, offsets, sizes, strides);
 }
 
+SmallVector<func::FuncOp> functionsWithWeights(ModuleOp module) {
+  SmallVector<func::FuncOp> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal() && !function.getBody().getOps<nn::WeightOp>().empty())
+      functions.push_back(function);
+  return functions;
+}
+
 std::optional<int64_t> stageOf(func::FuncOp function) {
   auto stage = function->getAttrOfType<IntegerAttr>(rt::rankAttr);
   return stage ? std::optional(stage.getInt()) : std::nullopt;

@@ -27,6 +27,9 @@ struct Part {
   llvm::SmallVector<Range> experts; ///< that a rank has, by rank; empty: it has parts of all of them
 };
 
+/// Returns the functions of a module that have a body with weights.
+llvm::SmallVector<mlir::func::FuncOp> functionsWithWeights(mlir::ModuleOp module);
+
 /// Returns the stage that a function is, if it is one.
 std::optional<int64_t> stageOf(mlir::func::FuncOp function);
 

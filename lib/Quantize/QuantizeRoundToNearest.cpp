@@ -85,6 +85,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     firstOf.clear();
     weights.clear();
     choices.clear();
+    wides.clear();
     inputs = QuantizedInputs();
     DenseSet<Operation *> heads = findHeads(function);
     SmallVector<Operation *> consumers;
@@ -174,7 +175,36 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   /// Quantizes a matrix that a linear or an embedding reads.
   Value quantizedMatrix(Value matrix) { return quantizedWeight(matrix, choices.lookup(keyOf(matrix)).asked.format); }
 
+  /// Returns a value of 16-bit floats in f32, one for all that ask for it.
+  Value widened(Value narrow) {
+    Value &wide = wides[narrow];
+    if (!wide) {
+      OpBuilder builder(&getContext());
+      builder.setInsertionPointAfterValue(narrow);
+      wide = arith::ExtFOp::create(builder, narrow.getLoc(),
+                                   cast<RankedTensorType>(narrow.getType()).clone(builder.getF32Type()), narrow);
+    }
+    return wide;
+  }
+
+  /// Returns a linear with quantized weights, which are f32, in place of one that computes in 16-bit floats.
+  nn::LinearOp widened(nn::LinearOp linear) {
+    RankedTensorType narrow = cast<RankedTensorType>(linear.getType());
+    if (narrow.getElementType().isF32())
+      return linear;
+    OpBuilder builder(linear);
+    auto wide = cast<nn::LinearOp>(builder.clone(*linear));
+    wide.getInputMutable().assign(widened(linear.getInput()));
+    if (Value bias = linear.getBias())
+      wide.getBiasMutable().assign(widened(bias));
+    wide->getResult(0).setType(narrow.clone(builder.getF32Type()));
+    linear.replaceAllUsesWith(arith::TruncFOp::create(builder, linear.getLoc(), narrow, wide.getResult()).getResult());
+    linear.erase();
+    return wide;
+  }
+
   void quantize(nn::LinearOp linear) {
+    linear = widened(linear);
     nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getWeight())).asked.format;
     linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
     if (multipliesIntegers() && format.hasIntegerValues())
@@ -273,6 +303,7 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   DenseMap<std::pair<Attribute, Attribute>, Value> firstOf;
   DenseMap<Value, Choice> choices; // formats of the matrices to quantize
   DenseMap<Value, Value> weights;  // stored matrix → quantized matrix
+  DenseMap<Value, Value> wides;    // 16-bit floats → f32
   QuantizedInputs inputs;
 };
 } // namespace

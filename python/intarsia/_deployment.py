@@ -9,7 +9,6 @@ import math
 import multiprocessing
 import os
 import platform
-import socket
 import statistics
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _hand_over
 from ._cache import Cache
 from ._errors import InvalidArgumentError
 from ._module import Module, load
@@ -32,6 +32,8 @@ MOST_SEQUENCES = 32
 DECODE_STEPS = 16
 ROUNDS = 5
 TIMEOUT = 120.0
+WAIT = 3600.0
+"""Seconds in which the prompts of the other process are measured."""
 
 Entry = dict[str, Any]
 
@@ -231,14 +233,8 @@ def _prefill_worker(piece: Entry, copies: int, address: str) -> list[Entry]:
     module = load(piece["file"])
     cache = _open(module, 1, sum(_sizes(piece)))
     sequence = cache.sequence()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(address + ".partial")
-        listener.listen(1)
-        listener.settimeout(TIMEOUT)
-        entries = [_entry(piece["name"], "first_token", 1, _measure_prompts(cache, sequence, piece))]
-        os.rename(address + ".partial", address)  # now the other may begin
-        connection, _ = listener.accept()
-    with connection:
+    entries = [_entry(piece["name"], "first_token", 1, _measure_prompts(cache, sequence, piece))]
+    with _hand_over.accepted(address, TIMEOUT) as connection:
         seconds = []
         for _ in range(copies):
             start = time.perf_counter()
@@ -286,12 +282,9 @@ def _decode_worker(decode: Entry, prefill: Entry, copies: int, address: str) -> 
     module = load(decode["file"])
     batches = _batches(decode)
     cache = _open(module, max(batches), _tokens_of(decode, prefill))
-    deadline = time.monotonic() + TIMEOUT
-    while not os.path.exists(address) and time.monotonic() < deadline:
-        time.sleep(0.01)
     sequences: list[Any] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(address)
+    # The other process waits for it once its prompts are measured.
+    with _hand_over.connected(address, WAIT) as connection:
         for _ in range(copies):
             if len(sequences) == max(batches):
                 sequences.pop()
@@ -319,7 +312,7 @@ def _language_model(prefill: Entry, decode: Entry) -> list[Entry]:
         return _finish(*_start(_aggregated_worker, decode, prefill), decode["name"])
     copies = max(ROUNDS + 1, *_batches(decode))
     with tempfile.TemporaryDirectory() as folder:
-        address = os.path.join(folder, "hand-over")
+        address = f"unix:{folder}/hand-over"
         first = _start(_prefill_worker, prefill, copies, address)
         second = _start(_decode_worker, decode, prefill, copies, address)
         return _finish(*first, prefill["name"]) + _finish(*second, decode["name"])

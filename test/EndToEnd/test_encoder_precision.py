@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import intarsia
+import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -39,8 +42,21 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return result
 
 
-def test_int8_keeps_embeddings_and_their_order(tools, scratch, minilm_dir, minilm, sentences):
-    tools.compile(minilm_dir, "-o", scratch / "minilm-tokens.itx", "--quantize=int8")
+def stored_in_bf16(directory: Path, copy: Path) -> Path:
+    """Copy a model whose floats become bf16, which it then computes in."""
+    shutil.copytree(directory, copy)
+    weights = load_file(directory / "model.safetensors")
+    floats = {name: array for name, array in weights.items() if array.dtype == np.float32}
+    (copy / "model.safetensors").unlink()
+    save_file(weights | {name: array.astype(ml_dtypes.bfloat16) for name, array in floats.items()},
+              copy / "model.safetensors")  # fmt: skip
+    return copy
+
+
+@pytest.mark.parametrize("stored", ["f32", "bf16"])
+def test_int8_keeps_embeddings_and_their_order(tools, scratch, tmp_path, minilm_dir, minilm, sentences, stored):
+    directory = minilm_dir if stored == "f32" else stored_in_bf16(minilm_dir, tmp_path / "minilm")
+    tools.compile(directory, "-o", scratch / "minilm-tokens.itx", "--quantize=int8")
     actual, expected = (embed(module, sentences) for module in (intarsia.load(scratch / "minilm-tokens.itx"), minilm))
     cosines = (actual * expected).sum(-1)
     pairs = np.triu_indices(len(sentences), 1)

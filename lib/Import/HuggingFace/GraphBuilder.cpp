@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/GraphBuilder.h"
 
-#include "lib/Support/Hash.h"
 #include "lib/Support/Status.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -124,23 +123,6 @@ void GraphBuilder::outputState(Value value, llvm::StringRef name) {
        builder.getNamedAttr("nn.state", builder.getI64IntegerAttr(argument.getArgNumber()))}));
 }
 
-/// Returns a hash of what a model is: names, types and sizes of its weights, and bytes from both ends of each.
-static std::string modelHash(const WeightArchive &archive) {
-  constexpr uint64_t sampled = 256;
-  Hasher hasher;
-  for (llvm::StringRef key : archive.keys("")) {
-    const SafetensorsEntry &entry = *archive.find(key)->entry;
-    hasher.update(key.data(), key.size());
-    hasher.update(entry.dtype.data(), entry.dtype.size());
-    hasher.update(entry.shape.data(), entry.shape.size() * sizeof(int64_t));
-    const auto *bytes = static_cast<const uint8_t *>(entry.data);
-    uint64_t count = std::min(sampled, entry.bytes());
-    hasher.update(bytes, count);
-    hasher.update(bytes + entry.bytes() - count, count);
-  }
-  return hashText(hasher.finish());
-}
-
 void GraphBuilder::endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> sizeLimits,
                                DictionaryAttr metadata) {
   func::ReturnOp::create(builder, module.getLoc(), outputs);
@@ -160,7 +142,7 @@ void GraphBuilder::endFunction(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t
                                [&](unsigned argument) { return function.getArgAttr(argument, "nn.state"); });
   if (hasState) {
     NamedAttrList entries(metadata);
-    entries.set("model_hash", builder.getStringAttr(modelHash(*archive)));
+    entries.set("model_hash", builder.getStringAttr(archive->sampledHash()));
     metadata = entries.getDictionary(builder.getContext());
   }
   function->setAttr("nn.metadata", metadata);

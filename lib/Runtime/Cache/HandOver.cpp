@@ -47,9 +47,21 @@ static bool standsAlone(const HandOverState &state) {
   return isFloat(state) || state.element == uint8_t(CacheElement::F8);
 }
 
+static uint64_t bytesOf(CacheElement element) {
+  return element == CacheElement::F32 ? 4 : element == CacheElement::F8 ? 1 : 2;
+}
+
 static int64_t headsOf(const HandOverState &state) { return state.shape[0]; }
 static int64_t featuresOf(const HandOverState &state) { return state.shape[state.transposed ? 1 : 2]; }
 static int64_t slotsOf(const HandOverState &state) { return state.shape[state.transposed ? 2 : 1]; }
+
+/// True if a unit is a page of elements of their size: converting it reads no byte behind it. The shape's product by
+/// the size of the type is known not to overflow.
+static bool isPage(const HandOverState &state, uint64_t pageTokens) {
+  return state.rank == 3 && state.shape[3] == 1 && uint64_t(slotsOf(state)) == pageTokens &&
+         uint64_t(headsOf(state) * featuresOf(state)) * pageTokens * bytesOf(CacheElement(state.element)) ==
+             state.unitBytes;
+}
 
 static bool isSame(const HandOverState &one, const HandOverState &other) {
   return std::memcmp(&one, &other, sizeof(one)) == 0;
@@ -134,9 +146,8 @@ void convertUnit(const HandOver &handOver, const HandOverState &from, const uint
     return move(uint32_t());
   if (source == target)
     return move(uint16_t());
-  uint64_t fromBytes = source == CacheElement::F32 ? 4 : 2, toBytes = target == CacheElement::F32 ? 4 : 2;
   forEachElement(handOver, from, to, toPageTokens, page, [&](uint64_t at, uint64_t where) {
-    writeElement(target, readElement(source, units + at * fromBytes), unit + where * toBytes);
+    writeElement(target, readElement(source, units + at * bytesOf(source)), unit + where * bytesOf(target));
   });
 }
 
@@ -282,7 +293,7 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
         __builtin_add_overflow(needed, bytes, &needed))
       return damaged;
     bool hasPages = state.element != uint8_t(CacheElement::Other) && state.paged;
-    if (hasPages && standsAlone(state) && (state.rank != 3 || uint64_t(slotsOf(state)) != header.pageTokens))
+    if (hasPages && standsAlone(state) && !isPage(state, header.pageTokens))
       return damaged;
   }
   if (needed != header.payloadBytes)

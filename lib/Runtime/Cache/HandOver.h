@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-// What lies on the socket: a HandOverHeader, a HandOverState for each state, the tokens (64 bits each), the units of
+// The socket carries a HandOverHeader, a HandOverState for each state, the tokens (64 bits each), the units of
 // each state, and the XXH3-128 of all that. The receiver answers with one byte when it has imported the sequence.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CACHE_HANDOVER_H

@@ -12,7 +12,7 @@
 
 namespace intarsia::runtime {
 
-/// What a cache of a language model holds. Other tensors of a quantized cache, and what is no cache, are `Other`.
+/// The elements of a cache of a language model. Scales of a quantized cache, and states that are no cache, are `Other`.
 enum class CacheElement : uint8_t { F32, F16, BF16, F8, U8, U4, Other };
 /// Returns "f32", "ui4", …, as #nn.cache_format spells them.
 const char *nameOf(CacheElement element);

@@ -15,13 +15,14 @@
 namespace intarsia::wafer {
 namespace {
 
-/// What is known of the buffer of one core.
+/// These flags say what is known of the buffer of one core.
 enum : uint8_t { isSet = 1, isSent = 2, isReceived = 4 };
 
 /// A message on its way: the buffer that it is read from, or the values that a core added up on the way.
 struct Message {
   int buffer = none;
   int64_t core = 0;
+  int64_t elements = 0;
   static constexpr int none = -1, onTheWay = -2;
   bool operator==(const Message &) const = default;
 };
@@ -37,7 +38,7 @@ public:
   void finish(std::vector<Matrix> &outputs);
 
 private:
-  /// What decides how a check goes on.
+  /// This state decides how a check goes on.
   struct Snapshot {
     std::vector<std::vector<uint8_t>> flags;
     std::vector<int> bound;
@@ -64,7 +65,8 @@ private:
   void fail(const Op &op, int64_t core, const std::string &what);
   bool read(const Op &op, int buffer, int64_t core);
   bool write(const Op &op, int buffer, int64_t core);
-  void post(const Op &op, int route, int64_t core, int buffer);
+  void post(const Op &op, int route, int64_t core, int buffer, int64_t elements);
+  bool fits(const Op &op, int64_t core, const Message &message, int buffer);
   void send(const Op &op, int64_t core);
   void receive(const Op &op, int64_t core);
   void forward(const Op &op, int64_t core);
@@ -115,17 +117,7 @@ const ResolvedRoute &Machine::resolved(int route) {
 
 /// Calls `action` for the cores of an op's class, in the order of a message that goes up or down an axis.
 template <typename Action> void Machine::forCores(const Op &op, bool descends, Action action) {
-  std::vector<int64_t> columns, rows;
-  for (int64_t x = 0; x < program.columns; ++x)
-    if (op.cores.x.contains(x, iteration, program.columns))
-      columns.push_back(x);
-  for (int64_t y = 0; y < program.rows; ++y)
-    if (op.cores.y.contains(y, iteration, program.rows))
-      rows.push_back(y);
-  if (descends) {
-    std::reverse(columns.begin(), columns.end());
-    std::reverse(rows.begin(), rows.end());
-  }
+  auto [columns, rows] = coresOf(program, op, iteration, descends);
   for (int64_t y : rows)
     for (int64_t x : columns) {
       action(op, y * program.columns + x);
@@ -167,7 +159,7 @@ void Machine::round(int buffer, int64_t core) {
 }
 
 /// Puts a message into the inboxes of all cores that its paths lead to.
-void Machine::post(const Op &op, int route, int64_t core, int buffer) {
+void Machine::post(const Op &op, int route, int64_t core, int buffer, int64_t elements) {
   const Route &description = program.routes[size_t(route)];
   bool alongX = description.axis == MeshAxis::X;
   int64_t position = alongX ? core % program.columns : core / program.columns;
@@ -183,7 +175,7 @@ void Machine::post(const Op &op, int route, int64_t core, int buffer) {
         return fail(op, core,
                     "a second message on @" + description.name +
                         " is sent before the first is received; receive it before");
-      inbox = {buffer, core};
+      inbox = {buffer, core, elements};
       ++unreceived[size_t(core)];
     }
   }
@@ -194,7 +186,18 @@ void Machine::send(const Op &op, int64_t core) {
   if (!read(op, buffer, core))
     return;
   flags[size_t(buffer)][size_t(core)] |= isSent;
-  post(op, op.route, core, buffer);
+  post(op, op.route, core, buffer, program.buffers[size_t(buffer)].elements());
+}
+
+/// Refuses a message of another size than that of the buffer that it is stored in or added to.
+bool Machine::fits(const Op &op, int64_t core, const Message &message, int buffer) {
+  const CoreBuffer &own = program.buffers[size_t(buffer)];
+  if (message.elements == own.elements())
+    return true;
+  fail(op, core,
+       "buffer \"" + own.name + "\" has " + std::to_string(own.elements()) + " elements, the message on @" +
+           program.routes[size_t(op.route)].name + " has " + std::to_string(message.elements));
+  return false;
 }
 
 void Machine::receive(const Op &op, int64_t core) {
@@ -208,12 +211,9 @@ void Machine::receive(const Op &op, int64_t core) {
   if (message.buffer == Message::none)
     return fail(op, core, "deadlock: no earlier op sends it a message on @" + program.routes[size_t(op.route)].name);
   --unreceived[size_t(message.core)];
-  int64_t elements = program.buffers[size_t(buffer)].elements();
-  if (message.buffer >= 0 && program.buffers[size_t(message.buffer)].elements() != elements)
-    return fail(op, core,
-                "buffer \"" + program.buffers[size_t(buffer)].name + "\" has " + std::to_string(elements) +
-                    " elements, the message \"" + program.buffers[size_t(message.buffer)].name + "\" has " +
-                    std::to_string(program.buffers[size_t(message.buffer)].elements()));
+  if (!fits(op, core, message, buffer))
+    return;
+  int64_t elements = message.elements;
   if (hasValues) {
     const float *from = message.buffer >= 0 ? tile(message.buffer, message.core)
                                             : payloads[size_t(op.route)].data() + message.core * elements;
@@ -235,7 +235,7 @@ void Machine::forward(const Op &op, int64_t core) {
     receive(op, core);
     if (error.empty()) {
       flags[size_t(buffer)][size_t(core)] |= isSent;
-      post(op, op.destination, core, buffer);
+      post(op, op.destination, core, buffer, program.buffers[size_t(buffer)].elements());
     }
     return;
   }
@@ -246,9 +246,11 @@ void Machine::forward(const Op &op, int64_t core) {
   if (message.buffer == Message::none)
     return fail(op, core, "deadlock: no earlier op sends it a message on @" + program.routes[size_t(op.route)].name);
   --unreceived[size_t(message.core)];
+  if (!fits(op, core, message, buffer))
+    return;
+  int64_t elements = message.elements;
   if (hasValues) {
     const CoreBuffer &description = program.buffers[size_t(buffer)];
-    int64_t elements = description.elements();
     std::vector<float> &payload = payloads[size_t(op.destination)];
     payload.resize(size_t(std::max<int64_t>(int64_t(payload.size()), program.cores() * elements)));
     const float *from = message.buffer >= 0 ? tile(message.buffer, message.core)
@@ -261,7 +263,7 @@ void Machine::forward(const Op &op, int64_t core) {
     }
   }
   message.buffer = Message::none;
-  post(op, op.destination, core, Message::onTheWay);
+  post(op, op.destination, core, Message::onTheWay, elements);
 }
 
 void Machine::await(const Op &op, int64_t core) {

@@ -40,6 +40,21 @@ int64_t Program::bytesPerCore() const {
   return bytes;
 }
 
+CoresOfOp coresOf(const Program &program, const Op &op, int64_t iteration, bool descends) {
+  CoresOfOp cores;
+  for (int64_t x = 0; x < program.columns; ++x)
+    if (op.cores.x.contains(x, iteration, program.columns))
+      cores.columns.push_back(x);
+  for (int64_t y = 0; y < program.rows; ++y)
+    if (op.cores.y.contains(y, iteration, program.rows))
+      cores.rows.push_back(y);
+  if (descends) {
+    std::reverse(cores.columns.begin(), cores.columns.end());
+    std::reverse(cores.rows.begin(), cores.rows.end());
+  }
+  return cores;
+}
+
 ResolvedRoute resolve(const Program &program, const Route &route, int64_t iteration, std::string &error) {
   int64_t extent = route.axis == MeshAxis::X ? program.columns : program.rows;
   ResolvedRoute resolved;
@@ -76,8 +91,8 @@ ResolvedRoute resolve(const Program &program, const Route &route, int64_t iterat
 }
 
 namespace {
-/// What a router does with one color: the side that it comes from (-1 and 1 along the axis, 0 its own core), and to
-/// which it goes.
+/// A router takes messages of one color from one side (-1 and 1 along the axis, 0 its own core), and passes them on to
+/// others.
 struct Setting {
   int64_t input = 0;
   const Route *route = nullptr;

@@ -126,6 +126,13 @@ struct Program {
   int64_t bytesPerCore() const;
 };
 
+/// The columns and rows of the cores of an op's class, in one iteration of a loop.
+struct CoresOfOp {
+  std::vector<int64_t> columns, rows;
+};
+/// Returns the cores of an op's class in the order of a message that goes up an axis, or down if it `descends`.
+CoresOfOp coresOf(const Program &program, const Op &op, int64_t iteration, bool descends);
+
 /// Where the paths of a route lead from each position of its axis, in one iteration.
 struct ResolvedRoute {
   struct Leg {

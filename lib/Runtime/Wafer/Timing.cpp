@@ -136,17 +136,7 @@ void Clocks::accept(const Op &op, int64_t core, Time start, Time length, bool st
 }
 
 void Clocks::runOp(const Op &op) {
-  std::vector<int64_t> columns, rows;
-  for (int64_t x = 0; x < program.columns; ++x)
-    if (op.cores.x.contains(x, iteration, program.columns))
-      columns.push_back(x);
-  for (int64_t y = 0; y < program.rows; ++y)
-    if (op.cores.y.contains(y, iteration, program.rows))
-      rows.push_back(y);
-  if (op.kind == OpKind::Forward && !resolved(op.route).ascends) {
-    std::reverse(columns.begin(), columns.end());
-    std::reverse(rows.begin(), rows.end());
-  }
+  auto [columns, rows] = coresOf(program, op, iteration, op.kind == OpKind::Forward && !resolved(op.route).ascends);
   Time length = op.slots.empty() || op.kind == OpKind::Compute ? 0 : lengthOf(bufferOf(op, 0), op.add);
   Time cycles = op.kind == OpKind::Compute ? cyclesOf(op) : 0;
   // A route that moves is set anew by software.
@@ -222,7 +212,7 @@ void Clocks::repeat(const Op &op) {
       continue;
     Time step = clock[0] - oldClock[0];
     Time earliest = *std::min_element(clock.begin(), clock.end());
-    // What lies before every clock has no more effect.
+    // Times before that of every clock have no more effect.
     auto repeats = [&](const std::vector<Time> &now, const std::vector<Time> &old) {
       for (size_t i = 0; i < now.size(); ++i)
         if (now[i] - old[i] != step && !(now[i] <= earliest && now[i] == old[i]))

@@ -16,9 +16,9 @@
 //         values times the weight's offset, and their scale (f32); then the quantized values (i8 or i16), zeros beyond
 //         the last feature
 //
-// What a linear reads next may be quantized where it is computed (fuse-quantize-results): then a tile has all features
-// of the result that share a scale, for as many rows as fit in the second-level cache as floats, and quantizes them
-// last.
+// A result that another linear reads may be quantized where it is computed (fuse-quantize-results): then a tile has all
+// features of the result that share a scale, for as many rows as fit in the second-level cache as floats, and quantizes
+// them last.
 //
 // Without vpdpbusd both factors are widened to 16 bits, the weight as it is loaded, and multiplied by pmaddwd: its sums
 // are exact, and on Zen 3 it does 81 products a nanosecond. pmaddubsw, which needs the sign of the weight moved to the

@@ -104,7 +104,7 @@ bool replaceAssembly(EmulationBuilder &emulation, CallInst &call) {
         return false;
       emulation.callImport("wgmma_wait", builder.getVoidTy(), {builder.getInt64(groups)});
     }
-    // What waits for sums, or keeps values behind a wait, has them as operands.
+    // Assembly that waits for sums, or keeps values behind a wait, has them as operands.
     if (SmallVector<Value *> tied = tiedOperands(call); !tied.empty())
       call.replaceAllUsesWith(builder.CreateLoad(call.getType(), emulation.spill(tied)));
   } else if (!replaceWarpgroupMultiply(emulation, call, text)) {

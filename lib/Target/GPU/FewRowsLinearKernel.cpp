@@ -139,7 +139,7 @@ LogicalResult FewRowsLinearKernel::run() {
 int64_t FewRowsLinearKernel::threadsFor(int64_t rows) {
   if (architecture.vendor != Vendor::Nvidia || !panelsOf(root.getWeight()))
     return leastThreads;
-  // What ptxas (version 13.0) gives a thread, in the units that it is given in.
+  // ptxas (version 13.0) gives a thread so many registers, in units of eight.
   int64_t registers = rows == 1 ? 40 : 88, blocks = llvm::divideCeil(features(), blockFeatures);
   int64_t threads = leastThreads;
   while (2 * threads <= mostThreads && 2 * threads * registers <= registersOfMultiprocessor &&

@@ -199,3 +199,32 @@ wafer.program @later_iteration on #wafer grid 4 by 2 {
     wafer.yield
   }
 }
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{receive at core (1, 0), iteration 0: buffer "b" has 4 elements, the message on @east has 8}}
+wafer.program @too_long on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" : memref<1x8xf16>
+  %b = wafer.buffer "b" : memref<1x4xf16>
+  wafer.route @east along x [#wafer.path<start = <start = 0, end = 3>, by = 1, color = 0, alternate = true>]
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.send %a on @east at <x = <start = 0, end = 3>> : memref<1x8xf16>
+  wafer.receive %b on @east at <x = <start = 1, end = 4>> : memref<1x4xf16>
+  wafer.await
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{forward at core (1, 0), iteration 0: buffer "b" has 8 elements, the message on @east has 4}}
+wafer.program @too_short_to_add on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" : memref<1x4xf16>
+  %b = wafer.buffer "b" : memref<1x8xf16>
+  wafer.route @east along x [#wafer.path<start = <start = 0, end = 3>, by = 1, color = 0, alternate = true>]
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x4xf16>, tensor<1x16xf16>
+  wafer.load %b from 1 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.send %a on @east at <x = <start = 0, end = 1>> : memref<1x4xf16>
+  wafer.forward add %b from @east on @east at <x = <start = 1, end = 2>> : memref<1x8xf16>
+  wafer.await
+}

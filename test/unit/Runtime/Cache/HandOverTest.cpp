@@ -1,5 +1,4 @@
-//===- HandOverTest.cpp - Pages on their way to another process
-//----------------------------------------------------===//
+//===- HandOverTest.cpp - Pages on their way to another process --------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,6 +9,9 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace intarsia;
 using namespace intarsia::runtime;
@@ -104,4 +106,42 @@ TEST(HandOver, RefusesWhatHasScales) {
   fewer.shape[0] = 1;
   EXPECT_NE(whyNotConverted(floats, 4, fewer, 4).find("'cache.0.keys' has 2 heads of 3 features, here 1 of 3"),
             std::string::npos);
+}
+
+/// Sends a sequence of one page with a state, and returns the status of who receives it.
+static Status exchanged(const HandOverState &state) {
+  HandOver handOver, received;
+  std::memcpy(handOver.header.magic, handOverMagic, sizeof(handOverMagic));
+  handOver.header.version = handOverVersion;
+  handOver.header.states = 1;
+  handOver.header.tokens = 3;
+  handOver.header.pageTokens = 4;
+  handOver.header.payloadBytes = state.unitBytes;
+  handOver.states = {state};
+  handOver.tokens = {1, 2, 3};
+  handOver.payload.resize(state.unitBytes);
+  int sockets[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  std::thread sender([&] { (void)sendHandOver(sockets[0], 5, "a", handOver); });
+  Status status = receiveHandOver(sockets[1], 5, "b", 1 << 20, received);
+  close(sockets[1]);
+  sender.join();
+  close(sockets[0]);
+  return status;
+}
+
+TEST(HandOver, RefusesPagesThatAreNoneOfTheirElements) {
+  HandOverState state = stateOf(CacheElement::F16, 4, false);
+  EXPECT_TRUE(exchanged(state).ok());
+  HandOverState wider = state; // bytes of f16 that say that they are f32
+  wider.element = uint8_t(CacheElement::F32);
+  EXPECT_EQ(exchanged(wider).code(), ITX_CORRUPT);
+  HandOverState deeper = state;
+  deeper.shape[3] = 2;
+  deeper.unitBytes *= 2;
+  EXPECT_EQ(exchanged(deeper).code(), ITX_CORRUPT);
+  HandOverState longer = state;
+  longer.shape[1] = 8;
+  longer.unitBytes *= 2;
+  EXPECT_EQ(exchanged(longer).code(), ITX_CORRUPT);
 }
