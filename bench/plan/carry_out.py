@@ -4,7 +4,7 @@
 """Plans the retrieval-augmented chat of examples/agents for two pools of this machine, compiles the plan, runs it, and
 prints planned times beside measured ones: first token, next token, hand-over of the cache, and the embedder.
 
-The machine is measured first (intarsia-plan --probe, one to two minutes). The language model has random weights of a
+The machine is measured first (intarsia-plan --probe, about two minutes). The language model has random weights of a
 published shape, the embedder is MiniLM; times do not depend on values of weights. Prompts are computed by one process,
 continued by another. Each time is a median of rounds.
 

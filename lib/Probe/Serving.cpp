@@ -50,8 +50,8 @@ const probe::DecoderSize decoderSizes[] = {
 const probe::EncoderSize encoderSize = {384, 1536, 12, 6, 1024};
 
 const std::vector<double> measuredRows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
-constexpr int64_t contexts[] = {256, 1024};     ///< of steps
-constexpr int64_t promptLengths[] = {128, 512}; ///< a prompt is computed in parts of the largest
+constexpr int64_t contexts[] = {512, 1536}; ///< behind which steps and parts of prompts are measured
+constexpr int64_t promptPart = 512;         ///< tokens of a prompt that are computed together
 constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
 /// Rounds of a measurement, after one that does not count. The median stands; long rounds vary little.
@@ -301,47 +301,43 @@ private:
       head.push_back(std::max(*withHead - *us, least) * 1e6 / shape.headParameters());
     }
     times.layers[precision.str()].push_back(layer);
-    if (precision == "int8" && times.layers["int8"].size() == 2)
-      return measureHandOver(*artifact, shape);
-    if (isLargest && precision == "int8")
-      return measureScores(**decoder, *artifact, shape);
-    return Error::success();
+    if (precision != "int8" || times.layers["int8"].size() != 2)
+      return Error::success();
+    return joinErrors(measureHandOver(*artifact, shape), measureScores(*artifact, shape));
   }
 
-  /// Measures what attention adds: steps and prompts of long sequences less those of as many rows of short ones.
-  Error measureScores(Decoder &shortOnes, const std::string &artifact, const ModelShape &shape) {
+  /// Measures what attention adds: parts of prompts and steps behind a context less those behind none, or a short one.
+  /// A model with small layers shows it best.
+  Error measureScores(const std::string &artifact, const ModelShape &shape) {
     const AttentionLayers &attention = shape.attention.front();
     constexpr int64_t longest = contexts[std::size(contexts) - 1];
-    auto decoder = Decoder::load(artifact, sequencesOfContext, longest + 1);
-    if (!decoder)
-      return decoder.takeError();
-    Decoder &longOnes = **decoder;
-    for (int64_t length : promptLengths) {
-      Expected<double> rows = shortOnes.stepUs(length, 1, 0);
-      if (!rows)
-        return rows.takeError();
-      Expected<double> whole =
-          medianUs([&] { return longOnes.append(1, length, 0); }, [&] { return longOnes.truncate(1, 0); });
-      if (!whole)
-        return whole.takeError();
-      double flops = shape.layers * double(length) *
-                     attention.scoreFlops(attention.visibleOfPrompt(double(length)), /*prefill=*/true);
-      addScores(times.prompts, length, *whole - *rows, *rows, flops);
-    }
-    Expected<double> rows = shortOnes.stepUs(sequencesOfContext, 1, 0);
-    if (!rows)
-      return rows.takeError();
-    int64_t length = 0;
+    auto loaded = Decoder::load(artifact, sequencesOfContext, longest + promptPart);
+    if (!loaded)
+      return loaded.takeError();
+    Decoder &decoder = **loaded;
+    auto partUs = [&](int64_t context) {
+      return medianUs([&] { return decoder.append(1, promptPart, 0); }, [&] { return decoder.truncate(1, context); });
+    };
+    Expected<double> alone = partUs(0);
+    if (!alone)
+      return alone.takeError();
+    if (Error error = decoder.append(sequencesOfContext, 1, 0))
+      return error;
+    Expected<double> shortStep = decoder.stepUs(sequencesOfContext, 1, 0);
+    if (!shortStep)
+      return shortStep.takeError();
+    int64_t length = 1;
     for (int64_t context : contexts) {
-      for (; length < context; length += promptLengths[0])
-        if (Error error = longOnes.append(sequencesOfContext, promptLengths[0], 0))
+      for (; length < context; length = std::min(length + promptPart, context))
+        if (Error error = decoder.append(sequencesOfContext, std::min(promptPart, context - length), 0))
           return error;
-      Expected<double> step = longOnes.stepUs(sequencesOfContext, context, 0);
-      if (!step)
-        return step.takeError();
-      double flops = shape.layers * double(sequencesOfContext) *
-                     attention.scoreFlops(attention.visible(double(context)), /*prefill=*/false);
-      addScores(times.steps, context, *step - *rows, *rows, flops);
+      Expected<double> part = partUs(context), step = decoder.stepUs(sequencesOfContext, context, 0);
+      if (Error error = joinErrors(part.takeError(), step.takeError()))
+        return error;
+      double of = shape.layers * attention.scoreFlops(double(context), /*prefill=*/true) * double(promptPart);
+      addScores(times.prompts, context + promptPart, *part - *alone, *part, of);
+      of = shape.layers * attention.scoreFlops(double(context - 1), /*prefill=*/false) * double(sequencesOfContext);
+      addScores(times.steps, context, *step - *shortStep, *step, of);
     }
     return Error::success();
   }
