@@ -93,8 +93,12 @@ class Tools:
         return self.run("intarsia-compile", *arguments)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what is about the CPU alone if INTARSIA_TEST_TARGET names another device."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests, and what is about the CPU alone if INTARSIA_TEST_TARGET names another device."""
+    if not os.environ.get("INTARSIA_TEST_SLOW"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
     target = os.environ.get("INTARSIA_TEST_TARGET") or "cpu"
     if target.split(":")[0] == "cpu":
         return

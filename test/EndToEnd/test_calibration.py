@@ -209,7 +209,15 @@ def test_a_folder_with_other_files_is_left_alone(windows, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "bits"), [("int4", 4.5), ("int4-g128", 4.13), ("int8", 8.5), ("mxfp4", 4.25), ("nvfp4", 4.5), ("fp8", 8.1)]
+    ("name", "bits"),
+    [
+        ("int4", 4.5),
+        ("mxfp4", 4.25),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("int4-g128", 4.13), ("int8", 8.5), ("nvfp4", 4.5), ("fp8", 8.1))
+        ),
+    ],
 )
 def test_directories_hold_what_compressed_tensors_does(quantized, name, bits):
     output = quantized(name)
@@ -282,7 +290,10 @@ def test_scales_with_the_least_error(tmp_path, name):
 NEAREST = {"int4": 2.34e-2, "int4-g128": 3.46e-2, "mxfp4": 2.67e-2, "nvfp4": 1.77e-2}
 
 
-@pytest.mark.parametrize("name", NEAREST)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ("int4", "mxfp4") else pytest.mark.slow) for name in NEAREST],
+)
 def test_less_is_lost_on_other_texts(tools, quantized, tmp_path, golden, name):
     """Half of what rounding to nearest loses, or less."""
     tools.compile(quantized(name), "-o", tmp_path / "m.itx", "--kv=f32", "--quantize-activations=16")

@@ -368,8 +368,11 @@ PAGES, ENTRIES, SEQUENCES = 16, 5, 3
 
 @pytest.mark.parametrize(
     ("name", "architecture"),
-    [(name, architecture) for name in CACHED for architecture in EMULATED]
-    + [(name, architecture) for name in ROUNDED_CACHED for architecture in EMULATED],
+    [
+        pytest.param(name, architecture, marks=pytest.mark.slow if architecture == "gfx1100" else ())
+        for name in CACHED | ROUNDED_CACHED
+        for architecture in EMULATED
+    ],
 )
 def test_cached(tools, scratch, name: str, architecture: str) -> None:
     case = (CACHED | ROUNDED_CACHED)[name]

@@ -26,6 +26,7 @@ EMULATED = ("sm_80", "gfx942", "gfx1100")
 pytestmark = pytest.mark.cpu_only
 
 
+@pytest.mark.slow
 def test_every_architecture_in_one_artifact(tools, folder: Path, ids: Path, on_cpu: np.ndarray) -> None:
     """Code for eleven architectures and the CPU; a machine without a GPU takes the CPU's."""
     targets = [f"cuda:{name}" for name in CUDA] + [f"hip:{name}" for name in HIP] + ["cpu"]
@@ -104,7 +105,10 @@ def embed_and_generate(tools, folder: Path, model: Path, target: str, flags: tup
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["sm_90a", "gfx942", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sm_80", "gfx90a", "gfx1100"))],
+)
 def test_models_in_16_bits(tools, folder: Path, two_layers: Path, exact, architecture: str, precision: str) -> None:
     flags = PRECISIONS[precision][1]
     actual, generated = embed_and_generate(tools, folder, two_layers, f"emulated:{architecture}", flags)
