@@ -142,14 +142,16 @@ LogicalResult DistGemvOp::verify() {
 }
 
 bool DistMapOp::isFunction(Arithmetic function) {
-  return llvm::is_contained({Arithmetic::Add, Arithmetic::Multiply, Arithmetic::Exp, Arithmetic::Silu}, function);
+  return llvm::is_contained({Arithmetic::Add, Arithmetic::Multiply, Arithmetic::Exp, Arithmetic::Silu, Arithmetic::Gelu,
+                             Arithmetic::GeluTanh, Arithmetic::Relu, Arithmetic::Tanh},
+                            function);
 }
 
 LogicalResult DistMapOp::verify() {
   if (!isFunction(getFunction()))
     return emitOpError() << stringifyArithmetic(getFunction())
-                         << " is no function of elements: add, multiply, exp, silu";
-  size_t expected = getFunction() == Arithmetic::Exp || getFunction() == Arithmetic::Silu ? 1 : 2;
+                         << " is no function of elements: add, multiply, exp, silu, gelu, gelu_tanh, relu, tanh";
+  size_t expected = getFunction() == Arithmetic::Add || getFunction() == Arithmetic::Multiply ? 2 : 1;
   if (getInputs().size() != expected)
     return emitOpError() << stringifyArithmetic(getFunction()) << " has " << getInputs().size() << " inputs, must have "
                          << expected;

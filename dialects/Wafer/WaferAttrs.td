@@ -48,7 +48,9 @@ def Wafer_Arithmetic : Wafer_Enum<"Arithmetic", "what a core computes", [
   I32EnumAttrCase<"Zero", 0, "zero">, I32EnumAttrCase<"Copy", 1, "copy">, I32EnumAttrCase<"Add", 2, "add">,
   I32EnumAttrCase<"Multiply", 3, "multiply">, I32EnumAttrCase<"Exp", 4, "exp">, I32EnumAttrCase<"Silu", 5, "silu">,
   I32EnumAttrCase<"Gemm", 6, "gemm">, I32EnumAttrCase<"GemmTransposed", 7, "gemm_transposed">,
-  I32EnumAttrCase<"Gemv", 8, "gemv">]>;
+  I32EnumAttrCase<"Gemv", 8, "gemv">, I32EnumAttrCase<"Gelu", 9, "gelu">,
+  I32EnumAttrCase<"GeluTanh", 10, "gelu_tanh">, I32EnumAttrCase<"Relu", 11, "relu">,
+  I32EnumAttrCase<"Tanh", 12, "tanh">]>;
 def Wafer_ArithmeticAttr : Wafer_EnumAttr<Wafer_Arithmetic, "arithmetic">;
 
 def Wafer_GemmAlgorithm : Wafer_Enum<"GemmAlgorithm", "how tiles of a matrix product travel", [

@@ -67,7 +67,8 @@ def Wafer_DistGemvOp : Wafer_Op<"dist_gemv", [Pure]> {
 def Wafer_DistMapOp : Wafer_Op<"dist_map", [Pure, SameOperandsAndResultType]> {
   let summary = "A function of each element of vectors that are split over a grid";
   let description = [{
-    `exp` and `silu` of one vector, `add` and `multiply` of two that lie along the same axis. Nothing is moved.
+    `exp`, `silu`, `gelu`, `gelu_tanh`, `relu` and `tanh` of one vector, `add` and `multiply` of two that lie along the
+    same axis. Nothing is moved.
 
     ```mlir
     %z = wafer.dist_map silu %y on 8 : tensor<1x32xf16>
@@ -180,8 +181,8 @@ def Wafer_AwaitOp : Wafer_Op<"await"> {
 def Wafer_ComputeOp : Wafer_Op<"compute"> {
   let summary = "Computes in the memory of a core";
   let description = [{
-    The result is the first buffer: `zero %c`; `copy`, `add` (c += a), `multiply` (c *= a), `exp` (c = exp a) and `silu`
-    with `%c, %a`; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
+    The result is the first buffer: `zero %c`; `copy`, `add` (c += a), `multiply` (c *= a) and functions such as `exp`
+    (c = exp a) with `%c, %a`; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
     The f32 sums of one op are rounded to the element type of C.
   }];
   let arguments = (ins Wafer_ArithmeticAttr:$arithmetic, Variadic<Wafer_Buffer>:$buffers,

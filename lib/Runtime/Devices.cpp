@@ -9,6 +9,7 @@
 #include "lib/Runtime/Emulated/EmulatedDevice.h"
 #include "lib/Runtime/HIP/HipDevices.h"
 #include "lib/Runtime/Reference/ReferenceDevice.h"
+#include "lib/Runtime/WaferDevice/WaferDevice.h"
 
 #include <algorithm>
 
@@ -22,7 +23,7 @@ struct FoundKind {
 static constexpr FoundKind foundKinds[] = {{"cuda", cudaDevices}, {"hip", hipDevices}};
 
 const std::vector<Device *> &hostedDevices() {
-  static const std::vector<Device *> all = {&cpuDevice(), &referenceDevice(), &emulatedDevice()};
+  static const std::vector<Device *> all = {&cpuDevice(), &referenceDevice(), &emulatedDevice(), &waferDevice()};
   return all;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/Target/GPU/GpuTarget.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Reference/ReferenceTarget.h"
+#include "lib/Target/Wafer/WaferTarget.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -22,7 +23,12 @@ namespace intarsia::target {
 /// One line a target.
 ArrayRef<const Target *> Target::all() {
   static const Target *const targets[] = {
-      &cpu::cpuTarget(), &gpu::cudaTarget(), &gpu::hipTarget(), &gpu::emulatedTarget(), &reference::referenceTarget(),
+      &cpu::cpuTarget(),
+      &gpu::cudaTarget(),
+      &gpu::hipTarget(),
+      &gpu::emulatedTarget(),
+      &reference::referenceTarget(),
+      &wafer::waferTarget(),
   };
   return targets;
 }

@@ -222,13 +222,14 @@ for _ in range(2):
 
 def test_list_of_devices(tools) -> None:
     result = tools.run("intarsia-run", "--list-devices", environment={"ITX_THREADS": "3", "ITX_REFERENCE_QUEUES": "5"})
-    head, cpu, reference, emulated = result.stdout.splitlines()
+    head, cpu, reference, emulated, wafer = result.stdout.splitlines()
     assert head.split() == ["name", "kind", "memory", "threads", "queues", "description"]
     assert cpu.split()[:2] == ["cpu", "cpu"]
     assert cpu.split()[3:6] == ["GB", "3", "1"]
     assert reference.split()[3:6] == ["GB", "1", "5"]
     assert emulated.split()[:2] == ["emulated", "emulated"]
     assert emulated.split()[3:6] == ["GB", "3", "2"]
+    assert wafer.split()[:2] == ["wafer", "wafer"]
 
 
 def test_devices_that_are_not_there(tools, mixed: Path) -> None:
@@ -275,7 +276,7 @@ def test_verified_kernels(tools, ids: Path, fat: Path) -> None:
             "did you mean 'encoder.layer.0.output'",
         ),
         (["--target=cpu,reference", "--place=encoder"], "is not GLOB=@device"),
-        (["--target=cpu,metal"], "unknown target 'metal': the targets are cpu, cuda, hip, emulated, reference"),
+        (["--target=cpu,metal"], "unknown target 'metal': the targets are cpu, cuda, hip, emulated, reference, wafer"),
         (["--target=cpu,reference", "--place=x=@cpu", "--stop-after=quantize"], "--place is about the partition phase"),
     ],
 )

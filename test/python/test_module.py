@@ -225,7 +225,7 @@ def test_refused_parts_of_the_cpu(minilm):
 
 
 def test_devices():
-    assert [device["name"] for device in intarsia.devices()] == ["cpu", "reference", "emulated"]
+    assert [device["name"] for device in intarsia.devices()] == ["cpu", "reference", "emulated", "wafer"]
 
 
 def test_profile(minilm, tmp_path):

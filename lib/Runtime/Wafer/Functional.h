@@ -28,12 +28,63 @@ struct Matrix {
   std::vector<float> values;
 };
 
-/// Runs a program: `inputs` by argument number, outputs likewise. Returns what is wrong with the program (which core,
-/// in which op and iteration), or "".
-std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs);
-
 /// Checks a program without values: colors, memory, and that every receive has an earlier send and the other way round.
 std::string check(const Program &program);
+
+/// Runs a program that `check` accepts, any number of times.
+class Simulator {
+public:
+  /// The program must outlive the simulator.
+  explicit Simulator(const Program &program);
+
+  /// Sets an input, which has the rows and columns that the program says. It stays for further runs unless the program
+  /// writes its buffers.
+  void load(int64_t argument, const Matrix &matrix);
+  void run() { runOps(program.ops); }
+  /// Returns an output of the last run; a matrix without rows if the program has no such output.
+  Matrix result(int64_t argument);
+
+private:
+  /// Cores from `begin` to before `end`.
+  struct Run {
+    int64_t begin = 0, end = 0;
+  };
+  /// Messages of a route that have been sent and not received, by the core that receives them: where they are from.
+  struct Inbox {
+    std::vector<int32_t> sender;
+    std::vector<int16_t> buffer;
+  };
+
+  const Program &program;
+  const int64_t cores;
+  const int64_t stride;                     // between two elements of a core
+  std::vector<int> bound;                   // slot -> buffer
+  std::vector<int64_t> firstPlane;          // by buffer
+  std::vector<float> values;                // (firstPlane + element) * stride + core
+  std::vector<std::vector<float>> payloads; // by route: element * stride + core, of messages added up on the way
+  std::vector<Inbox> inboxes;               // by route
+  std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
+  int64_t iteration = 0;
+
+  const ResolvedRoute &resolved(int route);
+  std::vector<Run> runsOf(const Op &op, bool descends) const;
+  int bufferOf(const Op &op, size_t operand) const { return bound[size_t(op.slots[operand])]; }
+  const CoreBuffer &description(int buffer) const { return program.buffers[size_t(buffer)]; }
+  /// Returns an element of a buffer, of all cores.
+  float *plane(int buffer, int64_t element) { return values.data() + (firstPlane[size_t(buffer)] + element) * stride; }
+  void round(int buffer, Run run);
+  void post(int route, Run run, int16_t buffer);
+  void receive(const Op &op, Run run);
+  void forward(const Op &op, int64_t core);
+  void compute(const Op &op, Run run);
+  void multiply(const Op &op, Run run);
+  void repeat(const Op &op);
+  void runOps(const std::vector<Op> &ops);
+};
+
+/// Checks a program and runs it: `inputs` by argument number, outputs likewise. Returns what is wrong with the program
+/// (which core, in which op and iteration), or "".
+std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs);
 
 } // namespace intarsia::wafer
 

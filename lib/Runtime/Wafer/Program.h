@@ -93,7 +93,7 @@ struct Binding {
 };
 
 enum class OpKind { Send, Receive, Forward, Await, Compute, Repeat };
-enum class ComputeKind { Zero, Copy, Add, Multiply, Exp, Silu, Gemm, GemmTransposed, Gemv };
+enum class ComputeKind { Zero, Copy, Add, Multiply, Exp, Silu, Gelu, GeluTanh, Relu, Tanh, Gemm, GemmTransposed, Gemv };
 
 /// An op of a role class. Buffers are named by slots: slot i < buffers.size() is buffer i, later slots are the
 /// arguments of loops.

@@ -93,6 +93,10 @@ Time Clocks::cyclesOf(const Op &op) const {
     return vector(c.elements());
   case ComputeKind::Exp:
   case ComputeKind::Silu:
+  case ComputeKind::Gelu:
+  case ComputeKind::GeluTanh:
+  case ComputeKind::Relu:
+  case ComputeKind::Tanh:
     return c.elements() * target.element;
   case ComputeKind::Gemv: // for each row of W, its columns
     return bufferOf(op, 1).columns * vector(c.columns);

@@ -63,6 +63,14 @@ ComputeKind dataOf(Arithmetic arithmetic) {
     return ComputeKind::Exp;
   case Arithmetic::Silu:
     return ComputeKind::Silu;
+  case Arithmetic::Gelu:
+    return ComputeKind::Gelu;
+  case Arithmetic::GeluTanh:
+    return ComputeKind::GeluTanh;
+  case Arithmetic::Relu:
+    return ComputeKind::Relu;
+  case Arithmetic::Tanh:
+    return ComputeKind::Tanh;
   case Arithmetic::Gemm:
     return ComputeKind::Gemm;
   case Arithmetic::GemmTransposed:

@@ -84,7 +84,7 @@ func.func @no_groups(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) {
 // -----
 
 func.func @map(%x: tensor<1x8xf16>) {
-  // expected-error@+1 {{'wafer.dist_map' op gemm is no function of elements: add, multiply, exp, silu}}
+  // expected-error@+1 {{'wafer.dist_map' op gemm is no function of elements: add, multiply, exp, silu, gelu, gelu_tanh, relu, tanh}}
   %y = wafer.dist_map gemm %x on 4 : tensor<1x8xf16>
   return
 }

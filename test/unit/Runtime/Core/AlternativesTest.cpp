@@ -101,16 +101,17 @@ TEST_F(Alternatives, NoneIsPossible) {
   const char *names[2] = {"cpu", "reference"};
   options.devices = names;
   options.device_count = 1;
-  EXPECT_THAT(loadFailure(path, ITX_INVALID_ARGUMENT, options),
-              HasSubstr("two.itx: is compiled for the devices cpu and reference or the device reference, may use cpu "
-                        "(this machine has cpu, reference and emulated): name the devices that it needs too, or none"));
+  EXPECT_THAT(
+      loadFailure(path, ITX_INVALID_ARGUMENT, options),
+      HasSubstr("two.itx: is compiled for the devices cpu and reference or the device reference, may use cpu "
+                "(this machine has cpu, reference, emulated and wafer): name the devices that it needs too, or none"));
   options.device_count = 2;
   EXPECT_NE(load(path, options), nullptr);
   std::string manifest = replaced(alternativesManifest(), R"("kind":"cpu")", R"("kind":"hip")");
   manifest = replaced(manifest, R"("kind":"reference")", R"("kind":"cuda")");
   EXPECT_THAT(loadFailure(writeAlternatives(folder, manifest), ITX_UNSUPPORTED),
               HasSubstr("two.itx: is compiled for the devices hip and cuda or the device hip or the device cuda, this "
-                        "machine has cpu, reference and emulated: compile it with --target=cpu"));
+                        "machine has cpu, reference, emulated and wafer: compile it with --target=cpu"));
 }
 
 TEST_F(Alternatives, ManifestsThatCannotBeRight) {
@@ -161,7 +162,7 @@ TEST(BoundDevices, EachStandsForOne) {
 
   manifest = manifestFor({"reference", "cpu", "reference", "reference", "reference"});
   EXPECT_EQ(bindDevices(manifest, "x.itx", {}, present, 0, bound, functions).message(),
-            "x.itx: is compiled for the devices reference (4) and cpu, this machine has cpu, reference (3) and "
-            "emulated: compile "
+            "x.itx: is compiled for the devices reference (4) and cpu, this machine has cpu, reference (3), "
+            "emulated and wafer: compile "
             "it with --target=cpu");
 }

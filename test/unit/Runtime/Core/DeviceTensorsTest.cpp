@@ -335,8 +335,8 @@ TEST_F(DeviceTensors, RefusedImports) {
     return std::string(itx_last_error());
   };
   void *data = itx_tensor_data(tensor.get());
-  EXPECT_THAT(refused(data, {kDLExtDev, 2}, nullptr),
-              HasSubstr("device type 12, number 2, which is none of the devices"));
+  EXPECT_THAT(refused(data, {kDLExtDev, 3}, nullptr),
+              HasSubstr("device type 12, number 3, which is none of the devices"));
   EXPECT_THAT(refused(data, {kDLCUDA, 0}, nullptr), HasSubstr("device type 2 (CUDA)"));
   EXPECT_THAT(refused(data, {kDLExtDev, 0}, strides),
               HasSubstr("in the memory of the device 'reference', are not dense"));

@@ -171,14 +171,15 @@ TEST_F(SeveralDevices, AreNamedByTheCaller) {
   };
   EXPECT_THAT(
       refusedNames("cpu", "gpu7", ITX_NOT_FOUND),
-      HasSubstr("x.itx: may use the device 'gpu7', which is not here: this machine has cpu, reference and emulated"));
+      HasSubstr(
+          "x.itx: may use the device 'gpu7', which is not here: this machine has cpu, reference, emulated and wafer"));
   EXPECT_THAT(refusedNames("cpu", "cpu", ITX_INVALID_ARGUMENT), HasSubstr("the device 'cpu' is named twice"));
   EXPECT_THAT(refusedNames("cpu", nullptr, ITX_INVALID_ARGUMENT),
               HasSubstr("the name of device 1 in the load options is null"));
   options.device_count = 1;
   EXPECT_THAT(refusedNames("cpu", nullptr, ITX_INVALID_ARGUMENT),
               HasSubstr("x.itx: is compiled for the devices cpu and reference, may use cpu (this machine has cpu, "
-                        "reference and emulated): name the devices that it needs too, or none"));
+                        "reference, emulated and wafer): name the devices that it needs too, or none"));
   names[0] = "reference";
   EXPECT_THAT(
       loadFailure(writeSample(folder), ITX_INVALID_ARGUMENT, options),
@@ -189,19 +190,17 @@ TEST_F(SeveralDevices, AreNamedByTheCaller) {
 }
 
 TEST_F(SeveralDevices, ThatAreNotHere) {
-  EXPECT_THAT(
-      refused(R"("name":"r1","kind":"reference")", R"("name":"r1","kind":"cuda")", ITX_UNSUPPORTED),
-      HasSubstr(
-          "x.itx: is compiled for the devices cpu and cuda, this machine has cpu, reference and emulated: compile it "
-          "with --target=cpu"));
-  EXPECT_THAT(
-      refused(R"({"name":"cpu","kind":"cpu"})", R"({"name":"cpu","kind":"cpu"},{"name":"c","kind":"cpu"})",
-              ITX_UNSUPPORTED),
-      HasSubstr(
-          "x.itx: is compiled for the devices cpu (2) and reference, this machine has cpu, reference and emulated"));
+  EXPECT_THAT(refused(R"("name":"r1","kind":"reference")", R"("name":"r1","kind":"cuda")", ITX_UNSUPPORTED),
+              HasSubstr("x.itx: is compiled for the devices cpu and cuda, this machine has cpu, reference, emulated "
+                        "and wafer: compile it "
+                        "with --target=cpu"));
+  EXPECT_THAT(refused(R"({"name":"cpu","kind":"cpu"})", R"({"name":"cpu","kind":"cpu"},{"name":"c","kind":"cpu"})",
+                      ITX_UNSUPPORTED),
+              HasSubstr("x.itx: is compiled for the devices cpu (2) and reference, this machine has cpu, reference, "
+                        "emulated and wafer"));
   std::string sample = replaced(filledManifest(), "\"kernels\"", R"("devices":[{"name":"d","kind":"cuda"}],"kernels")");
   EXPECT_THAT(loadFailure(writeSample(folder, sample), ITX_UNSUPPORTED),
-              HasSubstr("m.itx: is compiled for the device cuda, this machine has cpu, reference and emulated"));
+              HasSubstr("m.itx: is compiled for the device cuda, this machine has cpu, reference, emulated and wafer"));
   EXPECT_THAT(refused(hostVariant(), "s390x-unknown-linux-gnu", ITX_UNSUPPORTED),
               AllOf(HasSubstr("has code for 'r1' in the variants pdp11-unknown-none, s390x-unknown-linux-gnu, none of "
                               "which the device 'reference' can load"),

@@ -1,0 +1,402 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Wafer/WaferObject.h"
+
+#include "lib/Formats/Dtype.h"
+#include "lib/Formats/MemberReader.h"
+#include "lib/Runtime/Wafer/Functional.h"
+
+#include <algorithm>
+#include <array>
+
+namespace intarsia::wafer {
+namespace {
+
+// Texts of enumerators, by their number.
+constexpr const char *axes[] = {"none", "x", "y"};
+constexpr const char *skews[] = {"none", "rows", "columns"};
+constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
+constexpr const char *computations[] = {"zero", "copy", "add",  "multiply",        "exp", "silu", "gelu", "gelu_tanh",
+                                        "relu", "tanh", "gemm", "gemm_transposed", "gemv"};
+
+// The largest numbers of a file; whatever is larger is an error of the file, and sums of them stay exact.
+constexpr int64_t mostCores = 1 << 12;           // along an axis
+constexpr int64_t mostElements = 1 << 28;        // along an axis of a matrix, of a buffer
+constexpr int64_t mostItems = 1 << 20;           // of a list
+constexpr int64_t mostOffset = int64_t(1) << 48; // of a view, in elements
+
+Json json(const Range &range) {
+  if (range.all)
+    return nullptr;
+  return Json::array(
+      {range.start, range.end, range.period, range.width, range.startMoves, range.endMoves, int64_t(range.ring)});
+}
+
+Json json(const std::vector<Op> &list) {
+  Json result = Json::array();
+  for (const Op &op : list) {
+    Json item = {{"op", ops[size_t(op.kind)]}, {"x", json(op.cores.x)}, {"y", json(op.cores.y)}, {"slots", op.slots}};
+    if (op.route >= 0)
+      item["route"] = op.route;
+    if (op.destination >= 0)
+      item["destination"] = op.destination;
+    if (op.add)
+      item["add"] = true;
+    if (op.kind == OpKind::Compute)
+      item["compute"] = computations[size_t(op.compute)];
+    if (op.kind == OpKind::Repeat) {
+      item["count"] = op.count;
+      item["arguments"] = op.arguments;
+      item["yields"] = op.yields;
+      item["body"] = json(op.body);
+    }
+    result.push_back(std::move(item));
+  }
+  return result;
+}
+
+Json json(const std::vector<Binding> &bindings) {
+  Json result = Json::array();
+  for (const Binding &b : bindings)
+    result.push_back({{"argument", b.argument},
+                      {"slot", b.slot},
+                      {"row_axis", axes[size_t(b.tiles.rows)]},
+                      {"column_axis", axes[size_t(b.tiles.columns)]},
+                      {"ring", b.tiles.ring},
+                      {"skew", skews[size_t(b.tiles.skew)]},
+                      {"rows", b.rows},
+                      {"columns", b.columns}});
+  return result;
+}
+
+Json json(const Program &program) {
+  const MeshTarget &t = program.target;
+  Json buffers = Json::array(), routes = Json::array();
+  for (const CoreBuffer &buffer : program.buffers)
+    buffers.push_back(
+        {{"name", buffer.name}, {"rows", buffer.rows}, {"columns", buffer.columns}, {"half", buffer.isHalf}});
+  for (const Route &route : program.routes) {
+    Json paths = Json::array();
+    for (const Path &path : route.paths)
+      paths.push_back({{"start", json(path.start)},
+                       {"by", path.by},
+                       {"color", path.color},
+                       {"alternate", path.alternate},
+                       {"multicast", path.multicast}});
+    routes.push_back({{"name", route.name}, {"axis", axes[size_t(route.axis)]}, {"paths", std::move(paths)}});
+  }
+  // What checks need of the mesh. Times are not computed where an artifact runs.
+  return {{"name", program.name},
+          {"mesh", t.name},
+          {"sram_bytes", t.sramBytes},
+          {"reserved_bytes", t.reservedBytes},
+          {"colors", t.colors},
+          {"columns", program.columns},
+          {"rows", program.rows},
+          {"slots", program.slots},
+          {"buffers", std::move(buffers)},
+          {"routes", std::move(routes)},
+          {"inputs", json(program.inputs)},
+          {"outputs", json(program.outputs)},
+          {"ops", json(program.ops)}};
+}
+
+Json json(const std::vector<MatrixView> &views) {
+  Json result = Json::array();
+  for (const MatrixView &view : views)
+    result.push_back({{"operand", view.operand},
+                      {"type", dtypeInfo(view.type)->name},
+                      {"offset", view.offset},
+                      {"step", view.step},
+                      {"row_stride", view.rowStride},
+                      {"column_stride", view.columnStride}});
+  return result;
+}
+
+/// Reads the parts of an object and checks them; nothing that a program names is missing afterwards.
+class Reader : public MemberReader {
+public:
+  using MemberReader::MemberReader;
+
+  WaferKernel kernel(const Json &item) {
+    WaferKernel kernel;
+    kernel.index = uint32_t(number(item, "kernel", 0, UINT32_MAX));
+    kernel.operands = number(item, "operands", 0, mostItems);
+    kernel.executions = parseSizeExpression(text(item, "executions"));
+    if (kernel.executions.empty())
+      fail("'executions' is no expression in sizes");
+    if (const Json *value = member(item, "program"))
+      kernel.program = program(*value);
+    kernel.inputs = views(item, "inputs", kernel.operands);
+    kernel.outputs = views(item, "outputs", kernel.operands);
+    checkViews(kernel.program.inputs, kernel.inputs, "an input");
+    checkViews(kernel.program.outputs, kernel.outputs, "an output");
+    return kernel;
+  }
+
+private:
+  int64_t number(const Json &object, const char *key, int64_t least, int64_t most) {
+    int64_t value = least;
+    const Json *found = member(object, key);
+    if (!found || !integer(*found, key, value))
+      return least;
+    if (value >= least && value <= most)
+      return value;
+    fail("'" + std::string(key) + "' is " + std::to_string(value) + ", must be from " + std::to_string(least) + " to " +
+         std::to_string(most));
+    return least;
+  }
+
+  bool flag(const Json &object, const char *key) {
+    const Json *value = member(object, key, /*required=*/false);
+    if (value && !value->is_boolean())
+      fail("'" + std::string(key) + "' is neither true nor false");
+    return value && value->is_boolean() && value->get<bool>();
+  }
+
+  template <size_t count> size_t choice(const Json &object, const char *key, const char *const (&names)[count]) {
+    std::string wanted = text(object, key);
+    for (size_t i = 0; i < count; ++i)
+      if (wanted == names[i])
+        return i;
+    fail("'" + std::string(key) + "' is '" + wanted + "', which is not known");
+    return 0;
+  }
+
+  std::vector<int> indices(const Json &object, const char *key, int64_t count) {
+    std::vector<int> result;
+    for (const Json &item : array(object, key)) {
+      int64_t value = 0;
+      if (integer(item, key, value) && (value < 0 || value >= count))
+        fail("'" + std::string(key) + "' has " + std::to_string(value) + ", must be less than " +
+             std::to_string(count));
+      result.push_back(int(value));
+    }
+    return result;
+  }
+
+  Range range(const Json &object, const char *key) {
+    const Json *value = member(object, key, /*required=*/false);
+    if (!value)
+      return {};
+    std::array<int64_t, 7> n{};
+    if (!value->is_array() || value->size() != n.size()) {
+      fail("'" + std::string(key) + "' is no range of seven numbers");
+      return {};
+    }
+    for (size_t i = 0; i < n.size(); ++i)
+      if (integer((*value)[i], key, n[i]) && std::abs(n[i]) > mostCores)
+        fail("'" + std::string(key) + "' has " + std::to_string(n[i]) + ", which is no position");
+    if (n[2] < 1)
+      fail("'" + std::string(key) + "' has a period of " + std::to_string(n[2]));
+    return {/*all=*/false, n[0], n[1], std::max<int64_t>(n[2], 1), n[3], n[4], n[5], n[6] != 0};
+  }
+
+  std::vector<Op> readOps(const Json &list, const Program &program, bool isBody) {
+    std::vector<Op> result;
+    for (const Json &item : list) {
+      Op op;
+      op.kind = OpKind(choice(item, "op", ops));
+      op.cores = {range(item, "x"), range(item, "y")};
+      op.slots = indices(item, "slots", program.slots);
+      op.add = flag(item, "add");
+      size_t wanted = op.kind == OpKind::Await ? 0 : 1;
+      if (op.kind == OpKind::Send || op.kind == OpKind::Receive || op.kind == OpKind::Forward)
+        op.route = int(number(item, "route", 0, int64_t(program.routes.size()) - 1));
+      if (op.kind == OpKind::Forward)
+        op.destination = int(number(item, "destination", 0, int64_t(program.routes.size()) - 1));
+      if (op.kind == OpKind::Compute) {
+        op.compute = ComputeKind(choice(item, "compute", computations));
+        wanted = op.compute == ComputeKind::Zero ? 1 : op.compute >= ComputeKind::Gemm ? 3 : 2;
+      }
+      if (op.kind == OpKind::Repeat) {
+        if (isBody)
+          fail("a repeat is in another one");
+        op.count = number(item, "count", 1, mostItems);
+        op.arguments = indices(item, "arguments", program.slots);
+        op.yields = indices(item, "yields", program.slots);
+        wanted = op.arguments.size();
+        if (op.yields.size() != wanted)
+          fail("a repeat yields another number of buffers than it has arguments");
+        op.body = isBody ? std::vector<Op>() : readOps(array(item, "body"), program, /*isBody=*/true);
+      }
+      if (op.slots.size() != wanted)
+        fail("an op has " + std::to_string(op.slots.size()) + " buffers, must have " + std::to_string(wanted));
+      result.push_back(std::move(op));
+    }
+    return result;
+  }
+
+  std::vector<Binding> bindings(const Json &object, const char *key, const Program &program) {
+    std::vector<Binding> result;
+    for (const Json &item : array(object, key)) {
+      Binding b;
+      b.argument = number(item, "argument", 0, mostItems);
+      b.slot = int(number(item, "slot", 0, int64_t(program.buffers.size()) - 1));
+      b.tiles.rows = MeshAxis(choice(item, "row_axis", axes));
+      b.tiles.columns = MeshAxis(choice(item, "column_axis", axes));
+      b.tiles.ring = flag(item, "ring");
+      b.tiles.skew = TileSkew(choice(item, "skew", skews));
+      b.rows = number(item, "rows", 1, mostElements);
+      b.columns = number(item, "columns", 1, mostElements);
+      MeshAxis shifted = b.tiles.skew == TileSkew::Rows ? b.tiles.rows : b.tiles.columns;
+      if (b.tiles.skew != TileSkew::None && shifted == MeshAxis::None)
+        fail("a matrix is shifted along no axis");
+      result.push_back(b);
+    }
+    return result;
+  }
+
+  Program program(const Json &item) {
+    Program p;
+    p.name = text(item, "name");
+    p.target.name = text(item, "mesh");
+    p.target.sramBytes = number(item, "sram_bytes", 1, mostElements);
+    p.target.reservedBytes = number(item, "reserved_bytes", 0, mostElements);
+    p.target.colors = number(item, "colors", 0, mostCores);
+    p.columns = number(item, "columns", 1, mostCores);
+    p.rows = number(item, "rows", 1, mostCores);
+    p.slots = int(number(item, "slots", 0, mostItems));
+    for (const Json &one : array(item, "buffers")) {
+      CoreBuffer &buffer = p.buffers.emplace_back();
+      buffer = {text(one, "name"), number(one, "rows", 1, 1 << 14), number(one, "columns", 1, 1 << 14),
+                flag(one, "half")};
+    }
+    if (int64_t(p.buffers.size()) > p.slots)
+      fail("there are more buffers than slots");
+    for (const Json &one : array(item, "routes")) {
+      Route &route = p.routes.emplace_back();
+      route.name = text(one, "name");
+      route.axis = MeshAxis(choice(one, "axis", axes));
+      if (route.axis == MeshAxis::None)
+        fail("route '" + route.name + "' is along no axis");
+      for (const Json &path : array(one, "paths"))
+        route.paths.push_back({range(path, "start"), number(path, "by", -mostCores, mostCores),
+                               number(path, "color", 0, mostCores), flag(path, "alternate"), flag(path, "multicast")});
+      for (const Path &path : route.paths)
+        if (path.by == 0)
+          fail("route '" + route.name + "' has a path that leads nowhere");
+    }
+    p.inputs = bindings(item, "inputs", p);
+    p.outputs = bindings(item, "outputs", p);
+    p.ops = readOps(array(item, "ops"), p, /*isBody=*/false);
+    return p;
+  }
+
+  std::vector<MatrixView> views(const Json &object, const char *key, int64_t operands) {
+    std::vector<MatrixView> result;
+    for (const Json &item : array(object, key)) {
+      MatrixView view;
+      view.operand = number(item, "operand", 0, operands - 1);
+      const DtypeInfo *type = dtypeInfo(text(item, "type"));
+      if (!type || (type->dtype != ITX_F32 && type->dtype != ITX_F16 && type->dtype != ITX_BF16))
+        fail("a matrix has another type than f32, f16 and bf16");
+      else
+        view.type = type->dtype;
+      view.offset = number(item, "offset", 0, mostOffset);
+      view.step = number(item, "step", 0, mostOffset);
+      view.rowStride = number(item, "row_stride", 0, mostOffset);
+      view.columnStride = number(item, "column_stride", 0, mostOffset);
+      result.push_back(view);
+    }
+    return result;
+  }
+
+  void checkViews(const std::vector<Binding> &bindings, const std::vector<MatrixView> &views, const char *what) {
+    for (const Binding &binding : bindings)
+      if (size_t(binding.argument) >= views.size())
+        fail(std::string(what) + " of the program is in no operand of the kernel");
+  }
+};
+
+/// Returns true if the buffers of all ops have the shapes that the ops need; `bound` are the buffers of slots.
+bool fits(const Program &program, const std::vector<Op> &list, std::vector<int> &bound) {
+  auto same = [&](int a, int b) {
+    const CoreBuffer &first = program.buffers[size_t(a)], &second = program.buffers[size_t(b)];
+    return first.rows == second.rows && first.columns == second.columns;
+  };
+  auto of = [&](int slot) { return bound[size_t(slot)]; };
+  for (const Op &op : list) {
+    if (std::any_of(op.slots.begin(), op.slots.end(), [&](int slot) { return of(slot) < 0; }))
+      return false;
+    if (op.kind == OpKind::Compute && op.slots.size() == 2 && !same(of(op.slots[0]), of(op.slots[1])))
+      return false;
+    if (op.kind == OpKind::Compute && op.slots.size() == 3) {
+      const CoreBuffer &c = program.buffers[size_t(of(op.slots[0]))], &a = program.buffers[size_t(of(op.slots[1]))],
+                       &b = program.buffers[size_t(of(op.slots[2]))];
+      bool transposed = op.compute == ComputeKind::GemmTransposed;
+      if (c.rows != a.rows || c.columns != (transposed ? b.rows : b.columns) ||
+          a.columns != (transposed ? b.columns : b.rows))
+        return false;
+    }
+    if (op.kind != OpKind::Repeat)
+      continue;
+    // Arguments have the shape of what they are at first, and so has what is yielded.
+    for (size_t i = 0; i < op.arguments.size(); ++i)
+      bound[size_t(op.arguments[i])] = of(op.slots[i]);
+    if (!fits(program, op.body, bound))
+      return false;
+    for (size_t i = 0; i < op.yields.size(); ++i)
+      if (of(op.yields[i]) < 0 || !same(of(op.yields[i]), of(op.arguments[i])) ||
+          program.buffers[size_t(of(op.yields[i]))].isHalf != program.buffers[size_t(of(op.arguments[i]))].isHalf)
+        return false;
+  }
+  return true;
+}
+
+} // namespace
+
+std::optional<int64_t> MatrixView::elements(int64_t executions, int64_t rows, int64_t columns) const {
+  if (executions == 0)
+    return 0;
+  int64_t last = offset;
+  for (auto [count, stride] :
+       {std::pair{executions, step}, std::pair{rows, rowStride}, std::pair{columns, columnStride}}) {
+    int64_t more = 0;
+    if (__builtin_mul_overflow(count - 1, stride, &more) || __builtin_add_overflow(last, more, &last))
+      return std::nullopt;
+  }
+  if (last >= int64_t(1) << 62)
+    return std::nullopt;
+  return last + 1;
+}
+
+std::string writeObject(const std::vector<WaferKernel> &kernels) {
+  Json list = Json::array();
+  for (const WaferKernel &kernel : kernels)
+    list.push_back({{"kernel", kernel.index},
+                    {"operands", kernel.operands},
+                    {"executions", sizeExpressionText(kernel.executions)},
+                    {"program", json(kernel.program)},
+                    {"inputs", json(kernel.inputs)},
+                    {"outputs", json(kernel.outputs)}});
+  return jsonText({{"kernels", std::move(list)}});
+}
+
+Status readObject(std::string_view text, const std::string &name, std::vector<WaferKernel> &kernels) {
+  Json object;
+  ITX_RETURN_IF_ERROR(parseJson(text, name, object));
+  Reader reader(name);
+  for (const Json &item : reader.array(object, "kernels")) {
+    WaferKernel kernel = reader.kernel(item);
+    if (!reader.status.ok())
+      return reader.status;
+    const Program &program = kernel.program;
+    std::vector<int> bound(size_t(program.slots), -1);
+    for (size_t i = 0; i < program.buffers.size(); ++i)
+      bound[i] = int(i);
+    if (!fits(program, program.ops, bound))
+      return error(ITX_CORRUPT, "%s: program '%s' computes with buffers whose sizes disagree", name.c_str(),
+                   program.name.c_str());
+    if (std::string problem = check(program); !problem.empty())
+      return error(ITX_CORRUPT, "%s: program '%s' %s", name.c_str(), program.name.c_str(), problem.c_str());
+    kernels.push_back(std::move(kernel));
+  }
+  return reader.status;
+}
+
+} // namespace intarsia::wafer

@@ -1,0 +1,157 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/WaferDevice/WaferDevice.h"
+
+#include "lib/Formats/Dtype.h"
+#include "lib/Formats/FloatFormats.h"
+#include "lib/Runtime/Wafer/Functional.h"
+#include "lib/Runtime/Wafer/WaferObject.h"
+
+#include <algorithm>
+#include <map>
+#include <new>
+
+namespace intarsia::runtime {
+
+namespace {
+
+class WaferExecutable final : public Executable {
+public:
+  std::map<uint32_t, wafer::WaferKernel> kernels;
+};
+
+float valueAt(itx_dtype type, const void *data, int64_t index) {
+  if (type == ITX_F32)
+    return static_cast<const float *>(data)[index];
+  uint16_t pattern = static_cast<const uint16_t *>(data)[index];
+  return type == ITX_F16 ? decodeF16(pattern) : decodeBf16(pattern);
+}
+
+void setValue(itx_dtype type, void *data, int64_t index, float value) {
+  if (type == ITX_F32)
+    static_cast<float *>(data)[index] = value;
+  else
+    static_cast<uint16_t *>(data)[index] = type == ITX_F16 ? encodeF16(value) : encodeBf16(value);
+}
+
+/// Returns true if an op of the program writes a buffer that holds an input, or may: loops exchange buffers.
+bool writesInput(const wafer::Program &program, const wafer::Binding &input) {
+  return std::any_of(program.ops.begin(), program.ops.end(), [&](const wafer::Op &op) {
+    bool writes = op.kind == wafer::OpKind::Compute || op.kind == wafer::OpKind::Receive ||
+                  (op.kind == wafer::OpKind::Forward && !op.add);
+    if (op.kind == wafer::OpKind::Repeat)
+      return std::count(op.slots.begin(), op.slots.end(), input.slot) != 0 ||
+             std::any_of(op.body.begin(), op.body.end(), [&](const wafer::Op &inner) {
+               return !inner.slots.empty() && inner.slots[0] == input.slot && inner.kind != wafer::OpKind::Send;
+             });
+    return writes && op.slots[0] == input.slot;
+  });
+}
+
+/// Refuses operands that are smaller than what the program reads and writes.
+Status checkOperands(const wafer::WaferKernel &kernel, const HostedLaunch &launch, int64_t executions) {
+  auto check = [&](const wafer::Binding &binding, const wafer::MatrixView &view) {
+    std::optional<int64_t> elements = view.elements(executions, binding.rows, binding.columns);
+    const std::optional<uint64_t> &bytes = launch.operands[size_t(view.operand)].bytes;
+    uint64_t wanted = elements ? uint64_t(*elements) * dtypeInfo(view.type)->bytes : 0;
+    if (elements && (!bytes || wanted <= *bytes))
+      return Status::success();
+    return error(ITX_INTERNAL, "%s: operand %lld has %llu bytes, its program wants %llu", launch.text.c_str(),
+                 (long long)view.operand, (unsigned long long)bytes.value_or(0), (unsigned long long)wanted);
+  };
+  for (const wafer::Binding &input : kernel.program.inputs)
+    ITX_RETURN_IF_ERROR(check(input, kernel.inputs[size_t(input.argument)]));
+  for (const wafer::Binding &output : kernel.program.outputs)
+    ITX_RETURN_IF_ERROR(check(output, kernel.outputs[size_t(output.argument)]));
+  return Status::success();
+}
+
+Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch) {
+  std::optional<int64_t> executions = evaluate(kernel.executions, launch.sizes.data(), launch.sizes.size());
+  if (!executions || *executions < 0)
+    return error(ITX_INTERNAL,
+                 "%s: how often its program is executed, '%s', is not defined for the sizes of the launch",
+                 launch.text.c_str(), sizeExpressionText(kernel.executions).c_str());
+  ITX_RETURN_IF_ERROR(checkOperands(kernel, launch, *executions));
+  const wafer::Program &program = kernel.program;
+  wafer::Simulator simulator(program);
+  for (int64_t i = 0; i < *executions; ++i) {
+    for (const wafer::Binding &input : program.inputs) {
+      const wafer::MatrixView &view = kernel.inputs[size_t(input.argument)];
+      if (i > 0 && view.step == 0 && !writesInput(program, input))
+        continue;
+      wafer::Matrix matrix{input.rows, input.columns, std::vector<float>(size_t(input.rows * input.columns))};
+      const void *data = launch.buffers[size_t(view.operand)];
+      for (int64_t r = 0; r < input.rows; ++r)
+        for (int64_t c = 0; c < input.columns; ++c)
+          matrix.values[size_t(r * input.columns + c)] =
+              valueAt(view.type, data, view.offset + i * view.step + r * view.rowStride + c * view.columnStride);
+      simulator.load(input.argument, matrix);
+    }
+    simulator.run();
+    for (const wafer::Binding &output : program.outputs) {
+      const wafer::MatrixView &view = kernel.outputs[size_t(output.argument)];
+      wafer::Matrix matrix = simulator.result(output.argument);
+      for (int64_t r = 0; r < output.rows; ++r)
+        for (int64_t c = 0; c < output.columns; ++c)
+          setValue(view.type, launch.buffers[size_t(view.operand)],
+                   view.offset + i * view.step + r * view.rowStride + c * view.columnStride,
+                   matrix.values[size_t(r * output.columns + c)]);
+    }
+  }
+  return Status::success();
+}
+
+} // namespace
+
+Device &waferDevice() {
+  // Never destroyed: its threads and buffers may outlive static objects.
+  static WaferDevice *device = new WaferDevice;
+  return *device;
+}
+
+const char *WaferDevice::description() const {
+  return "simulated wafer: programs of cores with values, in a memory of its own; for tests";
+}
+
+Status WaferDevice::loadObject(const ExecutableSource &source, std::unique_ptr<Executable> &executable) {
+  std::string where = source.name + ": its programs for the simulated wafer";
+  std::vector<wafer::WaferKernel> kernels;
+  ITX_RETURN_IF_ERROR(wafer::readObject({static_cast<const char *>(source.object), source.bytes}, where, kernels));
+  auto loaded = std::make_unique<WaferExecutable>();
+  for (wafer::WaferKernel &kernel : kernels)
+    loaded->kernels.emplace(kernel.index, std::move(kernel));
+  for (uint32_t index : source.wanted)
+    if (!loaded->kernels.count(index))
+      return error(ITX_CORRUPT, "%s: lack kernel '%s': compile the model again", where.c_str(),
+                   source.kernels && index < source.kernels->size() ? (*source.kernels)[index].c_str() : "?");
+  executable = std::move(loaded);
+  return Status::success();
+}
+
+Status WaferDevice::bind(const Launch &launch, const std::string &text, Body &body) {
+  auto object = dynamic_cast<const WaferExecutable *>(launch.executable);
+  auto found = object ? object->kernels.find(launch.kernel) : decltype(object->kernels.end())();
+  if (!object || found == object->kernels.end())
+    return error(ITX_INTERNAL, "%s is not among the kernels that the simulated wafer has loaded for it", text.c_str());
+  const wafer::WaferKernel &kernel = found->second;
+  if (int64_t(launch.bufferCount) != kernel.operands || launch.sizeCount < requiredSizes(kernel.executions))
+    return error(ITX_INTERNAL, "%s is started with %u buffers and %u sizes, its program wants %lld and %zu",
+                 text.c_str(), launch.bufferCount, launch.sizeCount, (long long)kernel.operands,
+                 requiredSizes(kernel.executions));
+  body = [&kernel](const HostedLaunch &started) {
+    try {
+      return runKernel(kernel, started);
+    } catch (const std::bad_alloc &) {
+      return error(ITX_OUT_OF_MEMORY, "%s: this machine has too little memory to simulate %lld cores",
+                   started.text.c_str(), (long long)kernel.program.cores());
+    }
+  };
+  return Status::success();
+}
+
+} // namespace intarsia::runtime

@@ -1,0 +1,266 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A linear becomes a product of a vector and a matrix for each row. Features that the kernel stores apart, or combines
+// with each other (the two halves of a gated layer), become products of their own, so that what is combined lies on the
+// same cores.
+//
+// Inputs are rounded to f16 where the linear's precision is f16; sums, and all that follows, are f32.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/Wafer/KernelPrograms.h"
+
+#include "dialects/Nn/Nn.h"
+#include "dialects/Wafer/Wafer.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace intarsia::wafer {
+namespace {
+
+/// Features `offset` to before `offset + count` of a linear's result.
+struct Part {
+  nn::LinearOp linear;
+  int64_t offset, count;
+};
+
+class Builder {
+public:
+  Builder(rt::KernelOp kernel, StringRef name, int64_t grid, ModuleOp module)
+      : kernel(kernel), grid(grid), builder(kernel.getContext()) {
+    builder.setInsertionPointToEnd(module.getBody());
+    made.function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType({}, {}));
+    builder.setInsertionPointToStart(made.function.addEntryBlock());
+  }
+
+  FailureOr<KernelFunction> build();
+
+private:
+  rt::KernelOp kernel;
+  int64_t grid;
+  OpBuilder builder;
+  KernelFunction made;
+  SmallVector<AffineExpr> rows; ///< sizes whose product is the number of rows
+  DenseMap<Value, Value> vectors;
+  DenseMap<std::pair<Value, Type>, Value> inputs; ///< rows of arguments that the function has
+
+  /// Returns what an input was before it was widened: rows may be stored in the linear's precision.
+  static Value narrow(Value value) {
+    auto widened = value.getDefiningOp<arith::ExtFOp>();
+    return widened ? widened.getIn() : value;
+  }
+  static int64_t lastSize(Value value) { return cast<RankedTensorType>(value.getType()).getShape().back(); }
+  Type f32() { return builder.getF32Type(); }
+  LogicalResult refuse(Operation *op, const Twine &why);
+  FailureOr<MatrixView> viewOf(Operation *user, BlockArgument argument);
+  FailureOr<Value> addInput(Operation *user, Value value, int64_t sizeOfRow, Type element);
+  SmallVector<AffineExpr> leadingSizes(RankedTensorType type, ArrayAttr names);
+  FailureOr<Value> vector(Operation *user, Value value);
+  FailureOr<Value> product(const Part &part);
+  FailureOr<Value> map(Operation *op, Arithmetic function);
+  LogicalResult yield(rt::YieldOp op);
+};
+
+LogicalResult Builder::refuse(Operation *op, const Twine &why) {
+  InFlightDiagnostic error = op->emitOpError() << "cannot be computed on a wafer: " << why;
+  error.attachNote(kernel.getLoc()) << "in kernel '" << kernel.getSymName()
+                                    << "'; --target=cpu,wafer --place='PATTERN=@wafer' puts only what a pattern names "
+                                       "on the wafer";
+  return failure();
+}
+
+/// Returns the view of an argument of the kernel as rows of its last dimension.
+FailureOr<MatrixView> Builder::viewOf(Operation *user, BlockArgument argument) {
+  auto type = cast<RankedTensorType>(argument.getType());
+  auto layout = kernel.getArgAttrOfType<rt::LayoutAttrInterface>(argument.getArgNumber(), "rt.layout");
+  Type element = type.getElementType();
+  if (!element.isF32() && !element.isF16() && !element.isBF16())
+    return refuse(user, "it reads " + llvm::formatv("{0}", type).str() + ", which is not f32, f16 or bf16");
+  if (layout && !isa<rt::RowMajorAttr>(layout))
+    return refuse(user, "it reads a weight that is not stored row by row");
+  MatrixView view;
+  view.operand = argument.getArgNumber();
+  view.type = element.isF32() ? ITX_F32 : element.isF16() ? ITX_F16 : ITX_BF16;
+  view.columnStride = 1;
+  return view;
+}
+
+/// Adds an argument of one row to the function: a row of a kernel's argument, which is `sizeOfRow` long; the same one
+/// in each execution if it has no other dimension.
+FailureOr<Value> Builder::addInput(Operation *user, Value value, int64_t sizeOfRow, Type element) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return refuse(user, "it reads what another op of its kernel computes before a linear");
+  FailureOr<MatrixView> view = viewOf(user, argument);
+  if (failed(view))
+    return failure();
+  auto type = cast<RankedTensorType>(value.getType());
+  bool hasRows = type.getRank() > 1;
+  if (hasRows && leadingSizes(type, kernel.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "nn.sizes")) != rows)
+    return refuse(user, "it reads other rows than its kernel computes");
+  if (Value known = inputs.lookup({value, element}); known && hasRows)
+    return known;
+  view->step = hasRows ? sizeOfRow : 0;
+  made.inputs.push_back(*view);
+  Value input = made.function.getBody().addArgument(RankedTensorType::get({1, sizeOfRow}, element), user->getLoc());
+  return inputs[{value, element}] = input;
+}
+
+/// Returns the sizes of all dimensions but the last; `names` is what `nn.sizes` says of them.
+SmallVector<AffineExpr> Builder::leadingSizes(RankedTensorType type, ArrayAttr names) {
+  SmallVector<AffineExpr> sizes;
+  for (int64_t i = 0; i + 1 < type.getRank(); ++i)
+    sizes.push_back(type.isDynamicDim(i) ? kernel.parseSize(cast<StringAttr>(names[i]).getValue())
+                                         : builder.getAffineConstantExpr(type.getDimSize(i)));
+  return sizes;
+}
+
+/// Returns features of a linear for one row, with its bias.
+FailureOr<Value> Builder::product(const Part &part) {
+  nn::LinearOp linear = part.linear;
+  int64_t depth = lastSize(linear.getInput());
+  Type element = linear.getPrecision() && linear.getPrecision()->isF16() ? Type(builder.getF16Type()) : f32();
+  auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+  if (!weight)
+    return refuse(linear, "its weight is computed in the kernel");
+  FailureOr<Value> x = addInput(linear, narrow(linear.getInput()), depth, element);
+  FailureOr<MatrixView> view = viewOf(linear, weight);
+  if (failed(x) || failed(view))
+    return failure();
+  // W[k, n] is weight[n, k].
+  view->offset = part.offset * depth;
+  view->rowStride = 1;
+  view->columnStride = depth;
+  made.inputs.push_back(*view);
+  Value w = made.function.getBody().addArgument(RankedTensorType::get({depth, part.count}, element), linear.getLoc());
+  made.smallest = std::min({made.smallest ? made.smallest : depth, depth, part.count});
+  auto type = RankedTensorType::get({1, part.count}, f32());
+  Value y = DistGemvOp::create(builder, linear.getLoc(), type, Reduction::Tree, *x, w, grid, IntegerAttr());
+  if (!linear.getBias())
+    return y;
+  FailureOr<Value> bias = addInput(linear, linear.getBias(), part.count, f32());
+  if (failed(bias))
+    return failure();
+  made.inputs.back().offset = part.offset;
+  return Value(DistMapOp::create(builder, linear.getLoc(), type, Arithmetic::Add, ValueRange{y, *bias}, grid));
+}
+
+FailureOr<Value> Builder::map(Operation *op, Arithmetic function) {
+  SmallVector<Value> inputs;
+  for (Value operand : op->getOperands()) {
+    FailureOr<Value> input = vector(op, operand);
+    if (failed(input))
+      return failure();
+    inputs.push_back(*input);
+  }
+  // The one that a product gives decides where the result lies; what is loaded goes there.
+  if (inputs.size() == 2 && isa<BlockArgument>(inputs[0]))
+    std::swap(inputs[0], inputs[1]);
+  return Value(DistMapOp::create(builder, op->getLoc(), inputs[0].getType(), function, inputs, grid));
+}
+
+/// Returns one row of a value as a vector of f32.
+FailureOr<Value> Builder::vector(Operation *user, Value value) {
+  if (Value known = vectors.lookup(value))
+    return known;
+  auto make = [&]() -> FailureOr<Value> {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return addInput(user, value, lastSize(value), f32());
+    return llvm::TypeSwitch<Operation *, FailureOr<Value>>(op)
+        .Case([&](nn::LinearOp linear) { return product({linear, 0, lastSize(value)}); })
+        .Case([&](tensor::ExtractSliceOp slice) -> FailureOr<Value> {
+          auto linear = slice.getSource().getDefiningOp<nn::LinearOp>();
+          if (!linear || slice.getSourceType().getRank() != slice.getType().getRank() || !slice.hasUnitStride())
+            return refuse(op, "it is a part of something else than the features of a linear");
+          for (auto [index, offset] : llvm::enumerate(slice.getMixedOffsets()))
+            if (!getConstantIntValue(offset) ||
+                (int64_t(index) + 1 < slice.getType().getRank() && *getConstantIntValue(offset) != 0))
+              return refuse(op, "it is a part of something else than the features of a linear");
+          return product({linear, *getConstantIntValue(slice.getMixedOffsets().back()), lastSize(value)});
+        })
+        .Case([&](arith::ExtFOp) { return vector(op, op->getOperand(0)); })
+        .Case([&](arith::AddFOp) { return map(op, Arithmetic::Add); })
+        .Case([&](arith::MulFOp) { return map(op, Arithmetic::Multiply); })
+        .Case([&](nn::SiluOp) { return map(op, Arithmetic::Silu); })
+        .Case([&](nn::ReluOp) { return map(op, Arithmetic::Relu); })
+        .Case([&](nn::TanhOp) { return map(op, Arithmetic::Tanh); })
+        .Case([&](nn::GeluOp gelu) {
+          return map(op, gelu.getForm() == nn::GeluForm::Erf ? Arithmetic::Gelu : Arithmetic::GeluTanh);
+        })
+        .Default([&](Operation *) -> FailureOr<Value> {
+          return refuse(op, "linears, additions, products, silu, gelu, relu and tanh are supported");
+        });
+  };
+  FailureOr<Value> result = make();
+  if (succeeded(result))
+    vectors[value] = *result;
+  return result;
+}
+
+LogicalResult Builder::yield(rt::YieldOp op) {
+  SmallVector<Value> results;
+  for (auto [index, value] : llvm::enumerate(op.getValues())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<AffineExpr> sizes = leadingSizes(type, kernel.getResultAttrOfType<ArrayAttr>(index, "nn.sizes"));
+    if (index > 0 && sizes != rows)
+      return refuse(op, "it stores results with different rows");
+    rows = sizes;
+    if (type.isDynamicDim(type.getRank() - 1))
+      return refuse(op, "the last size of a result is not fixed");
+    made.smallest = made.smallest ? std::min(made.smallest, lastSize(value)) : lastSize(value);
+    Value stored = value;
+    if (auto narrowed = value.getDefiningOp<arith::TruncFOp>())
+      stored = narrowed.getIn();
+    FailureOr<Value> result = vector(op, stored);
+    if (failed(result))
+      return failure();
+    // A function returns only what one of its ops gives.
+    if (isa<BlockArgument>(*result))
+      return refuse(op, "it returns one of its inputs");
+    results.push_back(*result);
+    Type element = getElementTypeOrSelf(value);
+    MatrixView &view = made.outputs.emplace_back();
+    view.operand = kernel.getNumArguments() + int64_t(index);
+    view.type = element.isF32() ? ITX_F32 : element.isF16() ? ITX_F16 : ITX_BF16;
+    view.step = lastSize(value);
+    view.columnStride = 1;
+  }
+  func::ReturnOp::create(builder, op.getLoc(), results);
+  made.function.setFunctionType(
+      builder.getFunctionType(made.function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
+  return success();
+}
+
+FailureOr<KernelFunction> Builder::build() {
+  if (kernel.getRoot() != KernelRoot::Linear && kernel.getRoot() != KernelRoot::Rows)
+    return refuse(kernel, "kernels of '" + stringifyKernelRoot(kernel.getRoot()) + "' are not supported");
+  if (failed(yield(cast<rt::YieldOp>(kernel.getBody().front().getTerminator()))))
+    return failure();
+  using Kind = SizeStep::Kind;
+  made.executions.push_back({Kind::Number, 1});
+  for (AffineExpr size : rows) {
+    if (auto symbol = dyn_cast<AffineSymbolExpr>(size))
+      made.executions.push_back({Kind::Size, int64_t(symbol.getPosition())});
+    else if (auto constant = dyn_cast<AffineConstantExpr>(size))
+      made.executions.push_back({Kind::Number, constant.getValue()});
+    else
+      return refuse(kernel, "its number of rows is an expression of sizes");
+    made.executions.push_back({Kind::Multiply});
+  }
+  return std::move(made);
+}
+
+} // namespace
+
+FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, StringRef name, int64_t grid, ModuleOp module) {
+  return Builder(kernel, name, grid, module).build();
+}
+
+} // namespace intarsia::wafer

@@ -1,0 +1,280 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Target/Wafer/WaferTarget.h"
+
+#include "intarsia/Cost/WaferCatalogue.h"
+#include "lib/Runtime/Wafer/Timing.h"
+#include "lib/Runtime/Wafer/WaferObject.h"
+#include "lib/Target/Wafer/KernelPrograms.h"
+#include "lib/Target/Wafer/Programs.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Pass/PassManager.h"
+#include <map>
+
+using namespace llvm;
+
+namespace intarsia::wafer {
+namespace {
+
+constexpr StringRef defaultWafer = "wse-2";
+
+/// A wafer, and the side of the square grid that is asked for; none if the compiler chooses it.
+struct Mesh {
+  CatalogueWafer wafer;
+  std::optional<int64_t> grid;
+
+  int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
+  int64_t largestGrid() const { return std::min(figure("columns"), figure("rows")); }
+};
+
+Expected<Mesh> meshOf(StringRef variant) {
+  auto [name, option] = variant.split('+');
+  Expected<CatalogueWafer> wafer = findWafer(name.empty() ? defaultWafer : name);
+  if (!wafer)
+    return wafer.takeError();
+  Mesh mesh{std::move(*wafer), std::nullopt};
+  if (option.empty())
+    return mesh;
+  int64_t grid = 0;
+  if (!option.consume_front("grid=") || option.getAsInteger(10, grid) || grid < 1)
+    return createStringError("target 'wafer:" + variant +
+                             "': what is behind the + is not grid=N, with N cores along "
+                             "each side");
+  if (grid > mesh.largestGrid())
+    return createStringError("target 'wafer:" + variant + "': a grid of " + Twine(grid) + " by " + Twine(grid) +
+                             " is larger than " + mesh.wafer.name + ", which has " + Twine(mesh.figure("columns")) +
+                             " by " + Twine(mesh.figure("rows")) + " cores");
+  mesh.grid = grid;
+  return mesh;
+}
+
+/// The programs of all kernels on one grid.
+struct Plan {
+  int64_t grid = 0, bytes = 0; ///< bytes of a core, with all weights
+  double cycles = 0;           ///< of all launches, for one row each
+  std::vector<WaferKernel> kernels;
+};
+
+class WaferCompiler : public target::KernelCompiler {
+public:
+  WaferCompiler(std::string variant, Mesh mesh) : variant(std::move(variant)), mesh(std::move(mesh)) {}
+
+  std::string triple() const override { return ""; }
+  std::vector<target::Variant> variants() const override { return {{variant, "", {}}}; }
+
+  Error compileKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, StringRef,
+                       std::vector<target::CompiledObject> &objects) override {
+    Expected<Plan> plan = choose(module, kernels);
+    if (!plan)
+      return plan.takeError();
+    std::string text = writeObject(plan->kernels);
+    objects.push_back({"wafer." + variant, {text.begin(), text.end()}});
+    return Error::success();
+  }
+
+  mlir::OwningOpRef<mlir::ModuleOp> emitKernels(mlir::ModuleOp module,
+                                                ArrayRef<target::NumberedKernel> kernels) override {
+    Expected<Plan> plan = choose(module, kernels);
+    if (!plan) {
+      module.emitError() << toString(plan.takeError());
+      return nullptr;
+    }
+    std::vector<KernelFunction> functions;
+    return lower(module, kernels, plan->grid, functions);
+  }
+
+private:
+  std::string variant;
+  Mesh mesh;
+
+  /// Returns programs of kernels on a grid; null after an error, which was emitted.
+  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, int64_t grid,
+                                          std::vector<KernelFunction> &functions) {
+    mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(module.getLoc()));
+    for (auto [index, kernel] : kernels) {
+      auto function = buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), grid, *programs);
+      if (failed(function))
+        return nullptr;
+      functions.push_back(std::move(*function));
+    }
+    mlir::PassManager manager(module.getContext());
+    buildWaferPipeline(manager, mesh.wafer.name);
+    if (failed(manager.run(*programs)))
+      return nullptr;
+    return programs;
+  }
+
+  /// Returns the grids that are tried: the one that is asked for, or sizes about a third apart.
+  std::vector<int64_t> grids(int64_t smallest) const {
+    if (mesh.grid)
+      return {*mesh.grid};
+    std::vector<int64_t> result;
+    for (int64_t grid = 4; grid <= std::min(smallest, mesh.largestGrid()); grid += std::max<int64_t>(grid / 3, 1))
+      result.push_back(grid);
+    if (result.empty())
+      result.push_back(std::max<int64_t>(std::min(smallest, mesh.largestGrid()), 1));
+    return result;
+  }
+
+  using Launches = std::map<StringRef, int64_t>;
+  static int64_t launchesOf(const Launches &launches, rt::KernelOp kernel) {
+    auto found = launches.find(kernel.getSymName());
+    return found == launches.end() ? 1 : found->second;
+  }
+
+  /// Returns the fastest programs for one row that fit on the cores with all weights.
+  Expected<Plan> choose(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
+    Launches launches;
+    module.walk([&](rt::DispatchOp op) { ++launches[op.getKernel()]; });
+    // What a wafer does not compute, and the sizes of matrices, do not depend on the grid.
+    mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
+    std::vector<KernelFunction> wanted;
+    int64_t side = std::numeric_limits<int64_t>::max();
+    for (auto [index, kernel] : kernels) {
+      auto function =
+          buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), /*grid=*/1, *functions);
+      if (failed(function))
+        return createStringError("kernels could not be lowered for the wafer");
+      side = std::min(side, function->smallest);
+      wanted.push_back(std::move(*function));
+    }
+    if (mesh.grid && *mesh.grid > side)
+      return createStringError("target 'wafer:" + variant + "': a linear has a side of " + Twine(side) +
+                               ", less than the " + Twine(*mesh.grid) +
+                               " cores along a side of the grid; take a smaller grid, or leave it to the compiler");
+    std::optional<Plan> best;
+    int64_t grid = 0, needed = 0;
+    for (int64_t tried : grids(side)) {
+      grid = tried, needed = residentBytes(tried, kernels, wanted, launches) + mesh.figure("reserved_bytes");
+      if (needed > mesh.figure("sram_bytes"))
+        continue;
+      Expected<Plan> plan = planOn(tried, module, kernels, launches);
+      if (!plan)
+        return plan.takeError();
+      needed = plan->bytes;
+      if (needed <= mesh.figure("sram_bytes") && (!best || plan->cycles < best->cycles))
+        best = std::move(*plan);
+    }
+    if (best)
+      return std::move(*best);
+    return createStringError("target 'wafer:" + variant + "': its layers need " + Twine(needed) +
+                             " bytes of each core on a grid of " + Twine(grid) + " by " + Twine(grid) + ", " +
+                             mesh.wafer.name + " has " + Twine(mesh.figure("sram_bytes")) +
+                             (mesh.grid ? "; take a larger grid" : "; put fewer layers on it with --place"));
+  }
+
+  /// Returns the bytes of a core for weights: what is the same in each execution stays there, once for each launch of
+  /// the kernel in a call.
+  static int64_t residentBytes(int64_t grid, ArrayRef<target::NumberedKernel> kernels,
+                               ArrayRef<KernelFunction> functions, const Launches &launches) {
+    int64_t bytes = 0;
+    for (auto [numbered, function] : zip_equal(kernels, functions))
+      for (auto [view, type] : zip_equal(function.inputs, mlir::func::FuncOp(function.function).getArgumentTypes()))
+        if (view.step == 0) {
+          auto matrix = cast<mlir::RankedTensorType>(type);
+          int64_t rows = matrix.getDimSize(0);
+          bytes += (rows == 1 ? 1 : divideCeil(rows, grid)) * divideCeil(matrix.getDimSize(1), grid) *
+                   matrix.getElementTypeBitWidth() / 8 * launchesOf(launches, numbered.kernel);
+        }
+    return bytes;
+  }
+
+  Expected<Plan> planOn(int64_t grid, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                        const Launches &launches) {
+    Plan plan;
+    plan.grid = grid;
+    std::vector<KernelFunction> functions;
+    mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, grid, functions);
+    if (!programs)
+      return createStringError("kernels could not be lowered for the wafer");
+    int64_t working = 0;
+    for (auto [numbered, function, op] : zip_equal(kernels, functions, programs->getOps<ProgramOp>())) {
+      WaferKernel &kernel = plan.kernels.emplace_back();
+      rt::KernelOp source = numbered.kernel;
+      kernel.index = numbered.index;
+      kernel.operands = int64_t(source.getNumArguments() + source.getResultTypes().size());
+      kernel.executions = function.executions;
+      kernel.inputs = std::move(function.inputs);
+      kernel.outputs = std::move(function.outputs);
+      kernel.program = extractProgram(op);
+      int64_t weights = 0;
+      for (const Binding &input : kernel.program.inputs)
+        if (kernel.inputs[size_t(input.argument)].step == 0)
+          weights += kernel.program.buffers[size_t(input.slot)].bytes();
+      int64_t count = launchesOf(launches, source);
+      plan.bytes += weights * count;
+      working = std::max(working, kernel.program.bytesPerCore() - weights);
+      plan.cycles += time(kernel.program).cycles * double(count);
+    }
+    plan.bytes += working;
+    return plan;
+  }
+};
+
+class WaferTarget : public target::Target {
+public:
+  StringRef kind() const override { return "wafer"; }
+  std::vector<target::NamedVariant> listVariants() const override {
+    std::string grid = "; +grid=N takes N by N cores";
+    return {{"", "a WSE-2, simulated: linear layers, the rest on other devices by --place" + grid},
+            {"wse-2", "750 by 994 cores with 48 KB each"},
+            {"wse-3", "the next generation"}};
+  }
+  bool usesHostMemory() const override { return false; }
+  bool runsHostCode() const override { return false; }
+  void addDialects(mlir::DialectRegistry &registry) const override {
+    registry.insert<WaferDialect, mlir::func::FuncDialect, mlir::memref::MemRefDialect>();
+  }
+
+  Expected<std::vector<std::unique_ptr<target::KernelCompiler>>>
+  compilers(ArrayRef<StringRef> variants) const override {
+    if (variants.size() > 1)
+      return createStringError("an artifact is for one wafer: give one variant of target 'wafer'");
+    Expected<Mesh> mesh = meshOf(variants.front());
+    if (!mesh)
+      return mesh.takeError();
+    std::vector<std::unique_ptr<target::KernelCompiler>> result;
+    std::string name = variants.front().empty() ? defaultWafer.str() : variants.front().str();
+    result.push_back(std::make_unique<WaferCompiler>(std::move(name), std::move(*mesh)));
+    return result;
+  }
+  Expected<target::FittedModel> model(StringRef variant) const override {
+    Expected<Mesh> mesh = meshOf(variant);
+    if (!mesh)
+      return mesh.takeError();
+    if (const DeviceModel *model = DeviceModel::find(kind(), mesh->wafer.name))
+      return target::FittedModel{model, ""};
+    return createStringError("the catalogue has no figures for '" + mesh->wafer.name +
+                             "'; they are in catalogue/efficiency/wafer.yaml, from which the compiler is built");
+  }
+
+  bool holdsNorm(const target::KernelCandidate &, std::string &whyNot) const override {
+    whyNot = "programs of wafers compute no norms";
+    return false;
+  }
+  unsigned largestResultCount() const override { return std::numeric_limits<uint16_t>::max(); }
+  bool splitsAt(int64_t) const override { return true; }
+  bool storesQuantized(BlockFormatAttrInterface, int64_t) const override { return false; }
+  bool multipliesIn(mlir::Type precision) const override { return precision.isF16(); }
+  unsigned activationBits() const override { return 16; }
+  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand, BlockFormatAttrInterface,
+                                 int64_t) const override {
+    return rt::RowMajorAttr::get(context);
+  }
+  Expected<target::CacheLayout> cacheLayout(nn::CacheFormatAttr, int64_t page) const override {
+    return target::CacheLayout{page == 0 ? 16 : page, /*transposed=*/false};
+  }
+};
+
+} // namespace
+
+const target::Target &waferTarget() {
+  static const WaferTarget target;
+  return target;
+}
+
+} // namespace intarsia::wafer

@@ -1,0 +1,112 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models whose linears run on a simulated wafer: logits against those of PyTorch, tokens against the CPU's, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+
+HERE = Path(__file__).resolve().parent
+GLOSSARY = HERE.parents[1] / "examples" / "glossary"
+PROMPT = [1, 5, 9, 200, 31, 8]
+LINEARS = ["--place=*_proj*=@wafer", "--place=*mlp*=@wafer"]
+
+
+def compile_for(tools, path: Path, model: Path, target: str, *flags: str) -> intarsia.Module:
+    place = [] if any(flag.startswith("--place") for flag in flags) else LINEARS
+    tools.compile(model, "-o", path, f"--target=cpu,{target}", "--kv=f32", *place, *flags)
+    return intarsia.load(path)
+
+
+def kernels_on(module: intarsia.Module, device: str) -> list[str]:
+    number = [one["name"] for one in module.manifest["devices"]].index(device)
+    manifest = module.manifest
+    return [k for k, of in zip(manifest["kernels"], manifest["kernel_devices"], strict=True) if of == number]
+
+
+def tokens_of(module: intarsia.Module) -> list[int]:
+    (generation,) = intarsia.Generator(module).generate("A compiler is", 20, temperature=0)
+    return generation.ids
+
+
+@pytest.fixture(scope="module")
+def glossary_on_cpu(tools, scratch: Path) -> tuple[np.ndarray, list[int]]:
+    tools.compile(GLOSSARY, "-o", scratch / "glossary-cpu.itx", "--matmul-precision=f32", "--kv=f32")
+    module = intarsia.load(scratch / "glossary-cpu.itx")
+    return intarsia.Generator(module).logits([PROMPT])[0], tokens_of(module)
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("target", ["wafer", "wafer:wse-2+grid=32", "wafer:wse-3+grid=27"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("f32", 1e-5), ("f16", 1e-2)])
+def test_a_language_model(tools, scratch, glossary_on_cpu, target: str, precision: str, tolerance: float) -> None:
+    """On a grid that the compiler chooses, one that divides all sizes, and one that divides none."""
+    path = scratch / f"{target.replace(':', '-')}-{precision}.itx"
+    module = compile_for(tools, path, GLOSSARY, target, f"--matmul-precision={precision}")
+    logits, tokens = glossary_on_cpu
+    error = np.abs(intarsia.Generator(module).logits([PROMPT])[0] - logits).max() / np.abs(logits).max()
+    assert 0 < error < tolerance
+    assert tokens_of(module) == tokens
+    assert len(tokens) > 5
+    there = [name.replace("_ext", "").replace("_truncf", "") for name in kernels_on(module, "wafer")]
+    assert there[:2] == ["linear_256x512", "linear_256x256"]
+    assert "linear_silu_mul_256x1536" in there
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2", "gemma2", "phi3"])
+def test_logits_are_those_of_pytorch(tools, scratch, name: str) -> None:
+    """Biases, transposed weights, gated layers with silu and gelu, weights that are cut in the middle."""
+    place = ["--place=*.c_*=@wafer", "--place=*mlp*=@wafer"] if name == "gpt2" else LINEARS
+    module = compile_for(tools, scratch / f"wafer-{name}.itx", HERE / "decoders" / name, "wafer:wse-2+grid=8", *place)
+    with np.load(HERE / "decoders" / name / "golden.npz") as golden:
+        ids, length, logits = golden["input_ids"][0], golden["lengths"][0], golden["logits"][0]
+    actual = intarsia.Generator(module).logits([ids[:length].tolist()])[0]
+    assert np.abs(actual - logits[:length]).max() < 2e-5
+    assert len(kernels_on(module, "wafer")) >= 3
+
+
+@pytest.mark.cpu_only
+def test_an_encoder(tools, scratch) -> None:
+    """Rows of a batch: their number is a product of two sizes."""
+    bert = HERE / "models" / "bert"
+    tools.compile(bert, "-o", scratch / "bert-cpu.itx")
+    tools.compile(bert, "-o", scratch / "bert-wafer.itx", "--target=cpu,wafer", "--place=encoder.layer*dense*=@wafer")
+    cpu, wafer = (intarsia.load(scratch / f"bert-{kind}.itx") for kind in ("cpu", "wafer"))
+    ids = np.random.default_rng(0).integers(0, 99, (3, 7))
+    for x, y in zip(cpu.main(input_ids=ids), wafer.main(input_ids=ids), strict=True):
+        np.testing.assert_allclose(x, y, atol=2e-5, rtol=0)
+    assert len(kernels_on(wafer, "wafer")) >= 2
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--target=wafer"], "model.embed_tokens"),
+        (
+            ["--target=wafer"],
+            "cannot be computed on a wafer: linears, additions, products, silu, gelu, relu and tanh are supported",
+        ),
+        (["--target=wafer"], "--target=cpu,wafer --place='PATTERN=@wafer' puts only what a pattern names on the wafer"),
+        (["--target=cpu,wafer:wse-9", *LINEARS], "unknown wafer 'wse-9'; known are wse-2, wse-3"),
+        (["--target=cpu,wafer:wse-2+grid=751", *LINEARS], "is larger than wse-2, which has 750 by 994 cores"),
+        (["--target=cpu,wafer:wse-2+grid=0", *LINEARS], "what is behind the + is not grid=N"),
+        (["--target=cpu,wafer:wse-2+side=8", *LINEARS], "what is behind the + is not grid=N"),
+        (["--target=cpu,wafer:wse-2+grid=200", *LINEARS], "a linear has a side of 128, less than the 200 cores"),
+        (
+            ["--target=cpu,wafer:wse-2+grid=8", *LINEARS],
+            "bytes of each core on a grid of 8 by 8, wse-2 has 49152; take a larger",
+        ),
+        (["--target=cpu,wafer:wse-2,wafer:wse-3", *LINEARS], "an artifact is for one wafer"),
+    ],
+)
+def test_what_is_refused(tools, scratch, flags: list[str], message: str) -> None:
+    done = tools.run("intarsia-compile", GLOSSARY, "-o", scratch / "refused.itx", *flags, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr, done.stderr
+    assert not (scratch / "refused.itx").exists()

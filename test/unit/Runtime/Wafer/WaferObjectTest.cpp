@@ -1,0 +1,103 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Objects of the simulated wafer: what is written is read, and what is damaged is refused with its name.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Wafer/WaferObject.h"
+#include "lib/Runtime/Wafer/Functional.h"
+
+#include <gtest/gtest.h>
+
+using namespace intarsia;
+using namespace intarsia::wafer;
+
+namespace {
+
+/// Each of four cores doubles its element and hands it to the next one.
+WaferKernel sample() {
+  WaferKernel kernel;
+  kernel.index = 3;
+  kernel.operands = 2;
+  kernel.executions = parseSizeExpression("s0 s1 *");
+  Program &program = kernel.program;
+  program.name = "shift";
+  program.target.name = "small";
+  program.target.sramBytes = 1024;
+  program.target.colors = 4;
+  program.columns = 4, program.rows = 1, program.slots = 2;
+  program.buffers = {{"a", 1, 1, false}, {"b", 1, 1, true}};
+  Range senders{/*all=*/false, 0, 3}, receivers{/*all=*/false, 1, 4};
+  program.routes = {{"east", MeshAxis::X, {{senders, 1, 0, /*alternate=*/true}}}};
+  TilePlacement tiles{MeshAxis::None, MeshAxis::X};
+  program.inputs = {{0, 0, tiles, 1, 4}, {1, 1, tiles, 1, 4}};
+  program.outputs = {{0, 1, tiles, 1, 4}};
+  Op doubled{.kind = OpKind::Compute, .slots = {0, 0}, .compute = ComputeKind::Add};
+  Op send{.kind = OpKind::Send, .cores = {senders, {}}, .slots = {0}, .route = 0};
+  Op receive{.kind = OpKind::Receive, .cores = {receivers, {}}, .slots = {1}, .route = 0};
+  program.ops = {doubled, send, receive, Op{.kind = OpKind::Await}};
+  kernel.inputs = {{0, ITX_F32, 0, 4, 4, 1}, {0, ITX_BF16, 2, 0, 4, 1}};
+  kernel.outputs = {{1, ITX_F16, 0, 4, 4, 1}};
+  return kernel;
+}
+
+TEST(WaferObject, IsReadAsItWasWritten) {
+  std::vector<WaferKernel> kernels;
+  std::string text = writeObject({sample()});
+  ASSERT_TRUE(readObject(text, "x", kernels).ok());
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].index, 3u);
+  EXPECT_EQ(kernels[0].executions, sample().executions);
+  EXPECT_EQ(kernels[0].inputs[1].type, ITX_BF16);
+  EXPECT_EQ(kernels[0].inputs[1].offset, 2);
+  EXPECT_EQ(writeObject(kernels), text);
+  std::vector<Matrix> outputs;
+  ASSERT_EQ(run(kernels[0].program, {{1, 4, {1, 2, 3, 4}}, {1, 4, {9, 9, 9, 9}}}, outputs), "");
+  EXPECT_EQ(outputs[0].values, (std::vector<float>{9, 2, 4, 6}));
+}
+
+TEST(WaferObject, ThatIsDamagedIsRefused) {
+  std::string good = writeObject({sample()});
+  for (auto [before, after, message] : std::vector<std::array<const char *, 3>>{
+           {"{\"kernels\"", "{\"kernel\"", "'kernels' is missing"},
+           {"s0 s1 *", "s0 *", "'executions' is no expression in sizes"},
+           {"\"op\":\"send\"", "\"op\":\"shout\"", "'op' is 'shout', which is not known"},
+           {"\"slots\":[1]", "\"slots\":[2]", "'slots' has 2, must be less than 2"},
+           {"\"slots\":[1]", "\"slots\":[1,0]", "an op has 2 buffers, must have 1"},
+           {"\"slots\":[0,0]", "\"slots\":[0]", "an op has 1 buffers, must have 2"},
+           {"\"route\":0", "\"route\":1", "'route' is 1, must be from 0 to 0"},
+           {"\"by\":1", "\"by\":0", "a path that leads nowhere"},
+           {"\"type\":\"bf16\"", "\"type\":\"i64\"", "another type than f32, f16 and bf16"},
+           {"\"operand\":1", "\"operand\":2", "'operand' is 2, must be from 0 to 1"},
+           {"\"argument\":1", "\"argument\":2", "an input of the program is in no operand of the kernel"},
+           {"\"columns\":4", "\"columns\":0", "'columns' is 0"},
+           {"\"op\":\"await\"", "\"op\":\"receive\",\"route\":0", "an op has 0 buffers, must have 1"},
+           {"\"sram_bytes\":1024", "\"sram_bytes\":7", "needs 8 bytes of each core, small has 7"},
+           {"\"x\":[0,3,1,1,0,0,0]", "\"x\":[0,2,1,1,0,0,0]", "deadlock: no earlier op sends it a message on @east"},
+       }) {
+    std::string bad = good;
+    size_t at = bad.find(before);
+    ASSERT_NE(at, std::string::npos) << before;
+    bad.replace(at, std::string(before).size(), after);
+    std::vector<WaferKernel> kernels;
+    Status status = readObject(bad, "m.itx", kernels);
+    EXPECT_EQ(status.code(), ITX_CORRUPT) << before;
+    EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
+    EXPECT_EQ(status.message().rfind("m.itx", 0), 0u) << status.message();
+  }
+  std::vector<WaferKernel> kernels;
+  for (size_t length = 0; length < good.size(); length += 7)
+    EXPECT_FALSE(readObject(std::string_view(good).substr(0, length), "m.itx", kernels).ok());
+}
+
+TEST(WaferObject, ViewsSayHowManyElementsTheyNeed) {
+  MatrixView view{0, ITX_F32, 5, 100, 10, 1};
+  EXPECT_EQ(view.elements(0, 3, 4), 0);
+  EXPECT_EQ(view.elements(2, 3, 4), 5 + 100 + 20 + 3 + 1);
+  view.step = int64_t(1) << 48;
+  EXPECT_EQ(view.elements(int64_t(1) << 20, 3, 4), std::nullopt);
+}
+
+} // namespace
