@@ -160,6 +160,16 @@ LogicalResult DistMapOp::verify() {
   return verifySizes(*this, {getResult().getType()}, getGrid());
 }
 
+LogicalResult DistNormOp::verify() {
+  size_t least = 2, most = getNorm() == Norm::Layer ? 3 : 2;
+  if (getInputs().size() < least || getInputs().size() > most)
+    return emitOpError() << "has " << getInputs().size() << " inputs, must have a vector, a scale"
+                         << (most == 3 ? " and perhaps a bias" : "");
+  if (getResult().getType().getDimSize(0) != 1)
+    return emitOpError() << "gives " << getResult().getType() << ", must be one row";
+  return verifySizes(*this, {getResult().getType()}, getGrid());
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 LogicalResult ProgramOp::verify() {
@@ -238,7 +248,16 @@ LogicalResult ComputeOp::verify() {
   auto size = [&](unsigned operand, unsigned dimension) {
     return cast<MemRefType>(getBuffers()[operand].getType()).getDimSize(dimension);
   };
-  if (expected == 2 && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
+  if ((getFactor() || getAddend()) && getArithmetic() != Arithmetic::Affine && getArithmetic() != Arithmetic::Rsqrt)
+    return emitOpError() << stringifyArithmetic(getArithmetic())
+                         << " has a factor or an addend, which affine and rsqrt have";
+  auto isOne = [&](unsigned operand) { return size(operand, 0) == 1 && size(operand, 1) == 1; };
+  bool sums = getArithmetic() == Arithmetic::Sum || getArithmetic() == Arithmetic::SumSquares;
+  bool spreads = getArithmetic() == Arithmetic::Scale || getArithmetic() == Arithmetic::Shift;
+  if ((sums && !isOne(0)) || (spreads && !isOne(1)))
+    return emitOpError() << stringifyArithmetic(getArithmetic()) << (sums ? " gives " : " reads ")
+                         << getBuffers()[sums ? 0 : 1].getType() << ", must be one element";
+  if (expected == 2 && !sums && !spreads && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
     return emitOpError() << stringifyArithmetic(getArithmetic()) << " of " << getBuffers()[1].getType() << " to "
                          << getBuffers()[0].getType();
   if (expected < 3)

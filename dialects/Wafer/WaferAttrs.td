@@ -50,7 +50,10 @@ def Wafer_Arithmetic : Wafer_Enum<"Arithmetic", "what a core computes", [
   I32EnumAttrCase<"Gemm", 6, "gemm">, I32EnumAttrCase<"GemmTransposed", 7, "gemm_transposed">,
   I32EnumAttrCase<"Gemv", 8, "gemv">, I32EnumAttrCase<"Gelu", 9, "gelu">,
   I32EnumAttrCase<"GeluTanh", 10, "gelu_tanh">, I32EnumAttrCase<"Relu", 11, "relu">,
-  I32EnumAttrCase<"Tanh", 12, "tanh">]>;
+  I32EnumAttrCase<"Tanh", 12, "tanh">, I32EnumAttrCase<"Sum", 13, "sum">,
+  I32EnumAttrCase<"SumSquares", 14, "sum_squares">, I32EnumAttrCase<"Scale", 15, "scale">,
+  I32EnumAttrCase<"Shift", 16, "shift">, I32EnumAttrCase<"Affine", 17, "affine">,
+  I32EnumAttrCase<"Rsqrt", 18, "rsqrt">]>;
 def Wafer_ArithmeticAttr : Wafer_EnumAttr<Wafer_Arithmetic, "arithmetic">;
 
 def Wafer_GemmAlgorithm : Wafer_Enum<"GemmAlgorithm", "how tiles of a matrix product travel", [
@@ -60,6 +63,10 @@ def Wafer_GemmAlgorithmAttr : Wafer_EnumAttr<Wafer_GemmAlgorithm, "gemm">;
 def Wafer_Reduction : Wafer_Enum<"Reduction", "how partial sums are added along an axis", [
   I32EnumAttrCase<"Tree", 0, "tree">, I32EnumAttrCase<"Pipeline", 1, "pipeline">, I32EnumAttrCase<"Ring", 2, "ring">]>;
 def Wafer_ReductionAttr : Wafer_EnumAttr<Wafer_Reduction, "reduction">;
+
+def Wafer_Norm : Wafer_Enum<"Norm", "what a norm subtracts and divides by", [
+  I32EnumAttrCase<"Rms", 0, "rms">, I32EnumAttrCase<"Layer", 1, "layer">]>;
+def Wafer_NormAttr : Wafer_EnumAttr<Wafer_Norm, "norm">;
 
 def Wafer_TargetAttr : AttrDef<Wafer_Dialect, "Target"> {
   let mnemonic = "target";

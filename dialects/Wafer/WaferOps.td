@@ -81,6 +81,29 @@ def Wafer_DistMapOp : Wafer_Op<"dist_map", [Pure, SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
+def Wafer_DistNormOp : Wafer_Op<"dist_norm", [Pure, SameOperandsAndResultType]> {
+  let summary = "A norm of a vector that is split over a grid";
+  let description = [{
+    `rms`: x / sqrt(mean(x^2) + epsilon) * scale; `layer`: (x - mean(x)) / sqrt(variance(x) + epsilon) * scale (+ bias),
+    with the biased variance, as nn.rms_norm and nn.layer_norm. Sums are added along the axis of x over a tree of two
+    levels; the result lies where x does. Rejected: vectors of other types than f32, or of several sizes.
+
+    ```mlir
+    %n = wafer.dist_norm rms %x, %scale on 8 {epsilon = 1.0e-6 : f32} : tensor<1x64xf32>
+    ```
+  }];
+  let arguments = (ins Wafer_NormAttr:$norm, Variadic<2DTensorOf<[F32]>>:$inputs, I64Attr:$grid, F32Attr:$epsilon);
+  let results = (outs 2DTensorOf<[F32]>:$result);
+  let assemblyFormat = "$norm $inputs `on` $grid attr-dict `:` type($result)";
+  let extraClassDeclaration = [{
+    ::mlir::Value getX() { return getInputs()[0]; }
+    ::mlir::Value getScale() { return getInputs()[1]; }
+    /// Returns the bias, or null.
+    ::mlir::Value getBias() { return getInputs().size() == 3 ? getInputs()[2] : ::mlir::Value(); }
+  }];
+  let hasVerifier = 1;
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoTerminator, NoRegionArguments,
@@ -182,11 +205,13 @@ def Wafer_ComputeOp : Wafer_Op<"compute"> {
   let summary = "Computes in the memory of a core";
   let description = [{
     The result is the first buffer: `zero %c`; `copy`, `add` (c += a), `multiply` (c *= a) and functions such as `exp`
-    (c = exp a) with `%c, %a`; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
+    (c = exp a) with `%c, %a`; `sum` and `sum_squares` of all elements of a, and `affine` (c = factor a + addend) and
+    `rsqrt` (c = 1 / sqrt(factor a + addend)), which may have these two attributes; `scale` (c *= a) and `shift` (c += a)
+    by an a of one element; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
     The f32 sums of one op are rounded to the element type of C.
   }];
   let arguments = (ins Wafer_ArithmeticAttr:$arithmetic, Variadic<Wafer_Buffer>:$buffers,
-                       OptionalAttr<Wafer_CoresAttr>:$cores);
+                       OptionalAttr<Wafer_CoresAttr>:$cores, OptionalAttr<F32Attr>:$factor, OptionalAttr<F32Attr>:$addend);
   let assemblyFormat = "$arithmetic $buffers (`at` $cores^)? attr-dict `:` type($buffers)";
   let hasVerifier = 1;
 }

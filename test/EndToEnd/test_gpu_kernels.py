@@ -195,7 +195,24 @@ pytestmark = pytest.mark.cpu_only
 
 
 #: Kernels that have a sibling of another type or rounding.
-SIBLINGS = ["attention", "attention_rounded_bf16", "cache_bf16", "cache_f16_rounded_bf16", "cache_fp8", "cache_int4", "cache_int4_rounded_f16", "cache_int8_rounded_bf16", "cache_int8_rounded_f16", "linear_bf16", "linear_f32", "linear_int4", "linear_mxfp4_inputs", "linear_nvfp4", "linear_tf32", "matmul_rounded_f16"]
+SIBLINGS = [
+    "attention",
+    "attention_rounded_bf16",
+    "cache_bf16",
+    "cache_f16_rounded_bf16",
+    "cache_fp8",
+    "cache_int4",
+    "cache_int4_rounded_f16",
+    "cache_int8_rounded_bf16",
+    "cache_int8_rounded_f16",
+    "linear_bf16",
+    "linear_f32",
+    "linear_int4",
+    "linear_mxfp4_inputs",
+    "linear_nvfp4",
+    "linear_tf32",
+    "matmul_rounded_f16",
+]
 
 
 @pytest.fixture(

@@ -149,6 +149,25 @@ def test_a_chain_of_products_exchanges_the_axes(simulate) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("kind", ["rms", "layer"])
+def test_norms_have_the_values_of_numpy(simulate, grid: int, kind: str) -> None:
+    """On sizes that the grid divides and that it does not: what pads the tiles is in no sum."""
+    for size in (3 * grid, 3 * grid - 1, 2 * grid + 1):
+        x, scale, bias = (value.astype(np.float32) + 2 for value in matrices(grid, *[(1, size)] * 3))
+        vector, biased = tensor((1, size), "f32"), kind == "layer"
+        inputs = ", ".join(["%x", "%s", "%b"][: 3 if biased else 2])
+        text = f"""
+        func.func @main(%x: {vector}, %s: {vector}, %b: {vector}) -> {vector} {{
+          %n = wafer.dist_norm {kind} {inputs} on {grid} {{epsilon = 1.0e-5 : f32}} : {vector}
+          %y = wafer.dist_map add %n, %b on {grid} : {vector}
+          return %y : {vector}
+        }}"""
+        exact = x.astype(np.float64) - (x.mean() if biased else 0)
+        expected = exact / np.sqrt((exact**2).mean() + 1e-5) * scale + bias * (2 if biased else 1)
+        np.testing.assert_allclose(simulate(text, x, scale, bias)[0], expected, rtol=1e-5, atol=1e-5)
+
+
 def refusal(tools, folder: Path, text: str, *arguments: str) -> str:
     """Return what intarsia-wafer says of a program that it refuses."""
     (folder / "refused.mlir").write_text(text)

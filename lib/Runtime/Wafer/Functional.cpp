@@ -153,12 +153,18 @@ void Simulator::forward(const Op &op, int64_t core) {
   post(op.destination, one, onTheWay);
 }
 
-static float element(ComputeKind kind, float old, float value) {
-  switch (kind) {
+static float element(const Op &op, float old, float value) {
+  switch (op.compute) {
   case ComputeKind::Add:
+  case ComputeKind::Shift:
     return old + value;
   case ComputeKind::Multiply:
+  case ComputeKind::Scale:
     return old * value;
+  case ComputeKind::Affine:
+    return op.factor * value + op.addend;
+  case ComputeKind::Rsqrt:
+    return 1 / std::sqrt(op.factor * value + op.addend);
   case ComputeKind::Exp:
     return std::exp(value);
   case ComputeKind::Silu:
@@ -180,15 +186,27 @@ void Simulator::compute(const Op &op, Run run) {
   if (op.slots.size() == 3)
     return multiply(op, run);
   int target = bufferOf(op, 0);
+  if (op.compute == ComputeKind::Sum || op.compute == ComputeKind::SumSquares) {
+    int source = bufferOf(op, 1);
+    std::vector<float> sums(size_t(run.end - run.begin));
+    for (int64_t i = 0; i < description(source).elements(); ++i) {
+      const float *from = plane(source, i) + run.begin;
+      for (size_t core = 0; core < sums.size(); ++core)
+        sums[core] += op.compute == ComputeKind::Sum ? from[core] : from[core] * from[core];
+    }
+    std::copy(sums.begin(), sums.end(), plane(target, 0) + run.begin);
+    return round(target, run);
+  }
+  bool spreads = op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift;
   for (int64_t i = 0; i < description(target).elements(); ++i) {
     float *to = plane(target, i);
     if (op.compute == ComputeKind::Zero) {
       std::fill(to + run.begin, to + run.end, 0.0f);
       continue;
     }
-    const float *from = plane(bufferOf(op, 1), i);
+    const float *from = plane(bufferOf(op, 1), spreads ? 0 : i);
     for (int64_t core = run.begin; core < run.end; ++core)
-      to[core] = element(op.compute, to[core], from[core]);
+      to[core] = element(op, to[core], from[core]);
   }
   if (op.compute != ComputeKind::Zero)
     round(target, run);

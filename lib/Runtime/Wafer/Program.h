@@ -93,7 +93,27 @@ struct Binding {
 };
 
 enum class OpKind { Send, Receive, Forward, Await, Compute, Repeat };
-enum class ComputeKind { Zero, Copy, Add, Multiply, Exp, Silu, Gelu, GeluTanh, Relu, Tanh, Gemm, GemmTransposed, Gemv };
+enum class ComputeKind {
+  Zero,
+  Copy,
+  Add,
+  Multiply,
+  Exp,
+  Silu,
+  Gelu,
+  GeluTanh,
+  Relu,
+  Tanh,
+  Sum,
+  SumSquares,
+  Scale,
+  Shift,
+  Affine,
+  Rsqrt,
+  Gemm, // from here on with three buffers
+  GemmTransposed,
+  Gemv
+};
 
 /// An op of a role class. Buffers are named by slots: slot i < buffers.size() is buffer i, later slots are the
 /// arguments of loops.
@@ -104,11 +124,12 @@ struct Op {
   int route = -1, destination = -1; ///< routes by index; `destination` of a forward
   bool add = false;
   ComputeKind compute = ComputeKind::Zero;
-  int64_t count = 0;          ///< iterations of a repeat
-  std::vector<Op> body;       ///< of a repeat
-  std::vector<int> arguments; ///< slots of a repeat's arguments
-  std::vector<int> yields;    ///< slots that they are in the next iteration
-  std::string where;          ///< for messages: the op in the user's file
+  float factor = 1, addend = 0; ///< of Affine and Rsqrt
+  int64_t count = 0;            ///< iterations of a repeat
+  std::vector<Op> body;         ///< of a repeat
+  std::vector<int> arguments;   ///< slots of a repeat's arguments
+  std::vector<int> yields;      ///< slots that they are in the next iteration
+  std::string where;            ///< for messages: the op in the user's file
 };
 
 struct Program {

@@ -90,13 +90,20 @@ Time Clocks::cyclesOf(const Op &op) const {
   case ComputeKind::Copy:
   case ComputeKind::Add:
   case ComputeKind::Multiply:
+  case ComputeKind::Scale:
+  case ComputeKind::Shift:
+  case ComputeKind::Affine:
     return vector(c.elements());
+  case ComputeKind::Sum:
+  case ComputeKind::SumSquares:
+    return vector(bufferOf(op, 1).elements());
   case ComputeKind::Exp:
   case ComputeKind::Silu:
   case ComputeKind::Gelu:
   case ComputeKind::GeluTanh:
   case ComputeKind::Relu:
   case ComputeKind::Tanh:
+  case ComputeKind::Rsqrt:
     return c.elements() * target.element;
   case ComputeKind::Gemv: // for each row of W, its columns
     return bufferOf(op, 1).columns * vector(c.columns);

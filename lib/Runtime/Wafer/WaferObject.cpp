@@ -20,8 +20,9 @@ namespace {
 constexpr const char *axes[] = {"none", "x", "y"};
 constexpr const char *skews[] = {"none", "rows", "columns"};
 constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
-constexpr const char *computations[] = {"zero", "copy", "add",  "multiply",        "exp", "silu", "gelu", "gelu_tanh",
-                                        "relu", "tanh", "gemm", "gemm_transposed", "gemv"};
+constexpr const char *computations[] = {
+    "zero", "copy",        "add",   "multiply", "exp",    "silu",  "gelu", "gelu_tanh",       "relu", "tanh",
+    "sum",  "sum_squares", "scale", "shift",    "affine", "rsqrt", "gemm", "gemm_transposed", "gemv"};
 
 // The largest numbers of a file; whatever is larger is an error of the file, and sums of them stay exact.
 constexpr int64_t mostCores = 1 << 12;           // along an axis
@@ -48,6 +49,10 @@ Json json(const std::vector<Op> &list) {
       item["add"] = true;
     if (op.kind == OpKind::Compute)
       item["compute"] = computations[size_t(op.compute)];
+    if (op.compute == ComputeKind::Affine || op.compute == ComputeKind::Rsqrt) {
+      item["factor"] = op.factor;
+      item["addend"] = op.addend;
+    }
     if (op.kind == OpKind::Repeat) {
       item["count"] = op.count;
       item["arguments"] = op.arguments;
@@ -151,6 +156,13 @@ private:
     return least;
   }
 
+  float real(const Json &object, const char *key, float otherwise) {
+    const Json *value = member(object, key, /*required=*/false);
+    if (value && !value->is_number())
+      fail("'" + std::string(key) + "' is not a number");
+    return value && value->is_number() ? value->get<float>() : otherwise;
+  }
+
   bool flag(const Json &object, const char *key) {
     const Json *value = member(object, key, /*required=*/false);
     if (value && !value->is_boolean())
@@ -212,6 +224,8 @@ private:
       if (op.kind == OpKind::Compute) {
         op.compute = ComputeKind(choice(item, "compute", computations));
         wanted = op.compute == ComputeKind::Zero ? 1 : op.compute >= ComputeKind::Gemm ? 3 : 2;
+        op.factor = real(item, "factor", 1);
+        op.addend = real(item, "addend", 0);
       }
       if (op.kind == OpKind::Repeat) {
         if (isBody)
@@ -323,8 +337,13 @@ bool fits(const Program &program, const std::vector<Op> &list, std::vector<int> 
   for (const Op &op : list) {
     if (std::any_of(op.slots.begin(), op.slots.end(), [&](int slot) { return of(slot) < 0; }))
       return false;
-    if (op.kind == OpKind::Compute && op.slots.size() == 2 && !same(of(op.slots[0]), of(op.slots[1])))
-      return false;
+    if (op.kind == OpKind::Compute && op.slots.size() == 2) {
+      auto isOne = [&](int slot) { return program.buffers[size_t(of(slot))].elements() == 1; };
+      bool sums = op.compute == ComputeKind::Sum || op.compute == ComputeKind::SumSquares;
+      bool spreads = op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift;
+      if (sums ? !isOne(op.slots[0]) : spreads ? !isOne(op.slots[1]) : !same(of(op.slots[0]), of(op.slots[1])))
+        return false;
+    }
     if (op.kind == OpKind::Compute && op.slots.size() == 3) {
       const CoreBuffer &c = program.buffers[size_t(of(op.slots[0]))], &a = program.buffers[size_t(of(op.slots[1]))],
                        &b = program.buffers[size_t(of(op.slots[2]))];

@@ -71,6 +71,18 @@ ComputeKind dataOf(Arithmetic arithmetic) {
     return ComputeKind::Relu;
   case Arithmetic::Tanh:
     return ComputeKind::Tanh;
+  case Arithmetic::Sum:
+    return ComputeKind::Sum;
+  case Arithmetic::SumSquares:
+    return ComputeKind::SumSquares;
+  case Arithmetic::Scale:
+    return ComputeKind::Scale;
+  case Arithmetic::Shift:
+    return ComputeKind::Shift;
+  case Arithmetic::Affine:
+    return ComputeKind::Affine;
+  case Arithmetic::Rsqrt:
+    return ComputeKind::Rsqrt;
   case Arithmetic::Gemm:
     return ComputeKind::Gemm;
   case Arithmetic::GemmTransposed:
@@ -158,6 +170,8 @@ private:
     } else if (auto compute = dyn_cast<ComputeOp>(op)) {
       data.kind = OpKind::Compute;
       data.compute = dataOf(compute.getArithmetic());
+      data.factor = compute.getFactor() ? compute.getFactor()->convertToFloat() : 1.0f;
+      data.addend = compute.getAddend() ? compute.getAddend()->convertToFloat() : 0.0f;
     } else if (auto repeat = dyn_cast<RepeatOp>(op)) {
       data.kind = OpKind::Repeat;
       data.count = int64_t(repeat.getCount());

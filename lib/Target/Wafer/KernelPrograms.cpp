@@ -64,6 +64,7 @@ private:
   FailureOr<Value> vector(Operation *user, Value value);
   FailureOr<Value> product(const Part &part);
   FailureOr<Value> map(Operation *op, Arithmetic function);
+  FailureOr<Value> norm(Operation *op, Norm norm, const llvm::APFloat &epsilon);
   LogicalResult yield(rt::YieldOp op);
 };
 
@@ -165,6 +166,18 @@ FailureOr<Value> Builder::map(Operation *op, Arithmetic function) {
   return Value(DistMapOp::create(builder, op->getLoc(), inputs[0].getType(), function, inputs, grid));
 }
 
+FailureOr<Value> Builder::norm(Operation *op, Norm norm, const llvm::APFloat &epsilon) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    FailureOr<Value> input = vector(op, operand);
+    if (failed(input))
+      return failure();
+    operands.push_back(*input);
+  }
+  return Value(DistNormOp::create(builder, op->getLoc(), cast<RankedTensorType>(operands[0].getType()), norm, operands,
+                                  uint64_t(grid), epsilon));
+}
+
 /// Returns one row of a value as a vector of f32.
 FailureOr<Value> Builder::vector(Operation *user, Value value) {
   if (Value known = vectors.lookup(value))
@@ -191,11 +204,13 @@ FailureOr<Value> Builder::vector(Operation *user, Value value) {
         .Case([&](nn::SiluOp) { return map(op, Arithmetic::Silu); })
         .Case([&](nn::ReluOp) { return map(op, Arithmetic::Relu); })
         .Case([&](nn::TanhOp) { return map(op, Arithmetic::Tanh); })
+        .Case([&](nn::RmsNormOp rms) { return norm(op, Norm::Rms, rms.getEpsilon()); })
+        .Case([&](nn::LayerNormOp layer) { return norm(op, Norm::Layer, layer.getEpsilon()); })
         .Case([&](nn::GeluOp gelu) {
           return map(op, gelu.getForm() == nn::GeluForm::Erf ? Arithmetic::Gelu : Arithmetic::GeluTanh);
         })
         .Default([&](Operation *) -> FailureOr<Value> {
-          return refuse(op, "linears, additions, products, silu, gelu, relu and tanh are supported");
+          return refuse(op, "linears, norms, additions, products, silu, gelu, relu and tanh are supported");
         });
   };
   FailureOr<Value> result = make();

@@ -50,14 +50,16 @@ LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
     return lowerGemv(builder, gemv);
   if (auto map = dyn_cast<DistMapOp>(op))
     return lowerMap(builder, map);
+  if (auto norm = dyn_cast<DistNormOp>(op))
+    return lowerNorm(builder, norm);
   if (auto result = dyn_cast<func::ReturnOp>(op)) {
     for (auto [index, value] : llvm::enumerate(result.getOperands()))
       if (failed(builder.store(value, int64_t(index))))
         return failure();
     return success();
   }
-  return op.emitOpError() << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map and return "
-                             "are";
+  return op.emitOpError() << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
+                             "wafer.dist_norm and return are";
 }
 
 LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {

@@ -80,7 +80,7 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
       }
       if (int64_t hops = up ? restCenter : rest - 1 - restCenter; rest > 0 && hops > 0) {
         int64_t low = restStart + (up ? 0 : restCenter + 1);
-        paths.push_back({b.range(low, low + hops), by, 2, true});
+        paths.push_back({b.range(low, low + hops), by, 0, true}); // its routers are its own
       }
       return paths;
     });
@@ -113,7 +113,7 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
         paths.push_back({b.range(root + size, root + (aboveWhole - 1) * size + size + 1, size), -size, 0, true});
       if (rest > 0) {
         int64_t from = restStart + restCenter, to = (whole - 1) * size + center;
-        paths.push_back({b.range(from, from + 1), to - from, 2});
+        paths.push_back({b.range(from, from + 1), to - from, aboveWhole % 2}); // as the next hop of the chain
       }
       return paths;
     });
@@ -156,6 +156,10 @@ void reduceRing(ProgramBuilder &b, Axis axis, Value buffer) {
 
 } // namespace
 
+void addOverTree(ProgramBuilder &b, Axis axis, Value buffer, std::optional<int64_t> groups) {
+  reduceTree(b, axis, buffer, groups.value_or(int64_t(std::lround(std::sqrt(double(b.grid))))));
+}
+
 LogicalResult lowerGemv(ProgramBuilder &b, DistGemvOp op) {
   FailureOr<ProgramBuilder::Vector> x = b.vector(op.getX(), Axis::Y);
   if (failed(x))
@@ -168,8 +172,8 @@ LogicalResult lowerGemv(ProgramBuilder &b, DistGemvOp op) {
   b.compute(Arithmetic::Zero, {y});
   b.compute(Arithmetic::Gemv, {y, x->buffer, *w});
   switch (op.getReduction()) {
-  case Reduction::Tree: // groups of the square root take the fewest stages
-    reduceTree(b, axis, y, op.getGroups().value_or(int64_t(std::lround(std::sqrt(double(b.grid))))));
+  case Reduction::Tree:
+    addOverTree(b, axis, y, op.getGroups());
     break;
   case Reduction::Pipeline:
     reducePipeline(b, axis, y);
@@ -188,6 +192,7 @@ LogicalResult lowerMap(ProgramBuilder &b, DistMapOp op) {
     return failure();
   auto type = cast<MemRefType>(first->buffer.getType());
   Value result = b.buffer("z", 1, type.getDimSize(1), type.getElementType());
+  bool hasZeros = first->hasZeros && op.getFunction() != Arithmetic::Exp;
   if (op.getInputs().size() == 1) {
     b.compute(op.getFunction(), {result, first->buffer});
   } else {
@@ -199,8 +204,9 @@ LogicalResult lowerMap(ProgramBuilder &b, DistMapOp op) {
                               << stringifyAxis(second->axis) << "; products exchange the axes";
     b.compute(Arithmetic::Copy, {result, first->buffer});
     b.compute(op.getFunction(), {result, second->buffer});
+    hasZeros &= second->hasZeros;
   }
-  b.define(op.getResult(), {result, first->axis});
+  b.define(op.getResult(), {result, first->axis, hasZeros});
   return success();
 }
 

@@ -46,6 +46,7 @@ public:
   struct Vector {
     mlir::Value buffer;
     Axis axis;
+    bool hasZeros = true; ///< the elements of tiles beyond the vector are 0
   };
   mlir::FailureOr<Vector> vector(mlir::Value value, Axis wanted);
   void define(mlir::Value value, Vector vector) { vectors[value] = vector; }
@@ -85,7 +86,12 @@ public:
   }
   void await(CoresAttr cores = {}) { AwaitOp::create(builder, loc, cores); }
   void compute(Arithmetic arithmetic, mlir::ValueRange buffers, CoresAttr cores = {}) {
-    ComputeOp::create(builder, loc, arithmetic, buffers, cores);
+    ComputeOp::create(builder, loc, arithmetic, buffers, cores, mlir::FloatAttr(), mlir::FloatAttr());
+  }
+  /// The arithmetic of `affine` and `rsqrt`.
+  void compute(Arithmetic arithmetic, mlir::ValueRange buffers, double factor, double addend) {
+    ComputeOp::create(builder, loc, arithmetic, buffers, CoresAttr(), builder.getF32FloatAttr(float(factor)),
+                      builder.getF32FloatAttr(float(addend)));
   }
   /// Repeats what `body` writes; it gets the buffers of an iteration and returns those of the next.
   void repeat(int64_t count, mlir::ValueRange buffers,
@@ -106,6 +112,11 @@ private:
 mlir::LogicalResult lowerGemm(ProgramBuilder &builder, DistGemmOp op);
 mlir::LogicalResult lowerGemv(ProgramBuilder &builder, DistGemvOp op);
 mlir::LogicalResult lowerMap(ProgramBuilder &builder, DistMapOp op);
+mlir::LogicalResult lowerNorm(ProgramBuilder &builder, DistNormOp op);
+
+/// Adds a buffer along an axis over a tree of two levels; afterwards all cores have the sum. Without `groups` there are
+/// as many as take the fewest stages: the square root.
+void addOverTree(ProgramBuilder &builder, Axis axis, mlir::Value buffer, std::optional<int64_t> groups = std::nullopt);
 
 /// The route to the place before on a ring of all cores along an axis: the interleaved ring, or that in their order.
 mlir::FlatSymbolRefAttr ringRoute(ProgramBuilder &builder, Axis axis, bool interleaved);

@@ -14,6 +14,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Pass/PassManager.h"
 #include <map>
+#include <numeric>
 
 using namespace llvm;
 
@@ -57,6 +58,7 @@ struct Plan {
   int64_t grid = 0, bytes = 0; ///< bytes of a core, with all weights
   double cycles = 0;           ///< of all launches, for one row each
   std::vector<WaferKernel> kernels;
+  std::vector<int64_t> launches; ///< of each kernel in a call
 };
 
 class WaferCompiler : public target::KernelCompiler {
@@ -71,6 +73,14 @@ public:
     Expected<Plan> plan = choose(module, kernels);
     if (!plan)
       return plan.takeError();
+    int64_t count = std::accumulate(plan->launches.begin(), plan->launches.end(), int64_t(0));
+    module.emitRemark() << count << " launches on " << plan->grid << " by " << plan->grid << " cores of "
+                        << mesh.wafer.name << ": " << plan->bytes << " of " << mesh.figure("sram_bytes")
+                        << " bytes of a core, "
+                        << formatv("{0:F0} cycles ({1:F1} us)", plan->cycles,
+                                   plan->cycles / mesh.wafer.figures.at("clock_ghz").value * 1e-3)
+                               .str()
+                        << " for one row";
     std::string text = writeObject(plan->kernels);
     objects.push_back({"wafer." + variant, {text.begin(), text.end()}});
     return Error::success();
@@ -206,6 +216,7 @@ private:
         if (kernel.inputs[size_t(input.argument)].step == 0)
           weights += kernel.program.buffers[size_t(input.slot)].bytes();
       int64_t count = launchesOf(launches, source);
+      plan.launches.push_back(count);
       plan.bytes += weights * count;
       working = std::max(working, kernel.program.bytesPerCore() - weights);
       plan.cycles += time(kernel.program).cycles * double(count);
@@ -220,7 +231,7 @@ public:
   StringRef kind() const override { return "wafer"; }
   std::vector<target::NamedVariant> listVariants() const override {
     std::string grid = "; +grid=N takes N by N cores";
-    return {{"", "a WSE-2, simulated: linear layers, the rest on other devices by --place" + grid},
+    return {{"", "a WSE-2, simulated: linear layers and norms, the rest on other devices by --place" + grid},
             {"wse-2", "750 by 994 cores with 48 KB each"},
             {"wse-3", "the next generation"}};
   }
@@ -252,10 +263,7 @@ public:
                              "'; they are in catalogue/efficiency/wafer.yaml, from which the compiler is built");
   }
 
-  bool holdsNorm(const target::KernelCandidate &, std::string &whyNot) const override {
-    whyNot = "programs of wafers compute no norms";
-    return false;
-  }
+  bool holdsNorm(const target::KernelCandidate &, std::string &) const override { return true; }
   unsigned largestResultCount() const override { return std::numeric_limits<uint16_t>::max(); }
   bool splitsAt(int64_t) const override { return true; }
   bool storesQuantized(BlockFormatAttrInterface, int64_t) const override { return false; }

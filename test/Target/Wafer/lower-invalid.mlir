@@ -9,6 +9,15 @@ func.func @chain(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xf16> {
 
 // -----
 
+func.func @exp(%x: tensor<1x9xf32>) -> tensor<1x9xf32> {
+  %e = wafer.dist_map exp %x on 4 : tensor<1x9xf32>
+  // expected-error@+1 {{'wafer.dist_norm' op follows an exp of a vector that fills no whole tiles}}
+  %n = wafer.dist_norm rms %e, %x on 4 {epsilon = 1.0e-6 : f32} : tensor<1x9xf32>
+  return %n : tensor<1x9xf32>
+}
+
+// -----
+
 // expected-error@+1 {{'func.func' op is on a grid of 751 by 751, wse-2 has 750 by 994 cores}}
 func.func @large(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xf16> {
   %c = wafer.dist_gemm mesh %a, %b on 751 : tensor<8x8xf16>, tensor<8x8xf16> -> tensor<8x8xf16>
@@ -28,7 +37,7 @@ func.func @grids(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) -> tensor<1x8xf16> {
 
 func.func @other(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) -> tensor<1x8xf16> {
   %y = wafer.dist_gemv ring %x, %w on 4 : tensor<1x8xf16>, tensor<8x8xf16> -> tensor<1x8xf16>
-  // expected-error@+1 {{'arith.addf' op is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map and return are}}
+  // expected-error@+1 {{'arith.addf' op is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, wafer.dist_norm and return are}}
   %z = arith.addf %y, %x : tensor<1x8xf16>
   return %z : tensor<1x8xf16>
 }

@@ -91,6 +91,32 @@ func.func @map(%x: tensor<1x8xf16>) {
 
 // -----
 
+func.func @norm(%x: tensor<1x8xf32>) {
+  // expected-error@+1 {{'wafer.dist_norm' op has 3 inputs, must have a vector, a scale}}
+  %y = wafer.dist_norm rms %x, %x, %x on 4 {epsilon = 1.0e-6 : f32} : tensor<1x8xf32>
+  return
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @sum on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" : memref<1x4xf32>
+  // expected-error@+1 {{'wafer.compute' op sum gives 'memref<1x4xf32>', must be one element}}
+  wafer.compute sum %a, %a : memref<1x4xf32>, memref<1x4xf32>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @factor on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" : memref<1x4xf32>
+  // expected-error@+1 {{'wafer.compute' op copy has a factor or an addend, which affine and rsqrt have}}
+  wafer.compute copy %a, %a {factor = 2.0 : f32} : memref<1x4xf32>, memref<1x4xf32>
+}
+
+// -----
+
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
 // expected-error@+1 {{'wafer.program' op has a grid of 9 by 8, tiny has 8 by 8 cores}}
 wafer.program @grid on #wafer grid 9 by 8 {

@@ -12,6 +12,9 @@ func.func @products(%a: tensor<64x32xf16>, %b: tensor<32x48xf16>, %x: tensor<1x6
   %y = wafer.dist_gemv tree %x, %w on 8 groups 2 : tensor<1x64xf16>, tensor<64x32xf16> -> tensor<1x32xf16>
   // CHECK: wafer.dist_map silu %{{.*}} on 8 : tensor<1x32xf16>
   %z = wafer.dist_map silu %y on 8 : tensor<1x32xf16>
+  // CHECK: wafer.dist_norm rms %{{.*}}, %{{.*}} on 8 {epsilon = {{.*}} : f32} : tensor<1x32xf32>
+  %v = arith.constant dense<1.0> : tensor<1x32xf32>
+  %n = wafer.dist_norm rms %v, %v on 8 {epsilon = 1.0e-6 : f32} : tensor<1x32xf32>
   return
 }
 
