@@ -155,8 +155,6 @@ LogicalResult DistMapOp::verify() {
   if (getInputs().size() != expected)
     return emitOpError() << stringifyArithmetic(getFunction()) << " has " << getInputs().size() << " inputs, must have "
                          << expected;
-  if (getResult().getType().getDimSize(0) != 1)
-    return emitOpError() << "maps " << getResult().getType() << ", must be one row";
   return verifySizes(*this, {getResult().getType()}, getGrid());
 }
 
@@ -165,8 +163,6 @@ LogicalResult DistNormOp::verify() {
   if (getInputs().size() < least || getInputs().size() > most)
     return emitOpError() << "has " << getInputs().size() << " inputs, must have a vector, a scale"
                          << (most == 3 ? " and perhaps a bias" : "");
-  if (getResult().getType().getDimSize(0) != 1)
-    return emitOpError() << "gives " << getResult().getType() << ", must be one row";
   return verifySizes(*this, {getResult().getType()}, getGrid());
 }
 
@@ -251,12 +247,13 @@ LogicalResult ComputeOp::verify() {
   if ((getFactor() || getAddend()) && getArithmetic() != Arithmetic::Affine && getArithmetic() != Arithmetic::Rsqrt)
     return emitOpError() << stringifyArithmetic(getArithmetic())
                          << " has a factor or an addend, which affine and rsqrt have";
-  auto isOne = [&](unsigned operand) { return size(operand, 0) == 1 && size(operand, 1) == 1; };
+  auto isSumOf = [&](unsigned sum, unsigned rows) { return size(sum, 0) == size(rows, 0) && size(sum, 1) == 1; };
   bool sums = getArithmetic() == Arithmetic::Sum || getArithmetic() == Arithmetic::SumSquares;
   bool spreads = getArithmetic() == Arithmetic::Scale || getArithmetic() == Arithmetic::Shift;
-  if ((sums && !isOne(0)) || (spreads && !isOne(1)))
+  if ((sums && !isSumOf(0, 1)) || (spreads && !isSumOf(1, 0)))
     return emitOpError() << stringifyArithmetic(getArithmetic()) << (sums ? " gives " : " reads ")
-                         << getBuffers()[sums ? 0 : 1].getType() << ", must be one element";
+                         << getBuffers()[sums ? 0 : 1].getType() << ", must be one element for each row of "
+                         << getBuffers()[sums ? 1 : 0].getType();
   if (expected == 2 && !sums && !spreads && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
     return emitOpError() << stringifyArithmetic(getArithmetic()) << " of " << getBuffers()[1].getType() << " to "
                          << getBuffers()[0].getType();

@@ -65,10 +65,10 @@ def Wafer_DistGemvOp : Wafer_Op<"dist_gemv", [Pure]> {
 }
 
 def Wafer_DistMapOp : Wafer_Op<"dist_map", [Pure, SameOperandsAndResultType]> {
-  let summary = "A function of each element of vectors that are split over a grid";
+  let summary = "A function of each element of vectors or matrices that are split over a grid";
   let description = [{
-    `exp`, `silu`, `gelu`, `gelu_tanh`, `relu` and `tanh` of one vector, `add` and `multiply` of two that lie along the
-    same axis. Nothing is moved.
+    `exp`, `silu`, `gelu`, `gelu_tanh`, `relu` and `tanh` of one vector or matrix, `add` and `multiply` of two
+    that lie alike. Nothing is moved.
 
     ```mlir
     %z = wafer.dist_map silu %y on 8 : tensor<1x32xf16>
@@ -82,11 +82,12 @@ def Wafer_DistMapOp : Wafer_Op<"dist_map", [Pure, SameOperandsAndResultType]> {
 }
 
 def Wafer_DistNormOp : Wafer_Op<"dist_norm", [Pure, SameOperandsAndResultType]> {
-  let summary = "A norm of a vector that is split over a grid";
+  let summary = "A norm of a vector, or of the rows of a matrix, that is split over a grid";
   let description = [{
     `rms`: x / sqrt(mean(x^2) + epsilon) * scale; `layer`: (x - mean(x)) / sqrt(variance(x) + epsilon) * scale (+ bias),
-    with the biased variance, as nn.rms_norm and nn.layer_norm. Sums are added along the axis of x over a tree of two
-    levels; the result lies where x does. Rejected: vectors of other types than f32, or of several sizes.
+    with the biased variance, as nn.rms_norm and nn.layer_norm. Sums are added along the axis of a row over a tree of two
+    levels; the result lies where x does. Scale and bias have the size of x: those of a matrix are the same in each row.
+    Rejected: other types than f32, several sizes.
 
     ```mlir
     %n = wafer.dist_norm rms %x, %scale on 8 {epsilon = 1.0e-6 : f32} : tensor<1x64xf32>
@@ -205,9 +206,9 @@ def Wafer_ComputeOp : Wafer_Op<"compute"> {
   let summary = "Computes in the memory of a core";
   let description = [{
     The result is the first buffer: `zero %c`; `copy`, `add` (c += a), `multiply` (c *= a) and functions such as `exp`
-    (c = exp a) with `%c, %a`; `sum` and `sum_squares` of all elements of a, and `affine` (c = factor a + addend) and
+    (c = exp a) with `%c, %a`; `sum` and `sum_squares` of each row of a, and `affine` (c = factor a + addend) and
     `rsqrt` (c = 1 / sqrt(factor a + addend)), which may have these two attributes; `scale` (c *= a) and `shift` (c += a)
-    by an a of one element; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
+    by an a with one element for each row of c; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
     The f32 sums of one op are rounded to the element type of C.
   }];
   let arguments = (ins Wafer_ArithmeticAttr:$arithmetic, Variadic<Wafer_Buffer>:$buffers,

@@ -75,6 +75,21 @@ def test_logits_are_those_of_pytorch(tools, scratch, name: str) -> None:
 
 
 @pytest.mark.cpu_only
+def test_prompts_are_products_of_matrices(tools, scratch) -> None:
+    """Rows by the hundred, more than one product has, with a rest: tiles are padded; norms are of rows."""
+    flags = ["--place=model.layers.*norm*=@wafer", *LINEARS]
+    module = compile_for(
+        tools, scratch / "prompts.itx", GLOSSARY, "wafer:wse-2+grid=27", "--matmul-precision=f32", *flags
+    )
+    tools.compile(GLOSSARY, "-o", scratch / "prompts-cpu.itx", "--matmul-precision=f32", "--kv=f32")
+    ids = np.random.default_rng(5).integers(3, 4000, 300).tolist()
+    logits, expected = (
+        intarsia.Generator(one).logits([ids])[0] for one in (module, intarsia.load(scratch / "prompts-cpu.itx"))
+    )
+    assert np.abs(logits - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.cpu_only
 def test_an_encoder(tools, scratch) -> None:
     """Rows of a batch: their number is a product of two sizes."""
     bert = HERE / "models" / "bert"

@@ -188,13 +188,16 @@ void Simulator::compute(const Op &op, Run run) {
   int target = bufferOf(op, 0);
   if (op.compute == ComputeKind::Sum || op.compute == ComputeKind::SumSquares) {
     int source = bufferOf(op, 1);
-    std::vector<float> sums(size_t(run.end - run.begin));
-    for (int64_t i = 0; i < description(source).elements(); ++i) {
-      const float *from = plane(source, i) + run.begin;
-      for (size_t core = 0; core < sums.size(); ++core)
-        sums[core] += op.compute == ComputeKind::Sum ? from[core] : from[core] * from[core];
+    const CoreBuffer &rows = description(source);
+    for (int64_t m = 0; m < rows.rows; ++m) {
+      std::vector<float> sums(size_t(run.end - run.begin));
+      for (int64_t n = 0; n < rows.columns; ++n) {
+        const float *from = plane(source, m * rows.columns + n) + run.begin;
+        for (size_t core = 0; core < sums.size(); ++core)
+          sums[core] += op.compute == ComputeKind::Sum ? from[core] : from[core] * from[core];
+      }
+      std::copy(sums.begin(), sums.end(), plane(target, m) + run.begin);
     }
-    std::copy(sums.begin(), sums.end(), plane(target, 0) + run.begin);
     return round(target, run);
   }
   bool spreads = op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift;
@@ -204,7 +207,7 @@ void Simulator::compute(const Op &op, Run run) {
       std::fill(to + run.begin, to + run.end, 0.0f);
       continue;
     }
-    const float *from = plane(bufferOf(op, 1), spreads ? 0 : i);
+    const float *from = plane(bufferOf(op, 1), spreads ? i / description(target).columns : i);
     for (int64_t core = run.begin; core < run.end; ++core)
       to[core] = element(op, to[core], from[core]);
   }
@@ -310,6 +313,9 @@ void Simulator::load(int64_t argument, const Matrix &matrix) {
   for (const Binding &input : program.inputs) {
     if (input.argument != argument)
       continue;
+    // What pads the tiles may hold parts of other tiles after a run: they travel.
+    int64_t elements = description(input.slot).elements();
+    std::fill(plane(input.slot, 0), plane(input.slot, 0) + elements * stride, 0.0f);
     for (int64_t core = 0; core < cores; ++core)
       forElements(program, input, core,
                   [&](int64_t in, int64_t from) { plane(input.slot, in)[core] = matrix.values[size_t(from)]; });

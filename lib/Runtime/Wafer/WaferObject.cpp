@@ -115,8 +115,8 @@ Json json(const std::vector<MatrixView> &views) {
   for (const MatrixView &view : views)
     result.push_back({{"operand", view.operand},
                       {"type", dtypeInfo(view.type)->name},
+                      {"has_rows", view.hasRows},
                       {"offset", view.offset},
-                      {"step", view.step},
                       {"row_stride", view.rowStride},
                       {"column_stride", view.columnStride}});
   return result;
@@ -131,15 +131,25 @@ public:
     WaferKernel kernel;
     kernel.index = uint32_t(number(item, "kernel", 0, UINT32_MAX));
     kernel.operands = number(item, "operands", 0, mostItems);
-    kernel.executions = parseSizeExpression(text(item, "executions"));
-    if (kernel.executions.empty())
-      fail("'executions' is no expression in sizes");
-    if (const Json *value = member(item, "program"))
-      kernel.program = program(*value);
-    kernel.inputs = views(item, "inputs", kernel.operands);
-    kernel.outputs = views(item, "outputs", kernel.operands);
-    checkViews(kernel.program.inputs, kernel.inputs, "an input");
-    checkViews(kernel.program.outputs, kernel.outputs, "an output");
+    kernel.rows = parseSizeExpression(text(item, "rows"));
+    if (kernel.rows.empty())
+      fail("'rows' is no expression in sizes");
+    for (const Json &one : array(item, "programs")) {
+      RowsProgram &program = kernel.programs.emplace_back();
+      program.rows = number(one, "rows", 1, mostItems);
+      program.cycles = real(one, "cycles", 0);
+      if (const Json *value = member(one, "program"))
+        program.program = this->program(*value);
+      program.inputs = views(one, "inputs", kernel.operands);
+      program.outputs = views(one, "outputs", kernel.operands);
+      checkViews(program.program.inputs, program.inputs, program.rows, "an input");
+      checkViews(program.program.outputs, program.outputs, program.rows, "an output");
+    }
+    for (size_t i = 1; i < kernel.programs.size(); ++i)
+      if (kernel.programs[i].rows >= kernel.programs[i - 1].rows)
+        fail("programs are not in the order of their rows");
+    if (kernel.programs.empty() || kernel.programs.back().rows != 1)
+      fail("no program computes one row");
     return kernel;
   }
 
@@ -312,7 +322,7 @@ private:
       else
         view.type = type->dtype;
       view.offset = number(item, "offset", 0, mostOffset);
-      view.step = number(item, "step", 0, mostOffset);
+      view.hasRows = flag(item, "has_rows");
       view.rowStride = number(item, "row_stride", 0, mostOffset);
       view.columnStride = number(item, "column_stride", 0, mostOffset);
       result.push_back(view);
@@ -320,10 +330,13 @@ private:
     return result;
   }
 
-  void checkViews(const std::vector<Binding> &bindings, const std::vector<MatrixView> &views, const char *what) {
+  void checkViews(const std::vector<Binding> &bindings, const std::vector<MatrixView> &views, int64_t rows,
+                  const char *what) {
     for (const Binding &binding : bindings)
       if (size_t(binding.argument) >= views.size())
         fail(std::string(what) + " of the program is in no operand of the kernel");
+      else if (views[size_t(binding.argument)].hasRows && binding.rows != rows)
+        fail(std::string(what) + " of the program has other rows than the program");
   }
 };
 
@@ -338,10 +351,16 @@ bool fits(const Program &program, const std::vector<Op> &list, std::vector<int> 
     if (std::any_of(op.slots.begin(), op.slots.end(), [&](int slot) { return of(slot) < 0; }))
       return false;
     if (op.kind == OpKind::Compute && op.slots.size() == 2) {
-      auto isOne = [&](int slot) { return program.buffers[size_t(of(slot))].elements() == 1; };
+      // A sum has one element for each row, and so has what a row is scaled or shifted by.
+      auto isSumOf = [&](int sum, int rows) {
+        const CoreBuffer &first = program.buffers[size_t(of(sum))];
+        return first.columns == 1 && first.rows == program.buffers[size_t(of(rows))].rows;
+      };
       bool sums = op.compute == ComputeKind::Sum || op.compute == ComputeKind::SumSquares;
       bool spreads = op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift;
-      if (sums ? !isOne(op.slots[0]) : spreads ? !isOne(op.slots[1]) : !same(of(op.slots[0]), of(op.slots[1])))
+      if (sums      ? !isSumOf(op.slots[0], op.slots[1])
+          : spreads ? !isSumOf(op.slots[1], op.slots[0])
+                    : !same(of(op.slots[0]), of(op.slots[1])))
         return false;
     }
     if (op.kind == OpKind::Compute && op.slots.size() == 3) {
@@ -367,14 +386,25 @@ bool fits(const Program &program, const std::vector<Op> &list, std::vector<int> 
   return true;
 }
 
+Status checkProgram(const Program &program, const std::string &name) {
+  std::vector<int> bound(size_t(program.slots), -1);
+  for (size_t i = 0; i < program.buffers.size(); ++i)
+    bound[i] = int(i);
+  if (!fits(program, program.ops, bound))
+    return error(ITX_CORRUPT, "%s: program '%s' computes with buffers whose sizes disagree", name.c_str(),
+                 program.name.c_str());
+  if (std::string problem = check(program); !problem.empty())
+    return error(ITX_CORRUPT, "%s: program '%s' %s", name.c_str(), program.name.c_str(), problem.c_str());
+  return Status::success();
+}
+
 } // namespace
 
-std::optional<int64_t> MatrixView::elements(int64_t executions, int64_t rows, int64_t columns) const {
-  if (executions == 0)
+std::optional<int64_t> MatrixView::elements(int64_t launchRows, int64_t rows, int64_t columns) const {
+  if (launchRows == 0)
     return 0;
   int64_t last = offset;
-  for (auto [count, stride] :
-       {std::pair{executions, step}, std::pair{rows, rowStride}, std::pair{columns, columnStride}}) {
+  for (auto [count, stride] : {std::pair{hasRows ? launchRows : rows, rowStride}, std::pair{columns, columnStride}}) {
     int64_t more = 0;
     if (__builtin_mul_overflow(count - 1, stride, &more) || __builtin_add_overflow(last, more, &last))
       return std::nullopt;
@@ -384,15 +414,28 @@ std::optional<int64_t> MatrixView::elements(int64_t executions, int64_t rows, in
   return last + 1;
 }
 
+const RowsProgram &WaferKernel::programFor(int64_t left) const {
+  for (const RowsProgram &program : programs)
+    if (left >= program.rows || double(left) * programs.back().cycles > program.cycles)
+      return program;
+  return programs.back();
+}
+
 std::string writeObject(const std::vector<WaferKernel> &kernels) {
   Json list = Json::array();
-  for (const WaferKernel &kernel : kernels)
+  for (const WaferKernel &kernel : kernels) {
+    Json programs = Json::array();
+    for (const RowsProgram &program : kernel.programs)
+      programs.push_back({{"rows", program.rows},
+                          {"cycles", program.cycles},
+                          {"program", json(program.program)},
+                          {"inputs", json(program.inputs)},
+                          {"outputs", json(program.outputs)}});
     list.push_back({{"kernel", kernel.index},
                     {"operands", kernel.operands},
-                    {"executions", sizeExpressionText(kernel.executions)},
-                    {"program", json(kernel.program)},
-                    {"inputs", json(kernel.inputs)},
-                    {"outputs", json(kernel.outputs)}});
+                    {"rows", sizeExpressionText(kernel.rows)},
+                    {"programs", std::move(programs)}});
+  }
   return jsonText({{"kernels", std::move(list)}});
 }
 
@@ -404,15 +447,8 @@ Status readObject(std::string_view text, const std::string &name, std::vector<Wa
     WaferKernel kernel = reader.kernel(item);
     if (!reader.status.ok())
       return reader.status;
-    const Program &program = kernel.program;
-    std::vector<int> bound(size_t(program.slots), -1);
-    for (size_t i = 0; i < program.buffers.size(); ++i)
-      bound[i] = int(i);
-    if (!fits(program, program.ops, bound))
-      return error(ITX_CORRUPT, "%s: program '%s' computes with buffers whose sizes disagree", name.c_str(),
-                   program.name.c_str());
-    if (std::string problem = check(program); !problem.empty())
-      return error(ITX_CORRUPT, "%s: program '%s' %s", name.c_str(), program.name.c_str(), problem.c_str());
+    for (const RowsProgram &one : kernel.programs)
+      ITX_RETURN_IF_ERROR(checkProgram(one.program, name));
     kernels.push_back(std::move(kernel));
   }
   return reader.status;

@@ -52,10 +52,10 @@ bool writesInput(const wafer::Program &program, const wafer::Binding &input) {
   });
 }
 
-/// Refuses operands that are smaller than what the program reads and writes.
-Status checkOperands(const wafer::WaferKernel &kernel, const HostedLaunch &launch, int64_t executions) {
+/// Refuses operands that are smaller than what a program reads and writes.
+Status checkOperands(const wafer::RowsProgram &program, const HostedLaunch &launch, int64_t rows) {
   auto check = [&](const wafer::Binding &binding, const wafer::MatrixView &view) {
-    std::optional<int64_t> elements = view.elements(executions, binding.rows, binding.columns);
+    std::optional<int64_t> elements = view.elements(rows, binding.rows, binding.columns);
     const std::optional<uint64_t> &bytes = launch.operands[size_t(view.operand)].bytes;
     uint64_t wanted = elements ? uint64_t(*elements) * dtypeInfo(view.type)->bytes : 0;
     if (elements && (!bytes || wanted <= *bytes))
@@ -63,45 +63,77 @@ Status checkOperands(const wafer::WaferKernel &kernel, const HostedLaunch &launc
     return error(ITX_INTERNAL, "%s: operand %lld has %llu bytes, its program wants %llu", launch.text.c_str(),
                  (long long)view.operand, (unsigned long long)bytes.value_or(0), (unsigned long long)wanted);
   };
-  for (const wafer::Binding &input : kernel.program.inputs)
-    ITX_RETURN_IF_ERROR(check(input, kernel.inputs[size_t(input.argument)]));
-  for (const wafer::Binding &output : kernel.program.outputs)
-    ITX_RETURN_IF_ERROR(check(output, kernel.outputs[size_t(output.argument)]));
+  for (const wafer::Binding &input : program.program.inputs)
+    ITX_RETURN_IF_ERROR(check(input, program.inputs[size_t(input.argument)]));
+  for (const wafer::Binding &output : program.program.outputs)
+    ITX_RETURN_IF_ERROR(check(output, program.outputs[size_t(output.argument)]));
   return Status::success();
 }
 
-Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch) {
-  std::optional<int64_t> executions = evaluate(kernel.executions, launch.sizes.data(), launch.sizes.size());
-  if (!executions || *executions < 0)
-    return error(ITX_INTERNAL,
-                 "%s: how often its program is executed, '%s', is not defined for the sizes of the launch",
-                 launch.text.c_str(), sizeExpressionText(kernel.executions).c_str());
-  ITX_RETURN_IF_ERROR(checkOperands(kernel, launch, *executions));
-  const wafer::Program &program = kernel.program;
-  wafer::Simulator simulator(program);
-  for (int64_t i = 0; i < *executions; ++i) {
-    for (const wafer::Binding &input : program.inputs) {
-      const wafer::MatrixView &view = kernel.inputs[size_t(input.argument)];
-      if (i > 0 && view.step == 0 && !writesInput(program, input))
+/// A program with the values of a launch.
+class Execution {
+public:
+  Execution(const wafer::RowsProgram &program, const HostedLaunch &launch)
+      : program(program), launch(launch), simulator(program.program) {}
+
+  /// Computes `count` rows from `first` on, at most as many as the program has.
+  void run(int64_t first, int64_t count) {
+    for (const wafer::Binding &input : program.program.inputs) {
+      const wafer::MatrixView &view = program.inputs[size_t(input.argument)];
+      if (hasRun && !view.hasRows && !writesInput(program.program, input))
         continue;
+      // Rows beyond those of the launch are 0.
       wafer::Matrix matrix{input.rows, input.columns, std::vector<float>(size_t(input.rows * input.columns))};
-      const void *data = launch.buffers[size_t(view.operand)];
-      for (int64_t r = 0; r < input.rows; ++r)
-        for (int64_t c = 0; c < input.columns; ++c)
-          matrix.values[size_t(r * input.columns + c)] =
-              valueAt(view.type, data, view.offset + i * view.step + r * view.rowStride + c * view.columnStride);
+      forElements(view, input, first, count, [&](int64_t in, int64_t from) {
+        matrix.values[size_t(in)] = valueAt(view.type, launch.buffers[size_t(view.operand)], from);
+      });
       simulator.load(input.argument, matrix);
     }
     simulator.run();
-    for (const wafer::Binding &output : program.outputs) {
-      const wafer::MatrixView &view = kernel.outputs[size_t(output.argument)];
+    hasRun = true;
+    for (const wafer::Binding &output : program.program.outputs) {
+      const wafer::MatrixView &view = program.outputs[size_t(output.argument)];
       wafer::Matrix matrix = simulator.result(output.argument);
-      for (int64_t r = 0; r < output.rows; ++r)
-        for (int64_t c = 0; c < output.columns; ++c)
-          setValue(view.type, launch.buffers[size_t(view.operand)],
-                   view.offset + i * view.step + r * view.rowStride + c * view.columnStride,
-                   matrix.values[size_t(r * output.columns + c)]);
+      forElements(view, output, first, count, [&](int64_t in, int64_t to) {
+        setValue(view.type, launch.buffers[size_t(view.operand)], to, matrix.values[size_t(in)]);
+      });
     }
+  }
+
+private:
+  const wafer::RowsProgram &program;
+  const HostedLaunch &launch;
+  wafer::Simulator simulator;
+  bool hasRun = false;
+
+  /// Calls `action` with each element of a matrix that the launch has: its index in the matrix, and in the operand.
+  template <typename Action>
+  static void forElements(const wafer::MatrixView &view, const wafer::Binding &matrix, int64_t first, int64_t count,
+                          Action action) {
+    int64_t rows = view.hasRows ? count : matrix.rows,
+            start = view.offset + (view.hasRows ? first * view.rowStride : 0);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < matrix.columns; ++c)
+        action(r * matrix.columns + c, start + r * view.rowStride + c * view.columnStride);
+  }
+};
+
+Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch) {
+  std::optional<int64_t> rows = evaluate(kernel.rows, launch.sizes.data(), launch.sizes.size());
+  if (!rows || *rows < 0)
+    return error(ITX_INTERNAL, "%s: its rows, '%s', are not defined for the sizes of the launch", launch.text.c_str(),
+                 sizeExpressionText(kernel.rows).c_str());
+  std::map<const wafer::RowsProgram *, Execution> executions;
+  for (int64_t first = 0; first < *rows;) {
+    const wafer::RowsProgram &program = kernel.programFor(*rows - first);
+    auto found = executions.find(&program);
+    if (found == executions.end()) {
+      ITX_RETURN_IF_ERROR(checkOperands(program, launch, *rows));
+      found = executions.try_emplace(&program, program, launch).first;
+    }
+    int64_t count = std::min(program.rows, *rows - first);
+    found->second.run(first, count);
+    first += count;
   }
   return Status::success();
 }
@@ -139,16 +171,16 @@ Status WaferDevice::bind(const Launch &launch, const std::string &text, Body &bo
   if (!object || found == object->kernels.end())
     return error(ITX_INTERNAL, "%s is not among the kernels that the simulated wafer has loaded for it", text.c_str());
   const wafer::WaferKernel &kernel = found->second;
-  if (int64_t(launch.bufferCount) != kernel.operands || launch.sizeCount < requiredSizes(kernel.executions))
+  if (int64_t(launch.bufferCount) != kernel.operands || launch.sizeCount < requiredSizes(kernel.rows))
     return error(ITX_INTERNAL, "%s is started with %u buffers and %u sizes, its program wants %lld and %zu",
                  text.c_str(), launch.bufferCount, launch.sizeCount, (long long)kernel.operands,
-                 requiredSizes(kernel.executions));
+                 requiredSizes(kernel.rows));
   body = [&kernel](const HostedLaunch &started) {
     try {
       return runKernel(kernel, started);
     } catch (const std::bad_alloc &) {
       return error(ITX_OUT_OF_MEMORY, "%s: this machine has too little memory to simulate %lld cores",
-                   started.text.c_str(), (long long)kernel.program.cores());
+                   started.text.c_str(), (long long)kernel.programs.front().program.cores());
     }
   };
   return Status::success();

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A linear becomes a product of a vector and a matrix for each row. Features that the kernel stores apart, or combines
-// with each other (the two halves of a gated layer), become products of their own, so that what is combined lies on the
-// same cores.
+// A linear becomes a product of a vector and a matrix for one row, of two matrices for several. Features that the
+// kernel stores apart, or combines with each other (the two halves of a gated layer), become products of their own, so
+// that what is combined lies on the same cores.
 //
 // Inputs are rounded to f16 where the linear's precision is f16; sums, and all that follows, are f32.
 //===----------------------------------------------------------------------------------------------------------===//
@@ -32,8 +32,8 @@ struct Part {
 
 class Builder {
 public:
-  Builder(rt::KernelOp kernel, StringRef name, int64_t grid, ModuleOp module)
-      : kernel(kernel), grid(grid), builder(kernel.getContext()) {
+  Builder(rt::KernelOp kernel, StringRef name, int64_t count, int64_t grid, ModuleOp module)
+      : kernel(kernel), count(count), grid(grid), builder(kernel.getContext()) {
     builder.setInsertionPointToEnd(module.getBody());
     made.function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(made.function.addEntryBlock());
@@ -43,12 +43,13 @@ public:
 
 private:
   rt::KernelOp kernel;
+  int64_t count; ///< rows that the function computes
   int64_t grid;
   OpBuilder builder;
   KernelFunction made;
-  SmallVector<AffineExpr> rows; ///< sizes whose product is the number of rows
-  DenseMap<Value, Value> vectors;
-  DenseMap<std::pair<Value, Type>, Value> inputs; ///< rows of arguments that the function has
+  SmallVector<AffineExpr> rows;   ///< sizes whose product is the number of rows
+  DenseMap<Value, Value> known;   ///< what the function has of the kernel's values
+  DenseMap<Value, Value> factors; ///< rows that products read, which lie elsewhere than what is added to results
 
   /// Returns what an input was before it was widened: rows may be stored in the linear's precision.
   static Value narrow(Value value) {
@@ -59,9 +60,9 @@ private:
   Type f32() { return builder.getF32Type(); }
   LogicalResult refuse(Operation *op, const Twine &why);
   FailureOr<MatrixView> viewOf(Operation *user, BlockArgument argument);
-  FailureOr<Value> addInput(Operation *user, Value value, int64_t sizeOfRow, Type element);
+  FailureOr<Value> addInput(Operation *user, Value value, int64_t offset, int64_t size, Type element);
   SmallVector<AffineExpr> leadingSizes(RankedTensorType type, ArrayAttr names);
-  FailureOr<Value> vector(Operation *user, Value value);
+  FailureOr<Value> rowsOf(Operation *user, Value value);
   FailureOr<Value> product(const Part &part);
   FailureOr<Value> map(Operation *op, Arithmetic function);
   FailureOr<Value> norm(Operation *op, Norm norm, const llvm::APFloat &epsilon);
@@ -92,9 +93,8 @@ FailureOr<MatrixView> Builder::viewOf(Operation *user, BlockArgument argument) {
   return view;
 }
 
-/// Adds an argument of one row to the function: a row of a kernel's argument, which is `sizeOfRow` long; the same one
-/// in each execution if it has no other dimension.
-FailureOr<Value> Builder::addInput(Operation *user, Value value, int64_t sizeOfRow, Type element) {
+/// Adds an argument to the function: rows of a kernel's argument; the same row for all if it has no other dimension.
+FailureOr<Value> Builder::addInput(Operation *user, Value value, int64_t offset, int64_t size, Type element) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
     return refuse(user, "it reads what another op of its kernel computes before a linear");
@@ -102,15 +102,14 @@ FailureOr<Value> Builder::addInput(Operation *user, Value value, int64_t sizeOfR
   if (failed(view))
     return failure();
   auto type = cast<RankedTensorType>(value.getType());
-  bool hasRows = type.getRank() > 1;
-  if (hasRows && leadingSizes(type, kernel.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "nn.sizes")) != rows)
+  view->hasRows = type.getRank() > 1;
+  if (view->hasRows &&
+      leadingSizes(type, kernel.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "nn.sizes")) != rows)
     return refuse(user, "it reads other rows than its kernel computes");
-  if (Value known = inputs.lookup({value, element}); known && hasRows)
-    return known;
-  view->step = hasRows ? sizeOfRow : 0;
+  view->offset = offset;
+  view->rowStride = view->hasRows ? lastSize(value) : 0;
   made.inputs.push_back(*view);
-  Value input = made.function.getBody().addArgument(RankedTensorType::get({1, sizeOfRow}, element), user->getLoc());
-  return inputs[{value, element}] = input;
+  return made.function.getBody().addArgument(RankedTensorType::get({count, size}, element), user->getLoc());
 }
 
 /// Returns the sizes of all dimensions but the last; `names` is what `nn.sizes` says of them.
@@ -122,17 +121,24 @@ SmallVector<AffineExpr> Builder::leadingSizes(RankedTensorType type, ArrayAttr n
   return sizes;
 }
 
-/// Returns features of a linear for one row, with its bias.
+/// Returns features of a linear, with its bias.
 FailureOr<Value> Builder::product(const Part &part) {
   nn::LinearOp linear = part.linear;
-  int64_t depth = lastSize(linear.getInput());
+  Value input = narrow(linear.getInput());
+  int64_t depth = lastSize(input);
   Type element = linear.getPrecision() && linear.getPrecision()->isF16() ? Type(builder.getF16Type()) : f32();
   auto weight = dyn_cast<BlockArgument>(linear.getWeight());
   if (!weight)
     return refuse(linear, "its weight is computed in the kernel");
-  FailureOr<Value> x = addInput(linear, narrow(linear.getInput()), depth, element);
+  Value &x = factors[input];
+  if (!x) {
+    FailureOr<Value> added = addInput(linear, input, 0, depth, element);
+    if (failed(added))
+      return failure();
+    x = *added;
+  }
   FailureOr<MatrixView> view = viewOf(linear, weight);
-  if (failed(x) || failed(view))
+  if (failed(view))
     return failure();
   // W[k, n] is weight[n, k].
   view->offset = part.offset * depth;
@@ -140,36 +146,34 @@ FailureOr<Value> Builder::product(const Part &part) {
   view->columnStride = depth;
   made.inputs.push_back(*view);
   Value w = made.function.getBody().addArgument(RankedTensorType::get({depth, part.count}, element), linear.getLoc());
-  made.smallest = std::min({made.smallest ? made.smallest : depth, depth, part.count});
-  auto type = RankedTensorType::get({1, part.count}, f32());
-  Value y = DistGemvOp::create(builder, linear.getLoc(), type, Reduction::Tree, *x, w, grid, IntegerAttr());
+  made.smallest = std::min(made.smallest, depth);
+  auto type = RankedTensorType::get({count, part.count}, f32());
+  Value y = count == 1
+                ? Value(DistGemvOp::create(builder, linear.getLoc(), type, Reduction::Tree, x, w, grid, IntegerAttr()))
+                : Value(DistGemmOp::create(builder, linear.getLoc(), type, GemmAlgorithm::Mesh, x, w, grid, false));
   if (!linear.getBias())
     return y;
-  FailureOr<Value> bias = addInput(linear, linear.getBias(), part.count, f32());
+  FailureOr<Value> bias = addInput(linear, linear.getBias(), part.offset, part.count, f32());
   if (failed(bias))
     return failure();
-  made.inputs.back().offset = part.offset;
   return Value(DistMapOp::create(builder, linear.getLoc(), type, Arithmetic::Add, ValueRange{y, *bias}, grid));
 }
 
 FailureOr<Value> Builder::map(Operation *op, Arithmetic function) {
   SmallVector<Value> inputs;
   for (Value operand : op->getOperands()) {
-    FailureOr<Value> input = vector(op, operand);
+    FailureOr<Value> input = rowsOf(op, operand);
     if (failed(input))
       return failure();
     inputs.push_back(*input);
   }
-  // The one that a product gives decides where the result lies; what is loaded goes there.
-  if (inputs.size() == 2 && isa<BlockArgument>(inputs[0]))
-    std::swap(inputs[0], inputs[1]);
   return Value(DistMapOp::create(builder, op->getLoc(), inputs[0].getType(), function, inputs, grid));
 }
 
 FailureOr<Value> Builder::norm(Operation *op, Norm norm, const llvm::APFloat &epsilon) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
-    FailureOr<Value> input = vector(op, operand);
+    FailureOr<Value> input = rowsOf(op, operand);
     if (failed(input))
       return failure();
     operands.push_back(*input);
@@ -178,14 +182,14 @@ FailureOr<Value> Builder::norm(Operation *op, Norm norm, const llvm::APFloat &ep
                                   uint64_t(grid), epsilon));
 }
 
-/// Returns one row of a value as a vector of f32.
-FailureOr<Value> Builder::vector(Operation *user, Value value) {
-  if (Value known = vectors.lookup(value))
-    return known;
+/// Returns the rows of a value in f32.
+FailureOr<Value> Builder::rowsOf(Operation *user, Value value) {
+  if (Value before = known.lookup(value))
+    return before;
   auto make = [&]() -> FailureOr<Value> {
     Operation *op = value.getDefiningOp();
     if (!op)
-      return addInput(user, value, lastSize(value), f32());
+      return addInput(user, value, 0, lastSize(value), f32());
     return llvm::TypeSwitch<Operation *, FailureOr<Value>>(op)
         .Case([&](nn::LinearOp linear) { return product({linear, 0, lastSize(value)}); })
         .Case([&](tensor::ExtractSliceOp slice) -> FailureOr<Value> {
@@ -198,7 +202,7 @@ FailureOr<Value> Builder::vector(Operation *user, Value value) {
               return refuse(op, "it is a part of something else than the features of a linear");
           return product({linear, *getConstantIntValue(slice.getMixedOffsets().back()), lastSize(value)});
         })
-        .Case([&](arith::ExtFOp) { return vector(op, op->getOperand(0)); })
+        .Case([&](arith::ExtFOp) { return rowsOf(op, op->getOperand(0)); })
         .Case([&](arith::AddFOp) { return map(op, Arithmetic::Add); })
         .Case([&](arith::MulFOp) { return map(op, Arithmetic::Multiply); })
         .Case([&](nn::SiluOp) { return map(op, Arithmetic::Silu); })
@@ -215,7 +219,7 @@ FailureOr<Value> Builder::vector(Operation *user, Value value) {
   };
   FailureOr<Value> result = make();
   if (succeeded(result))
-    vectors[value] = *result;
+    known[value] = *result;
   return result;
 }
 
@@ -229,11 +233,11 @@ LogicalResult Builder::yield(rt::YieldOp op) {
     rows = sizes;
     if (type.isDynamicDim(type.getRank() - 1))
       return refuse(op, "the last size of a result is not fixed");
-    made.smallest = made.smallest ? std::min(made.smallest, lastSize(value)) : lastSize(value);
+    made.smallest = index > 0 ? std::min(made.smallest, lastSize(value)) : lastSize(value);
     Value stored = value;
     if (auto narrowed = value.getDefiningOp<arith::TruncFOp>())
       stored = narrowed.getIn();
-    FailureOr<Value> result = vector(op, stored);
+    FailureOr<Value> result = rowsOf(op, stored);
     if (failed(result))
       return failure();
     // A function returns only what one of its ops gives.
@@ -244,7 +248,8 @@ LogicalResult Builder::yield(rt::YieldOp op) {
     MatrixView &view = made.outputs.emplace_back();
     view.operand = kernel.getNumArguments() + int64_t(index);
     view.type = element.isF32() ? ITX_F32 : element.isF16() ? ITX_F16 : ITX_BF16;
-    view.step = lastSize(value);
+    view.hasRows = true;
+    view.rowStride = lastSize(value);
     view.columnStride = 1;
   }
   func::ReturnOp::create(builder, op.getLoc(), results);
@@ -259,23 +264,24 @@ FailureOr<KernelFunction> Builder::build() {
   if (failed(yield(cast<rt::YieldOp>(kernel.getBody().front().getTerminator()))))
     return failure();
   using Kind = SizeStep::Kind;
-  made.executions.push_back({Kind::Number, 1});
+  made.rows.push_back({Kind::Number, 1});
   for (AffineExpr size : rows) {
     if (auto symbol = dyn_cast<AffineSymbolExpr>(size))
-      made.executions.push_back({Kind::Size, int64_t(symbol.getPosition())});
+      made.rows.push_back({Kind::Size, int64_t(symbol.getPosition())});
     else if (auto constant = dyn_cast<AffineConstantExpr>(size))
-      made.executions.push_back({Kind::Number, constant.getValue()});
+      made.rows.push_back({Kind::Number, constant.getValue()});
     else
       return refuse(kernel, "its number of rows is an expression of sizes");
-    made.executions.push_back({Kind::Multiply});
+    made.rows.push_back({Kind::Multiply});
   }
   return std::move(made);
 }
 
 } // namespace
 
-FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, StringRef name, int64_t grid, ModuleOp module) {
-  return Builder(kernel, name, grid, module).build();
+FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, StringRef name, int64_t rows, int64_t grid,
+                                              ModuleOp module) {
+  return Builder(kernel, name, rows, grid, module).build();
 }
 
 } // namespace intarsia::wafer

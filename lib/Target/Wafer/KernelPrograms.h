@@ -15,18 +15,18 @@
 
 namespace intarsia::wafer {
 
-/// A kernel that is executed once for each row of its linear's input.
+/// A kernel for some rows of a launch.
 struct KernelFunction {
-  mlir::func::FuncOp function;             ///< of `wafer.dist_gemv` and `wafer.dist_map`
-  SizeExpression executions;               ///< rows
+  mlir::func::FuncOp function;             ///< of distributed products, norms and functions of elements
+  SizeExpression rows;                     ///< of a launch
   std::vector<MatrixView> inputs, outputs; ///< by argument and result of the function
   int64_t smallest = 0;                    ///< the smallest of the sizes that are split over the grid
 };
 
-/// Appends the function of a kernel on a square grid to a module. Emits an error at the op that a wafer does not
-/// compute.
-mlir::FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, llvm::StringRef name, int64_t grid,
-                                                    mlir::ModuleOp module);
+/// Appends the function of a kernel for `rows` rows on a square grid to a module: of products of vectors for one row,
+/// of matrices for several. Emits an error at the op that a wafer does not compute.
+mlir::FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, llvm::StringRef name, int64_t rows,
+                                                    int64_t grid, mlir::ModuleOp module);
 
 } // namespace intarsia::wafer
 

@@ -186,28 +186,4 @@ LogicalResult lowerGemv(ProgramBuilder &b, DistGemvOp op) {
   return success();
 }
 
-LogicalResult lowerMap(ProgramBuilder &b, DistMapOp op) {
-  FailureOr<ProgramBuilder::Vector> first = b.vector(op.getInputs()[0], Axis::Y);
-  if (failed(first))
-    return failure();
-  auto type = cast<MemRefType>(first->buffer.getType());
-  Value result = b.buffer("z", 1, type.getDimSize(1), type.getElementType());
-  bool hasZeros = first->hasZeros && op.getFunction() != Arithmetic::Exp;
-  if (op.getInputs().size() == 1) {
-    b.compute(op.getFunction(), {result, first->buffer});
-  } else {
-    FailureOr<ProgramBuilder::Vector> second = b.vector(op.getInputs()[1], first->axis);
-    if (failed(second))
-      return failure();
-    if (second->axis != first->axis)
-      return op.emitOpError() << "has one input that is split along " << stringifyAxis(first->axis) << " and one along "
-                              << stringifyAxis(second->axis) << "; products exchange the axes";
-    b.compute(Arithmetic::Copy, {result, first->buffer});
-    b.compute(op.getFunction(), {result, second->buffer});
-    hasZeros &= second->hasZeros;
-  }
-  b.define(op.getResult(), {result, first->axis, hasZeros});
-  return success();
-}
-
 } // namespace intarsia::wafer

@@ -48,8 +48,30 @@ FailureOr<ProgramBuilder::Vector> ProgramBuilder::vector(Value value, Axis wante
   return vectors[value] = Vector{*core, wanted};
 }
 
+FailureOr<ProgramBuilder::Elements> ProgramBuilder::elements(Value value, TilesAttr wanted) {
+  if (auto known = matrices.find(value); known != matrices.end())
+    return known->second;
+  if (wanted.getRows() == Axis::None) {
+    FailureOr<Vector> known = vector(value, wanted.getColumns());
+    if (failed(known))
+      return failure();
+    return Elements{known->buffer, tiles(Axis::None, known->axis), known->hasZeros};
+  }
+  FailureOr<Value> core = load(value, "m", wanted);
+  if (failed(core))
+    return failure();
+  return matrices[value] = Elements{*core, wanted};
+}
+
+void ProgramBuilder::define(Value value, const Elements &elements) {
+  if (elements.tiles.getRows() == Axis::None)
+    define(value, Vector{elements.buffer, elements.tiles.getColumns(), elements.hasZeros});
+  else
+    matrices[value] = elements;
+}
+
 LogicalResult ProgramBuilder::store(Value value, int64_t result) {
-  Placed placed;
+  Elements placed;
   if (auto vector = vectors.find(value); vector != vectors.end())
     placed = {vector->second.buffer, tiles(Axis::None, vector->second.axis)};
   else if (auto matrix = matrices.find(value); matrix != matrices.end())

@@ -50,8 +50,17 @@ public:
   };
   mlir::FailureOr<Vector> vector(mlir::Value value, Axis wanted);
   void define(mlir::Value value, Vector vector) { vectors[value] = vector; }
-  /// Says where a matrix lies that an op gives, so that it can be stored.
+  /// Says where a matrix lies that an op gives.
   void define(mlir::Value value, mlir::Value buffer, TilesAttr tiles) { matrices[value] = {buffer, tiles}; }
+  /// A matrix, or a vector as one row: which axis its rows are split along.
+  struct Elements {
+    mlir::Value buffer;
+    TilesAttr tiles;
+    bool hasZeros = true; ///< the elements of tiles beyond the matrix are 0
+  };
+  /// Returns where the elements of a value lie. An argument that does not lie anywhere yet is loaded as `wanted`.
+  mlir::FailureOr<Elements> elements(mlir::Value value, TilesAttr wanted);
+  void define(mlir::Value value, const Elements &elements);
   mlir::LogicalResult store(mlir::Value value, int64_t result);
 
   RangeAttr range(int64_t start, int64_t end, int64_t period = 1, int64_t width = 1, int64_t startMoves = 0,
@@ -98,12 +107,8 @@ public:
               llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> body);
 
 private:
-  struct Placed {
-    mlir::Value buffer;
-    TilesAttr tiles;
-  };
   llvm::DenseMap<mlir::Value, Vector> vectors;
-  llvm::DenseMap<mlir::Value, Placed> matrices;
+  llvm::DenseMap<mlir::Value, Elements> matrices;
   llvm::StringMap<mlir::FlatSymbolRefAttr> routes;
   llvm::StringMap<int> names;
   int64_t nextColor = 0;

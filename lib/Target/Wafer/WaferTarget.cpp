@@ -22,6 +22,8 @@ namespace intarsia::wafer {
 namespace {
 
 constexpr StringRef defaultWafer = "wse-2";
+/// Rows that a core multiplies at once: of 8, which take 7 cycles by the model of times, 3 are the start of the loop.
+constexpr int64_t mostRowsOfTile = 8;
 
 /// A wafer, and the side of the square grid that is asked for; none if the compiler chooses it.
 struct Mesh {
@@ -55,8 +57,11 @@ Expected<Mesh> meshOf(StringRef variant) {
 
 /// The programs of all kernels on one grid.
 struct Plan {
-  int64_t grid = 0, bytes = 0; ///< bytes of a core, with all weights
-  double cycles = 0;           ///< of all launches, for one row each
+  int64_t grid = 0;
+  int64_t resident = 0, bytes = 0; ///< bytes of a core: of all weights, and of everything
+  double cycles = 0;               ///< of all launches, for one row each
+  int64_t rows = 1;                ///< of the programs for several rows
+  double rowsCycles = 0;           ///< of all launches, for these rows
   std::vector<WaferKernel> kernels;
   std::vector<int64_t> launches; ///< of each kernel in a call
 };
@@ -74,13 +79,12 @@ public:
     if (!plan)
       return plan.takeError();
     int64_t count = std::accumulate(plan->launches.begin(), plan->launches.end(), int64_t(0));
+    std::string of = formatv("{0:F0} cycles ({1:F1} us) for one row", plan->cycles, microseconds(plan->cycles));
+    if (plan->rows > 1)
+      of += formatv(", {0:F0} ({1:F1} us) for {2}", plan->rowsCycles, microseconds(plan->rowsCycles), plan->rows);
     module.emitRemark() << count << " launches on " << plan->grid << " by " << plan->grid << " cores of "
                         << mesh.wafer.name << ": " << plan->bytes << " of " << mesh.figure("sram_bytes")
-                        << " bytes of a core, "
-                        << formatv("{0:F0} cycles ({1:F1} us)", plan->cycles,
-                                   plan->cycles / mesh.wafer.figures.at("clock_ghz").value * 1e-3)
-                               .str()
-                        << " for one row";
+                        << " bytes of a core, " << of;
     std::string text = writeObject(plan->kernels);
     objects.push_back({"wafer." + variant, {text.begin(), text.end()}});
     return Error::success();
@@ -94,19 +98,22 @@ public:
       return nullptr;
     }
     std::vector<KernelFunction> functions;
-    return lower(module, kernels, plan->grid, functions);
+    return lower(module, kernels, /*rows=*/1, plan->grid, functions);
   }
 
 private:
   std::string variant;
   Mesh mesh;
 
-  /// Returns programs of kernels on a grid; null after an error, which was emitted.
-  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, int64_t grid,
-                                          std::vector<KernelFunction> &functions) {
+  double microseconds(double cycles) const { return cycles / mesh.wafer.figures.at("clock_ghz").value * 1e-3; }
+
+  /// Returns programs of kernels for some rows on a grid; null after an error, which was emitted.
+  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, int64_t rows,
+                                          int64_t grid, std::vector<KernelFunction> &functions) {
     mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(module.getLoc()));
     for (auto [index, kernel] : kernels) {
-      auto function = buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), grid, *programs);
+      auto function =
+          buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), rows, grid, *programs);
       if (failed(function))
         return nullptr;
       functions.push_back(std::move(*function));
@@ -145,8 +152,8 @@ private:
     std::vector<KernelFunction> wanted;
     int64_t side = std::numeric_limits<int64_t>::max();
     for (auto [index, kernel] : kernels) {
-      auto function =
-          buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), /*grid=*/1, *functions);
+      auto function = buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), /*rows=*/1,
+                                          /*grid=*/1, *functions);
       if (failed(function))
         return createStringError("kernels could not be lowered for the wafer");
       side = std::min(side, function->smallest);
@@ -169,8 +176,10 @@ private:
       if (needed <= mesh.figure("sram_bytes") && (!best || plan->cycles < best->cycles))
         best = std::move(*plan);
     }
-    if (best)
+    if (best) {
+      addPrograms(*best, module, kernels);
       return std::move(*best);
+    }
     return createStringError("target 'wafer:" + variant + "': its layers need " + Twine(needed) +
                              " bytes of each core on a grid of " + Twine(grid) + " by " + Twine(grid) + ", " +
                              mesh.wafer.name + " has " + Twine(mesh.figure("sram_bytes")) +
@@ -184,7 +193,7 @@ private:
     int64_t bytes = 0;
     for (auto [numbered, function] : zip_equal(kernels, functions))
       for (auto [view, type] : zip_equal(function.inputs, mlir::func::FuncOp(function.function).getArgumentTypes()))
-        if (view.step == 0) {
+        if (!view.hasRows) {
           auto matrix = cast<mlir::RankedTensorType>(type);
           int64_t rows = matrix.getDimSize(0);
           bytes += (rows == 1 ? 1 : divideCeil(rows, grid)) * divideCeil(matrix.getDimSize(1), grid) *
@@ -198,7 +207,7 @@ private:
     Plan plan;
     plan.grid = grid;
     std::vector<KernelFunction> functions;
-    mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, grid, functions);
+    mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, /*rows=*/1, grid, functions);
     if (!programs)
       return createStringError("kernels could not be lowered for the wafer");
     int64_t working = 0;
@@ -207,22 +216,57 @@ private:
       rt::KernelOp source = numbered.kernel;
       kernel.index = numbered.index;
       kernel.operands = int64_t(source.getNumArguments() + source.getResultTypes().size());
-      kernel.executions = function.executions;
-      kernel.inputs = std::move(function.inputs);
-      kernel.outputs = std::move(function.outputs);
-      kernel.program = extractProgram(op);
+      kernel.rows = function.rows;
+      const RowsProgram &one = kernel.programs.emplace_back(programOf(1, function, op));
       int64_t weights = 0;
-      for (const Binding &input : kernel.program.inputs)
-        if (kernel.inputs[size_t(input.argument)].step == 0)
-          weights += kernel.program.buffers[size_t(input.slot)].bytes();
-      int64_t count = launchesOf(launches, source);
-      plan.launches.push_back(count);
-      plan.bytes += weights * count;
-      working = std::max(working, kernel.program.bytesPerCore() - weights);
-      plan.cycles += time(kernel.program).cycles * double(count);
+      for (const Binding &input : one.program.inputs)
+        if (!one.inputs[size_t(input.argument)].hasRows)
+          weights += one.program.buffers[size_t(input.slot)].bytes();
+      plan.launches.push_back(launchesOf(launches, source));
+      plan.resident += weights * plan.launches.back();
+      working = std::max(working, one.program.bytesPerCore() - weights);
+      plan.cycles += one.cycles * double(plan.launches.back());
     }
-    plan.bytes += working;
+    plan.bytes = plan.resident + working;
     return plan;
+  }
+
+  static RowsProgram programOf(int64_t rows, KernelFunction &function, ProgramOp op) {
+    RowsProgram program;
+    program.rows = rows;
+    program.program = extractProgram(op);
+    program.cycles = time(program.program).cycles;
+    program.inputs = std::move(function.inputs);
+    program.outputs = std::move(function.outputs);
+    return program;
+  }
+
+  /// Adds programs for several rows, as many as fit on the cores beside all weights. These lie differently for products
+  /// of matrices, so that a program has those of its kernel a second time.
+  void addPrograms(Plan &plan, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
+    for (int64_t tile = mostRowsOfTile; tile >= 1; tile /= 2) {
+      // What does not fit is an error of a verifier, and no error of the model.
+      mlir::ScopedDiagnosticHandler ignore(module.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
+      std::vector<KernelFunction> functions;
+      int64_t rows = tile * plan.grid, bytes = plan.bytes;
+      mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, rows, plan.grid, functions);
+      if (!programs)
+        continue;
+      std::vector<RowsProgram> made;
+      for (auto [function, op] : zip_equal(functions, programs->getOps<ProgramOp>())) {
+        made.push_back(programOf(rows, function, op));
+        bytes = std::max(bytes, plan.resident + made.back().program.bytesPerCore());
+      }
+      if (bytes > mesh.figure("sram_bytes"))
+        continue;
+      plan.bytes = bytes;
+      plan.rows = rows;
+      for (auto [kernel, program, count] : zip_equal(plan.kernels, made, plan.launches)) {
+        plan.rowsCycles += program.cycles * double(count);
+        kernel.programs.insert(kernel.programs.begin(), std::move(program));
+      }
+      return;
+    }
   }
 };
 

@@ -102,7 +102,7 @@ func.func @norm(%x: tensor<1x8xf32>) {
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
 wafer.program @sum on #wafer grid 2 by 2 {
   %a = wafer.buffer "a" : memref<1x4xf32>
-  // expected-error@+1 {{'wafer.compute' op sum gives 'memref<1x4xf32>', must be one element}}
+  // expected-error@+1 {{'wafer.compute' op sum gives 'memref<1x4xf32>', must be one element for each row of 'memref<1x4xf32>'}}
   wafer.compute sum %a, %a : memref<1x4xf32>, memref<1x4xf32>
 }
 

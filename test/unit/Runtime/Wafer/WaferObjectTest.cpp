@@ -21,8 +21,10 @@ WaferKernel sample() {
   WaferKernel kernel;
   kernel.index = 3;
   kernel.operands = 2;
-  kernel.executions = parseSizeExpression("s0 s1 *");
-  Program &program = kernel.program;
+  kernel.rows = parseSizeExpression("s0 s1 *");
+  RowsProgram &one = kernel.programs.emplace_back();
+  one.cycles = 100;
+  Program &program = one.program;
   program.name = "shift";
   program.target.name = "small";
   program.target.sramBytes = 1024;
@@ -38,8 +40,8 @@ WaferKernel sample() {
   Op send{.kind = OpKind::Send, .cores = {senders, {}}, .slots = {0}, .route = 0};
   Op receive{.kind = OpKind::Receive, .cores = {receivers, {}}, .slots = {1}, .route = 0};
   program.ops = {doubled, send, receive, Op{.kind = OpKind::Await}};
-  kernel.inputs = {{0, ITX_F32, 0, 4, 4, 1}, {0, ITX_BF16, 2, 0, 4, 1}};
-  kernel.outputs = {{1, ITX_F16, 0, 4, 4, 1}};
+  one.inputs = {{0, ITX_F32, true, 0, 4, 1}, {0, ITX_BF16, false, 2, 4, 1}};
+  one.outputs = {{1, ITX_F16, true, 0, 4, 1}};
   return kernel;
 }
 
@@ -49,12 +51,14 @@ TEST(WaferObject, IsReadAsItWasWritten) {
   ASSERT_TRUE(readObject(text, "x", kernels).ok());
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].index, 3u);
-  EXPECT_EQ(kernels[0].executions, sample().executions);
-  EXPECT_EQ(kernels[0].inputs[1].type, ITX_BF16);
-  EXPECT_EQ(kernels[0].inputs[1].offset, 2);
+  EXPECT_EQ(kernels[0].rows, sample().rows);
+  const RowsProgram &one = kernels[0].programs.at(0);
+  EXPECT_EQ(one.inputs[1].type, ITX_BF16);
+  EXPECT_EQ(one.inputs[1].offset, 2);
+  EXPECT_TRUE(one.inputs[0].hasRows);
   EXPECT_EQ(writeObject(kernels), text);
   std::vector<Matrix> outputs;
-  ASSERT_EQ(run(kernels[0].program, {{1, 4, {1, 2, 3, 4}}, {1, 4, {9, 9, 9, 9}}}, outputs), "");
+  ASSERT_EQ(run(one.program, {{1, 4, {1, 2, 3, 4}}, {1, 4, {9, 9, 9, 9}}}, outputs), "");
   EXPECT_EQ(outputs[0].values, (std::vector<float>{9, 2, 4, 6}));
 }
 
@@ -62,7 +66,7 @@ TEST(WaferObject, ThatIsDamagedIsRefused) {
   std::string good = writeObject({sample()});
   for (auto [before, after, message] : std::vector<std::array<const char *, 3>>{
            {"{\"kernels\"", "{\"kernel\"", "'kernels' is missing"},
-           {"s0 s1 *", "s0 *", "'executions' is no expression in sizes"},
+           {"s0 s1 *", "s0 *", "'rows' is no expression in sizes"},
            {"\"op\":\"send\"", "\"op\":\"shout\"", "'op' is 'shout', which is not known"},
            {"\"slots\":[1]", "\"slots\":[2]", "'slots' has 2, must be less than 2"},
            {"\"slots\":[1]", "\"slots\":[1,0]", "an op has 2 buffers, must have 1"},
@@ -93,11 +97,24 @@ TEST(WaferObject, ThatIsDamagedIsRefused) {
 }
 
 TEST(WaferObject, ViewsSayHowManyElementsTheyNeed) {
-  MatrixView view{0, ITX_F32, 5, 100, 10, 1};
+  MatrixView view{0, ITX_F32, true, 5, 10, 1};
   EXPECT_EQ(view.elements(0, 3, 4), 0);
-  EXPECT_EQ(view.elements(2, 3, 4), 5 + 100 + 20 + 3 + 1);
-  view.step = int64_t(1) << 48;
-  EXPECT_EQ(view.elements(int64_t(1) << 20, 3, 4), std::nullopt);
+  EXPECT_EQ(view.elements(7, 3, 4), 5 + 6 * 10 + 3 + 1);
+  view.hasRows = false;
+  EXPECT_EQ(view.elements(7, 3, 4), 5 + 2 * 10 + 3 + 1);
+  view.rowStride = int64_t(1) << 48;
+  EXPECT_EQ(view.elements(7, int64_t(1) << 20, 4), std::nullopt);
+}
+
+TEST(WaferObject, RowsGoWhereTheyTakeTheLeastTime) {
+  WaferKernel kernel;
+  kernel.programs.resize(2);
+  kernel.programs[0].rows = 64, kernel.programs[0].cycles = 1000;
+  kernel.programs[1].rows = 1, kernel.programs[1].cycles = 100;
+  EXPECT_EQ(kernel.programFor(100).rows, 64);
+  EXPECT_EQ(kernel.programFor(11).rows, 64); // with padding
+  EXPECT_EQ(kernel.programFor(10).rows, 1);
+  EXPECT_EQ(kernel.programFor(1).rows, 1);
 }
 
 } // namespace
