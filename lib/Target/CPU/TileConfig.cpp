@@ -44,8 +44,8 @@ TileConfig chooseTiles(const llvm::Triple &triple, llvm::StringRef processor, ll
     tiles.tokenRows = 2; // several instructions for each product of bytes: more rows are much code, and gain nothing
   }
   // llvm-mca's models of Neoverse N1 and V1 give 8x2 sums 84 and 89 % of the peak of sdot, 4x4 76 and 80, 5x4 82 and
-  // 83: the fewer rows, the more often a weight's sign is flipped. With scales of blocks 5x2 is the best of 2x2 to 5x2
-  // and 3x4. Not measured on a processor.
+  // 83: the fewer rows, the more often a weight's sign is flipped. With scales of blocks 5x2 is the best of 2x2, 3x2,
+  // 4x2, 5x2 and 3x4. Not measured on a processor.
   if (has("dotprod") || has("i8mm")) {
     tiles.quantizedRows = 5;
     tiles.tokenRows = 8;
