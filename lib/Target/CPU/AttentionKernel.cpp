@@ -40,7 +40,7 @@ private:
 Emitter makeAttentionKernel(rt::KernelOp kernel, Operation *root, const TileConfig &config) {
   auto attention = cast<nn::AttentionOp>(root);
   // Bytes of any value may be multiplied by unsigned ones without an overflow of 16 bits in between.
-  if (attention.getPrecision() && attention.getPrecision()->isInteger(8) && config.byteDot == ByteDot::Vnni)
+  if (attention.getPrecision() && attention.getPrecision()->isInteger(8) && multipliesUnsigned(config.byteDot))
     return makeQuantizedAttentionKernel(kernel, root, config);
   return std::make_unique<AttentionKernel>(kernel, attention, config);
 }

@@ -71,6 +71,8 @@ private:
   RecordScale scaleOf(ArrayRef<Value> row);
   void quantizeQueries();
   Value blockOf(Value keyBlock);
+  /// Rows of a register tile: features of values are whole vectors.
+  int64_t tileRows() const { return std::min(config.tokenRows, config.lanes); }
   Value join(ArrayRef<Value> integers);
   void multiplyBytes(Value left, int64_t leftRow, int64_t leftStep, Value right, Value steps, Value starts,
                      llvm::function_ref<void(int64_t r, Value column, Value sum)> use);
@@ -278,7 +280,7 @@ void QuantizedAttentionKernel::quantizeQueries() {
 void QuantizedAttentionKernel::multiplyBytes(Value left, int64_t leftRow, int64_t leftStep, Value right, Value steps,
                                              Value starts,
                                              llvm::function_ref<void(int64_t r, Value column, Value sum)> use) {
-  int64_t lanes = config.lanes, count = config.tokenRows, together = config.quantizedVectors;
+  int64_t lanes = config.lanes, count = tileRows(), together = config.quantizedVectors;
   Type i8 = b.getI8Type(), i32 = b.getI32Type();
   for (int64_t first = 0; first < kPanelWidth; first += together * lanes) {
     SmallVector<Value> initial;
@@ -312,7 +314,7 @@ void QuantizedAttentionKernel::scoreKeys(Value firstKey, Value keyCount) {
   Type f32 = b.getF32Type();
   int64_t lanes = config.lanes;
   Value block = currentBlock = blockOf(div(firstKey, constant(config.keyBlock)));
-  forLoop(constant(0), keyCount, constant(config.tokenRows), [&](Value j) {
+  forLoop(constant(0), keyCount, constant(tileRows()), [&](Value j) {
     auto ofKey = [&](int64_t number, int64_t r) {
       return splat(loadAt(field(block, number), add(j, constant(r)), f32, 1), lanes);
     };
@@ -364,7 +366,7 @@ void QuantizedAttentionKernel::addValues(Value firstKey, Value keyCount) {
   int64_t lanes = config.lanes;
   Value values = valuesOf(currentBlock);
   Value steps = ceilDiv(keyCount, constant(kWord));
-  forLoop(constant(0), constant(paddedDim), constant(config.tokenRows), [&](Value c) {
+  forLoop(constant(0), constant(paddedDim), constant(tileRows()), [&](Value c) {
     Value left = offsetPointer(values, mul(c, constant(kWord)), b.getI8Type());
     multiplyBytes(left, kWord, paddedDim * kWord, powers, steps, /*starts=*/Value(),
                   [&](int64_t r, Value column, Value sum) {

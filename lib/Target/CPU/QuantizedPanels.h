@@ -17,7 +17,7 @@ inline int64_t blocksOfStep(const BlockPanels &panels) {
   return panels.block && panels.block < BlockPanels::stepDepth ? BlockPanels::stepDepth / panels.block : 1;
 }
 
-/// Elements as they are multiplied, unsigned bytes, are their values times `multiplier`, plus `offset`.
+/// Elements as they are multiplied, bytes, are their values times `multiplier`, plus `offset`.
 struct UnpackedEncoding {
   int64_t offset;
   double multiplier;
@@ -25,8 +25,8 @@ struct UnpackedEncoding {
 inline UnpackedEncoding encodingOf(const BlockPanels &panels, ByteDot dot) {
   if (panels.isE2M1)
     return {12, 2}; // halves up to 6 become 0 … 24
-  // pmaddubsw adds in 16 bits: what is unsigned must stay below 129.
-  if (panels.elementBits == 8 && dot == ByteDot::Maddubs)
+  // pmaddubsw adds in 16 bits: what is unsigned must stay below 129. sdot takes no byte from 128 on for unsigned.
+  if (panels.elementBits == 8 && (dot == ByteDot::Maddubs || dot == ByteDot::Sdot))
     return {0, 1};
   return {panels.integerOffset, 1};
 }

@@ -78,8 +78,7 @@ void QuantizedTileEmitter::addDecodedProducts(const DecodeTile &tile, Value pack
   forWordsOfStep(panels, packedVector, [&](int64_t word, Value elements) {
     SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
     for (int64_t r = 0; r < tile.rows; ++r)
-      into[r] = addByteProducts(into[r], elements,
-                                splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks + 4 + 4 * word), i32, lanes),
+      into[r] = addByteProducts(into[r], elements, splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word),
                                 panels.elementBits == 8);
   });
 }
@@ -249,7 +248,7 @@ void QuantizedTileEmitter::addUnpackedBlock(const QuantizedTile &tile, int64_t f
     for (int64_t v = 0; v < vectors; ++v)
       right.push_back(loadAt(unpackedStep, constant(word * 4 * kRows + v * lanes * 4), i8, 4 * lanes));
     for (int64_t r = 0; r < rows; ++r) {
-      Value left = splatWord(b, loc, fieldOf(panels, record, r, 4 * blocks + 4 + 4 * word), i32, lanes);
+      Value left = splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word);
       for (int64_t v = 0; v < vectors; ++v)
         products[r * vectors + v] = addByteProducts(products[r * vectors + v], right[v], left, panels.elementBits == 8);
     }

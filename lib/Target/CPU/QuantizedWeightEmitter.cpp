@@ -29,15 +29,24 @@ Value QuantizedWeightEmitter::addByteProducts(Value sums, Value elements, Value 
   };
   auto bytes = VectorType::get({4 * lanes}, b.getI8Type());
   auto sumType = cast<VectorType>(sums.getType());
-  if (config.byteDot == ByteDot::Vnni)
-    return call(lanes == 16 ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256", sumType,
-                {sums, elements, vector::BitCastOp::create(b, loc, bytes, activations)});
+  // Stored elements of 8 bits have 128 added: with the highest bit flipped they are signed.
+  auto makeSigned = [&] {
+    Value flip = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(-128)), 4 * lanes);
+    return arith::XOrIOp::create(b, loc, elements, flip).getResult();
+  };
+  if (config.byteDot == ByteDot::Sdot || multipliesUnsigned(config.byteDot)) {
+    StringRef name = config.byteDot == ByteDot::Sdot    ? "llvm.aarch64.neon.sdot"
+                     : config.byteDot == ByteDot::Usdot ? "llvm.aarch64.neon.usdot"
+                     : lanes == 16                      ? "llvm.x86.avx512.vpdpbusd.512"
+                                                        : "llvm.x86.avx512.vpdpbusd.256";
+    Value left = config.byteDot == ByteDot::Sdot && elementsAre8Bits ? makeSigned() : elements;
+    return call(name, sumType, {sums, left, vector::BitCastOp::create(b, loc, bytes, activations)});
+  }
   if (config.byteDot == ByteDot::Maddubs) {
     Value left = elements, right = vector::BitCastOp::create(b, loc, bytes, activations);
     if (elementsAre8Bits) {
       // The magnitude is what is unsigned, the sign goes over to the activation.
-      Value flip = splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(-128)), 4 * lanes);
-      Value element = arith::XOrIOp::create(b, loc, elements, flip);
+      Value element = makeSigned();
       left = math::AbsIOp::create(b, loc, element);
       if (lanes <= 8) {
         right = call(lanes == 8 ? "llvm.x86.avx2.psign.b" : "llvm.x86.ssse3.psign.b.128", bytes, {right, element});
@@ -68,6 +77,16 @@ Value QuantizedWeightEmitter::addByteProducts(Value sums, Value elements, Value 
   return sums;
 }
 
+Value QuantizedWeightEmitter::splatWordOf(Value row, int64_t word) {
+  Type i32 = b.getI32Type();
+  auto at = [&](int64_t index) { return offsetPointer(row, constant(4 * index), b.getI8Type()); };
+  if (!multipliesByLane(config.byteDot))
+    return splat(LLVM::LoadOp::create(b, loc, i32, at(word), 4), config.lanes);
+  // Such a splat is an operand of the instruction. Its vector is loaded once for the words that lie in it.
+  Value words = LLVM::LoadOp::create(b, loc, vectorOf(i32, config.lanes), at(word / config.lanes * config.lanes), 4);
+  return vector::ShuffleOp::create(b, loc, words, words, SmallVector<int64_t>(config.lanes, word % config.lanes));
+}
+
 /// Returns sums + two products of 16-bit integers a lane.
 Value QuantizedWeightEmitter::addWordProducts(Value sums, Value left, Value right) {
   static constexpr StringLiteral names[] = {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
@@ -94,9 +113,10 @@ Value QuantizedWeightEmitter::unpackElements(const BlockPanels &panels, Value ra
     for (int64_t i = 0; i < width; ++i)
       table.push_back(encoding.multiplier * nn::decodeElement(nn::BlockElement::E2M1, i % 16) + encoding.offset);
     Value entries = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef<int8_t>(table)));
-    StringRef name = width == 64   ? "llvm.x86.avx512.pshuf.b.512"
-                     : width == 32 ? "llvm.x86.avx2.pshuf.b"
-                                   : "llvm.x86.ssse3.pshuf.b.128";
+    StringRef name = multipliesByLane(config.byteDot) ? "llvm.aarch64.neon.tbl1"
+                     : width == 64                    ? "llvm.x86.avx512.pshuf.b.512"
+                     : width == 32                    ? "llvm.x86.avx2.pshuf.b"
+                                                      : "llvm.x86.ssse3.pshuf.b.128";
     return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(name), ValueRange{entries, element})
         .getResults();
   }

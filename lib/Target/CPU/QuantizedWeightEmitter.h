@@ -19,6 +19,8 @@ public:
 
 protected:
   mlir::Value addByteProducts(mlir::Value sums, mlir::Value elements, mlir::Value activations, bool elementsAre8Bits);
+  /// Returns a word of four bytes of a row in all lanes. `row` is at the first of 32 bytes.
+  mlir::Value splatWordOf(mlir::Value row, int64_t word);
   mlir::Value addWordProducts(mlir::Value sums, mlir::Value left, mlir::Value right);
   mlir::Value unpackElements(const BlockPanels &panels, mlir::Value raw, bool high);
   void forWordsOfStep(const BlockPanels &panels, mlir::Value pointer,

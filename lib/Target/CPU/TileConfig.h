@@ -21,7 +21,13 @@ enum class ByteDot {
   Plain,   ///< widened and multiplied
   Maddubs, ///< pmaddubsw and pmaddwd, or the latter alone on widened factors
   Vnni,    ///< vpdpbusd
+  Sdot,    ///< sdot of AArch64, whose factors are both signed
+  Usdot,   ///< usdot of AArch64
 };
+/// Returns true if one instruction multiplies any unsigned bytes by signed ones exactly.
+inline bool multipliesUnsigned(ByteDot dot) { return dot == ByteDot::Vnni || dot == ByteDot::Usdot; }
+/// Returns true if the instruction multiplies by four bytes of a vector, for all columns.
+inline bool multipliesByLane(ByteDot dot) { return dot == ByteDot::Sdot || dot == ByteDot::Usdot; }
 
 /// Tile shapes of one microarchitecture. One table (TileConfig.cpp) holds every figure with its origin.
 struct TileConfig {

@@ -20,9 +20,12 @@
 // features of the result that share a scale, for as many rows as fit in the second-level cache as floats, and quantizes
 // them last.
 //
-// Without vpdpbusd both factors are widened to 16 bits, the weight as it is loaded, and multiplied by pmaddwd: its sums
-// are exact, and on Zen 3 it does 81 products a nanosecond. pmaddubsw, which needs the sign of the weight moved to the
-// input, does 75, and f32 51.
+// sdot of AArch64 has signed factors: weights are made signed as they are loaded, and no offset is left. usdot takes
+// them as they are.
+//
+// On x86-64 without vpdpbusd both factors are widened to 16 bits, the weight as it is loaded, and multiplied by
+// pmaddwd: its sums are exact, and on Zen 3 it does 81 products a nanosecond. pmaddubsw, which needs the sign of the
+// weight moved to the input, does 75, and f32 51.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/KernelRoots.h"
 #include "lib/Target/CPU/LinearEmitter.h"
@@ -441,7 +444,8 @@ void TokenLinearKernel::addBytes(Value elements, Value values, int64_t first, in
   for (int64_t v = 0; v < vectors; ++v)
     right.push_back(loadAt(elements, constant(byteOf(panels, first + v * lanes, word)), b.getI8Type(), 4 * lanes));
   for (auto [i, total] : llvm::enumerate(totals)) {
-    Value left = splatOf(values, i / vectors, 4 * word, b.getI32Type());
+    Value row = offsetPointer(values, constant(i / vectors * rowBytes), b.getI8Type());
+    Value left = splatWordOf(row, word);
     total = addByteProducts(total, right[i % vectors], left, /*elementsAre8Bits=*/true);
   }
 }
