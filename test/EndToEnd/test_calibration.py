@@ -140,6 +140,7 @@ def uninterrupted(windows, tmp_path_factory) -> bytes:
     return (folder / "q" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_ended_goes_on(windows, uninterrupted, tmp_path):
     said: list[str] = []
 

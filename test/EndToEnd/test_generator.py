@@ -60,7 +60,10 @@ def test_perplexity(exact, generator, golden):
 PEERS = {"int4": "Q4_0", "nvfp4": "Q4_0", "int8": "Q8_0"}
 
 
-@pytest.mark.parametrize("name", ["int4", "int4-g128", "int6", "int8", "mxfp4", "nvfp4"])
+@pytest.mark.parametrize(
+    "name",
+    ["int4", "int8", "mxfp4", "nvfp4", *(pytest.param(name, marks=pytest.mark.slow) for name in ("int4-g128", "int6"))],
+)
 def test_perplexity_of_quantized_weights(tools, tmp_path, golden, name):
     """PyTorch has the same quantized weights and activations, and computes in float32: the bar is 0.05 %. No more is
     lost than by llama.cpp at the same bits; of int8, whose loss is less than that bar, PyTorch's figure says so."""

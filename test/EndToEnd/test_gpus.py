@@ -104,10 +104,15 @@ def embed_and_generate(tools, folder: Path, model: Path, target: str, flags: tup
     return np.load(output).astype(np.float64), generated
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    "architecture",
-    ["sm_90a", "gfx942", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sm_80", "gfx90a", "gfx1100"))],
+    ("architecture", "precision"),
+    [
+        pytest.param(
+            one, precision, marks=() if one == "sm_90a" or (one, precision) == ("gfx942", "f16") else pytest.mark.slow
+        )
+        for one in ("sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100")
+        for precision in PRECISIONS
+    ],
 )
 def test_models_in_16_bits(tools, folder: Path, two_layers: Path, exact, architecture: str, precision: str) -> None:
     flags = PRECISIONS[precision][1]

@@ -35,7 +35,7 @@ from refusals import refused
 
 QUANTIZED = Path(__file__).resolve().parent / "quantized"
 NAMES = sorted(path.name for path in QUANTIZED.iterdir())
-DEVICES = ["cpu", "reference", "emulated:sm_80", "emulated:gfx942"]
+DEVICES = ["cpu", "reference", "emulated:sm_80", pytest.param("emulated:gfx942", marks=pytest.mark.slow)]
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ def test_a_budget_that_would_do_does(tmp_path: pathlib.Path) -> None:
     assert run(agent, FLEET, f"--budget={less}", "--time-limit=10").returncode == 2
 
 
+@pytest.mark.slow
 def test_bounds_and_devices_that_would_do_do(tmp_path: pathlib.Path) -> None:
     """Milliseconds, watts and devices that are said to be enough are, each instead of the requested bound."""
     agent, fleet = tmp_path / "agent.mlir", tmp_path / "fleet.mlir"
@@ -99,7 +100,7 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<50 tokens>}) -> !agen
 GRACE_SECONDS = 8
 
 
-@pytest.mark.parametrize("flags", [[], ["--pareto=100"]])
+@pytest.mark.parametrize("flags", [[], pytest.param(["--pareto=100"], marks=pytest.mark.slow)])
 def test_long_loops_end_in_time(flags: list[str], tmp_path: pathlib.Path) -> None:
     """Loops of up to a thousand runs, and of up to a hundred thousand whose texts do not grow."""
     text = (AGENTS / "react.mlir").read_text().replace("p95_ms = 45000", "p95_ms = 8000000")
