@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 import subprocess
@@ -55,10 +56,12 @@ class Emulated:
 
 @pytest.fixture(scope="module")
 def runner() -> Path:
-    """Build intarsia-run for AArch64."""
-    result = subprocess.run(
-        [SOURCE / "scripts" / "build.sh", "aarch64", "intarsia-run"], capture_output=True, text=True, timeout=600
-    )
+    """Build intarsia-run for AArch64, in one of the processes that run tests at a time."""
+    with (SOURCE / "build" / "aarch64.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = subprocess.run(
+            [SOURCE / "scripts" / "build.sh", "aarch64", "intarsia-run"], capture_output=True, text=True, timeout=600
+        )
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
     return SOURCE / "build" / "aarch64" / "bin" / "intarsia-run"
 
@@ -90,7 +93,7 @@ def byte_products(artifact: Path) -> set[str]:
     return set(re.findall(r"\b(?:sdot|udot|usdot|sudot|smmla|ummla|usmmla)\b", listing.stdout))
 
 
-@pytest.mark.parametrize("cpu", ["cortex-a72", "max"])
+@pytest.mark.parametrize("cpu", ["cortex-a72", pytest.param("max", marks=pytest.mark.slow)])
 def test_minilm(tools, minilm_dir, minilm_golden, tokens, runner, scratch, cpu):
     artifact = scratch / "arm.itx"
     if not artifact.exists():
@@ -102,7 +105,9 @@ def test_minilm(tools, minilm_dir, minilm_golden, tokens, runner, scratch, cpu):
     assert error <= TOLERANCE
 
 
-@pytest.mark.parametrize("target", PROCESSORS)
+@pytest.mark.parametrize(
+    "target", [pytest.param(one, marks=() if one == "aarch64+dotprod" else pytest.mark.slow) for one in PROCESSORS]
+)
 def test_minilm_in_8_bits(tools, minilm_dir, minilm_golden, tokens, runner, scratch, target):
     artifact = scratch / f"int8-{target}.itx"
     tools.compile(minilm_dir, "-o", artifact, "--quantize=int8", f"--target=cpu:{target}")
@@ -127,8 +132,16 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("target", PROCESSORS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param(
+            name, target, marks=pytest.mark.slow if target == "aarch64" and name not in ("8-wide", "int4") else ()
+        )
+        for name in FORMATS
+        for target in PROCESSORS
+    ],
+)
 def test_linears_are_those_of_x86(tools, runner, scratch, name, target):
     """Not one bit differs: sums of integers are exact, and floats are added in the same order. What x86-64 computes is
     compared with NumPy by test_quantized_linears.py and test_token_linears.py."""
