@@ -56,7 +56,7 @@ lint: setup ## check the formatting and lint Python
 asan: setup ## the runtime's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh asan
 
-guard: setup ## encoders, decoders and experts end to end, their kernels between pages that fault
+guard: setup ## decoders and experts end to end, their kernels between pages that fault
 	@scripts/sanitize.sh guard
 
 asan-compiler: setup ## the same for the compiler: unit, IR and end-to-end tests (a long build)

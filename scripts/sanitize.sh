@@ -2,8 +2,8 @@
 # sanitize.sh asan|guard|asan-compiler|tsan|tsan-compiler [all]: builds with sanitizers and runs the tests in which they
 # can find errors.
 #   asan           the runtime: unit tests, and the end-to-end tests of intarsia-run on artifacts of build/dev's compiler
-#   guard          the runtime and its Python module, generated code between pages that fault: encoders, decoders and
-#                  experts end to end; with `all` every end-to-end test
+#   guard          the runtime and its Python module, generated code between pages that fault: decoders and experts end
+#                  to end; with `all` every end-to-end test
 #   asan-compiler  the compiler too: unit tests, lit, ops, programs and architectures end to end (a long build)
 #   tsan           the runtime: unit tests, eight callers of compiled models
 #   tsan-compiler  the compiler: packing beside code generation (a long build)
@@ -69,7 +69,7 @@ asan)
   INTARSIA_RUN=$build/bin/intarsia-run end_to_end test/EndToEnd -k 'bad_inputs or intarsia_run'
   ;;
 guard)
-  tests=(test/EndToEnd/test_{architectures,decoders,experts}.py)
+  tests=(test/EndToEnd/test_{decoders,experts}.py)
   # Leaves out tests that compile for another machine or several gigabytes, and tests of messages.
   [ "$extent" != all ] || tests=(test/EndToEnd --ignore-glob='*test_aarch64.py' --ignore-glob='*test_large_archive.py' \
     --ignore-glob='*test_bad_*.py' --ignore-glob='*test_interrupted.py' --ignore-glob='*test_completion.py')

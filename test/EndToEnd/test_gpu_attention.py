@@ -369,7 +369,7 @@ PAGES, ENTRIES, SEQUENCES = 16, 5, 3
 @pytest.mark.parametrize(
     ("name", "architecture"),
     [
-        pytest.param(name, architecture, marks=pytest.mark.slow if architecture == "gfx1100" else ())
+        pytest.param(name, architecture, marks=() if architecture in ("sm_90a", "gfx942") else pytest.mark.slow)
         for name in CACHED | ROUNDED_CACHED
         for architecture in EMULATED
     ],
