@@ -95,7 +95,7 @@ TEST_F(CpuDevices, HaveNamesAndThreadsOfTheirOwn) {
   EXPECT_EQ(infoOf(three)["threads"], 3);
   EXPECT_EQ(infoOf(usual)["threads"], Json::parse(itx_device_info(0))["threads"]);
   EXPECT_EQ(infoOf(two)["name"], itx_device_get_name(two.get()));
-  EXPECT_EQ(itx_device_count(), 3u) << "devices that are made are not the machine's";
+  EXPECT_EQ(itx_device_count(), 4u) << "devices that are made are not the machine's";
 }
 
 TEST_F(CpuDevices, DivideTheMachineBetweenModules) {
