@@ -180,8 +180,8 @@ def test_no_gpu_here(tools, folder: Path, ids: Path, target: str, driver: str, l
     result = tools.run("intarsia-run", artifact, f"--input=input_ids=@{ids}", check=False)
     assert result.returncode == 1
     message = re.fullmatch(
-        rf"error: {re.escape(str(artifact))}: is compiled for the device {kind}, this machine has cpu, reference and "
-        rf"emulated: compile it with --target=cpu; there is no {driver}: looked for (.*) in (/.*) and the linker's cache\n",
+        rf"error: {re.escape(str(artifact))}: is compiled for the device {kind}, this machine has cpu, reference, "
+        rf"emulated and wafer: compile it with --target=cpu; there is no {driver}: looked for (.*) in (/.*) and the linker's cache\n",
         result.stderr,
     )
     assert message, result.stderr
