@@ -276,8 +276,13 @@ public:
   std::vector<target::NamedVariant> listVariants() const override {
     std::string grid = "; +grid=N takes N by N cores";
     return {{"", "a WSE-2, simulated: linear layers and norms, the rest on other devices by --place" + grid},
-            {"wse-2", "750 by 994 cores with 48 KB each"},
-            {"wse-3", "the next generation"}};
+            {"wse-2", sizeOf("wse-2")},
+            {"wse-3", sizeOf("wse-3")}};
+  }
+  static std::string sizeOf(StringRef name) {
+    Mesh mesh = cantFail(meshOf(name)); // of the catalogue, which is part of the program
+    return formatv("{0} by {1} cores with {2} KB each", mesh.figure("columns"), mesh.figure("rows"),
+                   mesh.figure("sram_bytes") / 1024);
   }
   bool usesHostMemory() const override { return false; }
   bool runsHostCode() const override { return false; }
