@@ -61,6 +61,7 @@ def test_directories_compile_to_their_own_bits(tools, ids, tmp_path, name, highe
     assert stored == (tmp_path / "m.safetensors").stat().st_size
 
 
+@pytest.mark.slow
 def test_less_is_lost_with_a_text(tools, ids, tmp_path):
     """Ternary weights of a model that was not trained for them: errors that cancel lose far less."""
     windows, measured = _quantize.read_windows(ids[38401:], 192), ids[: 20 * 192].reshape(20, 192)

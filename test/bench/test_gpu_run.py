@@ -28,6 +28,7 @@ def run(*flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_every_problem_is_timed() -> None:
     result = run("--rounds=1")
     assert result.returncode == 0, result.stderr
