@@ -68,6 +68,19 @@ constexpr uint16_t encodeF16(float value) {
   return sign | uint16_t((bits - (112u << 23) + 0xFFF + (bits >> 13 & 1)) >> 13);
 }
 
+/// Returns decodeF16(encodeF16(value)), without a branch: loops of it become vector instructions.
+constexpr float roundToF16(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  uint32_t sign = bits & 0x80000000;
+  auto magnitude = std::bit_cast<float>(bits ^ sign);
+  uint32_t normal = ((bits ^ sign) + 0xFFF + (bits >> 13 & 1)) & ~uint32_t(0x1FFF);
+  auto subnormal = std::bit_cast<uint32_t>((magnitude + 0.5f) - 0.5f); // as in encodeF16
+  uint32_t rounded = magnitude < 0x1p-14f ? subnormal : normal;
+  rounded = magnitude >= 65520.0f ? 0x7F800000 : rounded;
+  rounded = magnitude != magnitude ? 0x7FC00000 : rounded;
+  return std::bit_cast<float>(rounded | sign);
+}
+
 /// Returns the value of a bf16, the upper half of an f32.
 constexpr float decodeBf16(uint16_t pattern) { return std::bit_cast<float>(uint32_t(pattern) << 16); }
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -166,6 +167,29 @@ def test_norms_have_the_values_of_numpy(simulate, grid: int, kind: str) -> None:
         exact = x.astype(np.float64) - (x.mean() if biased else 0)
         expected = exact / np.sqrt((exact**2).mean() + 1e-5) * scale + bias * (2 if biased else 1)
         np.testing.assert_allclose(simulate(text, x, scale, bias)[0], expected, rtol=1e-5, atol=1e-5)
+
+
+FUNCTIONS = {
+    "exp": np.exp,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / np.sqrt(2))) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("rows", [1, 7])
+def test_functions_have_the_values_of_numpy(simulate, name: str, rows: int) -> None:
+    """Of vectors and of matrices."""
+    x = np.random.default_rng(1).normal(size=(rows, 13)).astype(np.float32) * 2
+    text = f"""
+    func.func @main(%x: {tensor((rows, 13), "f32")}) -> {tensor((rows, 13), "f32")} {{
+      %y = wafer.dist_map {name} %x on 4 : {tensor((rows, 13), "f32")}
+      return %y : {tensor((rows, 13), "f32")}
+    }}"""
+    np.testing.assert_allclose(simulate(text, x)[0], FUNCTIONS[name](x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 
 
 def refusal(tools, folder: Path, text: str, *arguments: str) -> str:

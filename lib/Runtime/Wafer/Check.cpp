@@ -45,8 +45,7 @@ private:
   std::vector<std::vector<Message>> inboxes; // by route and core
   std::vector<int> transferred;              // buffers that a core may be sending or receiving
   std::vector<int32_t> unreceived;           // messages that a core has sent and nobody received
-  std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
-  std::vector<char> moving; // routes that a loop sets anew
+  ResolvedRoutes routes;
   int64_t iteration = 0;
 
   const ResolvedRoute &resolved(int route);
@@ -91,15 +90,10 @@ void Machine::fail(const Op &op, int64_t core, const std::string &what) {
 }
 
 const ResolvedRoute &Machine::resolved(int route) {
-  std::vector<ResolvedRoute> &known = resolvedRoutes[size_t(route)];
-  size_t wanted = moving[size_t(route)] ? size_t(iteration) : 0;
-  while (known.size() <= wanted) {
-    std::string problem;
-    known.push_back(resolve(program, program.routes[size_t(route)], int64_t(known.size()), problem));
-    if (!problem.empty() && error.empty())
-      error = problem;
-  }
-  return known[wanted];
+  const ResolvedRoute &found = routes.at(route, iteration);
+  if (error.empty())
+    error = routes.error;
+  return found;
 }
 
 /// Calls `action` for the cores of an op's class, in the order of a message that goes up or down an axis.
@@ -190,7 +184,7 @@ void Machine::receive(const Op &op, int64_t core) {
   take(op, core, buffer);
 }
 
-/// What arrives is stored and goes on from there, or the buffer is added to it on its way.
+/// Stores a message and sends it on from the buffer, or adds the buffer to it and sends the sum on.
 void Machine::forward(const Op &op, int64_t core) {
   int buffer = bound[size_t(op.slots[0])];
   if (!op.add)
@@ -282,7 +276,7 @@ void Machine::run(const std::vector<Op> &ops) {
   }
 }
 
-Machine::Machine(const Program &program) : program(program) {
+Machine::Machine(const Program &program) : program(program), routes(program) {
   size_t cores = size_t(program.cores());
   bound.resize(size_t(program.slots));
   for (size_t i = 0; i < program.buffers.size(); ++i) {
@@ -290,9 +284,6 @@ Machine::Machine(const Program &program) : program(program) {
     flags.emplace_back(cores);
   }
   inboxes.assign(program.routes.size(), std::vector<Message>(cores));
-  resolvedRoutes.resize(program.routes.size());
-  for (const Route &route : program.routes)
-    moving.push_back(route.moves());
   unreceived.resize(cores);
   for (const Binding &input : program.inputs)
     std::fill(flags[size_t(input.slot)].begin(), flags[size_t(input.slot)].end(), uint8_t(isSet));

@@ -11,48 +11,25 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Wafer/Functional.h"
 
+#include "lib/Formats/FloatFormats.h"
+
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 
 namespace intarsia::wafer {
 namespace {
 
-/// What a product reads and writes of so many cores stays in the first-level cache, for tiles of a few elements.
+/// The most cores that are swept at once: their tiles of a product stay in the first-level cache if they are small.
 constexpr int64_t longestRun = 512;
 /// Added to the distance of two elements of a core: 37 of a first-level cache's 64 sets of 16 floats, without which the
 /// elements of a core would be in the same set on a grid of 512 x 512.
 constexpr int64_t padding = 37 * 16;
 
-/// Rounds to the nearest f16, ties to even, without a branch.
-float roundToHalf(float value) {
-  auto bits = std::bit_cast<uint32_t>(value);
-  uint32_t sign = bits & 0x80000000;
-  float magnitude = std::bit_cast<float>(bits ^ sign);
-  uint32_t normal = ((bits ^ sign) + 0xFFF + (bits >> 13 & 1)) & ~uint32_t(0x1FFF);
-  // 2^-24, the step of subnormals, is the last bit of numbers from 0.5 to 1.
-  auto subnormal = std::bit_cast<uint32_t>((magnitude + 0.5f) - 0.5f);
-  uint32_t rounded = magnitude < 0x1p-14f ? subnormal : normal;
-  rounded = magnitude >= 65520.0f ? 0x7F800000 : rounded;
-  rounded = magnitude != magnitude ? 0x7FC00000 : rounded;
-  return std::bit_cast<float>(rounded | sign);
-}
-
 /// The buffer of messages that were added up on the way.
 constexpr int16_t onTheWay = -1;
 
 } // namespace
-
-const ResolvedRoute &Simulator::resolved(int route) {
-  std::vector<ResolvedRoute> &known = resolvedRoutes[size_t(route)];
-  const Route &description = program.routes[size_t(route)];
-  size_t wanted = description.moves() ? size_t(iteration) : 0;
-  std::string ignored; // the check has accepted the routes
-  while (known.size() <= wanted)
-    known.push_back(resolve(program, description, int64_t(known.size()), ignored));
-  return known[wanted];
-}
 
 /// Returns the cores of an op's class as runs of at most longestRun cores; single ones, in the order of a message that
 /// goes down an axis, if it `descends`.
@@ -76,14 +53,14 @@ void Simulator::round(int buffer, Run run) {
   for (int64_t i = 0; i < description(buffer).elements(); ++i) {
     float *of = plane(buffer, i);
     for (int64_t core = run.begin; core < run.end; ++core)
-      of[core] = roundToHalf(of[core]);
+      of[core] = roundToF16(of[core]);
   }
 }
 
 /// Puts messages into the inboxes of all cores that their paths lead to.
 void Simulator::post(int route, Run run, int16_t buffer) {
   Inbox &inbox = inboxes[size_t(route)];
-  const auto &legs = resolved(route).legs; // by position on the axis
+  const auto &legs = routes.at(route, iteration).legs; // by position on the axis
   auto postTo = [&](const ResolvedRoute::Leg &leg, int64_t stride, int64_t begin, int64_t end) {
     int64_t step = leg.by > 0 ? stride : -stride, hops = std::abs(leg.by);
     for (int64_t hop = leg.multicast ? 1 : hops; hop <= hops; ++hop)
@@ -148,7 +125,7 @@ void Simulator::forward(const Op &op, int64_t core) {
   const float *from = kind == onTheWay ? payloads[size_t(op.route)].data() : plane(kind, 0);
   for (int64_t i = 0; i < own.elements(); ++i) {
     float sum = from[i * stride + source] + plane(buffer, i)[core];
-    payload[size_t(i * stride + core)] = own.isHalf ? roundToHalf(sum) : sum;
+    payload[size_t(i * stride + core)] = own.isHalf ? roundToF16(sum) : sum;
   }
   post(op.destination, one, onTheWay);
 }
@@ -256,7 +233,7 @@ void Simulator::runOps(const std::vector<Op> &ops) {
     }
     if (op.kind == OpKind::Await)
       continue;
-    for (Run run : runsOf(op, op.kind == OpKind::Forward && !resolved(op.route).ascends)) {
+    for (Run run : runsOf(op, op.kind == OpKind::Forward && !routes.at(op.route, iteration).ascends)) {
       if (op.kind == OpKind::Send)
         post(op.route, run, int16_t(bufferOf(op, 0)));
       else if (op.kind == OpKind::Receive)
@@ -299,7 +276,7 @@ Simulator::Simulator(const Program &program)
     : program(program), cores(program.cores()), stride((cores + 15) / 16 * 16 + padding), bound(size_t(program.slots)),
       payloads(program.routes.size()),
       inboxes(program.routes.size(), Inbox{std::vector<int32_t>(size_t(cores)), std::vector<int16_t>(size_t(cores))}),
-      resolvedRoutes(program.routes.size()) {
+      routes(program) {
   int64_t planes = 0;
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     bound[i] = int(i);
@@ -313,7 +290,7 @@ void Simulator::load(int64_t argument, const Matrix &matrix) {
   for (const Binding &input : program.inputs) {
     if (input.argument != argument)
       continue;
-    // What pads the tiles may hold parts of other tiles after a run: they travel.
+    // The padding of a tile is not 0 after a run in which tiles have travelled.
     int64_t elements = description(input.slot).elements();
     std::fill(plane(input.slot, 0), plane(input.slot, 0) + elements * stride, 0.0f);
     for (int64_t core = 0; core < cores; ++core)

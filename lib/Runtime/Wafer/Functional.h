@@ -63,10 +63,9 @@ private:
   std::vector<float> values;                // (firstPlane + element) * stride + core
   std::vector<std::vector<float>> payloads; // by route: element * stride + core, of messages added up on the way
   std::vector<Inbox> inboxes;               // by route
-  std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
+  ResolvedRoutes routes;
   int64_t iteration = 0;
 
-  const ResolvedRoute &resolved(int route);
   std::vector<Run> runsOf(const Op &op, bool descends) const;
   int bufferOf(const Op &op, size_t operand) const { return bound[size_t(op.slots[operand])]; }
   const CoreBuffer &description(int buffer) const { return program.buffers[size_t(buffer)]; }

@@ -90,6 +90,23 @@ ResolvedRoute resolve(const Program &program, const Route &route, int64_t iterat
   return resolved;
 }
 
+ResolvedRoutes::ResolvedRoutes(const Program &program) : program(program), known(program.routes.size()) {
+  for (const Route &route : program.routes)
+    moving.push_back(route.moves());
+}
+
+const ResolvedRoute &ResolvedRoutes::at(int route, int64_t iteration) {
+  std::vector<ResolvedRoute> &iterations = known[size_t(route)];
+  size_t wanted = moving[size_t(route)] ? size_t(iteration) : 0;
+  while (iterations.size() <= wanted) {
+    std::string problem;
+    iterations.push_back(resolve(program, program.routes[size_t(route)], int64_t(iterations.size()), problem));
+    if (error.empty())
+      error = problem;
+  }
+  return iterations[wanted];
+}
+
 namespace {
 /// A router takes messages of one color from one side (-1 and 1 along the axis, 0 its own core), and passes them on to
 /// others.

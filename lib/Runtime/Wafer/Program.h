@@ -167,6 +167,22 @@ struct ResolvedRoute {
 /// Returns the paths of a route, or sets `error` if a path leaves the grid or two paths start at one position.
 ResolvedRoute resolve(const Program &program, const Route &route, int64_t iteration, std::string &error);
 
+/// The paths of a program's routes, resolved when they are first needed: once for each iteration if a route moves.
+class ResolvedRoutes {
+public:
+  /// The program must outlive this.
+  explicit ResolvedRoutes(const Program &program);
+
+  const ResolvedRoute &at(int route, int64_t iteration);
+  /// What is wrong with a route that was asked for, or "".
+  std::string error;
+
+private:
+  const Program &program;
+  std::vector<bool> moving;                      // by route
+  std::vector<std::vector<ResolvedRoute>> known; // by route and iteration
+};
+
 /// Checks that a router never has two inputs of one color, and that colors exist. Returns what is wrong, or "".
 std::string checkColors(const Program &program);
 

@@ -22,7 +22,7 @@ struct TimedMessage {
 
 class Clocks {
 public:
-  explicit Clocks(const Program &program) : program(program), target(program.target) {
+  explicit Clocks(const Program &program) : program(program), target(program.target), routes(program) {
     size_t cores = size_t(program.cores());
     for (size_t i = 0; i < program.buffers.size(); ++i)
       bound.push_back(int(i));
@@ -32,7 +32,6 @@ public:
     computed.resize(cores);
     waited.resize(cores);
     inboxes.assign(program.routes.size(), std::vector<TimedMessage>(cores));
-    resolvedRoutes.resize(program.routes.size());
     for (std::vector<Time> &direction : busy)
       direction.resize(cores);
     for (std::vector<Time> &direction : carried)
@@ -51,7 +50,7 @@ private:
   std::vector<int> bound;
   std::vector<Time> clock, done, computed, waited;
   std::vector<std::vector<TimedMessage>> inboxes;
-  std::vector<std::vector<ResolvedRoute>> resolvedRoutes;
+  ResolvedRoutes routes; // which the check has accepted
   // By direction (to larger x, smaller x, larger y, smaller y) and the core whose router the link leaves.
   std::vector<Time> busy[4], carried[4];
   int64_t iteration = 0, simulated = 0, all = 0;
@@ -68,15 +67,6 @@ private:
   Time lengthOf(const CoreBuffer &buffer, bool add) const {
     Time link = Time(std::ceil(double(buffer.bytes()) / target.linkBytes)) * ticksPerCycle;
     return add ? std::max(link, buffer.elements() * target.addElement) : link;
-  }
-  const ResolvedRoute &resolved(int route) {
-    std::vector<ResolvedRoute> &known = resolvedRoutes[size_t(route)];
-    const Route &description = program.routes[size_t(route)];
-    size_t wanted = description.moves() ? size_t(iteration) : 0;
-    std::string ignored; // check has accepted the routes
-    while (known.size() <= wanted)
-      known.push_back(resolve(program, description, int64_t(known.size()), ignored));
-    return known[wanted];
   }
 };
 
@@ -120,7 +110,7 @@ void Clocks::post(int route, int64_t core, Time ready, Time length) {
   bool alongX = description.axis == MeshAxis::X;
   int64_t position = alongX ? core % program.columns : core / program.columns;
   int64_t stride = alongX ? 1 : program.columns;
-  for (const ResolvedRoute::Leg &leg : resolved(route).legs[size_t(position)]) {
+  for (const ResolvedRoute::Leg &leg : routes.at(route, iteration).legs[size_t(position)]) {
     int64_t side = leg.by > 0 ? 1 : -1;
     size_t direction = (alongX ? 0 : 2) + (side > 0 ? 0 : 1);
     Time head = ready + target.ramp;
@@ -147,7 +137,8 @@ void Clocks::accept(const Op &op, int64_t core, Time start, Time length, bool st
 }
 
 void Clocks::runOp(const Op &op) {
-  auto [columns, rows] = coresOf(program, op, iteration, op.kind == OpKind::Forward && !resolved(op.route).ascends);
+  auto [columns, rows] =
+      coresOf(program, op, iteration, op.kind == OpKind::Forward && !routes.at(op.route, iteration).ascends);
   Time length = op.slots.empty() || op.kind == OpKind::Compute ? 0 : lengthOf(bufferOf(op, 0), op.add);
   Time cycles = op.kind == OpKind::Compute ? cyclesOf(op) : 0;
   // A route that moves is set anew by software.

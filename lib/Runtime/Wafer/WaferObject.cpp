@@ -28,6 +28,7 @@ constexpr const char *computations[] = {
 constexpr int64_t mostCores = 1 << 12;           // along an axis
 constexpr int64_t mostElements = 1 << 28;        // along an axis of a matrix, of a buffer
 constexpr int64_t mostItems = 1 << 20;           // of a list
+constexpr int64_t mostBuffers = INT16_MAX;       // of a program: the simulator numbers them with 16 bits
 constexpr int64_t mostOffset = int64_t(1) << 48; // of a view, in elements
 
 Json json(const Range &range) {
@@ -94,7 +95,7 @@ Json json(const Program &program) {
                        {"multicast", path.multicast}});
     routes.push_back({{"name", route.name}, {"axis", axes[size_t(route.axis)]}, {"paths", std::move(paths)}});
   }
-  // What checks need of the mesh. Times are not computed where an artifact runs.
+  // An artifact has the figures that checks need, and none of those for times.
   return {{"name", program.name},
           {"mesh", t.name},
           {"sram_bytes", t.sramBytes},
@@ -290,6 +291,8 @@ private:
       buffer = {text(one, "name"), number(one, "rows", 1, 1 << 14), number(one, "columns", 1, 1 << 14),
                 flag(one, "half")};
     }
+    if (int64_t(p.buffers.size()) > mostBuffers)
+      fail("there are more than " + std::to_string(mostBuffers) + " buffers");
     if (int64_t(p.buffers.size()) > p.slots)
       fail("there are more buffers than slots");
     for (const Json &one : array(item, "routes")) {

@@ -64,6 +64,7 @@ private:
   SmallVector<AffineExpr> leadingSizes(RankedTensorType type, ArrayAttr names);
   FailureOr<Value> rowsOf(Operation *user, Value value);
   FailureOr<Value> product(const Part &part);
+  FailureOr<SmallVector<Value>> operandsOf(Operation *op);
   FailureOr<Value> map(Operation *op, Arithmetic function);
   FailureOr<Value> norm(Operation *op, Norm norm, const llvm::APFloat &epsilon);
   LogicalResult yield(rt::YieldOp op);
@@ -159,27 +160,31 @@ FailureOr<Value> Builder::product(const Part &part) {
   return Value(DistMapOp::create(builder, linear.getLoc(), type, Arithmetic::Add, ValueRange{y, *bias}, grid));
 }
 
-FailureOr<Value> Builder::map(Operation *op, Arithmetic function) {
-  SmallVector<Value> inputs;
+/// Returns the rows of all operands of an op.
+FailureOr<SmallVector<Value>> Builder::operandsOf(Operation *op) {
+  SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
-    FailureOr<Value> input = rowsOf(op, operand);
-    if (failed(input))
+    FailureOr<Value> rows = rowsOf(op, operand);
+    if (failed(rows))
       return failure();
-    inputs.push_back(*input);
+    operands.push_back(*rows);
   }
-  return Value(DistMapOp::create(builder, op->getLoc(), inputs[0].getType(), function, inputs, grid));
+  return operands;
+}
+
+FailureOr<Value> Builder::map(Operation *op, Arithmetic function) {
+  FailureOr<SmallVector<Value>> inputs = operandsOf(op);
+  if (failed(inputs))
+    return failure();
+  return Value(DistMapOp::create(builder, op->getLoc(), inputs->front().getType(), function, *inputs, grid));
 }
 
 FailureOr<Value> Builder::norm(Operation *op, Norm norm, const llvm::APFloat &epsilon) {
-  SmallVector<Value> operands;
-  for (Value operand : op->getOperands()) {
-    FailureOr<Value> input = rowsOf(op, operand);
-    if (failed(input))
-      return failure();
-    operands.push_back(*input);
-  }
-  return Value(DistNormOp::create(builder, op->getLoc(), cast<RankedTensorType>(operands[0].getType()), norm, operands,
-                                  uint64_t(grid), epsilon));
+  FailureOr<SmallVector<Value>> inputs = operandsOf(op);
+  if (failed(inputs))
+    return failure();
+  auto type = cast<RankedTensorType>(inputs->front().getType());
+  return Value(DistNormOp::create(builder, op->getLoc(), type, norm, *inputs, uint64_t(grid), epsilon));
 }
 
 /// Returns the rows of a value in f32.

@@ -147,7 +147,7 @@ private:
   Expected<Plan> choose(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
     Launches launches;
     module.walk([&](rt::DispatchOp op) { ++launches[op.getKernel()]; });
-    // What a wafer does not compute, and the sizes of matrices, do not depend on the grid.
+    // On any grid the same ops are refused, and matrices have the same sizes.
     mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
     std::vector<KernelFunction> wanted;
     int64_t side = std::numeric_limits<int64_t>::max();
@@ -245,7 +245,7 @@ private:
   /// of matrices, so that a program has those of its kernel a second time.
   void addPrograms(Plan &plan, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
     for (int64_t tile = mostRowsOfTile; tile >= 1; tile /= 2) {
-      // What does not fit is an error of a verifier, and no error of the model.
+      // A verifier refuses programs that do not fit; fewer rows are tried then, and the user need not know.
       mlir::ScopedDiagnosticHandler ignore(module.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
       std::vector<KernelFunction> functions;
       int64_t rows = tile * plan.grid, bytes = plan.bytes;
