@@ -6,7 +6,7 @@
 Prints a table for the prefill of a text and for decoding a token behind it: milliseconds of a call (median of rounds),
 and the time of one process over that of the split model, with its 95 % interval, from alternating rounds. Or, with
 ``--partition=pipeline --limits=100,35``, stages that are cut by those speeds against stages cut evenly, each rank held to
-so many percent of a processor by a cgroup (as root).
+so many percent of a processor by a cgroup (as root). Or, with ``--against=tensor``, one partition against another.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="?", help="Hugging Face directory of a language model")
     parser.add_argument("--quantize", default="int4")
     parser.add_argument("--partition", default="tensor")
+    parser.add_argument("--against", help="another partition, to compare with instead of one process")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=512, help="of the text")
     parser.add_argument("--rounds", type=int, default=9)
@@ -143,6 +144,12 @@ def main() -> None:
             speeds = ",".join(str(limit / 100) for limit in limits)
             ours = build(arguments.model, Path(folder) / "ours.itx", [*split, f"--rank-speeds={speeds}"])
             engines = {"by speed": (ours, arguments.ranks, 1), "evenly": (even, arguments.ranks, 1)}
+        elif arguments.against:
+            other = [*flags, f"--world={arguments.ranks}", f"--partition={arguments.against}"]
+            engines = {
+                arguments.partition: (build(arguments.model, Path(folder) / "ours.itx", split), arguments.ranks, 1),
+                arguments.against: (build(arguments.model, Path(folder) / "other.itx", other), arguments.ranks, 1),
+            }
         else:
             one = build(arguments.model, Path(folder) / "one.itx", flags)
             ours = build(arguments.model, Path(folder) / "split.itx", split)

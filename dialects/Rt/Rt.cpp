@@ -362,7 +362,14 @@ LogicalResult CollectiveOp::verify() {
   if (hasSource && hasDestination) {
     auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
     ArrayRef<int64_t> from = source.getShape(), to = destination.getShape();
-    if (kind == CollectiveKind::AllGather && !from.empty() && !to.empty()) {
+    if (isOfRows() && from.empty())
+      return emitOpError() << "is about rows, which " << source << " has none of";
+    if ((kind == CollectiveKind::AllGather || isOfRows()) && !from.empty() && !to.empty()) {
+      int64_t all = kind == CollectiveKind::ReduceScatterRows ? from.front() : to.front();
+      int64_t part = kind == CollectiveKind::ReduceScatterRows ? to.front() : from.front();
+      if (isOfRows() && !ShapedType::isDynamic(all) && !ShapedType::isDynamic(part) &&
+          part != int64_t(llvm::divideCeil(all, getRanks().size())))
+        return emitOpError() << part << " rows of a rank, " << all << " rows of " << getRanks().size() << " ranks";
       from = from.drop_front();
       to = to.drop_front();
     }

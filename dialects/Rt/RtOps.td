@@ -423,7 +423,9 @@ def Rt_CopyOp : Rt_Op<"copy", [AttrSizedOperandSegments]> {
 def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", [
     I32EnumAttrCase<"AllReduce", 0, "all_reduce">, I32EnumAttrCase<"AllReduceMax", 1, "all_reduce_max">,
     I32EnumAttrCase<"AllGather", 2, "all_gather">, I32EnumAttrCase<"Broadcast", 5, "broadcast">,
-    I32EnumAttrCase<"Send", 6, "send">, I32EnumAttrCase<"Receive", 7, "receive">]> {
+    I32EnumAttrCase<"Send", 6, "send">, I32EnumAttrCase<"Receive", 7, "receive">,
+    I32EnumAttrCase<"ReduceScatterRows", 8, "reduce_scatter_rows">,
+    I32EnumAttrCase<"AllGatherRows", 9, "all_gather_rows">]> {
   let description = "Numbers are those of ITX_COLLECTIVE_* in module_abi.h.";
   let cppNamespace = "::intarsia::rt";
 }
@@ -436,12 +438,17 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
     - `all_gather`: the destination gets the sources one after another, in the order of the ranks; it has as many along
       its first dimension as there are ranks, for each one that the source has;
     - `broadcast`: the destination gets the source of the first rank, which alone has one;
-    - `send`, `receive`: the destination of the second rank gets the source of the first one.
-    `sizes` are the dynamic ones of the source, or of the destination where there is no source. `label` is the name of the
-    work in the user's model.
+    - `send`, `receive`: the destination of the second rank gets the source of the first one;
+    - `reduce_scatter_rows`: the i-th of n ranks gets rows `[i * each, (i + 1) * each)` of the sum over the ranks, along the
+      first dimension, with `each = ceil(rows / n)`; what is behind the last row repeats it;
+    - `all_gather_rows`: the way back; the destination has `rows` along its first dimension, the source `each`.
+    `sizes` are the dynamic ones of the source, or of the destination where there is no source or it has all rows. `label`
+    is the name of the work in the user's model.
 
     ```mlir
     %e = rt.collective all_reduce in [0, 1] from %x : memref<?x8xf32> to %y : memref<?x8xf32> after(%e0) sizes(%n) {label = "encoder.dense"}
+    %f = rt.collective reduce_scatter_rows in [0, 1] from %x : memref<?x8xf32> to %z : memref<?x8xf32> sizes(%n)
+    %g = rt.collective all_gather_rows in [0, 1] from %z : memref<?x8xf32> to %y : memref<?x8xf32> sizes(%n)
     ```
   }];
   let arguments = (ins Rt_CollectiveKind:$kind, DenseI64ArrayAttr:$ranks, Variadic<Rt_Event>:$after,
@@ -454,8 +461,15 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The source, or the destination where there is none.
-    ::mlir::Value getSized() { return getSource() ? getSource() : getDestination(); }
+    /// The buffer that `sizes` are of.
+    ::mlir::Value getSized() {
+      bool isOfDestination = !getSource() || getKind() == CollectiveKind::AllGatherRows;
+      return isOfDestination ? getDestination() : getSource();
+    }
+    /// True if each rank has a part of the rows of one of the two buffers.
+    bool isOfRows() {
+      return getKind() == CollectiveKind::ReduceScatterRows || getKind() == CollectiveKind::AllGatherRows;
+    }
   }];
 }
 

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 8u
+#define ITX_MODULE_ABI_VERSION 9u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -82,7 +82,11 @@ enum {
   ITX_COLLECTIVE_ALL_TO_ALL = 4,     /* part i of the source goes to rank i of the group; the parts are equal */
   ITX_COLLECTIVE_BROADCAST = 5,      /* from the group's first rank, whose source is read */
   ITX_COLLECTIVE_SEND = 6,           /* in a group of two: the first sends to the second */
-  ITX_COLLECTIVE_RECEIVE = 7
+  ITX_COLLECTIVE_RECEIVE = 7,
+  /* Sum of rows: of n ranks each gets ceil(rows / n), in the order of the group's ranks; what is behind the last row
+   * repeats it. The other kind is the way back: rows that all ranks have so become all rows on each. */
+  ITX_COLLECTIVE_REDUCE_SCATTER_ROWS = 8,
+  ITX_COLLECTIVE_ALL_GATHER_ROWS = 9
 };
 
 /* Which sides of a copy are in the memory of the device that copies. */
@@ -126,11 +130,12 @@ typedef struct itx_host_api {
                            int64_t limit);
   /* Exchanges data with the other ranks of a group: an index into the manifest's "world"."groups". All of them do this
    * with the same `kind` (ITX_COLLECTIVE_*), `element` (an itx_dtype of runtime.h) and size, in the same order.
-   * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE and ITX_COLLECTIVE_BROADCAST. Both are in
-   * memory of the host; they may be the same where source and destination have one size. Waits for the events, blocks
-   * until this rank's part is done and returns 0. If it fails, the call has failed. */
+   * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE, ITX_COLLECTIVE_BROADCAST and
+   * ITX_COLLECTIVE_ALL_GATHER_ROWS. `rows`: how many rows these elements are, for the two kinds of rows; others ignore
+   * it. Source and destination are in memory of the host; they may be the same where they have one size. Waits for the
+   * events, blocks until this rank's part is done and returns 0. If it fails, the call has failed. */
   itx_event (*collective)(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
-                          void *destination, const void *source, int64_t elements, const itx_event *after,
+                          void *destination, const void *source, int64_t elements, int64_t rows, const itx_event *after,
                           uint32_t after_count);
 } itx_host_api;
 

@@ -326,6 +326,17 @@ void SymbolicSizes::visitIndex(Operation *op) {
     indices[result] = normalize(expression);
 }
 
+/// Returns how many ranks an op of the shard dialect is about, if its module says it.
+static int64_t ranksOf(Operation *op) {
+  auto name = op->getAttrOfType<FlatSymbolRefAttr>("grid");
+  auto grid = name ? SymbolTable::lookupNearestSymbolFrom<shard::GridOp>(op, name) : shard::GridOp();
+  auto axes = op->getAttrOfType<DenseI16ArrayAttr>("grid_axes");
+  int64_t ranks = 1;
+  for (int16_t axis : axes ? axes.asArrayRef() : ArrayRef<int16_t>())
+    ranks *= grid && axis < int64_t(grid.getShape().size()) ? grid.getShape()[axis] : 1;
+  return std::max<int64_t>(ranks, 1);
+}
+
 /// Sets the sizes of ops that make, view or concatenate tensors and buffers. Returns false for other ops.
 bool SymbolicSizes::visitShape(Operation *op) {
   auto setFrom = [&](Value value, ArrayRef<OpFoldResult> mixed) {
@@ -451,9 +462,15 @@ bool SymbolicSizes::visitShape(Operation *op) {
       .Case([&](shard::AllGatherOp gather) {
         Sizes gathered(of(gather.getInput()));
         int64_t axis = gather.getGatherAxis().getSExtValue();
-        if (auto size = gather.getResult().getType(); !cast<ShapedType>(size).isDynamicDim(axis))
-          gathered[axis] = getAffineConstantExpr(cast<ShapedType>(size).getDimSize(axis), op->getContext());
+        gathered[axis] = gathered[axis] * ranksOf(gather);
         setSizes(gather.getResult(), gathered);
+        return true;
+      })
+      .Case([&](shard::ReduceScatterOp scatter) {
+        Sizes scattered(of(scatter.getInput()));
+        int64_t axis = scatter.getScatterAxis().getSExtValue();
+        scattered[axis] = scattered[axis].ceilDiv(ranksOf(scatter));
+        setSizes(scatter.getResult(), scattered);
         return true;
       })
       .Default([](Operation *) { return false; });

@@ -225,9 +225,12 @@ llvm::Error HostFunction::translate(Operation &op) {
       })
       .Case([&](rt::CollectiveOp collective) -> llvm::Error {
         auto type = cast<MemRefType>(collective.getSized().getType());
-        llvm::Value *elements = builder.getInt64(1);
-        for (llvm::Value *size : sizesOf(type, collective.getSizes()))
+        llvm::Value *elements = builder.getInt64(1), *rows = builder.getInt64(0);
+        SmallVector<llvm::Value *> sizes = sizesOf(type, collective.getSizes());
+        for (llvm::Value *size : sizes)
           elements = builder.CreateMul(elements, size);
+        if (collective.isOfRows())
+          rows = sizes.front();
         StringRef name = dtypeName(type.getElementType());
         const DtypeInfo *dtype = dtypeInfo(std::string_view(name.data(), name.size()));
         if (!dtype)
@@ -237,12 +240,13 @@ llvm::Error HostFunction::translate(Operation &op) {
           return buffer ? values.lookup(buffer) : llvm::ConstantPointerNull::get(pointer);
         };
         auto [after, afterCount] = afterOf(collective.getAfter());
-        values[collective.getEvent()] = call(
-            collectiveFunction, builder.getInt64Ty(),
-            {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
-             builder.getInt32(tables.groupNumber(collective.getRanks())),
-             builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
-             bufferOf(collective.getDestination()), bufferOf(collective.getSource()), elements, after, afterCount});
+        values[collective.getEvent()] =
+            call(collectiveFunction, builder.getInt64Ty(),
+                 {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
+                  builder.getInt32(tables.groupNumber(collective.getRanks())),
+                  builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
+                  bufferOf(collective.getDestination()), bufferOf(collective.getSource()), elements, rows, after,
+                  afterCount});
         return llvm::Error::success();
       })
       .Case([&](rt::WaitOp wait) {

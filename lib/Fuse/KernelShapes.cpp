@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Fuse/KernelShapes.h"
+#include "intarsia/Analysis/GatheredRows.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -15,6 +16,8 @@ using namespace intarsia::fuse;
 std::optional<KernelRoot> fuse::kernelRootOf(Operation *op) {
   if (auto root = dyn_cast<KernelRootOpInterface>(op))
     return root.getKernelRoot();
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op); slice && isGatheredRows(slice))
+    return std::nullopt;
   if (isa<tensor::ExtractSliceOp, tensor::ConcatOp, linalg::FillOp, tensor::SplatOp>(op) || isElementwise(op) ||
       isParallelGeneric(op))
     return KernelRoot::Rows;
@@ -59,7 +62,7 @@ static bool takesAll(tensor::ExtractSliceOp slice, unsigned dim) {
 
 bool fuse::isOuterSlice(Operation *op) {
   auto slice = dyn_cast<tensor::ExtractSliceOp>(op);
-  if (!slice || !slice.hasUnitStride() || slice.getType().getRank() == 0)
+  if (!slice || !slice.hasUnitStride() || slice.getType().getRank() == 0 || isGatheredRows(slice))
     return false;
   unsigned last = slice.getSourceType().getRank() - 1;
   return takesAll(slice, last) && !slice.getDroppedDims().test(last);

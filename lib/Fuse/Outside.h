@@ -11,6 +11,7 @@
 #define INTARSIA_LIB_FUSE_OUTSIDE_H
 
 #include "intarsia/Analysis/ControlFlow.h"
+#include "intarsia/Analysis/GatheredRows.h"
 #include "lib/Fuse/KernelShapes.h"
 #include "lib/Fuse/Regions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,12 +39,15 @@ inline bool isReadByHost(mlir::Operation *op) {
          });
 }
 
-/// Groups, weights and constants and what is computed of them at compile time, views, what ranks do together, integers
+/// Groups, weights and constants and what is computed of them at compile time, views, what ranks do together and what
+/// they have gathered, integers
 /// that the host computes with or reads from tensors, control flow, the terminator.
 inline bool mayStayOutside(mlir::Operation *op) {
   if (isControlFlow(op) || llvm::isa_and_nonnull<mlir::shard::ShardDialect>(op->getDialect()) || isOutlined(op) ||
       isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) ||
       op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
+    return true;
+  if (auto slice = llvm::dyn_cast<mlir::tensor::ExtractSliceOp>(op); slice && isGatheredRows(slice))
     return true;
   if ((op->getNumResults() == 1 || llvm::isa<nn::QuantizeOp>(op)) && isCompileTime(op->getResult(0)))
     return true;

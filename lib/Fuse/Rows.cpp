@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Fuse/Rows.h"
+#include "intarsia/Analysis/GatheredRows.h"
 
 using namespace mlir;
 using namespace intarsia;
@@ -29,7 +30,7 @@ static void takeSlices(Candidate &candidate) {
   for (unsigned i = 0; i < candidate.ops.size(); ++i)
     for (Value operand : candidate.ops[i]->getOperands())
       if (auto slice = operand.getDefiningOp<tensor::ExtractSliceOp>(); slice && !candidate.has(slice))
-        if (slice.hasUnitStride() && !candidate.computes(slice.getSource()))
+        if (slice.hasUnitStride() && !isGatheredRows(slice) && !candidate.computes(slice.getSource()))
           candidate.views.insert(slice);
 }
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/GatheredRows.h"
 #include "lib/Lower/HostProgram.h"
 
 #include "dialects/Nn/Prepacking.h"
@@ -344,6 +345,8 @@ LogicalResult HostProgram::buildBlock(Block &block) {
         return failure();
       continue;
     }
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op); slice && isGatheredRows(slice))
+      continue; // which the gather has written
     bool isTensorOp = llvm::any_of(op.getResultTypes(), [](Type type) { return isa<TensorType>(type); });
     if (op.getNumRegions() && !isa<linalg::TransposeOp>(op))
       return op.emitOpError() << "is outside of a group; run the fuse phase first";

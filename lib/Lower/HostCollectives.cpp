@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Analysis/GatheredRows.h"
 #include "lib/Lower/HostProgram.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -36,7 +37,13 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
       .Case([&](shard::AllGatherOp gather) -> Result {
         if (!gather.getGatherAxis().isZero())
           return std::nullopt;
-        return Exchange{rt::CollectiveKind::AllGather, all};
+        bool isOfRows = gatheredRowsOf(gather) != nullptr;
+        return Exchange{isOfRows ? rt::CollectiveKind::AllGatherRows : rt::CollectiveKind::AllGather, all};
+      })
+      .Case([&](shard::ReduceScatterOp scatter) -> Result {
+        if (!scatter.getScatterAxis().isZero() || scatter.getReduction() != shard::ReductionKind::Sum)
+          return std::nullopt;
+        return Exchange{rt::CollectiveKind::ReduceScatterRows, all};
       })
       .Case([&](shard::BroadcastOp broadcast) -> Result {
         if (broadcast.getRoot().size() != 1 || !broadcast.getRootDynamic().empty())
@@ -74,9 +81,12 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   }
   if (!exchange)
     return op->emitOpError()
-           << "is nothing that ranks do together: that is a sum or maximum over a row of them, a gather "
-              "along the first dimension, a broadcast, and what one sends to another";
+           << "is nothing that ranks do together: that is a sum or maximum over a row of them, a sum of which "
+              "each gets some rows, a gather along the first dimension, a broadcast, and what one sends to another";
   Value input = op->getOperand(0), result = op->getResult(0), from, to;
+  bool gathersRows = exchange->kind == rt::CollectiveKind::AllGatherRows;
+  if (gathersRows)
+    result = gatheredRowsOf(cast<shard::AllGatherOp>(op));
   SmallVector<Value> after;
   if (exchange->hasSource) {
     FailureOr<Value> buffer = bufferOf(input, Attribute());
@@ -89,10 +99,10 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   if (exchange->hasDestination)
     to = makeBuffer(result, Attribute());
   std::string label = labelOf(op->getLoc());
-  Value event =
-      rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()), exchange->kind,
-                               exchange->ranks, after, dynamicSizes(exchange->hasSource ? input : result), from, to,
-                               label.empty() ? StringAttr() : builder.getStringAttr(label));
+  Value event = rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()),
+                                         exchange->kind, exchange->ranks, after,
+                                         dynamicSizes(exchange->hasSource && !gathersRows ? input : result), from, to,
+                                         label.empty() ? StringAttr() : builder.getStringAttr(label));
   order.add(event, after);
   homes[result] = Attribute();
   buffers[{result, Attribute()}] = to ? to : from;

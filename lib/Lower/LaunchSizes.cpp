@@ -172,15 +172,22 @@ LogicalResult verifyCopy(rt::CopyOp copy, const HostSizes &host) {
   return success();
 }
 
-/// A collective reads and writes buffers of the same sizes; what is gathered has a multiple of them in front.
+/// A collective reads and writes buffers of the same sizes; what is gathered has a multiple of them in front, and a
+/// part of rows has its share of them.
 LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &host) {
-  bool isGather = collective.getKind() == rt::CollectiveKind::AllGather;
+  rt::CollectiveKind kind = collective.getKind();
+  auto shareOf = [&](AffineExpr rows) { return rows.ceilDiv(int64_t(collective.getRanks().size())); };
   if (collective.getSource() && collective.getDestination())
     for (auto [dimension, from, to] :
-         llvm::enumerate(host.sizes.of(collective.getSource()), host.sizes.of(collective.getDestination())))
-      if (!(isGather && dimension == 0) && !host.holds(Relation::Equal, from, to))
+         llvm::enumerate(host.sizes.of(collective.getSource()), host.sizes.of(collective.getDestination()))) {
+      if (dimension == 0 && kind == rt::CollectiveKind::AllGather)
+        continue;
+      bool scatters = dimension == 0 && kind == rt::CollectiveKind::ReduceScatterRows;
+      bool gathers = dimension == 0 && kind == rt::CollectiveKind::AllGatherRows;
+      if (!host.holds(Relation::Equal, scatters ? shareOf(from) : from, gathers ? shareOf(to) : to))
         return collective.emitOpError() << "takes " << host.toString(from) << " at dimension " << dimension
                                         << " to a buffer with " << host.toString(to);
+    }
   ValueRange given = collective.getSizes();
   auto type = cast<ShapedType>(collective.getSized().getType());
   for (auto [dimension, from] : llvm::enumerate(host.sizes.of(collective.getSized()))) {

@@ -70,6 +70,7 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
       for (int64_t experts = 1; experts <= (hasExperts ? world / rows : 1); ++experts)
         if (world % (rows * experts) == 0)
           all.push_back(alternativeOf(/*stages=*/1, rows, experts, hasCaches));
+    addSequences(all, functions);
     int64_t rowsOfCall = expectedRows(functions);
     for (Alternative &alternative : all)
       if (int64_t rows = alternative.options.context * alternative.options.data; rows > rowsOfCall)
@@ -115,6 +116,33 @@ private:
           most = std::max(most, int64_t(expected));
     }
     return most;
+  }
+
+  /// Adds each way in which ranks share layers once more, with the rows around norms on different ranks, if a call has
+  /// more than one token or example.
+  template <typename Functions> static void addSequences(std::vector<Alternative> &all, Functions functions) {
+    if (!hasRows(functions))
+      return;
+    for (size_t number = 0, count = all.size(); number < count; ++number) {
+      const PartitionOptions &options = all[number].options;
+      if (options.stages * options.context * options.data == options.world)
+        continue;
+      Alternative sequence = all[number];
+      sequence.options.sequence = true;
+      sequence.name = partitionText(sequence.options);
+      all.push_back(std::move(sequence));
+    }
+  }
+
+  /// True if a linear multiplies several rows at the expected sizes.
+  template <typename Functions> static bool hasRows(Functions functions) {
+    return llvm::any_of(functions, [](func::FuncOp function) {
+      WorkModel work(function);
+      return llvm::any_of(function.getBody().getOps<nn::LinearOp>(), [&](nn::LinearOp linear) {
+        auto type = cast<RankedTensorType>(linear.getInput().getType());
+        return work.elements(linear.getInput()) > type.getShape().back();
+      });
+    });
   }
 
   Alternative alternativeOf(int64_t stages, int64_t rows, int64_t experts, bool hasCaches) const {

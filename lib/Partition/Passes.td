@@ -170,6 +170,27 @@ def PartitionRows : Pass<"partition-rows", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def PartitionSequence : Pass<"partition-sequence", "::mlir::ModuleOp"> {
+  let summary = "Norms and residuals between layers that ranks share: some rows on each rank";
+  let description = [{
+    In functions of ranks that share layers, a sum over the ranks that norms and residuals read becomes one of which each
+    rank gets some rows (`shard.reduce_scatter`). Norms, residuals and other elementwise ops are computed for these rows,
+    and all rows are gathered in front of what needs them, such as linears (arXiv 2205.05198, section 4.2.2). Rows are
+    all dimensions in front of the features, as one. Of n ranks each has `ceil(rows / n)`; those behind the last row
+    repeat it.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-shard=world=2 --partition-sequence
+    ```
+    It is an error if no norm or residual reads such a sum.
+  }];
+  let options = [Option<"text", "text", "std::string", /*default=*/"\"tensor,sequence\"",
+                        "What --partition says, for messages">];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
   let summary = "Chooses how ranks share a model, by cost";
   let description = [{

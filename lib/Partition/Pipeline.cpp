@@ -26,8 +26,8 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
   auto refuse = [&](const Twine &why) {
     return llvm::createStringError(
         "--partition=" + text + ": " + why +
-        "; it is tensor, pipeline, expert, context, data, several of them with numbers, as in pipeline:2,tensor:2, or "
-        "auto");
+        "; it is tensor, pipeline, expert, context, data, several of them with numbers, as in pipeline:2,tensor:2, "
+        "sequence beside tensor or expert, or auto");
   };
   struct Degree {
     StringRef name;
@@ -39,6 +39,14 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
   int64_t product = 1;
   for (StringRef item : llvm::split(text, ',')) {
     auto [name, number] = item.split(':');
+    if (name == "sequence") {
+      if (item.contains(':'))
+        return refuse("sequence has no number: it is over the ranks that share layers");
+      if (options.sequence)
+        return refuse("sequence is given twice");
+      options.sequence = true;
+      continue;
+    }
     auto *degree = llvm::find_if(degrees, [&](const Degree &each) { return each.name == name; });
     if (degree == std::end(degrees))
       return refuse("'" + name + "' is not known");
@@ -55,6 +63,10 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
       product *= degree->ranks;
     }
   }
+  if (options.sequence && !open && !degrees[4].isGiven) {
+    degrees[4].isGiven = true; // the ranks that are left
+    open = &degrees[4];
+  }
   if (open) {
     open->ranks = std::max<int64_t>(options.world / product, 1);
     product *= open->ranks;
@@ -63,6 +75,8 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
     return refuse("--world=" + Twine(options.world) + " has another number of ranks");
   if (llvm::count_if(ArrayRef(degrees).take_front(3), [](const Degree &degree) { return degree.ranks > 1; }) > 1)
     return refuse("pipeline, context and data are not carried out together; each of them goes with expert and tensor");
+  if (options.sequence && degrees[3].ranks * degrees[4].ranks == 1)
+    return refuse("sequence is about norms between layers that ranks share: give tensor or expert more than one rank");
   options.stages = degrees[0].ranks;
   options.context = degrees[1].ranks;
   options.data = degrees[2].ranks;
@@ -81,12 +95,14 @@ std::string intarsia::partitionText(const PartitionOptions &options) {
                                              {"tensor", options.world / others}};
   std::string text;
   for (auto [name, ranks] : degrees) {
-    if (ranks == options.world)
-      return name.str();
+    if (ranks == options.world) {
+      text = name;
+      break;
+    }
     if (ranks > 1)
       text += (text.empty() ? "" : ",") + (name + ":" + Twine(ranks)).str();
   }
-  return text;
+  return text + (options.sequence ? ",sequence" : "");
 }
 
 void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOptions &options) {
@@ -138,6 +154,8 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
     given.text = partitionText(options);
     given.speeds.assign(options.speeds.begin(), options.speeds.end());
     pipeline.addPass(partition::createPartitionShard(given));
+    if (options.sequence)
+      pipeline.addPass(partition::createPartitionSequence({given.text}));
   }
 }
 
@@ -151,6 +169,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
                           llvm::cl::init(1)};
   Option<int64_t> context{*this, "context", llvm::cl::desc("Parts of the tokens of a call"), llvm::cl::init(1)};
   Option<int64_t> data{*this, "data", llvm::cl::desc("Parts of the examples of a batch"), llvm::cl::init(1)};
+  Option<bool> sequence{*this, "sequence", llvm::cl::desc("Norms of each rank by rows"), llvm::cl::init(false)};
   ListOption<double> speeds{*this, "speeds", llvm::cl::desc("Speed of each rank against the others")};
 };
 } // namespace
@@ -167,6 +186,7 @@ void intarsia::registerPartitionPasses() {
                                                              given.experts,
                                                              given.context,
                                                              given.data,
+                                                             given.sequence,
                                                              "",
                                                              {given.speeds.begin(), given.speeds.end()}});
                                             });

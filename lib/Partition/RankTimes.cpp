@@ -7,6 +7,7 @@
 #include "lib/Partition/RankTimes.h"
 
 #include "intarsia/Analysis/FunctionCaches.h"
+#include "intarsia/Analysis/GatheredRows.h"
 #include "intarsia/Cost/Cost.h"
 #include "lib/Partition/Layers.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -139,9 +140,14 @@ private:
     double bytes = model.bytes(op->getResult(0));
     if (isa<shard::AllReduceOp>(op))
       return fastestAllReduceUs(count, bytes, link);
-    if (isa<shard::AllGatherOp>(op))
-      return allGatherUs(count, bytes, link);
-    return std::ceil(std::log2(count)) * link.microseconds(bytes); // a tree of messages
+    if (auto gather = dyn_cast<shard::AllGatherOp>(op)) {
+      tensor::ExtractSliceOp rows = gatheredRowsOf(gather);
+      bool haveAll = rows && model.bytes(rows.getResult()) == model.bytes(gather.getInput());
+      return haveAll ? 0 : allGatherUs(count, bytes, link); // one row is on each rank
+    }
+    if (isa<shard::ReduceScatterOp>(op))
+      return allGatherUs(count, model.bytes(op->getOperand(0)), link); // the same steps, with sums
+    return std::ceil(std::log2(count)) * link.microseconds(bytes);     // a tree of messages
   }
 
   const target::Device &device;

@@ -320,15 +320,24 @@ Value RowsFunction::ownRows(Value value) {
   for (auto [each, size] : llvm::enumerate(rows.sizes().of(value)))
     extents.push_back(type.isDynamicDim(each) ? OpFoldResult(ownSizes.get(builder, location, size))
                                               : builder.getIndexAttr(type.getDimSize(each)));
-  SmallVector<OpFoldResult> zeros(type.getRank(), builder.getIndexAttr(0)),
-      ones(type.getRank(), builder.getIndexAttr(1));
   if (rank == 0)
-    return tensor::ExtractSliceOp::create(builder, location, type, all, zeros, extents, ones);
+    return pickRows(builder, all, type, extents, dimension, /*first=*/nullptr, /*count=*/nullptr);
   AffineExpr size = rows.sizes().of(value)[dimension];
   Value number = arith::ConstantIndexOp::create(builder, location, rank);
   Value first = arith::MulIOp::create(builder, location, ownSizes.get(builder, location, size), number);
+  return pickRows(builder, all, type, extents, dimension, first, allSizes.get(builder, location, size));
+}
+
+Value pickRows(OpBuilder &builder, Value all, RankedTensorType type, ArrayRef<OpFoldResult> extents, int64_t dimension,
+               Value first, Value count) {
+  Location location = all.getLoc();
+  if (!first) {
+    SmallVector<OpFoldResult> zeros(type.getRank(), builder.getIndexAttr(0)),
+        ones(type.getRank(), builder.getIndexAttr(1));
+    return tensor::ExtractSliceOp::create(builder, location, type, all, zeros, extents, ones);
+  }
   Value one = arith::ConstantIndexOp::create(builder, location, 1);
-  Value last = arith::SubIOp::create(builder, location, allSizes.get(builder, location, size), one);
+  Value last = arith::SubIOp::create(builder, location, count, one);
   Value empty = tensor::EmptyOp::create(builder, location, extents, type.getElementType());
   SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
   auto pick = [&](OpBuilder &b, Location at, ValueRange) {

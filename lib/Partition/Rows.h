@@ -43,6 +43,12 @@ private:
   llvm::DenseSet<unsigned> counts; ///< symbols
 };
 
+/// Returns a rank's rows of a tensor of which it has all, from row `first` on: null if that is 0. What is behind the
+/// last of all `count` rows repeats it. `extents` are the sizes of the result, whose rows lie along `dimension`.
+mlir::Value pickRows(mlir::OpBuilder &builder, mlir::Value all, mlir::RankedTensorType type,
+                     llvm::ArrayRef<mlir::OpFoldResult> extents, int64_t dimension, mlir::Value first,
+                     mlir::Value count);
+
 /// Builds the function of one rank. Each rank computes as many rows: those of the last ranks repeat the last row where
 /// rows are no multiple of the ranks. What needs all rows gets them by a gather: updates of caches, and results.
 class RowsFunction {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs a model, alone or as one of the ranks of a world: ranks.py ARTIFACT INPUTS.npz RESULTS.npz.
 
-A language model gets two texts of different lengths together, and then a token of each at a time, ten times. Other
+A language model gets texts of different lengths together, and then a token of each at a time, ten times. Other
 models are called once. The results of rank R are written to RESULTS.npz.R, those of a model that is not split to
 RESULTS.npz.0.
 """
@@ -19,21 +19,20 @@ import intarsia
 import numpy as np
 
 DECODED = 10
-SEQUENCES = 2
 
 
 def results_of(artifact: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return what the model gives for the inputs: ``ids`` [2, tokens] of a language model, or those of `main`."""
+    """Return what the model gives for the inputs: ``ids`` [texts, tokens] of a language model, or those of `main`."""
     module = intarsia.load(artifact)
     if "step" not in module.functions:
         outputs = module.main(**inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         return {f"output{number}": np.asarray(output, np.float32) for number, output in enumerate(outputs)}
     ids = inputs["ids"]
-    pages = 4
-    state = intarsia.make_state(module.step, pages=SEQUENCES * pages, sequences=SEQUENCES)
-    table = np.arange(SEQUENCES * pages).reshape(SEQUENCES, pages)
-    lengths = [ids.shape[1] - DECODED, ids.shape[1] - DECODED - 3]
+    sequences, pages = len(ids), 4
+    state = intarsia.make_state(module.step, pages=sequences * pages, sequences=sequences)
+    table = np.arange(sequences * pages).reshape(sequences, pages)
+    lengths = [ids.shape[1] - DECODED - 3 * number for number in range(sequences)]
     logits = []
 
     def step(rows: list[tuple[int, int, int]]) -> None:

@@ -181,6 +181,78 @@ def test_examples_are_on_different_ranks(tools, name: str, partition: str, world
     check(tools, HERE / "models" / name, tmp_path, world, f"--partition={partition}")
 
 
+# 57 tokens, then two, over 2 to 4 ranks: rows that some ranks have in vain, and fewer rows than ranks. Norms stand in
+# front of layers (llama), behind them (bert), or both (gemma3).
+@pytest.mark.parametrize(
+    ("name", "partition", "world"),
+    [
+        ("llama", "tensor,sequence", 2),
+        ("qwen3", "sequence", 3),
+        ("gemma3", "tensor,sequence", 4),
+        ("gpt2", "tensor,sequence", 3),
+        ("mixtral", "expert:2,sequence", 2),
+        ("gpt-oss", "pipeline:2,tensor:2,sequence", 4),
+        ("mixtral", "expert:2,tensor:2,sequence", 4),
+        ("llama", "context:2,tensor:4,sequence", 8),
+        ("bert", "tensor,sequence", 2),
+        ("distilbert", "tensor,sequence", 3),
+        ("vit", "tensor,sequence", 2),
+        ("bert", "data:2,tensor:2,sequence", 4),
+    ],
+)
+def test_norms_are_shared_by_rows(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    is_decoder = (HERE / "decoders" / name).exists()
+    flags = [f"--partition={partition}", *(["--kv=f32"] if is_decoder else [])]
+    check(tools, HERE / ("decoders" if is_decoder else "models") / name, tmp_path, world, *flags)
+
+
+# A rank sums and computes its rows in the order in which all ranks did: the same bits. One row is on every rank.
+@pytest.mark.parametrize("texts", [1, 2])
+def test_rows_change_no_bits(tools, texts: int, tmp_path: Path) -> None:
+    inputs = {"ids": inputs_of(HERE / "decoders" / "llama")["ids"][:texts]}
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    results = []
+    for kind in ("tensor", "tensor,sequence"):
+        split = tmp_path / f"{kind}.itx"
+        flags = ["--world=2", f"--partition={kind}", "--kv=f32"]
+        tools.run("intarsia-compile", HERE / "decoders" / "llama", "-o", split, *flags)
+        results.append(run_world(split, tmp_path / "inputs.npz", tmp_path / "results", 2))
+    for expected, found in zip(*results, strict=True):
+        np.testing.assert_array_equal(found["logits"], expected["logits"])
+
+
+# What is gathered is quantized as a whole: no other blocks, no other rounding.
+@pytest.mark.parametrize("quantize", ["int4", "int8"])
+def test_gathered_inputs_are_quantized(tools, quantize: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "inputs.npz", **inputs_of(GLOSSARY))
+    results = []
+    for kind in ("tensor", "tensor,sequence"):
+        split = tmp_path / f"{kind}.itx"
+        flags = ["--world=2", f"--partition={kind}", f"--quantize={quantize}", "--quantize-activations=8", "--kv=f32"]
+        tools.run("intarsia-compile", GLOSSARY, "-o", split, *flags)
+        results.append(run_world(split, tmp_path / "inputs.npz", tmp_path / "results", 2))
+    for expected, found in zip(*results, strict=True):
+        assert difference(found, expected) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("name", "world", "partition", "message"),
+    [
+        ("llama", 2, "pipeline,sequence", "sequence is about norms between layers that ranks share"),
+        ("llama", 2, "context:2,sequence", "sequence is about norms between layers that ranks share"),
+        ("llama", 2, "tensor,sequence:2", "sequence has no number"),
+        ("llama", 2, "sequence,sequence", "sequence is given twice"),
+        ("llama", 8, "tensor,sequence", "the largest world that can split the model is 4"),
+    ],
+)
+def test_refused_sequences(tools, name: str, world: int, partition: str, message: str, tmp_path: Path) -> None:
+    flags = [f"--world={world}", f"--partition={partition}", "-o", tmp_path / "m.itx"]
+    failed = tools.run("intarsia-compile", HERE / "decoders" / name, *flags, check=False)
+    assert failed.returncode == 1
+    assert message in failed.stderr
+    assert not (tmp_path / "m.itx").exists()
+
+
 @pytest.mark.parametrize(
     ("model", "flags", "message"),
     [

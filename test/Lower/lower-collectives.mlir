@@ -38,3 +38,37 @@ func.func @main(%x: tensor<?x64xf32> {nn.sizes = ["n", ""], nn.name = "x"}) -> (
   %5 = shard.all_gather %4 on @world grid_axes = [0] gather_axis = 0 : tensor<1x?x64xf32> -> tensor<2x?x64xf32>
   return %5, %3 : tensor<2x?x64xf32>, tensor<?x64xf32>
 }
+
+// -----
+
+// Of a sum a rank gets some rows; what all ranks compute of theirs is gathered to all rows, which nothing copies.
+
+shard.grid @world(shape = 2)
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// CHECK-LABEL: func.func @rows
+// CHECK: %[[N:.*]] = rt.symbol "n"
+// CHECK: %[[E1:.*]] = rt.collective reduce_scatter_rows in [0, 1] from %{{.*}} : memref<?x64xf32> to %[[R:.*]] : memref<?x64xf32> after(%{{.*}}) sizes(%[[N]])
+// CHECK: %[[E2:.*]] = rt.dispatch @rows_tanh_64 on {{.*}} after(%[[E1]]) {{.*}} ins(%[[R]] : memref<?x64xf32>) outs(%[[T:.*]] : memref<?x64xf32>)
+// CHECK: %[[E3:.*]] = rt.collective all_gather_rows in [0, 1] from %[[T]] : memref<?x64xf32> to %[[ALL:.*]] : memref<?x64xf32> after(%[[E2]]) sizes(%[[N]])
+// CHECK: rt.dispatch @rows_relu_64 on {{.*}} after(%[[E3]]) {{.*}} ins(%[[ALL]] : memref<?x64xf32>)
+func.func @rows(%x: tensor<?x64xf32> {nn.sizes = ["n", ""], nn.name = "x"}) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %0 = nn.group rows(%a = %x) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.relu %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %1 = shard.reduce_scatter %0 on @world grid_axes = [0] scatter_axis = 0 : tensor<?x64xf32> -> tensor<?x64xf32>
+  %2 = nn.group rows(%a = %1) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.tanh %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %3 = shard.all_gather %2 on @world grid_axes = [0] gather_axis = 0 : tensor<?x64xf32> -> tensor<?x64xf32>
+  %4 = tensor.extract_slice %3[0, 0] [%n, 64] [1, 1] : tensor<?x64xf32> to tensor<?x64xf32>
+  %5 = nn.group rows(%a = %4) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.relu %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  return %5 : tensor<?x64xf32>
+}

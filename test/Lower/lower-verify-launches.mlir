@@ -209,6 +209,20 @@ rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 // -----
 
+func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.sizes = ["m"]}) attributes {rt.symbols = ["n", "m"], rt.results = [{nn.sizes = ["m"], type = tensor<?xf32>}]} {
+  %n = rt.symbol "n"
+  %m = rt.symbol "m"
+  %o = rt.output 0 (%m) : memref<?xf32>
+  // expected-error@+1 {{takes n at dimension 0 to a buffer with m}}
+  %e = rt.collective reduce_scatter_rows in [0, 1] from %x : memref<?xf32> to %o : memref<?xf32> sizes(%n)
+  rt.wait %e
+  return
+}
+
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// -----
+
 func.func @main(%x: memref<?xf32> {nn.sizes = ["n"]}, %y: memref<?xf32> {nn.sizes = ["m"]}) attributes {rt.symbols = ["n", "m"], rt.results = [{nn.sizes = ["n"], type = tensor<?xf32>}]} {
   %n = rt.symbol "n"
   %m = rt.symbol "m"

@@ -29,6 +29,8 @@ struct PartitionOptions {
   /// Parts of the tokens of a call, or of the examples of a batch; as many ranks share the work on each of them. At
   /// most one of these and the stages is more than 1.
   int64_t context = 1, data = 1;
+  /// Norms and residuals between what ranks of a stage add up are computed by some rows on each of these ranks.
+  bool sequence = false;
   std::string rankMemory;     ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
   std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
 };
@@ -47,7 +49,8 @@ llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
 /// Sets how the ranks of a world share a model by a text: "tensor" (each rank has a part of every layer), "pipeline"
 /// (each has some layers), "expert" (each has some experts, and a part of everything else), "context" or "data" (each
 /// computes some tokens or examples with all weights), products of these as "pipeline:2,tensor:2" for four ranks (two
-/// have some layers, and a part of each of them), of which one number may be left out, or "auto": chosen by cost.
+/// have some layers, and a part of each of them), of which one number may be left out, with "sequence", which has none,
+/// beside tensor or expert, or "auto": chosen by cost.
 llvm::Error parsePartition(llvm::StringRef text, PartitionOptions &options);
 
 /// Returns the text that parsePartition reads.

@@ -200,33 +200,67 @@ Status allReduce(Communicator &group, Reduction reduction, itx_dtype dtype, void
   return byPieces ? allReduceByPieces(all) : allReduceDirectly(all);
 }
 
-Status reduceScatter(Communicator &group, Reduction reduction, itx_dtype dtype, void *destination, const void *source,
-                     uint64_t elements) {
+namespace {
+
+/// How rows are shared: each of the members has as many, which may go beyond the last row.
+struct RowShares {
+  uint64_t rows, each;
+  RowShares(uint64_t rows, size_t members) : rows(rows), each(chunksOf(rows, members)) {}
+  /// The first row of a member; the last of all for one that begins behind it.
+  uint64_t begin(size_t member) const { return std::min(member * each, rows - 1); }
+  /// Rows of a member that are not repeated.
+  uint64_t count(size_t member) const { return std::min(each, rows - begin(member)); }
+  /// The same without the last row of all where it is another member's.
+  uint64_t ownCount(size_t member) const { return member * each < rows ? count(member) : 0; }
+};
+
+} // namespace
+
+Status reduceScatterRows(Communicator &group, Reduction reduction, itx_dtype dtype, void *destination,
+                         const void *source, uint64_t rows, uint64_t rowElements) {
   size_t members = group.size();
-  Reducing all = {group, nullptr, 0, bytesOf(destination), bytesOf(source), elements / members};
+  RowShares shares(rows, members);
+  if (shares.each == rows) // one row, or none: each member gets all
+    return allReduce(group, reduction, dtype, destination, source, rows * rowElements);
+  Reducing all = {group, nullptr, 0, bytesOf(destination), bytesOf(source), rows * rowElements};
   ITX_RETURN_IF_ERROR(findReduction(reduction, dtype, all.reduce));
-  if (elements % members != 0)
-    return error(ITX_INVALID_ARGUMENT, "%llu elements cannot be scattered to %zu ranks in equal parts",
-                 (unsigned long long)elements, members);
-  ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_REDUCE_SCATTER, dtype, uint32_t(reduction), elements}));
+  ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_REDUCE_SCATTER, dtype, uint32_t(reduction), all.elements}));
   size_t own = size_t(group.index());
   uint64_t size = all.elementBytes = dtypeInfo(dtype)->bytes, first = group.next();
   uint64_t room = mostOfARound / members / partAlignment * partAlignment / size;
-  auto length = [&](uint64_t i) { return std::min(room, all.elements - i * room); };
-  auto from = [&](size_t member, uint64_t i) { return all.source + (member * all.elements + i * room) * size; };
-  return runRounds(
-      group, chunksOf(all.elements, room),
+  auto length = [&](size_t member, uint64_t i) {
+    return std::min(room, shares.count(member) * rowElements - std::min(i * room, shares.count(member) * rowElements));
+  };
+  auto from = [&](size_t member, uint64_t i) {
+    return all.source + (shares.begin(member) * rowElements + i * room) * size;
+  };
+  ITX_RETURN_IF_ERROR(runRounds(
+      group, chunksOf(shares.each * rowElements, room),
       [&](uint64_t i) -> Status {
         uint8_t *data;
         ITX_RETURN_IF_ERROR(group.prepare(mostOfARound, data));
         for (size_t member = 0; member < members; ++member)
-          if (member != own)
-            publishCopy(data + member * room * size, from(member, i), length(i) * size);
+          if (member != own && length(member, i) != 0)
+            publishCopy(data + member * room * size, from(member, i), length(member, i) * size);
         return Status::success();
       },
       [&](uint64_t i) {
-        all(all.destination + i * room * size, from(own, i), first + i, mostOfARound, own * room * size, length(i));
-      });
+        if (uint64_t count = length(own, i))
+          all(all.destination + i * room * size, from(own, i), first + i, mostOfARound, own * room * size, count);
+      }));
+  uint64_t rowBytes = rowElements * size, count = shares.count(own);
+  for (uint64_t row = count; row < shares.each; ++row)
+    copy(all.destination + row * rowBytes, all.destination + (count - 1) * rowBytes, rowBytes);
+  return Status::success();
+}
+
+Status reduceScatter(Communicator &group, Reduction reduction, itx_dtype dtype, void *destination, const void *source,
+                     uint64_t elements) {
+  size_t members = group.size();
+  if (elements % members != 0)
+    return error(ITX_INVALID_ARGUMENT, "%llu elements cannot be scattered to %zu ranks in equal parts",
+                 (unsigned long long)elements, members);
+  return reduceScatterRows(group, reduction, dtype, destination, source, members, elements / members);
 }
 
 // ---- Copies -----------------------------------------------------------------------------------------------
@@ -306,6 +340,21 @@ static Status exchange(Communicator &group, uint8_t *destination, const uint8_t 
                         group.published(member, first + i, mostOfARound) + own * room,
                         std::min(room, receiveBytes[member] - begin));
       });
+}
+
+Status allGatherRows(Communicator &group, itx_dtype dtype, void *destination, const void *source, uint64_t rows,
+                     uint64_t rowElements) {
+  RowShares shares(rows, group.size());
+  if (shares.each == rows) {
+    ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_ALL_GATHER, dtype, 0, rows * rowElements, true}));
+    copy(destination, source, rows * rowElements * dtypeInfo(dtype)->bytes);
+    return Status::success();
+  }
+  std::vector<uint64_t> counts;
+  for (size_t member = 0; member < group.size(); ++member)
+    counts.push_back(shares.ownCount(member) * rowElements);
+  uint64_t own = group.index() < 0 ? 0 : counts[size_t(group.index())];
+  return allGather(group, dtype, destination, source, own, counts.data());
 }
 
 Status allToAll(Communicator &group, itx_dtype dtype, void *destination, const void *source, uint64_t elements) {

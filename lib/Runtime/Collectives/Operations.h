@@ -25,6 +25,16 @@ Status allReduce(Communicator &group, Reduction reduction, itx_dtype dtype, void
 Status reduceScatter(Communicator &group, Reduction reduction, itx_dtype dtype, void *destination, const void *source,
                      uint64_t elements);
 
+/// The member's rows of such a sum of rows of `rowElements`: each gets ceil(rows / members), in their order; what is
+/// behind the last row repeats it.
+Status reduceScatterRows(Communicator &group, Reduction reduction, itx_dtype dtype, void *destination,
+                         const void *source, uint64_t rows, uint64_t rowElements);
+
+/// Puts the rows that reduceScatterRows has shared together again: the source has ceil(rows / members), the destination
+/// all. Nothing is exchanged where each member has all of them.
+Status allGatherRows(Communicator &group, itx_dtype dtype, void *destination, const void *source, uint64_t rows,
+                     uint64_t rowElements);
+
 /// Puts the sources of all members one after another. `elements` is the number of this member's, `counts` those of all;
 /// null: they may be unequal and are read from the others. The source may lie at its place in the destination.
 Status allGather(Communicator &group, itx_dtype dtype, void *destination, const void *source, uint64_t elements,

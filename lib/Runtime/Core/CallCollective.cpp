@@ -17,8 +17,8 @@ namespace intarsia::runtime {
 /// Refuses what a module cannot mean.
 static Status checkCollective(const ::itx_call &call, const CollectiveCall &given) {
   const std::vector<Communicator *> &groups = call.module->groups();
-  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_RECEIVE || !dtypeInfo(itx_dtype(given.element)) ||
-      given.elements < 0)
+  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_ALL_GATHER_ROWS ||
+      !dtypeInfo(itx_dtype(given.element)) || given.elements < 0 || given.rows < 0)
     return error(ITX_CORRUPT, "function '%s' exchanges %lld elements of type %u by operation %u in group %u of %zu",
                  call.function->name.c_str(), (long long)given.elements, given.element, given.kind, given.group,
                  groups.size());
@@ -34,7 +34,7 @@ static Status checkCollective(const ::itx_call &call, const CollectiveCall &give
 /// Runs the operation.
 static Status run(Communicator &group, const CollectiveCall &given) {
   auto dtype = itx_dtype(given.element);
-  auto elements = uint64_t(given.elements);
+  auto elements = uint64_t(given.elements), rows = uint64_t(given.rows), rowElements = rows ? elements / rows : 0;
   switch (given.kind) {
   case ITX_COLLECTIVE_ALL_REDUCE:
     return allReduce(group, Reduction::Sum, dtype, given.destination, given.source, elements);
@@ -48,6 +48,10 @@ static Status run(Communicator &group, const CollectiveCall &given) {
     return allToAll(group, dtype, given.destination, given.source, elements);
   case ITX_COLLECTIVE_BROADCAST:
     return broadcast(group, dtype, 0, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_REDUCE_SCATTER_ROWS:
+    return reduceScatterRows(group, Reduction::Sum, dtype, given.destination, given.source, rows, rowElements);
+  case ITX_COLLECTIVE_ALL_GATHER_ROWS:
+    return allGatherRows(group, dtype, given.destination, given.source, rows, rowElements);
   case ITX_COLLECTIVE_SEND:
     return send(group, dtype, given.source, elements);
   default:
@@ -57,8 +61,8 @@ static Status run(Communicator &group, const CollectiveCall &given) {
 
 Status runCollective(::itx_call &call, const CollectiveCall &given) {
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
-  static const char *const names[] = {"all-reduce", "all-reduce", "all-gather", "reduce-scatter",
-                                      "all-to-all", "broadcast",  "send",       "receive"};
+  static const char *const names[] = {"all-reduce", "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                      "broadcast",  "send",       "receive",    "reduce-scatter", "all-gather"};
   const std::vector<std::string> &labels = call.module->manifest().labels;
   const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
   bool profiled = isProfiling();

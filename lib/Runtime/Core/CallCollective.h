@@ -18,7 +18,7 @@ struct CollectiveCall {
   uint32_t kind, element, group, label;
   void *destination;
   const void *source;
-  int64_t elements;
+  int64_t elements, rows;
 };
 
 /// Exchanges data with the other ranks of a group. Messages name the op that the label says.

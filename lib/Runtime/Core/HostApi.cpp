@@ -380,12 +380,12 @@ static int32_t hostCheckIndices(::itx_call *call, uint32_t number, const void *i
 }
 
 static itx_event hostCollective(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
-                                void *destination, const void *source, int64_t elements, const itx_event *after,
-                                uint32_t afterCount) {
+                                void *destination, const void *source, int64_t elements, int64_t rows,
+                                const itx_event *after, uint32_t afterCount) {
   attempt(*call, [&]() -> Status {
     for (uint32_t i = 0; i < afterCount; ++i)
       ITX_RETURN_IF_ERROR(waitFor(*call, after[i]));
-    return runCollective(*call, {kind, element, group, label, destination, source, elements});
+    return runCollective(*call, {kind, element, group, label, destination, source, elements, rows});
   });
   return 0;
 }

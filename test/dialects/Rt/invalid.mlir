@@ -125,6 +125,30 @@ func.func @f(%a: memref<1x4xf32>, %b: memref<2x5xf32>) {
 
 // -----
 
+func.func @f(%a: memref<5x4xf32>, %b: memref<2x4xf32>) {
+  // expected-error@+1 {{'rt.collective' op 2 rows of a rank, 5 rows of 2 ranks}}
+  %0 = rt.collective reduce_scatter_rows in [0, 1] from %a : memref<5x4xf32> to %b : memref<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<3x4xf32>, %b: memref<5x3xf32>) {
+  // expected-error@+1 {{'rt.collective' op source is 'memref<3x4xf32>', destination 'memref<5x3xf32>'}}
+  %0 = rt.collective all_gather_rows in [0, 1] from %a : memref<3x4xf32> to %b : memref<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<f32>) {
+  // expected-error@+1 {{'rt.collective' op is about rows, which 'memref<f32>' has none of}}
+  %0 = rt.collective all_gather_rows in [0, 1] from %a : memref<f32> to %a : memref<f32>
+  return
+}
+
+// -----
+
 func.func @f(%a: memref<4xf32>, %b: memref<4xf32, #rt.memory<@gpu>>) {
   // expected-error@+1 {{buffers must be in the host's memory}}
   %0 = rt.collective all_reduce in [0, 1] from %a : memref<4xf32> to %b : memref<4xf32, #rt.memory<@gpu>>

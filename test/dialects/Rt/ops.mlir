@@ -91,8 +91,12 @@ func.func @main(%x: memref<?x384xf32>, %i: memref<?xi64>) {
   %e1 = rt.copy %b to %o on %q : !rt.queue<@cpu> after(%e0) sizes(%n) : memref<?x768xf32> to memref<?x768xf32>
   // CHECK: %[[E2:.*]] = rt.collective all_reduce in [0, 1] from %{{.*}} : memref<?x768xf32> to %[[B]] : memref<?x768xf32> after(%[[E1]]) sizes(%[[N]]) {label = "encoder.dense"}
   %e2 = rt.collective all_reduce in [0, 1] from %o : memref<?x768xf32> to %b : memref<?x768xf32> after(%e1) sizes(%n) {label = "encoder.dense"}
-  // CHECK: rt.wait %[[E2]]
-  rt.wait %e2
+  // CHECK: %[[E3:.*]] = rt.collective reduce_scatter_rows in [0, 1] from %{{.*}} : memref<?x768xf32> to %[[B]] : memref<?x768xf32> after(%[[E2]]) sizes(%[[N]])
+  %e3 = rt.collective reduce_scatter_rows in [0, 1] from %o : memref<?x768xf32> to %b : memref<?x768xf32> after(%e2) sizes(%n)
+  // CHECK: %[[E4:.*]] = rt.collective all_gather_rows in [0, 1] from %[[B]] : memref<?x768xf32> to %{{.*}} : memref<?x768xf32> after(%[[E3]]) sizes(%[[N]])
+  %e4 = rt.collective all_gather_rows in [0, 1] from %b : memref<?x768xf32> to %o : memref<?x768xf32> after(%e3) sizes(%n)
+  // CHECK: rt.wait %[[E4]]
+  rt.wait %e4
   return
 }
 

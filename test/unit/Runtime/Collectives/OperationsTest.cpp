@@ -108,6 +108,34 @@ template <typename T> std::string reduceAll(World &world, itx_dtype dtype) {
   return {};
 }
 
+/// Rows are shared in every way that ranks and rows can be to each other: none, fewer than ranks, a rank without rows
+/// of its own, parts of many rounds. Behind the last row it is repeated.
+template <typename T> std::string shareRows(World &world, itx_dtype dtype) {
+  uint64_t size = uint64_t(world.size()), rank = uint64_t(world.rank());
+  auto at = [](int32_t other, uint64_t i) { return Traits<T>::decode(Traits<T>::encode(valueOf(other, i))); };
+  for (uint64_t rows : {0, 1, 2, 3, 4, 5, 7, 64, 129})
+    for (uint64_t length : {1, 48, 1031}) {
+      uint64_t each = (rows + size - 1) / size;
+      Data<T> source = dataOf<T>(world.rank(), rows * length), own(each * length), all(rows * length);
+      ITX_TRY(reduceScatterRows(world.all(), Reduction::Sum, dtype, own.get(), source.get(), rows, length));
+      for (uint64_t i = 0; i < each * length; ++i) {
+        uint64_t row = std::min(rank * each + i / length, rows - 1);
+        double total = 0;
+        for (int32_t other = 0; other < int32_t(size); ++other)
+          total += at(other, row * length + i % length);
+        ITX_SAME("reduce-scatter of rows", rows, i, Traits<T>::decode(own[i]), total);
+      }
+      ITX_TRY(allGatherRows(world.all(), dtype, all.get(), own.get(), rows, length));
+      for (uint64_t i = 0; i < rows * length; ++i) {
+        double total = 0;
+        for (int32_t other = 0; other < int32_t(size); ++other)
+          total += at(other, i);
+        ITX_SAME("all-gather of rows", rows, i, Traits<T>::decode(all[i]), total);
+      }
+    }
+  return {};
+}
+
 template <typename T> std::string copyAll(World &world, itx_dtype dtype) {
   int32_t size = world.size(), rank = world.rank();
   auto wanted = [](int32_t other, uint64_t i) { return Traits<T>::decode(Traits<T>::encode(valueOf(other, i))); };
@@ -179,6 +207,15 @@ TEST_P(OperationsTest, Reductions) {
     for (auto [dtype, function] : {std::pair(ITX_F32, &reduceAll<float>), std::pair(ITX_F64, &reduceAll<double>),
                                    std::pair(ITX_F16, &reduceAll<F16>), std::pair(ITX_BF16, &reduceAll<Bf16>),
                                    std::pair(ITX_I32, &reduceAll<int32_t>), std::pair(ITX_I64, &reduceAll<int64_t>)})
+      if (std::string message = function(world, dtype); !message.empty())
+        return std::string(dtypeInfo(dtype)->name) + ": " + message;
+    return {};
+  }));
+}
+
+TEST_P(OperationsTest, Rows) {
+  expectGood(Ranks(GetParam()).run([](World &world) -> std::string {
+    for (auto [dtype, function] : {std::pair(ITX_F32, &shareRows<float>), std::pair(ITX_BF16, &shareRows<Bf16>)})
       if (std::string message = function(world, dtype); !message.empty())
         return std::string(dtypeInfo(dtype)->name) + ": " + message;
     return {};
