@@ -186,7 +186,8 @@ static float leastError(BlockElement element, BlockScale scaleType, float scale,
 /// Computed in f32 by the formulas of the op's description, in the order of lower-nn-to-reference.
 LogicalResult QuantizeOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) {
   auto input = dyn_cast_if_present<DenseFPElementsAttr>(adaptor.getInput());
-  if (!input || input.getNumElements() > largestFoldedTensor || hasRowScales() || getChannels() || getWideBlocks() ||
+  if (!input || input.getNumElements() > largestFoldedTensor || hasRowScales() || getNumOperands() > 1 ||
+      getWideBlocks() || getUnitScale() ||
       llvm::any_of(getResultTypes(), [](Type type) { return !cast<ShapedType>(type).hasStaticShape(); }))
     return failure();
   BlockFormatAttr format = getFormat();

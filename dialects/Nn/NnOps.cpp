@@ -326,11 +326,15 @@ std::optional<int64_t> QuantizeOp::firstNarrowBlock() {
 }
 
 ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
-  SmallVector<OpAsmParser::UnresolvedOperand, 2> operands(1);
+  SmallVector<OpAsmParser::UnresolvedOperand, 3> operands(1);
+  bool hasChannels = false, hasFactors = false;
   FunctionType type;
   SMLoc location = parser.getCurrentLocation();
   if (parser.parseOperand(operands.front()) ||
-      (succeeded(parser.parseOptionalKeyword("channels")) && parser.parseOperand(operands.emplace_back())) ||
+      ((hasChannels = succeeded(parser.parseOptionalKeyword("channels"))) &&
+       parser.parseOperand(operands.emplace_back())) ||
+      ((hasFactors = succeeded(parser.parseOptionalKeyword("factors"))) &&
+       parser.parseOperand(operands.emplace_back())) ||
       parser.parseOptionalAttrDict(result.attributes) || parser.parseColonType(type) ||
       parser.resolveOperands(operands, type.getInputs(), location, result.operands))
     return failure();
@@ -345,6 +349,7 @@ ParseResult QuantizeOp::parse(OpAsmParser &parser, OperationState &result) {
     return parser.emitError(location) << "has " << count << " results, the format implies " << 2 + tensorScale
                                       << (format.mayHaveZeroPoints() ? ", or one more for zero points" : "");
   result.getOrAddProperties<Properties>().resultSegmentSizes = {1, 1, zeroPoints, tensorScale};
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {1, int32_t(hasChannels), int32_t(hasFactors)};
   return success();
 }
 
@@ -352,7 +357,9 @@ void QuantizeOp::print(OpAsmPrinter &printer) {
   printer << ' ' << getInput();
   if (getChannels())
     printer << " channels " << getChannels();
-  printer.printOptionalAttrDict((*this)->getAttrs(), {getResultSegmentSizeAttr()});
+  if (getFactors())
+    printer << " factors " << getFactors();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {getOperandSegmentSizeAttr(), getResultSegmentSizeAttr()});
   printer << " : ";
   printer.printFunctionalType(*this);
 }
@@ -379,6 +386,32 @@ static LogicalResult verifyChannels(QuantizeOp op, int64_t features) {
   return success();
 }
 
+/// Verifies that there is a finite factor for each feature along an axis, as far as they are known.
+static LogicalResult verifyFactors(QuantizeOp op, int64_t features) {
+  RankedTensorType type = typeOf(op.getFactors());
+  if (type.getRank() != 1 || !type.getElementType().isF32())
+    return op.emitOpError() << "type of factors is " << type << ", must be f32 of rank 1";
+  if (failed(verifyCount(op, "factors", type.getDimSize(0), "entries", "input", features)))
+    return failure();
+  DenseFPElementsAttr constant;
+  if (matchPattern(op.getFactors(), m_Constant(&constant)))
+    for (auto [feature, factor] : llvm::enumerate(constant.getValues<APFloat>()))
+      if (!factor.isFinite())
+        return op.emitOpError() << "factor of feature " << feature << " is not finite";
+  return success();
+}
+
+/// Verifies that scales may be 1, whatever the input.
+static LogicalResult verifyUnitScale(QuantizeOp op) {
+  BlockFormatAttr format = op.getFormat();
+  if (format.getElement() != BlockElement::I8 || format.getScale() != BlockScale::F32 || op.getZeroPoints() ||
+      op.getWideBlocks())
+    return op.emitOpError() << "has unit scales, which are of i8 with scales in f32, without zero points and without "
+                               "blocks of 8 and of 4 bits; the format is "
+                            << format;
+  return success();
+}
+
 /// Verifies which blocks have integers of 8 bits.
 static LogicalResult verifyWideBlocks(QuantizeOp op, int64_t wideBlocks, int64_t features) {
   BlockFormatAttr format = op.getFormat();
@@ -398,6 +431,10 @@ LogicalResult QuantizeOp::verify() {
   int64_t axis = getFormat().getAxis();
   int64_t features = axis < input.getRank() ? input.getDimSize(axis) : ShapedType::kDynamic;
   if (getChannels() && failed(verifyChannels(*this, features)))
+    return failure();
+  if (getFactors() && failed(verifyFactors(*this, features)))
+    return failure();
+  if (getUnitScale() && failed(verifyUnitScale(*this)))
     return failure();
   if (getWideBlocks() && failed(verifyWideBlocks(*this, int64_t(*getWideBlocks()), features)))
     return failure();

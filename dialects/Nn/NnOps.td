@@ -347,8 +347,8 @@ include "dialects/Nn/NnSamplingOps.td"
 
 //===-- Block formats -----------------------------------------------------------------------------------------===//
 
-def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpInterfaceMethods<SizeOpInterface>,
-                                      DeclareOpInterfaceMethods<CostOpInterface>]> {
+def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
+    DeclareOpInterfaceMethods<SizeOpInterface>, DeclareOpInterfaceMethods<CostOpInterface>]> {
   let summary = "Quantized values and scales of a tensor in a block format";
   let description = [{
     Rounds to the nearest element of the format, ties to even; what is beyond its largest element becomes that.
@@ -382,11 +382,19 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     the others integers of 4, -7 to 7, with the scale `m / 7`. Tensors hold both as i8, so that whoever dequantizes or
     multiplies them need not know.
 
-    Rejected: `channels` of another length than the axis, constant ones that are no permutation, more wide blocks than there
-    are, wide blocks of another format or with zero points.
+    With `factors`, a number for each feature along the axis (after `channels`), what is quantized is `input[..., k] *
+    factors[k]`: a linear stays what it is if its weight has the reciprocals (SmoothQuant: arXiv 2211.10438, equation 3).
+
+    With `unit_scale` (elements `i8`, scales `f32`) every scale is 1, and factors hold what the scale would be: nothing is
+    looked for in the input. Integers are -127 to 127; what is beyond becomes the nearer of both, and NaN -127.
+
+    Rejected: `channels` and `factors` of another length than the axis, constant ones that are no permutation or not finite,
+    more wide blocks than there are, wide blocks of another format or with zero points, unit scales of another format, with
+    wide blocks or with zero points.
 
     ```mlir
     %e, %u = nn.quantize %z channels %p {format = #nn.block_format<i8, f32, 128, axis = 1>, wide_blocks = 1} : (tensor<?x512xf32>, tensor<512xi32>) -> (tensor<?x512xi8>, tensor<?x4xf32>)
+    %g, %v = nn.quantize %z factors %r {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale} : (tensor<?x512xf32>, tensor<512xf32>) -> (tensor<?x512xi8>, tensor<?x1xf32>)
     ```
 
     ```mlir
@@ -394,8 +402,8 @@ def Nn_QuantizeOp : Nn_Op<"quantize", [Pure, AttrSizedResultSegments, DeclareOpI
     %d, %t, %r = nn.quantize %y {format = #nn.block_format<e2m1, e4m3, 16, axis = 1>} : (tensor<?x128xf32>) -> (tensor<?x128xi4>, tensor<?x8xi8>, tensor<?x1xf32>)
     ```
   }];
-  let arguments = (ins Nn_FloatTensor:$input, Optional<Nn_AnyTensor>:$channels, Nn_BlockFormatAttr:$format,
-                       OptionalAttr<I64Attr>:$wide_blocks);
+  let arguments = (ins Nn_FloatTensor:$input, Optional<Nn_AnyTensor>:$channels, Optional<Nn_AnyTensor>:$factors,
+                       Nn_BlockFormatAttr:$format, OptionalAttr<I64Attr>:$wide_blocks, UnitAttr:$unit_scale);
   let results = (outs Nn_AnyTensor:$quantized, Nn_AnyTensor:$scales, Optional<Nn_AnyTensor>:$zero_points,
                       Optional<Nn_AnyTensor>:$tensor_scale);
   let hasCustomAssemblyFormat = 1;

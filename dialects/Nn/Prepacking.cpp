@@ -84,8 +84,11 @@ static Why whyNot(QuantizeOp op) {
   int64_t rank = typeOf(op.getInput()).getRank();
   if (op.getWideBlocks())
     return "blocks of 8 and of 4 bits are for what a model computes, not for weights";
-  if (op.getChannels() && !op.getChannels().getDefiningOp<arith::ConstantOp>())
-    return "channels of a weight that is quantized at compile time are a constant";
+  if (op.getUnitScale())
+    return "unit scales are for what a model computes, not for weights";
+  auto isConstant = [](Value value) { return !value || value.getDefiningOp<arith::ConstantOp>(); };
+  if (!isConstant(op.getChannels()) || !isConstant(op.getFactors()))
+    return "channels and factors of a weight that is quantized at compile time are constants";
   // Panels have zero points of integers without a sign.
   bool isOffset = op.getFormat().getElement() == BlockElement::U4 || op.getFormat().getElement() == BlockElement::U8;
   if (rank < 2 || !op.getFormat().hasBlocksInRows(rank) || (op.getZeroPoints() && !isOffset) || op.hasRowScales() ||

@@ -11,6 +11,7 @@
 #include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
 #include "lib/Support/Json.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -43,39 +44,59 @@ llvm::Error readEntries(const Json &file, const char *section, const std::string
   return llvm::Error::success();
 }
 
-/// Reads a list of inputs: {"weights": [keys], "channels": [numbers], "wide_blocks": number}.
-llvm::Error readInputs(const Json &file, const std::string &path, std::vector<MixedInput> &inputs) {
-  auto found = file.find("inputs");
+/// Reads a list of inputs, each with the keys of its weights and the given settings.
+llvm::Error readEach(const Json &file, const char *section, llvm::ArrayRef<const char *> settings,
+                     const std::string &path,
+                     llvm::function_ref<llvm::Error(const Json &, std::vector<std::string>)> read) {
+  auto found = file.find(section);
   if (found == file.end())
     return llvm::Error::success();
-  auto isInteger = [](const Json &value) { return value.is_number_integer(); };
-  auto isText = [](const Json &value) { return value.is_string(); };
   if (!found->is_array())
-    return createStringError(path + ": 'inputs' is no list");
+    return createStringError(llvm::formatv("{0}: '{1}' is no list", path, section));
   for (const auto &[number, entry] : llvm::enumerate(*found)) {
-    auto wrong = [&](llvm::StringRef what) {
-      return createStringError(llvm::formatv("{0}: of input {1} {2}", path, number, what));
+    auto wrong = [&](const llvm::Twine &what) {
+      return createStringError(llvm::formatv("{0}: of input {1} in '{2}' {3}", path, number, section, what.str()));
     };
-    if (!entry.is_object() || !entry.contains("weights") || !entry.contains("channels") ||
-        !entry.contains("wide_blocks") || entry.size() != 3)
-      return wrong("must be said 'weights', 'channels' and 'wide_blocks'");
-    const Json &weights = entry["weights"], &channels = entry["channels"], &wide = entry["wide_blocks"];
-    if (!weights.is_array() || !llvm::all_of(weights, isText))
+    bool isWhole = entry.is_object() && entry.contains("weights") && entry.size() == settings.size() + 1 &&
+                   llvm::all_of(settings, [&entry = entry](const char *name) { return entry.contains(name); });
+    if (!isWhole)
+      return wrong("must be said 'weights', '" + llvm::join(settings, "', '") + "'");
+    const Json &weights = entry["weights"];
+    if (!weights.is_array() || !llvm::all_of(weights, [](const Json &value) { return value.is_string(); }))
       return wrong("'weights' is no list of keys");
-    auto isChannel = [&](const Json &value) {
-      return isInteger(value) && value.get<int64_t>() >= 0 && value.get<int64_t>() < int64_t(channels.size());
-    };
-    if (!channels.is_array() || !llvm::all_of(channels, isChannel))
-      return wrong("'channels' is no list of features");
-    if (!isInteger(wide))
-      return wrong("'wide_blocks' is no number");
-    MixedInput input{weights.get<std::vector<std::string>>(), channels.get<std::vector<int32_t>>(),
-                     wide.get<int64_t>()};
-    if (llvm::Error error = input.check())
-      return createStringError(path + ": " + llvm::toString(std::move(error)));
-    inputs.push_back(std::move(input));
+    if (llvm::Error error = read(entry, weights.get<std::vector<std::string>>()))
+      return wrong(llvm::toString(std::move(error)));
   }
   return llvm::Error::success();
+}
+
+/// Reads a list of inputs: {"weights": [keys], "channels": [numbers], "wide_blocks": number}.
+llvm::Error readInputs(const Json &file, const std::string &path, std::vector<MixedInput> &inputs) {
+  auto read = [&](const Json &entry, std::vector<std::string> weights) -> llvm::Error {
+    const Json &channels = entry["channels"], &wide = entry["wide_blocks"];
+    auto isChannel = [&](const Json &value) {
+      return value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() < int64_t(channels.size());
+    };
+    if (!channels.is_array() || !llvm::all_of(channels, isChannel))
+      return createStringError("'channels' is no list of features");
+    if (!wide.is_number_integer())
+      return createStringError("'wide_blocks' is no number");
+    inputs.push_back({std::move(weights), channels.get<std::vector<int32_t>>(), wide.get<int64_t>()});
+    return inputs.back().check();
+  };
+  return readEach(file, "inputs", {"channels", "wide_blocks"}, path, read);
+}
+
+/// Reads a list of inputs: {"weights": [keys], "factors": [numbers]}.
+llvm::Error readStaticInputs(const Json &file, const std::string &path, std::vector<StaticInput> &inputs) {
+  auto read = [&](const Json &entry, std::vector<std::string> weights) -> llvm::Error {
+    const Json &factors = entry["factors"];
+    if (!factors.is_array() || !llvm::all_of(factors, [](const Json &value) { return value.is_number(); }))
+      return createStringError("'factors' is no list of numbers");
+    inputs.push_back({std::move(weights), factors.get<std::vector<float>>()});
+    return inputs.back().check();
+  };
+  return readEach(file, "static_inputs", {"factors"}, path, read);
 }
 
 std::vector<std::string> optionsOf(const std::vector<std::pair<std::string, std::string>> &entries) {
@@ -104,7 +125,8 @@ Expected<PrecisionFile> PrecisionFile::read(const std::string &path) {
   if (file["intarsia_precision"] != kForm)
     return createStringError(llvm::formatv("{0}: has the form {1}, this version reads {2}: quantize the model again",
                                            path, jsonText(file["intarsia_precision"]), kForm));
-  static constexpr llvm::StringLiteral known[] = {"intarsia_precision", "model", "tensors", "caches", "inputs"};
+  static constexpr llvm::StringLiteral known[] = {"intarsia_precision", "model", "tensors", "caches", "inputs",
+                                                  "static_inputs"};
   for (const auto &[name, value] : file.items())
     if (!llvm::is_contained(known, StringRef(name)))
       return createStringError(llvm::formatv("{0}: the setting '{1}' is not known", path, name));
@@ -117,6 +139,8 @@ Expected<PrecisionFile> PrecisionFile::read(const std::string &path) {
   if (llvm::Error error = readEntries(file, "caches", path, result.caches))
     return std::move(error);
   if (llvm::Error error = readInputs(file, path, result.inputs))
+    return std::move(error);
+  if (llvm::Error error = readStaticInputs(file, path, result.staticInputs))
     return std::move(error);
   return result;
 }
@@ -131,18 +155,23 @@ std::string PrecisionFile::text() const {
   for (const MixedInput &input : inputs)
     file["inputs"].push_back(
         {{"weights", input.weights}, {"channels", input.channels}, {"wide_blocks", input.wideBlocks}});
+  for (const StaticInput &input : staticInputs)
+    file["static_inputs"].push_back({{"weights", input.weights}, {"factors", input.factors}});
   return jsonText(file, 2) + "\n";
 }
 
 std::vector<std::string> PrecisionFile::tensorOptions() const { return optionsOf(tensors); }
 std::vector<std::string> PrecisionFile::cacheOptions() const { return optionsOf(caches); }
 
-std::vector<std::string> PrecisionFile::inputOptions() const {
+template <typename Input> static std::vector<std::string> optionsOf(const std::vector<Input> &inputs) {
   std::vector<std::string> options;
-  for (const MixedInput &input : inputs)
+  for (const Input &input : inputs)
     options.push_back(input.option());
   return options;
 }
+
+std::vector<std::string> PrecisionFile::inputOptions() const { return optionsOf(inputs); }
+std::vector<std::string> PrecisionFile::staticInputOptions() const { return optionsOf(staticInputs); }
 
 Expected<std::string> hashModel(ModuleOp module, StringRef archiveDirectory) {
   assemble::Archives archives(module, archiveDirectory);
@@ -188,11 +217,14 @@ llvm::Error checkPrecisionFile(const PrecisionFile &file, StringRef name, Module
     if (!keys.contains(key) && !keys.contains(key + "_packed"))
       return createStringError(
           llvm::formatv("{0}: names a format for '{1}', which the model does not have", name, key));
+  std::vector<std::string> named;
   for (const MixedInput &input : file.inputs)
-    for (const std::string &key : input.weights)
-      if (!keys.contains(key))
-        return createStringError(
-            llvm::formatv("{0}: names an input of '{1}', which the model does not have", name, key));
+    llvm::append_range(named, input.weights);
+  for (const StaticInput &input : file.staticInputs)
+    llvm::append_range(named, input.weights);
+  for (const std::string &key : named)
+    if (!keys.contains(key))
+      return createStringError(llvm::formatv("{0}: names an input of '{1}', which the model does not have", name, key));
   return llvm::Error::success();
 }
 

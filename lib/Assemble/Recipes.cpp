@@ -9,6 +9,7 @@
 #include "dialects/Nn/Prepacking.h"
 #include "lib/Assemble/ArchiveMatrix.h"
 #include "lib/Assemble/PermutedTensor.h"
+#include "lib/Assemble/ScaledTensor.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -85,6 +86,8 @@ public:
       recipe.name += ".reordered";
     if (isPermuted)
       recipe.name += ".permuted";
+    if (isScaled)
+      recipe.name += ".scaled";
     return std::move(recipe);
   }
 
@@ -129,6 +132,14 @@ private:
       for (const APInt &channel : cast<DenseIntElementsAttr>(order.getValue()))
         numbers.push_back(channel.getSExtValue());
       input = std::make_shared<PermutedTensor>(input, std::move(numbers));
+    }
+    if (Value factors = op.getFactors()) {
+      auto numbers = factors.getDefiningOp<arith::ConstantOp>();
+      if (!numbers)
+        return createStringError("constant '" + constant.getSymName() + "': factors are no constant");
+      isScaled = true;
+      auto values = cast<DenseFPElementsAttr>(numbers.getValue()).getValues<float>();
+      input = std::make_shared<ScaledTensor>(input, std::vector<float>(values.begin(), values.end()));
     }
     return QuantizedTensor::create(input, op.getFormat(), /*withZeroPoints=*/bool(op.getZeroPoints()));
   }
@@ -190,7 +201,7 @@ private:
   Recipe recipe;
   DenseMap<Value, SharedSource> sources;
   std::string part; // of the tensors: ".128-256" if a part of one is taken
-  bool isTransposed = false, isReordered = false, isDecoded = false, isPermuted = false;
+  bool isTransposed = false, isReordered = false, isDecoded = false, isPermuted = false, isScaled = false;
 };
 
 } // namespace

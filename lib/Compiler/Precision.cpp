@@ -10,6 +10,7 @@
 #include "lib/Assemble/CompressedTensors.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -22,25 +23,34 @@ static std::string pathIn(StringRef directory) {
   return path.str().str();
 }
 
-static llvm::Error withoutInputs() {
-  return llvm::createStringError(
-      "--quantize-activations=fmpq needs to know which features of inputs are outliers, which takes a step of its own: "
-      "`intarsia quantize MODEL -o DIRECTORY --quantize=int4 --quantize-activations=fmpq --calibration=TEXT.txt` "
-      "writes "
-      "a model directory, and this program compiles that for any target");
+/// Returns why activations cannot be what the user asks for without what `intarsia quantize` finds out; success if they
+/// can be.
+static llvm::Error checkKnown(StringRef activations, const PrecisionFile &file) {
+  bool isMixed = activations == mixedActivations && file.inputs.empty();
+  bool isStatic = activations == staticScales && file.staticInputs.empty();
+  if (!isMixed && !isStatic)
+    return llvm::Error::success();
+  return llvm::createStringError(llvm::formatv(
+      "--quantize-activations={0} needs to know {1}, which takes a step of its own: `intarsia quantize MODEL -o "
+      "DIRECTORY --quantize={2} --quantize-activations={0} --calibration=TEXT.txt` writes a model directory, and this "
+      "program compiles that for any target",
+      activations, isMixed ? "which features of inputs are outliers" : "the range of each feature of inputs",
+      isMixed ? "int4" : "int8"));
 }
 
 llvm::Expected<std::optional<PrecisionFile>> findPrecision(ModuleOp module, StringRef archiveDirectory,
                                                            const std::string &given, const QuantizeOptions &options) {
   std::string path = given.empty() ? pathIn(archiveDirectory) : given;
-  bool isMixed = options.activations == mixedActivations;
-  if (given.empty() && !llvm::sys::fs::exists(path))
-    return isMixed ? llvm::Expected<std::optional<PrecisionFile>>(withoutInputs()) : std::nullopt;
+  if (given.empty() && !llvm::sys::fs::exists(path)) {
+    if (llvm::Error error = checkKnown(options.activations, {}))
+      return std::move(error);
+    return std::nullopt;
+  }
   llvm::Expected<PrecisionFile> file = PrecisionFile::read(path);
   if (!file)
     return file.takeError();
-  if (isMixed && file->inputs.empty())
-    return withoutInputs();
+  if (llvm::Error error = checkKnown(options.activations, *file))
+    return std::move(error);
   auto named = [&](llvm::Error error) {
     return llvm::createStringError(path + ": " + llvm::toString(std::move(error)));
   };
@@ -50,6 +60,8 @@ llvm::Expected<std::optional<PrecisionFile>> findPrecision(ModuleOp module, Stri
   if (llvm::Error error = checkCacheFormats(file->cacheOptions()))
     return named(std::move(error));
   if (llvm::Error error = parseMixedInputs(file->inputOptions()).takeError())
+    return named(std::move(error));
+  if (llvm::Error error = parseStaticInputs(file->staticInputOptions()).takeError())
     return named(std::move(error));
   if (llvm::Error error = checkPrecisionFile(*file, path, module, archiveDirectory))
     return std::move(error);
@@ -61,8 +73,11 @@ QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<Preci
     return options;
   if (options.activations.empty() && !file->inputs.empty())
     options.activations = mixedActivations.str();
+  else if (options.activations.empty() && !file->staticInputs.empty())
+    options.activations = staticScales.str();
   options.tensors = file->tensorOptions();
   options.inputs = file->inputOptions();
+  options.staticInputs = file->staticInputOptions();
   std::vector<std::string> caches = file->cacheOptions();
   caches.insert(caches.end(), options.caches.begin(), options.caches.end());
   options.caches = std::move(caches);

@@ -22,6 +22,12 @@ struct Reader {
   nn::GroupOp group;
   unsigned operand;
   nn::QuantizeOp quantize;
+
+  /// Returns the factors of features outside of the group; null if there are none.
+  Value factors() {
+    Value inside = quantize.getFactors();
+    return inside ? group.getInputs()[cast<BlockArgument>(inside).getArgNumber()] : Value();
+  }
 };
 
 struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeResults> {
@@ -37,7 +43,7 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
       for (unsigned result = 0; result < group.getNumResults(); ++result) {
         SmallVector<Reader> readers;
         auto passes = [&](Reader reader) {
-          return device.target->passesQuantized(group, reader.group, reader.quantize.getFormat());
+          return device.target->passesQuantized(group, reader.group, reader.quantize);
         };
         if (succeeded(findReaders(group, result, readers)) && llvm::all_of(readers, passes)) {
           quantize(group, result, readers);
@@ -65,10 +71,15 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
           return failure();
         quantize = cast<nn::QuantizeOp>(user);
       }
-      bool isPlain = quantize && quantize->getNumOperands() == 1 && quantize->getNumResults() == 2;
-      if (!isPlain || (!readers.empty() && quantize->getAttrs() != readers.front().quantize->getAttrs()))
+      bool isPlain = quantize && !quantize.getChannels() && quantize->getNumResults() == 2 &&
+                     (!quantize.getFactors() || isa<BlockArgument>(quantize.getFactors()));
+      if (!isPlain)
         return failure();
-      readers.push_back({reader, use.getOperandNumber(), quantize});
+      Reader found{reader, use.getOperandNumber(), quantize};
+      if (!readers.empty() && (quantize->getAttrs() != readers.front().quantize->getAttrs() ||
+                               found.factors() != readers.front().factors()))
+        return failure();
+      readers.push_back(found);
     }
     return success(!readers.empty());
   }
@@ -81,6 +92,10 @@ struct FuseQuantizeResults : fuse::impl::FuseQuantizeResultsBase<FuseQuantizeRes
     auto quantized = cast<nn::QuantizeOp>(builder.clone(*readers.front().quantize));
     quantized->setOperand(0, value);
     quantized->setLoc(group.getLoc());
+    if (Value factors = Reader(readers.front()).factors()) {
+      group.getInputsMutable().append(factors);
+      quantized.getFactorsMutable().assign(group.getBodyBlock().addArgument(factors.getType(), group.getLoc()));
+    }
     yield->setOperand(result, quantized.getQuantized());
     yield->insertOperands(yield->getNumOperands(), quantized.getScales());
 

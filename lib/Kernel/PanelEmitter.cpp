@@ -49,7 +49,9 @@ nn::QuantizeOp quantizedInput(Value input) {
   if (!quantize)
     return nullptr;
   nn::BlockFormatAttr format = quantize.getFormat();
+  // Scales that are known, and factors, go with one scale for a row.
   bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
+                 !quantize.getFactors() && !quantize.getUnitScale() &&
                  (format.getBlock() == kStep || format.getBlock() == nn::mixedBlock ||
                   format.getBlock() == BlockPanels::superBlock);
   return isKnown ? quantize : nullptr;
@@ -68,7 +70,7 @@ nn::QuantizeOp quantizedByRows(Value input) {
 
 nn::QuantizeOp quantizedToFloats(Value value) {
   nn::QuantizeOp quantize = quantizeOf(value);
-  if (!quantize || quantize.getChannels())
+  if (!quantize || quantize.getChannels() || quantize.getFactors())
     return nullptr;
   bool isE2M1 = quantize.getFormat().getElement() == nn::BlockElement::E2M1;
   bool isKnown = nn::isScaledByRows(quantize.getFormat()) ||

@@ -253,8 +253,8 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
           [&](auto norm) { return isLast ? wholeFeatures(op) : sameOf(norm.getInputMutable()); })
       // Values and scales are one pair: the scales that a rank has are those of its blocks.
       .Case([&](nn::QuantizeOp quantize) {
-        // An order of features, and blocks that differ in their bits, are those of the whole row.
-        bool isOfRow = quantize.getChannels() || quantize.getWideBlocks();
+        // An order of features, factors of them, and blocks that differ in their bits, are those of the whole row.
+        bool isOfRow = quantize.getChannels() || quantize.getFactors() || quantize.getWideBlocks();
         return isOfRow ? wholeFeatures(op) : sameOf(quantize.getInputMutable());
       })
       .Case([&](nn::DequantizeOp dequantize) -> Why {

@@ -148,6 +148,28 @@ def QuantizeMixedInputs : Pass<"quantize-mixed-inputs", "::mlir::func::FuncOp"> 
   let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
 }
 
+def QuantizeStaticInputs : Pass<"quantize-static-inputs", "::mlir::func::FuncOp"> {
+  let summary = "Quantizes inputs of linears to integers of 8 bits with scales that a text has shown";
+  let description = [{
+    `inputs` says of an input, by the keys of the matrices that it is multiplied by, the factor of each of its features,
+    as the bits of an f32 in hexadecimal: `3F800000-40000000/q_proj.weight+k_proj.weight` has the factors 1 and 2. An
+    input is divided by its factors and rounded to -127 … 127, and weights, which must be quantized to `int8-channel` by
+    an earlier pass and not in the archive, are multiplied by them before they are quantized (SmoothQuant: arXiv
+    2211.10438, equation 3). The input replaces what an earlier pass has quantized of it.
+
+    ```mlir
+    %r = arith.constant dense<[1.0, 0.5]> : tensor<2xf32>
+    %f = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    %q, %s = nn.quantize %x factors %r {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale} : …
+    %v, %t = nn.quantize %w factors %f {format = #nn.block_format<i8, f16, 0, axis = 1>} : …
+    ```
+  }];
+  let options = [
+    ListOption<"inputs", "inputs", "std::string", "BITS-BITS-…/KEY+KEY: factors of features, keys of weights">
+  ];
+  let dependentDialects = ["::intarsia::nn::NnDialect", "::mlir::arith::ArithDialect"];
+}
+
 def QuantizeSegment : Pass<"quantize-segment", "::mlir::ModuleOp"> {
   let summary = "Leaves a part of a model that calibration runs on its own";
   let description = [{

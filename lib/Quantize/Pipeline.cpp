@@ -38,7 +38,9 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
   }
   // What is not in blocks of 8 and of 4 bits has 8.
   bool isMixed = options.activations == mixedActivations;
-  std::string activations = isMixed ? "8" : options.activations;
+  // Where no scales are known they are found at the call.
+  bool isStatic = options.activations == staticScales;
+  std::string activations = isMixed ? "8" : isStatic ? wideScales.str() : options.activations;
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   if (options.format != "none" || !options.tensors.empty()) {
     quantize::QuantizeRoundToNearestOptions rounding;
@@ -58,6 +60,11 @@ void intarsia::buildQuantizePipeline(OpPassManager &pipeline, const QuantizeOpti
     quantize::QuantizeMixedInputsOptions mixed;
     mixed.inputs.assign(options.inputs.begin(), options.inputs.end());
     functions.addPass(quantize::createQuantizeMixedInputs(mixed));
+  }
+  if (isStatic) {
+    quantize::QuantizeStaticInputsOptions known;
+    known.inputs.assign(options.staticInputs.begin(), options.staticInputs.end());
+    functions.addPass(quantize::createQuantizeStaticInputs(known));
   }
   quantize::QuantizeMatmulPrecisionOptions precision;
   precision.precision = options.matmulPrecision;
@@ -80,6 +87,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("Weights of a segment are arguments, results of the model its results too")};
   ListOption<std::string> tensors{*this, "tensors", llvm::cl::desc("Formats of single tensors: KEY=FORMAT")};
   ListOption<std::string> inputs{*this, "inputs", llvm::cl::desc("Inputs in 8 and 4 bits: WIDE/CHANNELS/KEYS")};
+  ListOption<std::string> staticInputs{*this, "static-inputs", llvm::cl::desc("Known scales: BITS/KEYS")};
 };
 } // namespace
 
@@ -98,6 +106,7 @@ void intarsia::registerQuantizePasses() {
                                          /*segmentWeights=*/"",
                                          given.segmentArguments,
                                          {given.tensors.begin(), given.tensors.end()},
-                                         {given.inputs.begin(), given.inputs.end()}});
+                                         {given.inputs.begin(), given.inputs.end()},
+                                         {given.staticInputs.begin(), given.staticInputs.end()}});
       });
 }

@@ -37,7 +37,8 @@ Value quantizeAndDequantize(OpBuilder &builder, Location location, Value input, 
   Type zeroPoints =
       haveZeroPoints(format) ? RankedTensorType::get(scaleShape, format.getStorageType()) : RankedTensorType();
   auto quantize = nn::QuantizeOp::create(builder, location, values, scales, zeroPoints, tensorScale, input,
-                                         /*channels=*/Value(), format, /*wide_blocks=*/IntegerAttr());
+                                         /*channels=*/Value(), /*factors=*/Value(), format,
+                                         /*wide_blocks=*/IntegerAttr(), /*unit_scale=*/UnitAttr());
   return nn::DequantizeOp::create(builder, location, type.clone(element), quantize.getQuantized(), quantize.getScales(),
                                   quantize.getZeroPoints(), quantize.getTensorScale(), /*group_indices=*/Value(),
                                   /*codebook=*/Value(), format);

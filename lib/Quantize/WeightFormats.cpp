@@ -191,12 +191,14 @@ llvm::Error checkActivations(llvm::StringRef activations) {
   if (activations == "8" || haveFewScales(activations) || activations == "16" || activations == mixedActivations ||
       llvm::is_contained(inputFormats, activations))
     return llvm::Error::success();
-  return llvm::createStringError("unknown activations '" + activations +
-                                 "': they are 8 (integers of 8 bits), 8-wide, 8-token (with a scale for 256 "
-                                 "features or for each token, beside int8 weights with one for each output), fmpq "
-                                 "(blocks of 8 and of 4 bits, chosen by `intarsia quantize`), fp8 "
-                                 "(E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
-                                 "blocks), or 16 (as they are)");
+  return llvm::createStringError(
+      "unknown activations '" + activations +
+      "': they are 8 (integers of 8 bits), 8-wide, 8-token (with a scale for 256 "
+      "features or for each token, beside int8 weights with one for each output), 8-static (the same "
+      "with scales found by `intarsia quantize`), fmpq "
+      "(blocks of 8 and of 4 bits, chosen by `intarsia quantize`), fp8 "
+      "(E4M3), mxfp4 or nvfp4 (E2M1, with scales of "
+      "blocks), or 16 (as they are)");
 }
 
 /// Returns an error if no input is quantized as the user asks for, for the weights that are multiplied by them.
@@ -238,6 +240,8 @@ llvm::Error checkQuantizeOptions(const QuantizeOptions &options) {
   if (llvm::Error error = parseTensorFormats(options.tensors, &context).takeError())
     return error;
   if (llvm::Error error = parseMixedInputs(options.inputs).takeError())
+    return error;
+  if (llvm::Error error = parseStaticInputs(options.staticInputs).takeError())
     return error;
   // Which inputs are quantized follows from tensors that no part names.
   if (options.format == "none" && options.parts.empty() && !options.tensors.empty())

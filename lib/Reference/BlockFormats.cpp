@@ -305,6 +305,22 @@ static Value buildPermuted(reference::ReferenceBuilder &builder, const Blocks &b
                           });
 }
 
+/// Returns a tensor whose features along an axis are those of another one times factors, in f32.
+static Value buildScaled(reference::ReferenceBuilder &builder, const Blocks &blocks, Value input, Value factors) {
+  return builder.parallel(blocks.sizes, builder.getF32Type(),
+                          {{input, builder.identity(blocks.rank)}, {factors, builder.map(blocks.rank, {blocks.axis})}},
+                          [](reference::ScalarBuilder &b, ValueRange v) { return b.mul(b.widen(v[0]), v[1]); });
+}
+
+/// Returns a ratio brought to the range of integers of 8 bits; NaN becomes the lowest.
+static Value buildSaturated(reference::ScalarBuilder &b, Value ratio) {
+  Value highest = b.f32(largestOfWideBlock), lowest = b.f32(-largestOfWideBlock);
+  auto isAbove = [&](Value x, Value y) {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, y).getResult();
+  };
+  return b.select(isAbove(ratio, lowest), b.select(isAbove(highest, ratio), ratio, highest), lowest);
+}
+
 /// Returns the integer, or the element, that the largest magnitude of a block becomes, in a loop over scales.
 static Value buildQuantizedLargest(reference::ScalarBuilder &b, const Blocks &blocks, QuantizeOp op) {
   std::optional<int64_t> firstNarrow = op.firstNarrowBlock();
@@ -324,6 +340,8 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   Blocks blocks(builder, format, sizes);
   if (Value channels = op.getChannels())
     input = buildPermuted(builder, blocks, input, channels);
+  if (Value factors = op.getFactors())
+    input = buildScaled(builder, blocks, input, factors);
   AffineMap identity = builder.identity(rank);
   Type valueType = format.getStorageType();
   std::optional<IntegerElement> integer = getIntegerElement(element);
@@ -355,6 +373,9 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
           point = b.select(b.isEqual(scale, b.f32(0)), b.f32(0), math::RoundEvenOp::create(b, point));
           return buildStore(b, buildEncodeInteger(b, *integer, point), valueType);
         });
+  } else if (op.getUnitScale()) {
+    scales = builder.parallel(blocks.scaleSizes, format.getScaleType(), {},
+                              [&](ScalarBuilder &b, ValueRange) { return b.f32(1); });
   } else if (element == BlockElement::Ternary) {
     scales = builder.parallel(blocks.scaleSizes, format.getScaleType(),
                               {{buildTernaryScales(builder, blocks, input), identity}},
@@ -415,7 +436,7 @@ SmallVector<Value> reference::buildReference(ReferenceBuilder &builder, Quantize
   Value quantized = builder.parallel(sizes, valueType, {{input, identity}}, [&](ScalarBuilder &b, ValueRange v) {
     SmallVector<Value> indices = blocks.scaleIndices(b);
     Value scale = decodeScale(b, tensor::ExtractOp::create(b, scales, indices));
-    Value ratio = buildRatio(b, b.widen(v[0]), scale);
+    Value ratio = op.getUnitScale() ? buildSaturated(b, b.widen(v[0])) : buildRatio(b, b.widen(v[0]), scale);
     if (small)
       return buildStore(b, buildEncodeFloat(b, *small, ratio), valueType);
     if (element == BlockElement::NF4)

@@ -82,8 +82,9 @@ static Value buildRequantized(ReferenceBuilder &builder, Value rows, nn::BlockFo
   scales.back() = format.getBlockCount(scales.back());
   auto quantize = nn::QuantizeOp::create(builder, builder.getLoc(), type.clone(format.getStorageType()),
                                          RankedTensorType::get(scales, format.getScaleType()), /*zero_points=*/Type(),
-                                         /*tensor_scale=*/Type(), rows, /*channels=*/Value(), format,
-                                         /*wide_blocks=*/IntegerAttr());
+                                         /*tensor_scale=*/Type(), rows, /*channels=*/Value(),
+                                         /*factors=*/Value(), format, /*wide_blocks=*/IntegerAttr(),
+                                         /*unit_scale=*/UnitAttr());
   SmallVector<Value> parts = buildReference(builder, quantize);
   quantize.erase();
   auto dequantize = nn::DequantizeOp::create(builder, builder.getLoc(), type, parts[0], parts[1],

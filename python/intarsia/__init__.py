@@ -29,6 +29,7 @@ from ._module import (
 from ._quantize import quantize
 from ._runtime import version as _version
 from ._sampling import Sampling
+from ._static import quantize_static
 from ._worlds import World
 from ._writer import Generation, Writer
 
@@ -63,6 +64,7 @@ __all__ = [
     "profile",
     "quantize",
     "quantize_mixed",
+    "quantize_static",
     "set_threads",
     "threads",
     "to_device",

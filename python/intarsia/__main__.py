@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__, _choose_command, _deployment, _hand_over, _mixed_command, _overlap
+from . import __version__, _choose_command, _deployment, _hand_over, _input_command, _overlap
 from ._choose_command import read_size
 from ._conversation import Conversation
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
 from ._module import set_threads
-from ._quantize import encode_documents, quantize, read_windows
+from ._quantize import WINDOW, encode_documents, quantize, read_windows, usual_window
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
@@ -181,16 +181,18 @@ def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
         text = _read_text(options.calibration)
         documents = text.removesuffix("\n").split("\n") if options.lines else [text]
         ids = encode_documents(options.model, documents, options.tokenizer)
-    return read_windows(ids, options.window, options.tokens or None)
+        if options.window is None:
+            return read_windows(ids, usual_window(options.model, len(ids), len(documents)), options.tokens or None)
+    return read_windows(ids, options.window or WINDOW, options.tokens or None)
 
 
 def _quantize(options: argparse.Namespace) -> None:
-    _mixed_command.check_flags(options)
+    _input_command.check_flags(options)
     _choose_command.check_flags(options)
     windows = None if options.calibration is None else _calibration_windows(options)
     with _progress() as show:
         if options.quantize_activations:
-            table = _mixed_command.run(options, windows, show)
+            table = _input_command.run(options, windows, show)
         elif options.quantize == "auto":
             table = _choose_command.run(options, windows, show)
         else:
@@ -394,7 +396,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--lines", action="store_true", help="each line of the text is a text of its own")
     one.add_argument("--tokenizer", type=Path, help="tokenizer.json, or the folder that holds it (default: MODEL)")
-    one.add_argument("--window", type=_at_least(2), default=512, help="tokens of a window (default: %(default)s)")
+    one.add_argument(
+        "--window",
+        type=_at_least(2),
+        help=f"tokens of a window (default: {WINDOW}; for encoders with --lines the mean length of lines)",
+    )
     one.add_argument("--tokens", type=_at_least(0), default=0, help="the most tokens of the text (default: all)")
     one.add_argument(
         "--work",
@@ -403,7 +409,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what is between layers lies here, so that a run that was ended goes on (default: DIRECTORY.work)",
     )
     one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
-    _mixed_command.add_flags(one)
+    _input_command.add_flags(one)
     _choose_command.add_flags(one, _at_least)
 
     bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")

@@ -7,16 +7,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from . import _overlap
 from ._errors import InvalidArgumentError
-from ._quantize import Progress, _Calibration, _check_windows, _round, _Segment
+from ._input_choice import check_directories, check_finite, check_found, digest_of, write_choice
+from ._quantize import Progress, _Calibration, _Segment
 
 #: Features of a block (dialects/Nn/MixedBlocks.h).
 BLOCK = 128
@@ -24,8 +23,6 @@ BLOCK = 128
 LARGEST = 7
 #: The default share of blocks with 4 bits: most of them, as FMPQ means it. What a model loses by it is to be measured.
 NARROW = 0.85
-#: The file that intarsia-compile reads beside the weights.
-PRECISION = "intarsia-precision.json"
 
 
 @dataclass
@@ -167,13 +164,7 @@ class _Ranges:
         InvalidArgumentError
             A feature was not finite.
         """
-        wrong = np.flatnonzero(~np.isfinite(self.squares))
-        if wrong.size:
-            raise InvalidArgumentError(
-                f"the input of {self.name} has NaN or infinity in feature {wrong[0]} on the calibration text "
-                f"({wrong.size} of {self.squares.size} features): is the model damaged?",
-                "invalid argument",
-            )
+        check_finite(self.name, self.squares)
         return np.argsort(-self.squares, kind="stable")
 
 
@@ -251,43 +242,24 @@ def quantize_mixed(
         There is no text, the share is out of range, or the model has no linear that can be quantized so.
     """
     model, output = Path(model), Path(output)
-    if windows is None:
-        raise InvalidArgumentError(
-            "--quantize-activations=fmpq finds outliers of inputs on a text: give --calibration=FILE",
-            "invalid argument",
-        )
     if not 0 <= narrow <= 1:
         raise InvalidArgumentError(
             f"the share of blocks with 4 bits is {narrow:g}, it lies between 0 and 1: --narrow-blocks=85%",
             "invalid argument",
         )
-    if not model.is_dir():
-        raise InvalidArgumentError(
-            f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
-        )
-    if (model / PRECISION).exists():
-        raise InvalidArgumentError(
-            f"{model}: has a {PRECISION}, which says its precision already: give the model that it was made of",
-            "invalid argument",
-        )
-    if output.exists() and output.resolve() == model.resolve():
-        raise InvalidArgumentError(f"{output}: is the model itself; give another directory", "invalid argument")
-    windows = np.asarray(windows)
-    _check_windows(model, windows)
+    windows = None if windows is None else np.asarray(windows)
+    check_directories(model, output, windows, "--quantize-activations=fmpq", "finds outliers of inputs")
     digest = _check_format(model, format)
     work = Path(work if work is not None else f"{output}.work")
     inputs = _Inputs(model, windows, work, progress).find(narrow)
-    if not inputs:
-        raise InvalidArgumentError(
-            f"{model}: holds no weights of linears as floats [outputs, inputs], which alone can be quantized in the "
-            "order of their features: give the model as it was before it was quantized",
-            "invalid argument",
-        )
+    check_found(model, inputs)
     choose_wide_blocks(inputs, narrow)
     progress("writing the model")
-    _write(model, output, format, digest, inputs)
-    if windows.ndim == 2:
-        (output / _overlap.FILE).write_text(_overlap.describe(windows))
+    entries = [
+        {"weights": one.weights, "channels": one.channels.tolist(), "wide_blocks": one.wide_blocks} for one in inputs
+    ]
+    formats = {key: format for one in inputs for key in one.weights}
+    write_choice(model, output, windows, digest, formats, {"inputs": entries})
     shutil.rmtree(work)
     return _table(inputs)
 
@@ -300,29 +272,7 @@ def _check_format(model: Path, format: str) -> str:
             "mxfp4 and nvfp4 do, among others",
             "invalid argument",
         )
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "candidates.json"
-        _round(model, file, [f"--candidates={format}", "--target=cpu"])
-        return json.loads(file.read_text())["model"]
-
-
-def _write(model: Path, output: Path, format: str, digest: str, inputs: Sequence[MixedInput]) -> None:
-    """Write a directory with the model's files, and the choice beside them."""
-    output.mkdir(parents=True, exist_ok=True)
-    for file in model.iterdir():
-        if file.is_file():
-            shutil.copyfile(file, output / file.name)
-    choice = {
-        "intarsia_precision": 1,
-        "model": digest,
-        "tensors": {key: format for one in inputs for key in one.weights},
-        "caches": {},
-        "inputs": [
-            {"weights": one.weights, "channels": one.channels.tolist(), "wide_blocks": one.wide_blocks}
-            for one in inputs
-        ],
-    }
-    (output / PRECISION).write_text(json.dumps(choice) + "\n")
+    return digest_of(model, format)
 
 
 def _table(inputs: Sequence[MixedInput]) -> str:

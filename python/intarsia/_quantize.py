@@ -29,6 +29,8 @@ from ._tokenizer import encode, open_tokenizer
 TOKENS_OF_A_CALL = 4096
 #: Patches of an image of the usual size (224 by 224 pixels in patches of 16), and one for all.
 TOKENS_OF_AN_IMAGE = 197
+#: Tokens that are read together.
+WINDOW = 512
 #: Tokens for each feature of an input, below which a text says too little of how features depend on each other.
 TOKENS_OF_A_FEATURE = 10
 
@@ -65,6 +67,30 @@ def read_windows(ids: Sequence[int] | np.ndarray, length: int, tokens: int | Non
     return array[: count * length].reshape(count, length)
 
 
+def usual_window(model: str | os.PathLike[str], tokens: int, documents: int) -> int:
+    """Return how many tokens are read together where the user does not say it.
+
+    An encoder reads texts of some length, to which ranges of its features belong: windows are as long as the texts of
+    the calibration are on average. Language models read a long text.
+
+    Parameters
+    ----------
+    model : path
+        A Hugging Face directory.
+    tokens, documents : int
+        The size of the calibration text, and how many texts it has.
+    """
+    config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+    if documents < 2 or not _is_encoder(config):
+        return WINDOW
+    return min(max(tokens // documents, 2), WINDOW)
+
+
+def _is_encoder(config: dict[str, object]) -> bool:
+    """Return true if a model has no tokens of its own that begin and end a text: its tokenizer adds them."""
+    return _first_id(config, "bos_token_id") is None and _first_id(config, "eos_token_id") is None
+
+
 def encode_documents(
     model: str | os.PathLike[str], documents: Sequence[str], tokenizer: str | os.PathLike[str] | None = None
 ) -> list[int]:
@@ -82,7 +108,7 @@ def encode_documents(
     text = open_tokenizer(tokenizer or model)
     config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
     begin, end = (_first_id(config, name) for name in ("bos_token_id", "eos_token_id"))
-    if begin is None and end is None:  # encoders: their tokenizers know, and may pad and truncate
+    if _is_encoder(config):  # its tokenizer may pad and truncate too
         text.tokenizer.no_padding()
         text.tokenizer.no_truncation()
         return [token for document in documents for token in encode(text.tokenizer, document)]

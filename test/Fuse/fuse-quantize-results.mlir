@@ -3,6 +3,7 @@
 
 #few = #nn.block_format<i8, f32, 256, axis = 1>
 #channel = #nn.block_format<i8, f16, 0, axis = 1>
+#row = #nn.block_format<i8, f32, 0, axis = 1>
 nn.archive @a {file = "model.safetensors"}
 
 // What a linear of bytes reads next is quantized where it is computed. A device without such kernels keeps floats.
@@ -93,6 +94,53 @@ func.func @norm_between(%x: tensor<?x256xf32>, %n: tensor<256xf32>, %u: tensor<2
     %c, %s = nn.quantize %m {format = #few} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
     %r = nn.dequantize %c, %s {format = #few} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
     %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  return %y : tensor<?x256xf32>
+}
+
+// With factors that are known a row has one scale, which is 1; the group that computes the result gets them.
+// CHECK-LABEL: func.func @known_scales
+func.func @known_scales(%x: tensor<?x256xf32>, %f: tensor<256xf32>, %g: tensor<512xf32>, %u: tensor<512x256xi8>, %us: tensor<512x1xf16>, %d: tensor<256x512xi8>, %ds: tensor<256x1xf16>) -> tensor<?x256xf32> {
+  %up = nn.dequantize %u, %us {format = #channel} : (tensor<512x256xi8>, tensor<512x1xf16>) -> tensor<512x256xf32>
+  %down = nn.dequantize %d, %ds {format = #channel} : (tensor<256x512xi8>, tensor<256x1xf16>) -> tensor<256x512xf32>
+  // CHECK: %[[H:.*]]:2 = nn.group linear({{.*}}, %[[F:[a-z0-9]+]] = %arg2) : {{.*}} -> (tensor<?x512xi8>, tensor<?x1xf32>)
+  // CHECK:   %[[V:.*]], %[[S:.*]] = nn.quantize %{{.*}} factors %[[F]] {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale}
+  // CHECK:   nn.yield %[[V]], %[[S]]
+  %h = nn.group linear(%a = %x, %w = %up, %k = %f) : (tensor<?x256xf32>, tensor<512x256xf32>, tensor<256xf32>) -> tensor<?x512xf32> {
+    %c, %s = nn.quantize %a factors %k {format = #row, unit_scale} : (tensor<?x256xf32>, tensor<256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #row} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+    nn.yield %l : tensor<?x512xf32>
+  }
+  // CHECK: nn.group linear(%[[A:[a-z0-9]+]] = %[[H]]#0, {{.*}}, %[[B:[a-z0-9]+]] = %[[H]]#1)
+  // CHECK-NOT: nn.quantize
+  // CHECK:   nn.dequantize %[[A]], %[[B]]
+  %y = nn.group linear(%a = %h, %w = %down, %k = %g) : (tensor<?x512xf32>, tensor<256x512xf32>, tensor<512xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a factors %k {format = #row, unit_scale} : (tensor<?x512xf32>, tensor<512xf32>) -> (tensor<?x512xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #row} : (tensor<?x512xi8>, tensor<?x1xf32>) -> tensor<?x512xf32>
+    %l = nn.linear %r, %w : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32>
+    nn.yield %l : tensor<?x256xf32>
+  }
+  return %y : tensor<?x256xf32>
+}
+
+// One scale that is found at the call is that of the whole row, which no tile has.
+// CHECK-LABEL: func.func @scales_of_rows
+// CHECK: nn.group linear{{.*}} -> tensor<?x512xf32>
+func.func @scales_of_rows(%x: tensor<?x256xf32>, %u: tensor<512x256xi8>, %us: tensor<512x1xf16>, %d: tensor<256x512xi8>, %ds: tensor<256x1xf16>) -> tensor<?x256xf32> {
+  %up = nn.dequantize %u, %us {format = #channel} : (tensor<512x256xi8>, tensor<512x1xf16>) -> tensor<512x256xf32>
+  %down = nn.dequantize %d, %ds {format = #channel} : (tensor<256x512xi8>, tensor<256x1xf16>) -> tensor<256x512xf32>
+  %h = nn.group linear(%a = %x, %w = %up) : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32> {
+    %c, %s = nn.quantize %a {format = #row} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #row} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
+    %l = nn.linear %r, %w : (tensor<?x256xf32>, tensor<512x256xf32>) -> tensor<?x512xf32>
+    nn.yield %l : tensor<?x512xf32>
+  }
+  %y = nn.group linear(%a = %h, %w = %down) : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32> {
+    %c, %s = nn.quantize %a {format = #row} : (tensor<?x512xf32>) -> (tensor<?x512xi8>, tensor<?x1xf32>)
+    %r = nn.dequantize %c, %s {format = #row} : (tensor<?x512xi8>, tensor<?x1xf32>) -> tensor<?x512xf32>
+    %l = nn.linear %r, %w : (tensor<?x512xf32>, tensor<256x512xf32>) -> tensor<?x256xf32>
     nn.yield %l : tensor<?x256xf32>
   }
   return %y : tensor<?x256xf32>

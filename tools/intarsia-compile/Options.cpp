@@ -81,7 +81,9 @@ struct Flags {
           "Inputs of linears with quantized weights: 8: integers, by blocks of 32 (256 where weights have fewer "
           "than 8 bits) as they are computed (default for processors, but for weights in fp8), 8-wide, 8-token: with "
           "one scale for each 256 features or each token, and int8 weights with one for each output feature (8-wide is "
-          "the default for processors and models without caches), fmpq: blocks of 8 and of 4 bits that "
+          "the default for processors and models without caches), 8-static: with scales that `intarsia quantize` has "
+          "found "
+          "(the default for its directories), fmpq: blocks of 8 and of 4 bits that "
           "`intarsia quantize` has chosen (the default for its directories), fp8, mxfp4, nvfp4: the "
           "format of the weights, where they have it, or 16: as they are (default for GPUs)")};
   cl::opt<std::string> quantizeAttention{

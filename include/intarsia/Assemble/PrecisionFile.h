@@ -14,6 +14,7 @@
 #define INTARSIA_ASSEMBLE_PRECISIONFILE_H
 
 #include "intarsia/Quantize/MixedInputs.h"
+#include "intarsia/Quantize/StaticInputs.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <string>
@@ -30,6 +31,7 @@ struct PrecisionFile {
   std::vector<std::pair<std::string, std::string>> tensors; ///< keys of archives → formats of --quantize, or none
   std::vector<std::pair<std::string, std::string>> caches;  ///< names of states, or globs → formats of --kv
   std::vector<MixedInput> inputs;                           ///< in blocks of 8 and of 4 bits
+  std::vector<StaticInput> staticInputs;                    ///< in 8 bits, with scales of a text
 
   /// Reads a file. Errors name the file and what in it is wrong.
   static llvm::Expected<PrecisionFile> read(const std::string &path);
@@ -39,6 +41,7 @@ struct PrecisionFile {
   std::vector<std::string> tensorOptions() const;
   std::vector<std::string> cacheOptions() const;
   std::vector<std::string> inputOptions() const;
+  std::vector<std::string> staticInputOptions() const;
 };
 
 /// Returns a hash of a module's archives: names, types and shapes of all tensors, and the first, middle and last bytes

@@ -8,6 +8,7 @@
 #define INTARSIA_QUANTIZE_QUANTIZE_H
 
 #include "dialects/Nn/Nn.h"
+#include "intarsia/Quantize/StaticInputs.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -23,7 +24,7 @@ inline constexpr llvm::StringLiteral tokenScales = "8-token", wideScales = "8-wi
 
 /// Returns true if activations multiply weights of `int8` with one scale for each output feature.
 inline bool haveFewScales(llvm::StringRef activations) {
-  return activations == tokenScales || activations == wideScales;
+  return activations == tokenScales || activations == wideScales || activations == staticScales;
 }
 
 /// The user's options for precision.
@@ -31,7 +32,7 @@ struct QuantizeOptions {
   std::string format = "none"; ///< format of weights, see parseWeightFormat; none leaves them as they are
   /// Inputs of linears with quantized weights: "8": integers of 8 bits, where weights have values that are integers;
   /// "8-token", "8-wide": the same, with one scale for each row or for each 256 features where the weight has one for
-  /// each output feature;
+  /// each output feature; "8-static": the same with scales that `staticInputs` names, else as "8-wide";
   /// "fmpq": blocks of 8 and of 4 bits where `inputs` says so, else as "8";
   /// "fp8", "mxfp4", "nvfp4": that format, where weights have it too; "16": as they are; empty: what the devices of the
   /// artifact are fastest with.
@@ -59,6 +60,8 @@ struct QuantizeOptions {
   std::vector<std::string> tensors;
   /// Inputs in blocks of 8 and of 4 bits, as MixedInput::option() gives them; for activations in "fmpq".
   std::vector<std::string> inputs;
+  /// Inputs in 8 bits with known scales, as StaticInput::option() gives them; for activations in "8-static".
+  std::vector<std::string> staticInputs;
 };
 
 /// Returns the names of the formats of weights, for people: "int4, … and none".

@@ -161,7 +161,7 @@ public:
   virtual bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const = 0;
   /// True if the kernel of the group `from` can quantize a result to a format where it is computed, and that of `to`,
   /// which quantizes it so as it reads it, read the quantized values and scales instead.
-  virtual bool passesQuantized(nn::GroupOp, nn::GroupOp, nn::BlockFormatAttr) const { return false; }
+  virtual bool passesQuantized(nn::GroupOp, nn::GroupOp, nn::QuantizeOp) const { return false; }
   /// Bits of the inputs of linears with quantized weights that kernels are fastest with: 8 where they multiply
   /// integers, else 16.
   virtual unsigned activationBits() const { return 8; }

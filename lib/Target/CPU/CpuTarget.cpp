@@ -149,14 +149,15 @@ static nn::LinearOp linearOfBytes(nn::GroupOp group) {
 }
 
 /// True if the kernel of a group can quantize a result that is computed of its linear's.
-static bool quantizesResultOf(nn::GroupOp group, nn::BlockFormatAttr format) {
+static bool quantizesResultOf(nn::GroupOp group, nn::QuantizeOp quantize) {
+  nn::BlockFormatAttr format = quantize.getFormat();
   nn::LinearOp linear = linearOfBytes(group);
   if (!linear || llvm::any_of(linear->getUsers(), IsaPred<mlir::tensor::ExtractSliceOp>))
     return false;
   auto type = cast<mlir::RankedTensorType>(linear.getType());
   return format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-         format.getBlock() == BlockPanels::superBlock && format.getAxis() == type.getRank() - 1 &&
-         type.getShape().back() % BlockPanels::superBlock == 0;
+         format.getBlock() == (quantize.getUnitScale() ? 0 : BlockPanels::superBlock) &&
+         format.getAxis() == type.getRank() - 1 && type.getShape().back() % BlockPanels::superBlock == 0;
 }
 
 namespace {
@@ -176,8 +177,8 @@ public:
   bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const override {
     return BlockPanels::of(format, elements, kPanelWidth).has_value();
   }
-  bool passesQuantized(nn::GroupOp from, nn::GroupOp to, nn::BlockFormatAttr format) const override {
-    return quantizesResultOf(from, format) && linearOfBytes(to);
+  bool passesQuantized(nn::GroupOp from, nn::GroupOp to, nn::QuantizeOp quantize) const override {
+    return quantizesResultOf(from, quantize) && linearOfBytes(to);
   }
   rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
                                  int64_t slices) const override;

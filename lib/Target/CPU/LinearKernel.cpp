@@ -80,10 +80,10 @@ LinearKernel::LinearKernel(rt::KernelOp kernel, nn::LinearOp root, const TileCon
     : LinearEmitter(kernel, root, config), weightType(cast<RankedTensorType>(root.getWeight().getType())),
       features(weightType.getDimSize(0)), depth(weightType.getDimSize(1)) {}
 
-/// Returns true if integers of 8 bits are added up over 256 features before they are scaled.
+/// Returns true if integers of 8 bits are added up over 256 features, or all of a row, before they are scaled.
 static bool addsUpBytes(rt::KernelOp kernel, nn::LinearOp linear, nn::BlockFormatAttr input) {
   auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-  if (!input || input.getBlock() != BlockPanels::superBlock || !weight)
+  if (!input || (input.getBlock() != BlockPanels::superBlock && input.getBlock() != 0) || !weight)
     return false;
   auto layout = kernel.getArgAttrOfType<rt::PanelsAttr>(weight.getArgNumber(), "rt.layout");
   auto format = layout ? dyn_cast_if_present<nn::BlockFormatAttr>(layout.getFormat()) : nullptr;

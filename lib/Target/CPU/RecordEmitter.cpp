@@ -52,9 +52,12 @@ RecordEmitter::RecordScale RecordEmitter::scaleOfLargest(Value largest, Value hi
 
 RecordEmitter::RecordScale RecordEmitter::scaleOfRecord(const BlockPanels &panels, Value largest, Value highest) {
   RecordScale found = scaleOfLargest(largest, highest);
-  double factor = scaleFactor(panels) / encodingOf(panels, config.byteDot).multiplier;
-  found.scale = arith::MulFOp::create(b, loc, found.scale, floatConstant(factor, b.getF32Type(), 1));
+  found.scale = arith::MulFOp::create(b, loc, found.scale, factorOfRecord(panels));
   return found;
+}
+
+Value RecordEmitter::factorOfRecord(const BlockPanels &panels) {
+  return floatConstant(scaleFactor(panels) / encodingOf(panels, config.byteDot).multiplier, b.getF32Type(), 1);
 }
 
 Value RecordEmitter::roundToIntegers(Value values, Value inverse) {
@@ -65,6 +68,16 @@ Value RecordEmitter::roundToIntegers(Value values, Value inverse) {
   Value bits = vector::BitCastOp::create(b, loc, VectorType::get({lanes}, b.getI32Type()), rounded);
   Value low = splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(rounderBits)), lanes);
   return arith::SubIOp::create(b, loc, bits, low);
+}
+
+Value RecordEmitter::saturated(Value values) {
+  Value highest = floatConstant(nn::largestOfWideBlock, b.getF32Type(), config.lanes),
+        lowest = floatConstant(-nn::largestOfWideBlock, b.getF32Type(), config.lanes);
+  auto isLarger = [&](Value x, Value y) -> Value {
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, x, y);
+  };
+  Value above = arith::SelectOp::create(b, loc, isLarger(values, lowest), values, lowest);
+  return arith::SelectOp::create(b, loc, isLarger(highest, above), above, highest);
 }
 
 /// Writes the record of a step's values, vectors of f32.
@@ -156,7 +169,13 @@ Element RecordEmitter::inputOf(const QuantizedRow &row, Value k, int64_t width) 
   for (Value prefix : row.prefix)
     at.push_back({prefix});
   at.push_back({k, true});
-  return evaluate(row.input, at, width);
+  Element value = evaluate(row.input, at, width);
+  if (failed(value) || !row.factors)
+    return value;
+  Element factors = evaluate(row.factors, {{k, true}}, width);
+  if (failed(factors))
+    return failure();
+  return arith::MulFOp::create(b, loc, *value, *factors).getResult();
 }
 
 void RecordEmitter::writeStep(const QuantizedRow &row, Value step, ArrayRef<Value> values, RecordScale scale) {

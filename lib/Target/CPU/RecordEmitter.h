@@ -26,6 +26,8 @@ protected:
   RecordScale scaleOfLargest(mlir::Value largest, mlir::Value highest = nullptr);
   /// The same with what elements of weights are multiplied by in the scale.
   RecordScale scaleOfRecord(const BlockPanels &panels, mlir::Value largest, mlir::Value highest = nullptr);
+  /// Returns what elements of weights are multiplied by, f32.
+  mlir::Value factorOfRecord(const BlockPanels &panels);
   void writeRecord(const BlockPanels &panels, llvm::ArrayRef<mlir::Value> values, RecordScale scale,
                    mlir::Value record);
   /// Writes the records of a row of activations.
@@ -35,6 +37,8 @@ protected:
   static int64_t stepsOfScale(nn::QuantizeOp activations);
   /// Returns values times the inverse of their scale as integers, rounded to nearest, ties to even.
   mlir::Value roundToIntegers(mlir::Value values, mlir::Value inverse);
+  /// Returns values brought to the range of integers of 8 bits, -127 to 127; NaN becomes -127.
+  mlir::Value saturated(mlir::Value values);
 
   /// A row that is written as records.
   struct QuantizedRow {
@@ -46,6 +50,7 @@ protected:
     /// The first feature of the blocks that have integers of 4 bits; nothing if none have.
     std::optional<int64_t> firstNarrow;
     mlir::Value permuted; ///< the features in the order of their channels, as f32; null if none are said
+    mlir::Value factors;  ///< of features, f32; null if there are none
   };
   mlir::FailureOr<mlir::Value> fillBuffer(const QuantizedRow &row, mlir::Value buffer, mlir::Value k,
                                           mlir::Value count);

@@ -73,6 +73,16 @@ private:
   LogicalResult quantizeGroup(const QuantizedRow &row, Value buffer, Value group);
   void quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values);
   void storeHead(Value head, Value total, Value scale);
+  /// Returns true if the scales of the input are 1.
+  bool hasUnitScale() {
+    auto quantize = activations.getQuantized().getDefiningOp<nn::QuantizeOp>();
+    return quantize && quantize.getUnitScale();
+  }
+  /// Returns integers of values; a scale without an inverse is 1.
+  Value integersOf(Value values, RecordScale scale) {
+    return scale.inverse ? roundToIntegers(values, splat(scale.inverse, config.lanes))
+                         : roundToIntegers(saturated(values), floatConstant(1.0, b.getF32Type(), config.lanes));
+  }
   void multiplyRows(Value index, Value m, Value rest, int64_t most);
   void emitRegisterTile(Value panel, Value row, Value sums, int64_t count);
   void addGroup(Value panel, Value row, Value sums, Value group, int64_t first, int64_t count, bool isFirst);
@@ -156,13 +166,14 @@ LogicalResult TokenLinearKernel::findQuantizedResult() {
   if (!quantizedResult)
     return success();
   nn::BlockFormatAttr format = quantizedResult.getFormat();
+  int64_t block = quantizedResult.getUnitScale() ? 0 : kResultBlock;
   bool isKnown = format.getElement() == nn::BlockElement::I8 && format.getScale() == nn::BlockScale::F32 &&
-                 format.getBlock() == kResultBlock && !quantizedResult.getZeroPoints() &&
-                 !quantizedResult.getChannels() && !quantizedResult.firstNarrowBlock();
+                 format.getBlock() == block && !quantizedResult.getZeroPoints() && !quantizedResult.getChannels() &&
+                 !quantizedResult.firstNarrowBlock();
   if (!isKnown || sections.size() != 1 || sections.front().columns % kResultBlock != 0)
     return unsupported(root,
                        "its result is quantized in another way than to integers of 8 bits with a scale for each " +
-                           Twine(kResultBlock) + " features, or has no whole blocks of them");
+                           Twine(kResultBlock) + " features or with known scales, or has no whole blocks of them");
   return success();
 }
 
@@ -239,13 +250,14 @@ LogicalResult TokenLinearKernel::prepareRows(Value quantizing) {
 
 LogicalResult TokenLinearKernel::quantizeRow(Value flat) {
   Value buffer = scratch(groupSteps * kStep * 4);
-  Value input = activations.getQuantized().getDefiningOp<nn::QuantizeOp>().getInput();
+  auto quantize = activations.getQuantized().getDefiningOp<nn::QuantizeOp>();
+  Value input = quantize.getInput();
   RowScope row = makeRow(flat, leading());
   currentRow = &row;
   auto savedBound = bound;
   if (failed(prepareRow(row, {input})))
     return failure();
-  QuantizedRow quantized{input, row.prefix, &panels, rowAt(flat), groupSteps};
+  QuantizedRow quantized{input, row.prefix, &panels, rowAt(flat), groupSteps, {}, {}, quantize.getFactors()};
   LogicalResult written = forLoop(constant(0), constant(groups()), constant(1),
                                   [&](Value group) { return quantizeGroup(quantized, buffer, group); });
   bound = savedBound;
@@ -263,7 +275,7 @@ LogicalResult TokenLinearKernel::copyRow(Value flat) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value from = offsetPointer(values->pointer, mul(flat, constant(panels.depth)), i8), row = rowAt(flat);
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
-  double factor = kernel::scaleFactor(panels) / encodingOf(panels, config.byteDot).multiplier;
+  Value factor = factorOfRecord(panels);
   forLoop(constant(0), constant(groups()), constant(1), [&](Value group) {
     Value begin = mul(group, constant(groupSteps)),
           end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
@@ -280,7 +292,7 @@ LogicalResult TokenLinearKernel::copyRow(Value flat) {
       return SmallVector<Value>{sum};
     });
     Value scale = loadAt(scales->pointer, add(mul(flat, constant(groups())), group), f32, 1);
-    storeHead(headOf(row, group), total[0], arith::MulFOp::create(b, loc, scale, floatConstant(factor, f32, 1)));
+    storeHead(headOf(row, group), total[0], arith::MulFOp::create(b, loc, scale, factor));
   });
   return success();
 }
@@ -293,8 +305,8 @@ LogicalResult TokenLinearKernel::quantizeGroup(const QuantizedRow &row, Value bu
   if (failed(largest))
     return failure();
   Value steps = min(constant(groupSteps), sub(constant(panels.steps()), begin));
-  quantizeBuffer(buffer, steps, scaleOfRecord(panels, *largest), headOf(row.records, group),
-                 valuesOf(row.records, begin));
+  RecordScale scale = hasUnitScale() ? RecordScale{{}, factorOfRecord(panels)} : scaleOfRecord(panels, *largest);
+  quantizeBuffer(buffer, steps, scale, headOf(row.records, group), valuesOf(row.records, begin));
   return success();
 }
 
@@ -302,14 +314,13 @@ LogicalResult TokenLinearKernel::quantizeGroup(const QuantizedRow &row, Value bu
 void TokenLinearKernel::quantizeBuffer(Value buffer, Value steps, RecordScale scale, Value head, Value values) {
   int64_t lanes = config.lanes;
   Type i32 = b.getI32Type(), f32 = b.getF32Type();
-  Value inverse = splat(scale.inverse, lanes);
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
   SmallVector<Value> total =
       forLoop(constant(0), mul(steps, constant(kStep)), constant(kStep), zeros, [&](Value k, ValueRange running) {
         Value sum = running[0];
         for (int64_t v = 0; v < kStep / lanes; ++v) {
           Value at = add(k, constant(v * lanes));
-          Value quantized = roundToIntegers(loadAt(buffer, at, f32, lanes), inverse);
+          Value quantized = integersOf(loadAt(buffer, at, f32, lanes), scale);
           sum = arith::AddIOp::create(b, loc, sum, quantized);
           Type type = valueType();
           storeAt(arith::TruncIOp::create(b, loc, vectorOf(type, lanes), quantized), values, at, type, lanes);
@@ -484,6 +495,12 @@ LogicalResult TokenLinearKernel::storeRows(Value index, Value m, Value count) {
         if (failed(element))
           return failure();
         Value place = resultAt(sub(add(m, r), firstRow), rem(at.back().base, constant(kResultBlock)));
+        if (Value factors = quantizedResult.getFactors()) {
+          Element factor = evaluate(factors, {at.back()}, width);
+          if (failed(factor))
+            return failure();
+          element = arith::MulFOp::create(b, loc, *element, *factor).getResult();
+        }
         storeAt(*element, place, constant(0), b.getF32Type(), width);
         return success();
       };
@@ -498,23 +515,30 @@ void TokenLinearKernel::quantizeResult(Value group) {
   Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
   Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(VectorType::get({lanes}, i32)));
   int64_t features = sections.front().columns;
-  forLoop(firstRow, endRow, constant(1), [&](Value row) {
-    Value from = resultAt(sub(row, firstRow), constant(0));
+  auto findScale = [&](Value from) {
     SmallVector<Value> largest =
         forLoop(constant(0), constant(kResultBlock), constant(lanes), zeros, [&](Value k, ValueRange running) {
           Value each = magnitudes(loadAt(from, k, f32, lanes));
           return SmallVector<Value>{arith::MaxSIOp::create(b, loc, running[0], each)};
         });
-    RecordScale scale = scaleOfLargest(largest[0]);
+    return scaleOfLargest(largest[0]);
+  };
+  bool isUnit = quantizedResult.getUnitScale();
+  int64_t scales = isUnit ? 1 : features / kResultBlock;
+  forLoop(firstRow, endRow, constant(1), [&](Value row) {
+    Value from = resultAt(sub(row, firstRow), constant(0));
+    RecordScale scale = isUnit ? RecordScale{{}, floatConstant(1.0, f32, 1)} : findScale(from);
     for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i) {
+      // Of a row that has one scale the first tile stores it.
       if (yielded(i) == quantizedResult.getScales())
-        storeAt(scale.scale, outputs[i].pointer, add(mul(row, constant(features / kResultBlock)), group), f32, 1);
+        ifThen(less(group, constant(scales)),
+               [&] { storeAt(scale.scale, outputs[i].pointer, add(mul(row, constant(scales)), group), f32, 1); });
       if (yielded(i) != quantizedResult.getQuantized())
         continue;
       Value to =
           offsetPointer(outputs[i].pointer, add(mul(row, constant(features)), mul(group, constant(kResultBlock))), i8);
       forLoop(constant(0), constant(kResultBlock), constant(lanes), [&](Value k) {
-        Value integers = roundToIntegers(loadAt(from, k, f32, lanes), splat(scale.inverse, lanes));
+        Value integers = integersOf(loadAt(from, k, f32, lanes), scale);
         storeAt(arith::TruncIOp::create(b, loc, vectorOf(i8, lanes), integers), to, k, i8, lanes);
       });
     }

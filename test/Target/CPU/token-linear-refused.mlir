@@ -28,7 +28,7 @@ rt.kernel @half_a_block(%x: tensor<?x256xf32> {nn.sizes = ["s0", ""]}, %w: tenso
     -> (tensor<?x384xi8> {nn.sizes = ["s0", ""]}, tensor<?x2xf32> {nn.sizes = ["s0", ""]}) attributes {root = #nn.root<linear>, sizes = ["s0"]} {
   %c, %s = nn.quantize %x {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xf32>) -> (tensor<?x256xi8>, tensor<?x1xf32>)
   %r = nn.dequantize %c, %s {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x256xi8>, tensor<?x1xf32>) -> tensor<?x256xf32>
-  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'half_a_block': its result is quantized in another way than to integers of 8 bits with a scale for each 256 features, or has no whole blocks of them}}
+  // expected-error @below {{the cpu target cannot compile 'nn.linear' in kernel 'half_a_block': its result is quantized in another way than to integers of 8 bits with a scale for each 256 features or with known scales, or has no whole blocks of them}}
   %0 = nn.linear %r, %w : (tensor<?x256xf32>, tensor<384x256xf32>) -> tensor<?x384xf32>
   %1, %2 = nn.quantize %0 {format = #nn.block_format<i8, f32, 256, axis = 1>} : (tensor<?x384xf32>) -> (tensor<?x384xi8>, tensor<?x2xf32>)
   rt.yield %1, %2 : tensor<?x384xi8>, tensor<?x2xf32>

@@ -1,0 +1,45 @@
+//===- CalibratedInputs.h - Linears whose factors are quantized as a text has shown
+//----------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_QUANTIZE_CALIBRATEDINPUTS_H
+#define INTARSIA_LIB_QUANTIZE_CALIBRATEDINPUTS_H
+
+#include "dialects/Nn/Nn.h"
+
+namespace intarsia::quantize {
+
+/// Returns the nn.quantize that a value is dequantized from; null if there is none.
+nn::QuantizeOp quantizeOf(mlir::Value value);
+
+/// Returns the weight of an archive that a linear reads, however it is quantized or transposed; null if there is none.
+nn::WeightOp weightOf(nn::LinearOp linear);
+
+/// How an operand of a linear is quantized: what nn.quantize has beside its input.
+struct OperandQuantization {
+  nn::BlockFormatAttr format;
+  mlir::Value channels, factors; ///< constants; null if there are none
+  mlir::IntegerAttr wideBlocks;
+  mlir::UnitAttr unitScale;
+};
+
+/// Quantizes operands of linears anew, each source once.
+class CalibratedOperands {
+public:
+  /// Gives a linear another operand, which is `source`, quantized and dequantized to `element`, and erases what it had
+  /// if nothing else reads that.
+  void replace(mlir::OpOperand &operand, mlir::Value source, const OperandQuantization &how, mlir::Type element);
+  /// Returns a constant at the beginning of the function that a linear is in.
+  static mlir::Value constant(nn::LinearOp linear, mlir::DenseElementsAttr data);
+
+private:
+  using Key = std::tuple<mlir::Value, mlir::Value, mlir::Value, mlir::Attribute>;
+  llvm::DenseMap<Key, mlir::Value> made; // (source, channels, factors, wide blocks) → dequantized
+};
+
+} // namespace intarsia::quantize
+
+#endif

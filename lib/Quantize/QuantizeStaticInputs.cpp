@@ -1,0 +1,97 @@
+//===- QuantizeStaticInputs.cpp - Inputs of linears with scales that a text has shown
+//--------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Quantize/StaticInputs.h"
+#include "lib/Quantize/CalibratedInputs.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace intarsia::quantize {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_QUANTIZESTATICINPUTS
+#include "lib/Quantize/Passes.h.inc"
+
+namespace {
+struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInputs> {
+  using QuantizeStaticInputsBase::QuantizeStaticInputsBase;
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    llvm::Expected<std::vector<StaticInput>> parsed =
+        parseStaticInputs(std::vector<std::string>(inputs.begin(), inputs.end()));
+    if (!parsed) {
+      function.emitError() << llvm::toString(parsed.takeError());
+      return signalPassFailure();
+    }
+    constantsOf.clear();
+    operands = {};
+    llvm::StringMap<const StaticInput *> ofWeights;
+    for (const StaticInput &input : *parsed)
+      for (StringRef key : input.weights)
+        ofWeights[key] = &input;
+    WalkResult result = function.walk([&](nn::LinearOp linear) -> WalkResult {
+      nn::WeightOp weight = weightOf(linear);
+      auto found = weight ? ofWeights.find(weight.getKey()) : ofWeights.end();
+      return found == ofWeights.end() ? WalkResult::advance() : WalkResult(quantize(linear, weight, *found->second));
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+
+  LogicalResult quantize(nn::LinearOp linear, nn::WeightOp weight, const StaticInput &known) {
+    nn::QuantizeOp ofWeight = quantizeOf(linear.getWeight());
+    auto fails = [&](const Twine &why) { return linear.emitError() << "weight '" << weight.getKey() << "' " << why; };
+    if (!ofWeight)
+      return fails(linear.getWeight().getDefiningOp<nn::DequantizeOp>()
+                       ? "is quantized in its archive, before it is multiplied by the factors of its input: quantize a "
+                         "model that holds it in floats"
+                       : "is not quantized, so that an input in 8 bits would gain nothing: give it the format "
+                         "int8-channel");
+    nn::BlockFormatAttr format = ofWeight.getFormat();
+    if (format.getElement() != nn::BlockElement::I8 || format.getBlock() != 0 || ofWeight.getZeroPoints())
+      return fails("has the format " + format.getName() +
+                   ", inputs with scales that a text has shown are multiplied by int8-channel");
+    int64_t features = cast<RankedTensorType>(ofWeight.getInput().getType()).getShape().back();
+    if (features != int64_t(known.factors.size()))
+      return fails("has " + Twine(features) + " input features, and there are factors of " +
+                   Twine(known.factors.size()) + ": are they for another model?");
+    nn::QuantizeOp ofInput = quantizeOf(linear.getInput());
+    Value input = ofInput ? ofInput.getInput() : linear.getInput();
+    auto type = cast<RankedTensorType>(input.getType());
+    auto [inverse, factors] = constantsFor(linear, known);
+    auto inputFormat = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, /*block=*/0,
+                                                type.getRank() - 1);
+    OperandQuantization fixed{inputFormat, {}, inverse, {}, UnitAttr::get(&getContext())};
+    operands.replace(linear.getInputMutable(), input, fixed, type.getElementType());
+    operands.replace(linear.getWeightMutable(), ofWeight.getInput(), {format, {}, factors, {}, {}},
+                     Float32Type::get(&getContext()));
+    return success();
+  }
+
+  /// Returns what an input is multiplied by, and a weight.
+  std::pair<Value, Value> constantsFor(nn::LinearOp linear, const StaticInput &known) {
+    std::pair<Value, Value> &result = constantsOf[&known];
+    if (!result.first) {
+      auto type = RankedTensorType::get({int64_t(known.factors.size())}, Float32Type::get(&getContext()));
+      std::vector<float> inverse;
+      for (float factor : known.factors)
+        inverse.push_back(1 / factor);
+      result = {CalibratedOperands::constant(linear, DenseElementsAttr::get(type, ArrayRef(inverse))),
+                CalibratedOperands::constant(linear, DenseElementsAttr::get(type, ArrayRef(known.factors)))};
+    }
+    return result;
+  }
+
+  DenseMap<const StaticInput *, std::pair<Value, Value>> constantsOf;
+  CalibratedOperands operands;
+};
+} // namespace
+} // namespace intarsia::quantize
