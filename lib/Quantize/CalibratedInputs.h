@@ -9,6 +9,8 @@
 #define INTARSIA_LIB_QUANTIZE_CALIBRATEDINPUTS_H
 
 #include "dialects/Nn/Nn.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace intarsia::quantize {
 
@@ -17,6 +19,27 @@ nn::QuantizeOp quantizeOf(mlir::Value value);
 
 /// Returns the weight of an archive that a linear reads, however it is quantized or transposed; null if there is none.
 nn::WeightOp weightOf(nn::LinearOp linear);
+
+/// Calls `quantize` with each linear whose weight one of `inputs` names, with that weight and that input. Fails, with a
+/// message, if `inputs` are an error, and if `quantize` does.
+template <typename Input>
+mlir::LogicalResult
+quantizeCalibrated(mlir::func::FuncOp function, llvm::Expected<std::vector<Input>> inputs,
+                   llvm::function_ref<mlir::LogicalResult(nn::LinearOp, nn::WeightOp, const Input &)> quantize) {
+  if (!inputs)
+    return function.emitError() << llvm::toString(inputs.takeError());
+  llvm::StringMap<const Input *> ofWeights;
+  for (const Input &input : *inputs)
+    for (llvm::StringRef key : input.weights)
+      ofWeights[key] = &input;
+  mlir::WalkResult result = function.walk([&](nn::LinearOp linear) -> mlir::WalkResult {
+    nn::WeightOp weight = weightOf(linear);
+    auto found = weight ? ofWeights.find(weight.getKey()) : ofWeights.end();
+    return found == ofWeights.end() ? mlir::WalkResult::advance()
+                                    : mlir::WalkResult(quantize(linear, weight, *found->second));
+  });
+  return mlir::failure(result.wasInterrupted());
+}
 
 /// How an operand of a linear is quantized: what nn.quantize has beside its input.
 struct OperandQuantization {

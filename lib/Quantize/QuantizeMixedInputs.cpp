@@ -10,7 +10,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -24,25 +23,13 @@ struct QuantizeMixedInputs : impl::QuantizeMixedInputsBase<QuantizeMixedInputs> 
   using QuantizeMixedInputsBase::QuantizeMixedInputsBase;
 
   void runOnOperation() override {
-    func::FuncOp function = getOperation();
-    llvm::Expected<std::vector<MixedInput>> parsed =
-        parseMixedInputs(std::vector<std::string>(inputs.begin(), inputs.end()));
-    if (!parsed) {
-      function.emitError() << llvm::toString(parsed.takeError());
-      return signalPassFailure();
-    }
     channelsOf.clear();
     operands = {};
-    llvm::StringMap<const MixedInput *> ofWeights;
-    for (const MixedInput &input : *parsed)
-      for (StringRef key : input.weights)
-        ofWeights[key] = &input;
-    WalkResult result = function.walk([&](nn::LinearOp linear) -> WalkResult {
-      nn::WeightOp weight = weightOf(linear);
-      auto found = weight ? ofWeights.find(weight.getKey()) : ofWeights.end();
-      return found == ofWeights.end() ? WalkResult::advance() : WalkResult(quantize(linear, weight, *found->second));
-    });
-    if (result.wasInterrupted())
+    auto quantizeOne = [this](nn::LinearOp linear, nn::WeightOp weight, const MixedInput &input) {
+      return quantize(linear, weight, input);
+    };
+    if (failed(quantizeCalibrated<MixedInput>(
+            getOperation(), parseMixedInputs(std::vector<std::string>(inputs.begin(), inputs.end())), quantizeOne)))
       signalPassFailure();
   }
 

@@ -10,7 +10,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -24,25 +23,13 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
   using QuantizeStaticInputsBase::QuantizeStaticInputsBase;
 
   void runOnOperation() override {
-    func::FuncOp function = getOperation();
-    llvm::Expected<std::vector<StaticInput>> parsed =
-        parseStaticInputs(std::vector<std::string>(inputs.begin(), inputs.end()));
-    if (!parsed) {
-      function.emitError() << llvm::toString(parsed.takeError());
-      return signalPassFailure();
-    }
     constantsOf.clear();
     operands = {};
-    llvm::StringMap<const StaticInput *> ofWeights;
-    for (const StaticInput &input : *parsed)
-      for (StringRef key : input.weights)
-        ofWeights[key] = &input;
-    WalkResult result = function.walk([&](nn::LinearOp linear) -> WalkResult {
-      nn::WeightOp weight = weightOf(linear);
-      auto found = weight ? ofWeights.find(weight.getKey()) : ofWeights.end();
-      return found == ofWeights.end() ? WalkResult::advance() : WalkResult(quantize(linear, weight, *found->second));
-    });
-    if (result.wasInterrupted())
+    auto quantizeOne = [this](nn::LinearOp linear, nn::WeightOp weight, const StaticInput &input) {
+      return quantize(linear, weight, input);
+    };
+    if (failed(quantizeCalibrated<StaticInput>(
+            getOperation(), parseStaticInputs(std::vector<std::string>(inputs.begin(), inputs.end())), quantizeOne)))
       signalPassFailure();
   }
 
