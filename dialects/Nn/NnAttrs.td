@@ -196,10 +196,14 @@ def Nn_CacheFormatAttr : AttrDef<Nn_Dialect, "CacheFormat"> {
 
     Keys are quantized when their page is full. Until then they lie in the tail, which has the last page of each
     sequence.
+
+    Quantized keys may be `unrotated`: pages hold them as they were before their rotary embedding, which turns features
+    by the position of a key, so that those of a page differ less before it (KVQuant: arXiv 2401.18079, section 3.2). Ops
+    have the `frequencies` that they are turned by. Rows and tail are as they come.
   }];
   let parameters = (ins EnumParameter<Nn_CacheKind>:$kind,
                         OptionalParameter<"::mlir::Type", "null while the elements are undecided">:$decidedElement,
-                        "int64_t":$page, "bool":$transposed);
+                        "int64_t":$page, "bool":$transposed, "bool":$unrotated);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -225,6 +229,7 @@ def Nn_CacheFormatAttr : AttrDef<Nn_Dialect, "CacheFormat"> {
     int64_t getFeatures(::mlir::RankedTensorType elements) const;
     CacheFormatAttr withElement(::mlir::Type element) const;
     CacheFormatAttr withLayout(int64_t page, bool transposed) const;
+    CacheFormatAttr withoutRotation() const;
   }];
 }
 

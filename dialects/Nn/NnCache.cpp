@@ -31,7 +31,9 @@ Type CacheFormatAttr::getElement() const {
 }
 
 LogicalResult CacheFormatAttr::verify(function_ref<InFlightDiagnostic()> emitError, CacheKind kind, Type element,
-                                      int64_t page, bool transposed) {
+                                      int64_t page, bool transposed, bool unrotated) {
+  if (unrotated && (kind != CacheKind::Keys || !element || !element.isUnsignedInteger()))
+    return emitError() << "only quantized keys are unrotated";
   if (!element)
     return page == 0 ? success()
                      : emitError() << "a page of " << page << " tokens of undecided elements: say which, as in <"
@@ -52,7 +54,7 @@ Attribute CacheFormatAttr::parse(AsmParser &parser, Type) {
   StringRef word;
   Type element;
   int64_t page = 0;
-  bool transposed = false;
+  bool transposed = false, unrotated = false;
   if (parser.parseLess() || parser.parseKeyword(&word))
     return nullptr;
   std::optional<CacheKind> kind = symbolizeCacheKind(word);
@@ -65,6 +67,10 @@ Attribute CacheFormatAttr::parse(AsmParser &parser, Type) {
       if (parser.parseType(element))
         return nullptr;
       hasPage = succeeded(parser.parseOptionalComma());
+      if (hasPage && succeeded(parser.parseOptionalKeyword("unrotated"))) {
+        unrotated = true;
+        hasPage = succeeded(parser.parseOptionalComma());
+      }
       if (hasPage && parser.parseKeyword("page"))
         return nullptr;
     }
@@ -83,13 +89,15 @@ Attribute CacheFormatAttr::parse(AsmParser &parser, Type) {
   }
   if (parser.parseGreater())
     return nullptr;
-  return parser.getChecked<CacheFormatAttr>(at, parser.getContext(), *kind, element, page, transposed);
+  return parser.getChecked<CacheFormatAttr>(at, parser.getContext(), *kind, element, page, transposed, unrotated);
 }
 
 void CacheFormatAttr::print(AsmPrinter &printer) const {
   printer << "<" << stringifyCacheKind(getKind());
   if (getDecidedElement())
     printer << ", " << getDecidedElement();
+  if (getUnrotated())
+    printer << ", unrotated";
   if (!isOpen())
     printer << ", page = " << getPage();
   if (getTransposed())
@@ -125,11 +133,15 @@ int64_t CacheFormatAttr::getFeatures(RankedTensorType elements) const {
 }
 
 CacheFormatAttr CacheFormatAttr::withElement(Type element) const {
-  return get(getContext(), getKind(), element, getPage(), getTransposed());
+  return get(getContext(), getKind(), element, getPage(), getTransposed(), /*unrotated=*/false);
 }
 
 CacheFormatAttr CacheFormatAttr::withLayout(int64_t page, bool transposed) const {
-  return get(getContext(), getKind(), getElement(), page, transposed);
+  return get(getContext(), getKind(), getElement(), page, transposed, getUnrotated());
+}
+
+CacheFormatAttr CacheFormatAttr::withoutRotation() const {
+  return get(getContext(), getKind(), getElement(), getPage(), getTransposed(), /*unrotated=*/true);
 }
 
 //===-- What both ops check ------------------------------------------------------------------------------------===//
@@ -140,6 +152,25 @@ static LogicalResult verifySlots(Operation *op, StringRef name, int64_t tokens, 
       failed(verifyCount(op, "positions", typeOf(positions).getDimSize(0), "tokens", name, tokens)))
     return failure();
   return verifyCount(op, "sequences", typeOf(sequences).getDimSize(0), "tokens", name, tokens);
+}
+
+/// What keys are turned by where their format says so: by pairs of the `features` of a head.
+static LogicalResult verifyFrequencies(Operation *op, Value frequencies, bool areNeeded, CacheFormatAttr format,
+                                       int64_t features) {
+  if (static_cast<bool>(frequencies) != areNeeded)
+    return op->emitOpError() << (frequencies
+                                     ? "has frequencies, which only pages of unrotated keys need; the format is "
+                                     : "has no frequencies, which unrotated keys are turned by; the format is ")
+                             << format;
+  if (!frequencies)
+    return success();
+  RankedTensorType type = typeOf(frequencies);
+  if (type.getRank() != 1 || !type.getElementType().isF32() || type.isDynamicDim(0))
+    return op->emitOpError() << "type of frequencies is " << type << ", must be f32 of rank 1 and of static size";
+  if (2 * type.getDimSize(0) > features)
+    return op->emitOpError() << "has " << type.getDimSize(0) << " frequencies, heads of " << features
+                             << " features have at most " << features / 2 << " pairs";
+  return success();
 }
 
 /// The operands `name` are the tensors of a cache, those from `first` on. A null page table is not compared with.
@@ -212,6 +243,9 @@ LogicalResult CacheAppendOp::verify() {
   if (failed(verifyTensors(*this, "cache", format, getCache(), getTail() ? format.getPagedCount() : 0,
                            rows.getDimSize(1), rows.getDimSize(2), getPageTable())))
     return failure();
+  if (failed(
+          verifyFrequencies(*this, getFrequencies(), format.getUnrotated() && !getTail(), format, rows.getDimSize(2))))
+    return failure();
   return verifySlots(*this, "rows", rows.getDimSize(0), getPositions(), getSequences());
 }
 
@@ -236,7 +270,8 @@ SizePairs CacheAppendOp::getEqualSizes(SizesRange sizes) {
   SizePairs pairs = {{rows[0], sizes[getPositionsMutable().getOperandNumber()][0]},
                      {rows[0], sizes[getSequencesMutable().getOperandNumber()][0]}};
   if (getPageTable())
-    appendEqualSizes(pairs, getFormat(), sizes, 0, getCache().size(), sizes[getNumOperands() - 1]);
+    appendEqualSizes(pairs, getFormat(), sizes, 0, getCache().size(),
+                     sizes[getPageTableMutable().begin()->getOperandNumber()]);
   return pairs;
 }
 
@@ -299,6 +334,9 @@ LogicalResult CachedAttentionOp::verify() {
     return emitOpError() << "soft_cap is " << getSoftCap()->convertToFloat() << ", must be positive";
   if (getSinks() && (failed(verifyRank(*this, "sinks", getSinks(), 1)) ||
                      failed(verifyCount(*this, "sinks", lastSize(getSinks()), "heads", "query", query.getDimSize(1)))))
+    return failure();
+  if (failed(verifyFrequencies(*this, getFrequencies(), getKeyFormat().getUnrotated(), getKeyFormat(),
+                               query.getDimSize(2))))
     return failure();
   return verifySlots(*this, "query", query.getDimSize(0), getPositions(), getSequences());
 }

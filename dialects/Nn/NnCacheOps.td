@@ -33,6 +33,9 @@ def Nn_CacheAppendOp : Nn_TensorOp<"cache_append", "CacheAppend", [
     `result[sequences[t], h, slot, :] = rows[t, h, :]` for the tokens of the last page of each sequence in the call; the
     other slots stay as they are. What reads the tail comes before it.
 
+    Of an `unrotated` format the pair (i, i + n) of features, or (2i, 2i + 1) with `interleaved`, is rotated by
+    `-position * frequencies[i]` before its page is quantized; there are n frequencies. Features from 2n on stay.
+
     The tensors are updated in place: nothing may read an operand that a result is the next value of after the op.
 
     ```mlir
@@ -48,11 +51,12 @@ def Nn_CacheAppendOp : Nn_TensorOp<"cache_append", "CacheAppend", [
   }];
   let arguments = (ins Variadic<Nn_CacheTensor>:$cache, Nn_FloatTensor:$rows, Nn_IntegerTensor:$positions,
                        Nn_IntegerTensor:$sequences, Optional<Nn_IntegerTensor>:$page_table,
-                       Nn_CacheFormatAttr:$format, UnitAttr:$tail);
+                       Optional<Nn_FloatTensor>:$frequencies, Nn_CacheFormatAttr:$format, UnitAttr:$tail,
+                       UnitAttr:$interleaved);
   let results = (outs Variadic<Nn_CacheTensor>:$new_cache);
   let assemblyFormat = [{
-    `(` $cache `)` $format `,` $rows `,` $positions `,` $sequences (`,` $page_table^)? attr-dict `:`
-    functional-type(operands, results)
+    `(` $cache `)` $format `,` $rows `,` $positions `,` $sequences (`,` $page_table^)?
+    (`frequencies` $frequencies^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -74,6 +78,9 @@ def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [
     as the cache has them: what it sees depends on its position alone, and not on how the tokens before it were spread
     over calls.
 
+    Keys of an `unrotated` format are rotated by `position * frequencies[i]` after they are dequantized, as
+    nn.cache_append has rotated them back.
+
     With a `precision` a device may round what it multiplies to that type, as for nn.attention: queries, keys and values
     as the formats define them, and powers of scores.
 
@@ -86,13 +93,14 @@ def Nn_CachedAttentionOp : Nn_TensorOp<"cached_attention", "CachedAttention", [
   let arguments = (ins Nn_FloatTensor:$query, Variadic<Nn_CacheTensor>:$keys, Variadic<Nn_CacheTensor>:$values,
                        Nn_IntegerTensor:$positions, Nn_IntegerTensor:$sequences, Nn_IntegerTensor:$page_table,
                        Optional<Nn_FloatTensor>:$rows, Optional<Nn_FloatTensor>:$sinks,
+                       Optional<Nn_FloatTensor>:$frequencies,
                        Nn_CacheFormatAttr:$key_format, Nn_CacheFormatAttr:$value_format,
                        F32Attr:$scale, OptionalAttr<I64Attr>:$window, OptionalAttr<F32Attr>:$soft_cap,
-                       OptionalAttr<TypeAttr>:$precision);
+                       OptionalAttr<TypeAttr>:$precision, UnitAttr:$interleaved);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
     $query `,` `(` $keys `)` $key_format `,` `(` $values `)` $value_format `,` $positions `,` $sequences `,` $page_table
-    (`rows` $rows^)? (`sinks` $sinks^)? attr-dict `:` functional-type(operands, results)
+    (`rows` $rows^)? (`sinks` $sinks^)? (`frequencies` $frequencies^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

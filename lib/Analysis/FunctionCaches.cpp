@@ -234,6 +234,8 @@ public:
       return failure();
     if (format.hasTail() && failed(checkTail()))
       return failure();
+    if (format.getUnrotated() && failed(findRotation()))
+      return failure();
     RankedTensorType elements = typeOf(tensors.front());
     for (Value version : versionsOf(cache.tensors.front()))
       version.setType(elements);
@@ -294,6 +296,16 @@ private:
     return success();
   }
 
+  /// Finds out how keys are rotated by their positions, which unrotated ones are turned back by.
+  LogicalResult findRotation() {
+    rotation = append ? append.getRows().getDefiningOp<nn::RopeOp>() : nullptr;
+    if (rotation || !append)
+      return success();
+    return append.emitOpError() << "stores rows in '" << cache.name
+                                << "' that no nn.rope gives: keys without a rotary embedding are quantized as they "
+                                   "are, int8 or int4";
+  }
+
   /// "cache.0.keys" → "cache.0.key_parameters".
   StringAttr nameOf(StringAttr name, const nn::CacheTensor &tensor) {
     StringRef stem = name.getValue();
@@ -336,6 +348,10 @@ private:
         attention.getKeysMutable().append(tail);
         attention.getRowsMutable().assign(append.getRows());
       }
+      if (rotation) {
+        attention.getFrequenciesMutable().assign(rotation.getFrequencies());
+        attention.setInterleaved(rotation.getInterleaved());
+      }
       isKeys ? attention.setKeyFormatAttr(format) : attention.setValueFormatAttr(format);
       return;
     }
@@ -346,7 +362,9 @@ private:
     if (tail)
       operands.push_back(tail);
     auto made = nn::CacheAppendOp::create(builder, old.getLoc(), types, operands, old.getRows(), old.getPositions(),
-                                          old.getSequences(), old.getPageTable(), format, /*tail=*/false);
+                                          old.getSequences(), old.getPageTable(),
+                                          rotation ? rotation.getFrequencies() : Value(), format, /*tail=*/false,
+                                          /*interleaved=*/rotation && rotation.getInterleaved());
     made->setDiscardableAttrs(old->getDiscardableAttrDictionary());
     parametersOf[made.getNewCache()[0]] = made.getNewCache()[1];
     old.getNewCache()[0].replaceAllUsesWith(made.getNewCache()[0]);
@@ -362,7 +380,8 @@ private:
     builder.setInsertionPointAfter(cache.users.back());
     auto made = nn::CacheAppendOp::create(builder, append.getLoc(), cache.tensors[2].getType(), cache.tensors[2],
                                           append.getRows(), append.getPositions(), append.getSequences(),
-                                          /*page_table=*/Value(), format, /*tail=*/true);
+                                          /*page_table=*/Value(), /*frequencies=*/Value(), format, /*tail=*/true,
+                                          /*interleaved=*/false);
     made->setDiscardableAttrs(append->getDiscardableAttrDictionary());
     latest[cache.tensors[2]] = made.getNewCache()[0];
     cache.users.push_back(made);
@@ -396,6 +415,7 @@ private:
   nn::CacheFormatAttr format;
   SmallVector<nn::CacheTensor> tensors;
   nn::CacheAppendOp append;            ///< the last one that was seen
+  nn::RopeOp rotation;                 ///< that gives its rows; null if keys stay as they are
   DenseMap<Value, Value> parametersOf; ///< of each version of the elements
   DenseMap<Value, Value> latest;       ///< last version of a tail
 };

@@ -23,6 +23,7 @@ namespace {
 struct NamedElement {
   StringRef name;
   Type (*make)(Builder &builder);
+  bool unrotated = false; ///< for keys alone: see #nn.cache_format
 };
 constexpr NamedElement namedElements[] = {
     {"f32", [](Builder &b) -> Type { return b.getF32Type(); }},
@@ -31,6 +32,8 @@ constexpr NamedElement namedElements[] = {
     {"fp8", [](Builder &b) -> Type { return Float8E4M3FNType::get(b.getContext()); }},
     {"int8", [](Builder &b) -> Type { return b.getIntegerType(8, /*isSigned=*/false); }},
     {"int4", [](Builder &b) -> Type { return b.getIntegerType(4, /*isSigned=*/false); }},
+    {"int8-unrotated", [](Builder &b) -> Type { return b.getIntegerType(8, /*isSigned=*/false); }, true},
+    {"int4-unrotated", [](Builder &b) -> Type { return b.getIntegerType(4, /*isSigned=*/false); }, true},
 };
 
 /// The format of caches for which nothing else is asked.
@@ -54,7 +57,9 @@ llvm::Expected<CacheChoice> parseChoice(StringRef text) {
   auto [pattern, name] = text.contains('=') ? text.rsplit('=') : std::pair(StringRef(), text);
   const auto *element = llvm::find_if(namedElements, [&](const NamedElement &one) { return one.name == name; });
   if (element == std::end(namedElements))
-    return createStringError("--kv=" + text + ": caches can be f32, f16, bf16, fp8, int8 and int4" +
+    return createStringError("--kv=" + text +
+                             ": caches can be f32, f16, bf16, fp8, int8 and int4, and with keys as before their "
+                             "rotation int8-unrotated and int4-unrotated" +
                              (text.contains('=') ? "" : ", of some layers by their names: cache.0=f16"));
   CacheChoice choice{text.str(), pattern.str(), std::nullopt, element};
   if (!text.contains('='))
@@ -126,6 +131,8 @@ struct QuantizeKvCache : impl::QuantizeKvCacheBase<QuantizeKvCache> {
         chosen ? *chosen->element
                : *llvm::find_if(namedElements, [](const NamedElement &one) { return one.name == defaultFormat; });
     nn::CacheFormatAttr format = cache.format.withElement(element.make(builder));
+    if (element.unrotated && format.getKind() == nn::CacheKind::Keys)
+      format = format.withoutRotation();
     if (format == cache.format)
       return success();
     if (!cache.format.isOpen())

@@ -193,6 +193,42 @@ Value buildOwnPages(ReferenceBuilder &builder, const Tokens &tokens, nn::CacheFo
   });
 }
 
+//===-- Unrotated keys -------------------------------------------------------------------------------------------===//
+
+/// How the features of keys are turned with their position.
+struct Turn {
+  Value frequencies; ///< [pairs]; null if keys are not turned
+  bool interleaved = false;
+
+  /// Returns a feature of the key at a position, turned forwards (`sign` 1) or back (-1); `at` gives features before.
+  Value apply(ScalarBuilder &b, Integer position, Integer feature, float sign,
+              llvm::function_ref<Value(Integer feature)> at) const {
+    int64_t pairs = typeOf(frequencies).getDimSize(0);
+    return b.runIf(feature < Integer(b, b.index(2 * pairs)), at(feature), [&]() -> Value {
+      Integer isFirst = interleaved ? feature % 2 == 0 : feature < Integer(b, b.index(pairs));
+      Integer distance = interleaved ? Integer(b, b.index(1)) : Integer(b, b.index(pairs));
+      Integer partner = choose(isFirst, feature + distance, feature - distance);
+      Integer pair = interleaved ? feature / 2 : feature % pairs;
+      Value frequency = b.widen(tensor::ExtractOp::create(b, frequencies, ValueRange{pair}));
+      Value angle = b.mul(b.toFloat(position), frequency);
+      Value cosine = math::CosOp::create(b, angle), sine = b.mul(b.f32(sign), math::SinOp::create(b, angle));
+      sine = b.select(isFirst, b.sub(b.f32(0), sine), sine);
+      return b.add(b.mul(at(feature), cosine), b.mul(at(partner), sine));
+    });
+  }
+};
+
+/// Returns pages [tokens, heads, features, slots] with keys as before their rotation, in f32.
+Value buildUnrotated(ReferenceBuilder &builder, Value pages, const Tokens &tokens, const Turn &turn) {
+  return builder.parallel(builder.sizesOf(pages), builder.getF32Type(), {}, [&](ScalarBuilder &b, ValueRange) {
+    Integer token = b.indexOf(0), head = b.indexOf(1), slot = b.indexOf(3);
+    Integer position = tokens.position(b, token) / tokens.page * tokens.page + slot;
+    return turn.apply(b, position, b.indexOf(2), -1, [&](Integer feature) {
+      return b.widen(tensor::ExtractOp::create(b, pages, ValueRange{token, head, feature, slot}));
+    });
+  });
+}
+
 //===-- Rows of caches -----------------------------------------------------------------------------------------===//
 
 /// Reads elements of the pages of a cache as f32.
@@ -234,7 +270,8 @@ class AttendedCaches {
 public:
   AttendedCaches(ReferenceBuilder &builder, nn::CachedAttentionOp op)
       : op(op), keys(builder, op.getKeyFormat(), op.getKeys()), values(builder, op.getValueFormat(), op.getValues()),
-        tokens{op.getPositions(), op.getSequences(), op.getPageTable(), op.getKeyFormat().getPage()} {
+        tokens{op.getPositions(), op.getSequences(), op.getPageTable(), op.getKeyFormat().getPage()},
+        turn{op.getFrequencies(), op.getInterleaved()} {
     if (op.getRows())
       ownPages = buildOwnPages(builder, tokens, op.getKeyFormat(), op.getRows(), op.getKeys().back());
   }
@@ -250,7 +287,9 @@ public:
   /// Elements of the key and the value at a position that the token sees.
   Value key(ScalarBuilder &b, Integer token, Integer position, Integer head, Integer feature) {
     Integer slot = position % page();
-    Value stored = keys.element(b, tokens.pageOf(b, token, position), head, slot, feature);
+    Integer itsPage = tokens.pageOf(b, token, position);
+    auto storedAt = [&](Integer at) { return keys.element(b, itsPage, head, slot, at); };
+    Value stored = turn.frequencies ? turn.apply(b, position, feature, 1, storedAt) : storedAt(feature);
     if (!ownPages)
       return stored;
     Value row = b.widen(tensor::ExtractOp::create(b, ownPages, ValueRange{token, head, feature, slot}));
@@ -266,6 +305,7 @@ private:
   nn::CachedAttentionOp op;
   PageReader keys, values;
   Tokens tokens;
+  Turn turn;
   Value ownPages; ///< null if pages hold all keys
 };
 
@@ -300,6 +340,8 @@ static SmallVector<Value> buildQuantizedAppend(ReferenceBuilder &builder, nn::Ca
   int64_t bits = format.getBits();
   bool isKeys = format.getKind() == nn::CacheKind::Keys;
   Value input = isKeys ? buildOwnPages(builder, tokens, format, op.getRows(), op.getCache()[2]) : Value(op.getRows());
+  if (op.getFrequencies())
+    input = buildUnrotated(builder, input, tokens, {op.getFrequencies(), op.getInterleaved()});
   QuantizedGroups groups = buildGroups(builder, input, bits);
   // A group of keys is written with the last slot of its page, one of values with its own slot.
   MixedSizes sizes = builder.sizesOf(bytes), writerSizes = {sizes[0]};

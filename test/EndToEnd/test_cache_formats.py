@@ -99,6 +99,7 @@ LOSSES = {
     "--kv=fp8": 9e-2,
     "--kv=int8": 8e-3,
     "--kv=int4": 0.13,
+    "--kv=int4-unrotated": 0.13,
     MIXED: 3.5e-2,
 }
 

@@ -294,3 +294,130 @@ def test_extreme_groups(tools, scratch, bits):
         assert np.array_equal(state[values_name][3].view(np.uint8), packed(quantized, bits))
         assert np.array_equal(state[parameters_name][3, :, 0].view(np.uint8), scales)
         assert np.array_equal(state[parameters_name][3, :, 1], zeros.astype(np.uint8).view(np.int8))
+
+
+class UnrotatedReference(Reference):
+    """Pages hold keys as before their rotary embedding: turned back by the angles of their positions."""
+
+    def __init__(self, bits: int, frequencies: np.ndarray, interleaved: bool) -> None:
+        super().__init__(bits, 0, 0.0, None)
+        self.frequencies, self.interleaved = frequencies.astype(np.float64), interleaved
+
+    def turned(self, keys: np.ndarray, first: int, sign: int) -> np.ndarray:
+        """Turn keys [slot, head, feature], the first of which has a position."""
+        angles = sign * (first + np.arange(len(keys)))[:, None, None] * self.frequencies
+        pairs = self.frequencies.size
+        even, odd = (slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)) if self.interleaved else (
+            slice(0, pairs), slice(pairs, 2 * pairs))  # fmt: skip
+        result = keys.astype(np.float64)
+        x, y = result[..., even].copy(), result[..., odd].copy()
+        result[..., even], result[..., odd] = (
+            x * np.cos(angles) - y * np.sin(angles),
+            y * np.cos(angles) + x * np.sin(angles),
+        )
+        return result
+
+    def page_of_keys(self, sequence: int, entry: int) -> np.ndarray:
+        rows = np.stack(self.keys[sequence][entry * PAGE : (entry + 1) * PAGE])
+        return np.moveaxis(self.turned(rows, entry * PAGE, -1).astype(np.float32), 0, -1)
+
+    def attend_stored(self, state: dict[str, np.ndarray], table: np.ndarray, position: int, query: np.ndarray):
+        """Attend over the values that the pages hold, for a sequence 0."""
+        keys = np.stack(self.keys[0][: position + 1]).astype(np.float64)
+        for entry in range(position // PAGE):
+            stored = unpacked(state["keys"][table[0, entry]].view(np.uint8), self.bits)
+            scale, zero = parameters_of(state["key_parameters"][table[0, entry]], self.bits)
+            page = scale[..., None] * (stored - zero[..., None])
+            keys[entry * PAGE : (entry + 1) * PAGE] = self.turned(np.moveaxis(page, -1, 0), entry * PAGE, 1)
+        values = dequantized(np.stack(self.values[0][: position + 1]), self.bits)
+        result = np.zeros(query.shape)
+        for head in range(HEADS):
+            group = head // (HEADS // KEY_HEADS)
+            scores = 0.15 * keys[:, group] @ query[head]
+            weights = np.exp(scores - scores.max())
+            result[head] = weights @ values[:, group] / weights.sum()
+        return result
+
+
+def unpacked(stored: np.ndarray, bits: int) -> np.ndarray:
+    if bits == 8:
+        return stored.astype(np.float64)
+    blocks = stored.reshape(*stored.shape[:-1], -1, 16)
+    both = np.stack([blocks & 15, blocks >> 4], -2)
+    return both.reshape(*stored.shape[:-1], -1).astype(np.float64)
+
+
+def parameters_of(stored: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    scale = (stored[:, 0].view(np.uint8).astype(np.uint16) << 7).view(np.float16).astype(np.float64)
+    return scale, (stored[:, 1] if bits == 4 else stored[:, 1].view(np.uint8)).astype(np.float64)
+
+
+def unrotated_program(bits: int, head_dim: int, frequencies: np.ndarray, interleaved: bool) -> str:
+    text = program(bits, head_dim).replace(f"<keys, ui{bits}, page", f"<keys, ui{bits}, unrotated, page")
+    data = f'"0x{frequencies.astype("<f4").tobytes().hex().upper()}"'
+    type = f"tensor<{frequencies.size}xf32>"
+    lines, flag = [], "{interleaved}" if interleaved else ""
+    for line in text.splitlines():
+        if "%k1, %kp1 = " in line:
+            lines.append(f"  %f = arith.constant dense<{data}> : {type}")
+            line = line.replace("%p, %s, %t : (", f"%p, %s, %t frequencies %f {flag} : (").replace(
+                ") -> (", f", {type}) -> ("
+            )
+        if "nn.cached_attention" in line:
+            line = line.replace("rows %k  {", "rows %k frequencies %f {").replace(") -> ", f", {type}) -> ")
+            line = line.replace("f32 } :", "f32, interleaved } :") if interleaved else line
+        lines.append(line)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("bits", "head_dim", "pairs", "interleaved", "target"),
+    [
+        (4, 64, 32, False, "cpu"),
+        (8, 48, 24, False, "cpu"),
+        (4, 96, 20, False, "cpu"),
+        (4, 64, 32, True, "cpu"),
+        (8, 40, 7, True, "cpu:x86-64-v3"),
+        (4, 32, 16, False, "cpu:x86-64"),
+        (8, 24, 12, False, "reference"),
+        (4, 32, 9, True, "reference"),
+        (4, 32, 16, False, "emulated:sm_80"),
+    ],
+)
+def test_unrotated_keys(tools, scratch, bits, head_dim, pairs, interleaved, target):
+    """Some rotary features or all, against NumPy in float64: what pages hold, and attention over that."""
+    frequencies = (10000.0 ** -(np.arange(pairs) / pairs)).astype(np.float32)
+    name = f"unrotated-{bits}-{head_dim}-{pairs}-{interleaved}-{target.replace(':', '-')}"
+    module = build(tools, scratch / name, unrotated_program(bits, head_dim, frequencies, interleaved), target=target)
+    random = np.random.default_rng(5)
+    table = random.permutation(PAGES)[:ENTRIES].reshape(1, ENTRIES)
+    state, reference = make_state(module, 1, random), UnrotatedReference(bits, frequencies, interleaved)
+    offset = 4 * random.standard_normal((KEY_HEADS, head_dim))
+    for begin, end in ((0, 45), (45, 46), (46, 110), (110, 111)):
+        query = random.standard_normal((end - begin, HEADS, head_dim)).astype(np.float32)
+        key, value = random.standard_normal((2, end - begin, KEY_HEADS, head_dim)).astype(np.float32)
+        key = reference.turned(key + offset, begin, 1).astype(np.float32)  # as a rotary embedding gives them
+        positions = np.arange(begin, end)
+        actual = module.main(
+            q=query, k=key, v=value, p=positions, s=0 * positions, t=table, z=np.zeros(HEADS, np.float32), **state
+        )
+        for row in range(end - begin):
+            reference.add(0, key[row], value[row])
+        for row, position in enumerate(positions):
+            wanted = reference.attend_stored(state, table, position, query[row])
+            assert np.abs(actual[row] - wanted).max() <= 6e-5, (begin, row)
+    for entry in range(3):
+        quantized, scales, zeros = quantize(reference.page_of_keys(0, entry), bits)
+        page = table[0, entry]
+        stored = unpacked(state["keys"][page].view(np.uint8), bits)
+        # An angle in f32 may end on the other side of a rounding.
+        assert np.abs(stored - quantized).max() <= 1
+        assert (stored != quantized).mean() < 0.01
+        scale, zero = parameters_of(state["key_parameters"][page], bits)
+        expected_scale, expected_zero = (scales.astype(np.uint16) << 7).view(np.float16), zeros
+        np.testing.assert_allclose(scale, expected_scale, rtol=2**-3 + 1e-6)
+        assert (scale != expected_scale).mean() < 0.02
+        assert (zero != expected_zero).mean() < 0.02
+    # Channels that differ little before their rotation have smaller scales than after it.
+    rotated = quantize(np.moveaxis(np.stack(reference.keys[0][32:64]), 0, -1), bits)[1]
+    assert scales.astype(float).mean() < rotated.astype(float).mean()

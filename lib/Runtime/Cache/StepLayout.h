@@ -13,8 +13,8 @@
 namespace intarsia::runtime {
 
 /// The elements of a cache of a language model. Scales of a quantized cache, and states that are no cache, are `Other`.
-enum class CacheElement : uint8_t { F32, F16, BF16, F8, U8, U4, Other };
-/// Returns "f32", "ui4", …, as #nn.cache_format spells them.
+enum class CacheElement : uint8_t { F32, F16, BF16, F8, U8, U4, UnrotatedU8, UnrotatedU4, Other };
+/// Returns "f32", "ui4", …, as #nn.cache_format spells them, "ui4 unrotated" for keys as before their rotation.
 const char *nameOf(CacheElement element);
 
 /// An input that the function updates in place.

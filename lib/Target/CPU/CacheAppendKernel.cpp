@@ -67,6 +67,7 @@ private:
   std::optional<Storage> values, parameters, tail;
   int64_t page = 0, bits = 0, features = 0, rowBytes = 0;
   Value group; ///< the values that are quantized next, f32
+  PageTurn turn;
 };
 } // namespace
 
@@ -168,6 +169,10 @@ LogicalResult CacheAppendQuantizedKernel::run() {
   int64_t heads = cast<RankedTensorType>(root.getRows().getType()).getDimSize(1);
   group = scratch((tail ? features * page : features) * 4);
   TokenIndices indices{root.getPositions(), root.getSequences(), size(sizes.of(root.getRows())[0])};
+  FailureOr<PageTurn> made = makeTurn(root.getFrequencies(), root.getInterleaved());
+  if (failed(made))
+    return failure();
+  turn = *made;
   return forTokens(root.getRows(), [&](Value row) -> LogicalResult {
     FailureOr<TokenIndex> at = indexOfToken(root.getPositions(), root.getSequences(), row);
     if (failed(at))
@@ -215,6 +220,8 @@ LogicalResult CacheAppendQuantizedKernel::quantizePage(const TokenIndices &indic
   Value base = sub(token.at.position, token.slot), firstRow = sub(token.row, token.slot);
   if (failed(
           gatherPage(group, *tail, root.getRows(), indices, token.at.sequence, head, base, firstRow, constant(page))))
+    return failure();
+  if (turn.cosines && failed(turnPage(group, turn, base, /*back=*/true)))
     return failure();
   forLoop(constant(0), constant(features), constant(1), [&](Value f) {
     quantizeGroup(offsetPointer(group, mul(f, constant(page)), b.getF32Type()), page, bits,

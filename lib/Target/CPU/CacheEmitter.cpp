@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/CPU/CacheEmitter.h"
 
+#include "lib/Kernel/VectorMath.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -108,6 +109,81 @@ LogicalResult CacheEmitter::gatherPage(Value panel, const Storage &tail, Value r
       return failure();
     return ifThen(*isHere, [&] { return storeColumn(rows, row, head, panel, page, slot, tail.elementType, f32); });
   });
+}
+
+//===-- Unrotated keys ------------------------------------------------------------------------------------------===//
+
+FailureOr<CacheEmitter::PageTurn> CacheEmitter::makeTurn(Value frequencies, bool interleaved) {
+  if (!frequencies)
+    return PageTurn();
+  int64_t pairs = cast<RankedTensorType>(frequencies.getType()).getDimSize(0), page = kPanelWidth, lanes = config.lanes;
+  Type f32 = b.getF32Type();
+  PageTurn turn{scratch(pairs * page * 4),
+                scratch(pairs * page * 4),
+                scratch(pairs * 4),
+                scratch(pairs * 4),
+                frequencies,
+                pairs,
+                interleaved};
+  LogicalResult made = forLoop(constant(0), constant(pairs), constant(1), [&](Value pair) -> LogicalResult {
+    Element frequency = evaluate(frequencies, {Index{pair}}, 1);
+    if (failed(frequency))
+      return failure();
+    for (int64_t first = 0; first < page; first += lanes) {
+      SmallVector<float> slots;
+      for (int64_t slot = first; slot < first + lanes; ++slot)
+        slots.push_back(float(slot));
+      Value slotsOfVector = arith::ConstantOp::create(
+          b, loc, DenseElementsAttr::get(VectorType::get({lanes}, f32), ArrayRef<float>(slots)));
+      Value angle = arith::MulFOp::create(b, loc, slotsOfVector, splat(*frequency, lanes));
+      Value at = add(mul(pair, constant(page)), constant(first));
+      storeAt(kernel::emitCos(b, loc, angle), turn.cosines, at, f32, lanes);
+      storeAt(kernel::emitSin(b, loc, angle), turn.sines, at, f32, lanes);
+    }
+    return success();
+  });
+  if (failed(made))
+    return failure();
+  return turn;
+}
+
+LogicalResult CacheEmitter::turnPage(Value panel, const PageTurn &turn, Value base, bool back) {
+  int64_t page = kPanelWidth, lanes = config.lanes;
+  Type f32 = b.getF32Type();
+  Value position = arith::SIToFPOp::create(b, loc, f32, base);
+  LogicalResult first = vectorLoop(constant(turn.pairs), [&](Value pair, int64_t width) -> LogicalResult {
+    Element frequency = evaluate(turn.frequencies, {Index{pair, true}}, width);
+    if (failed(frequency))
+      return failure();
+    Value angle = arith::MulFOp::create(b, loc, *frequency, splat(position, width));
+    storeAt(kernel::emitCos(b, loc, angle), turn.firstCosines, pair, f32, width);
+    storeAt(kernel::emitSin(b, loc, angle), turn.firstSines, pair, f32, width);
+    return success();
+  });
+  if (failed(first))
+    return failure();
+  auto times = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, loc, x, y); };
+  auto minus = [&](Value x, Value y) -> Value { return arith::SubFOp::create(b, loc, x, y); };
+  auto plus = [&](Value x, Value y) -> Value { return arith::AddFOp::create(b, loc, x, y); };
+  forLoop(constant(0), constant(turn.pairs), constant(1), [&](Value pair) {
+    Value even = turn.interleaved ? mul(pair, constant(2)) : pair;
+    Value odd = add(even, constant(turn.interleaved ? 1 : turn.pairs));
+    Value firstCosine = splat(loadAt(turn.firstCosines, pair, f32, 1), lanes);
+    Value firstSine = splat(loadAt(turn.firstSines, pair, f32, 1), lanes);
+    for (int64_t slot = 0; slot < page; slot += lanes) {
+      auto at = [&](Value row) { return add(mul(row, constant(page)), constant(slot)); };
+      Value x = loadAt(panel, at(even), f32, lanes), y = loadAt(panel, at(odd), f32, lanes);
+      Value ownCosine = loadAt(turn.cosines, at(pair), f32, lanes), ownSine = loadAt(turn.sines, at(pair), f32, lanes);
+      // The sum of two angles: that of the page's first position, and that of the slot.
+      Value cosine = minus(times(firstCosine, ownCosine), times(firstSine, ownSine));
+      Value sine = plus(times(firstSine, ownCosine), times(firstCosine, ownSine));
+      if (back)
+        sine = arith::NegFOp::create(b, loc, sine);
+      storeAt(minus(times(x, cosine), times(y, sine)), panel, at(even), f32, lanes);
+      storeAt(plus(times(y, cosine), times(x, sine)), panel, at(odd), f32, lanes);
+    }
+  });
+  return success();
 }
 
 } // namespace intarsia::cpu

@@ -53,6 +53,17 @@ protected:
   mlir::LogicalResult gatherPage(mlir::Value panel, const Storage &tail, mlir::Value rows, const TokenIndices &indices,
                                  mlir::Value sequence, mlir::Value head, mlir::Value base, mlir::Value firstRow,
                                  mlir::Value slots);
+  /// How keys of a page are turned with their positions: cosines and sines [pairs, page] of f32 for slots, [pairs] for
+  /// the first position of a page. No `cosines`: not at all.
+  struct PageTurn {
+    mlir::Value cosines, sines, firstCosines, firstSines, frequencies;
+    int64_t pairs = 0;
+    bool interleaved = false;
+  };
+  /// Computes what keys are turned by, once for all tiles. `frequencies` may be null: keys are not turned.
+  mlir::FailureOr<PageTurn> makeTurn(mlir::Value frequencies, bool interleaved);
+  /// Turns the keys of a panel [features, page] of f32, the first of which has the position `base`, or turns them `back`.
+  mlir::LogicalResult turnPage(mlir::Value panel, const PageTurn &turn, mlir::Value base, bool back);
   /// Returns bytes of scales as f32.
   mlir::Value scaleOf(mlir::Value bytes, int64_t width);
   /// Loads scale and zero of `count` groups as f32; those from `known` on have a scale of zero.

@@ -29,7 +29,7 @@ private:
   LogicalResult run() override;
   void launch() override;
 
-  void makeRoom();
+  LogicalResult makeRoom();
   void makeConstants();
   LogicalResult emitRuns(Value begin, Value end);
   Element beginsRun(Value token, Value begin);
@@ -81,7 +81,8 @@ LogicalResult CachedAttentionKernel::run() {
   Value tokens = size(sizes.of(root.getQuery())[0]);
   if (failed(checkLayout()) || failed(storesOnly(root)) || failed(findOperands()))
     return failure();
-  makeRoom();
+  if (failed(makeRoom()))
+    return failure();
   indices = {root.getPositions(), root.getSequences(), tokens};
   Value perTile = launchValue(kTokensPerTile);
   makeConstants();
@@ -92,19 +93,20 @@ LogicalResult CachedAttentionKernel::run() {
   });
 }
 
-void CachedAttentionKernel::makeRoom() {
+LogicalResult CachedAttentionKernel::makeRoom() {
   makeRoomForScores();
   sums = scratch(maximalRows * paddedDim * 4);
   valueBlock = copyValues ? scratch(page * paddedDim * 4) : Value();
   maxima = scratch(maximalRows * 4);
   totals = scratch(maximalRows * 4);
-  if (quantizedKeys)
-    makeRoomForQuantizedKeys();
+  if (quantizedKeys && failed(makeRoomForQuantizedKeys()))
+    return failure();
   if (!quantizedValues)
-    return;
+    return success();
   valueScales = scratch(blockKeys * 4);
   valueZeros = scratch(blockKeys * 4);
   offsets = scratch(maximalRows * 4);
+  return success();
 }
 
 void CachedAttentionKernel::makeConstants() {

@@ -68,11 +68,15 @@ void CachedScoreEmitter::makeRoomForScores() {
   scores = scratch(maximalRows * blockKeys * 4);
 }
 
-void CachedScoreEmitter::makeRoomForQuantizedKeys() {
+LogicalResult CachedScoreEmitter::makeRoomForQuantizedKeys() {
   panel = scratch(headDim * page * 4);
   scaledQueries = scratch(maximalRows * headDim * 4);
   keyScales = scratch(headDim * 4);
   keyZeros = scratch(headDim * 4);
+  FailureOr<PageTurn> made = makeTurn(root.getFrequencies(), root.getInterleaved());
+  if (succeeded(made))
+    turn = *made;
+  return made;
 }
 
 LogicalResult CachedScoreEmitter::prefetchPage(const Storage &cache, Value pageIndex) {
@@ -142,12 +146,44 @@ LogicalResult CachedScoreEmitter::scoreLaterPage(Value p, Value pageIndex, Value
     return failure();
   loadParameters(*parameters, headDim, keyFormat.getBits(), Value(), keyScales, keyZeros);
   Value begin = mul(later, constant(group));
-  forLoop(begin, rows, constant(1), [&](Value row) { scaleQueries(row, p); });
   Element quantized = pageAt(*keys, pageIndex);
   if (failed(quantized))
     return failure();
+  if (turn.cosines) { // each slot by another angle, so that no scale of a page can be moved to the queries
+    dequantizePage(*quantized);
+    if (failed(turnPage(panel, turn, mul(pageIndex, constant(page)), /*back=*/false)))
+      return failure();
+    score(begin, rows, queries, {panel, b.getF32Type(), 0}, p);
+    return success();
+  }
+  forLoop(begin, rows, constant(1), [&](Value row) { scaleQueries(row, p); });
   score(begin, rows, scaledQueries, {*quantized, b.getI8Type(), keyFormat.getBits()}, p);
   return success();
+}
+
+/// Writes a page of quantized keys to the panel as f32.
+void CachedScoreEmitter::dequantizePage(Value quantized) {
+  int64_t bits = keyFormat.getBits(), rowBytes = page * bits / 8;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  VectorType integers = VectorType::get({lanes}, i32);
+  auto splatInteger = [&](int64_t value) {
+    return splat(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value))), lanes);
+  };
+  forLoop(constant(0), constant(headDim), constant(1), [&](Value d) {
+    Value scale = splat(loadAt(keyScales, d, f32, 1), lanes), zero = splat(loadAt(keyZeros, d, f32, 1), lanes);
+    Value row = offsetPointer(quantized, mul(d, constant(rowBytes)), i8);
+    for (int64_t slot = 0; slot < page; slot += lanes) {
+      // Of 4 bits a byte has the slots i and i + 16.
+      Value bytes = loadAt(row, constant(slot % rowBytes), i8, lanes);
+      Value values = arith::ExtUIOp::create(b, loc, integers, bytes);
+      if (bits == 4)
+        values = slot < rowBytes ? arith::AndIOp::create(b, loc, values, splatInteger(15)).getResult()
+                                 : arith::ShRUIOp::create(b, loc, values, splatInteger(4)).getResult();
+      Value number = arith::SubFOp::create(b, loc, arith::SIToFPOp::create(b, loc, vectorOf(f32, lanes), values), zero);
+      storeAt(arith::MulFOp::create(b, loc, number, scale), panel, add(mul(d, constant(page)), constant(slot)), f32,
+              lanes);
+    }
+  });
 }
 
 /// Multiplies a row of queries by the scales of a page's keys; its scores begin with what the zero points contribute.

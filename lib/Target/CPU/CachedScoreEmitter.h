@@ -22,7 +22,7 @@ protected:
   /// Returns an error if the pages of the caches are not laid out as the kernel reads them.
   mlir::LogicalResult checkLayout();
   void makeRoomForScores();
-  void makeRoomForQuantizedKeys();
+  mlir::LogicalResult makeRoomForQuantizedKeys();
   /// Returns where a page of the run lies in a cache.
   Element pageAt(const Storage &cache, mlir::Value pageIndex) {
     return pageOf(cache, root.getPageTable(), sequence, pageIndex, head);
@@ -57,11 +57,13 @@ private:
   mlir::LogicalResult scoreOwnPage(mlir::Value p, mlir::Value base, mlir::Value own, mlir::Value later);
   mlir::LogicalResult scoreLaterPage(mlir::Value p, mlir::Value pageIndex, mlir::Value later);
   void scaleQueries(mlir::Value row, mlir::Value p);
+  void dequantizePage(mlir::Value quantized);
   void score(mlir::Value begin, mlir::Value end, mlir::Value from, const PageOfKeys &pageOfKeys, mlir::Value p);
 
-  /// Scratch for quantized keys: a page of keys that are not quantized yet, queries times the scales of a page, and
+  /// Scratch for quantized keys: a page of keys that are not quantized yet, or of dequantized ones, queries times the scales of a page, and
   /// scales and zero points of the keys.
   mlir::Value panel, scaledQueries, keyScales, keyZeros;
+  PageTurn turn;
 };
 
 } // namespace intarsia::cpu

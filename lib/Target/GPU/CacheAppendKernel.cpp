@@ -40,7 +40,7 @@ bool hasCacheAppendKernel(rt::KernelOp kernel, nn::CacheAppendOp root) {
   llvm::append_values(whole, root.getPositions(), root.getSequences());
   if (root.getPageTable())
     whole.push_back(root.getPageTable());
-  if (root.getFormat().isOpen() || rows.isDynamicDim(1) || rows.isDynamicDim(2) ||
+  if (root.getFrequencies() || root.getFormat().isOpen() || rows.isDynamicDim(1) || rows.isDynamicDim(2) ||
       !llvm::all_of(whole, MicrokernelEmitter::isWhole) || !MicrokernelEmitter::isReadable(root.getRows()))
     return false;
   Operation *yield = kernel.getBody().front().getTerminator();

@@ -52,7 +52,7 @@ bool hasCachedAttentionKernel(rt::KernelOp kernel, nn::CachedAttentionOp root, c
   auto query = cast<RankedTensorType>(root.getQuery().getType());
   AttentionShape shape(query.getDimSize(2), cast<RankedTensorType>(root.getResult().getType()).getDimSize(2));
   auto isOpen = [](nn::CacheFormatAttr format) { return format.isOpen(); };
-  if (isOpen(root.getKeyFormat()) || isOpen(root.getValueFormat()) || query.isDynamicDim(1) ||
+  if (root.getFrequencies() || isOpen(root.getKeyFormat()) || isOpen(root.getValueFormat()) || query.isDynamicDim(1) ||
       !shape.fits(architecture.warpSize))
     return false;
   for (Value tensor :

@@ -42,3 +42,13 @@ module attributes {test.format = #nn.cache_format<values, ui8, page = 32, transp
 
 // expected-error@+1 {{transposed pages of 16 tokens of 4 bits, must have a multiple of 32}}
 module attributes {test.format = #nn.cache_format<keys, ui4, page = 16, transposed>} {}
+
+// -----
+
+// expected-error@+1 {{only quantized keys are unrotated}}
+module attributes {test.format = #nn.cache_format<values, ui4, unrotated>} {}
+
+// -----
+
+// expected-error@+1 {{only quantized keys are unrotated}}
+module attributes {test.format = #nn.cache_format<keys, f16, unrotated>} {}

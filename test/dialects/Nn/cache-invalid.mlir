@@ -472,3 +472,35 @@ func.func @below(%x: tensor<4xi64> {nn.below = [0 : i64, "pages"]}) {
 func.func @page_tokens() attributes {nn.page_tokens = 0 : i64} {
   return
 }
+
+// -----
+
+func.func @no_frequencies(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %c: tensor<?x2x64x16xi8>, %q: tensor<?x2x2x64xi8>, %l: tensor<?x2x64x32xf16>) {
+  // expected-error@+1 {{'nn.cache_append' op has no frequencies, which unrotated keys are turned by; the format is #nn.cache_format<keys, ui4, unrotated, page = 32, transposed>}}
+  %0, %1 = nn.cache_append(%c, %q, %l) <keys, ui4, unrotated, page = 32, transposed>, %r, %p, %s, %t : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  return
+}
+
+// -----
+
+func.func @needless_frequencies(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %c: tensor<?x2x64x32xf16>, %f: tensor<32xf32>) {
+  // expected-error@+1 {{'nn.cache_append' op has frequencies, which only pages of unrotated keys need; the format is #nn.cache_format<keys, f16, page = 32, transposed>}}
+  %0 = nn.cache_append(%c) <keys, f16, page = 32, transposed>, %r, %p, %s, %t frequencies %f : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<32xf32>) -> tensor<?x2x64x32xf16>
+  return
+}
+
+// -----
+
+func.func @many_frequencies(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %c: tensor<?x2x64x16xi8>, %q: tensor<?x2x2x64xi8>, %l: tensor<?x2x64x32xf16>, %f: tensor<33xf32>) {
+  // expected-error@+1 {{'nn.cache_append' op has 33 frequencies, heads of 64 features have at most 32 pairs}}
+  %0, %1 = nn.cache_append(%c, %q, %l) <keys, ui4, unrotated, page = 32, transposed>, %r, %p, %s, %t frequencies %f : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<33xf32>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  return
+}
+
+// -----
+
+func.func @type_of_frequencies(%r: tensor<?x2x64xf32>, %p: tensor<?xi64>, %s: tensor<?xi64>, %t: tensor<?x?xi64>, %c: tensor<?x2x64x16xi8>, %q: tensor<?x2x2x64xi8>, %l: tensor<?x2x64x32xf16>, %f: tensor<?xf32>) {
+  // expected-error@+1 {{'nn.cache_append' op type of frequencies is 'tensor<?xf32>', must be f32 of rank 1 and of static size}}
+  %0, %1 = nn.cache_append(%c, %q, %l) <keys, ui4, unrotated, page = 32, transposed>, %r, %p, %s, %t frequencies %f : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>, tensor<?xf32>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  return
+}

@@ -30,6 +30,24 @@ func.func @quantized(%query: tensor<?x4x64xf32>, %rows: tensor<?x2x64xf32>, %pos
   return %0, %t : tensor<?x4x64xf32>, tensor<?x2x64x32xf16>
 }
 
+// Pages may hold keys as before their rotary embedding, which rows and tail have.
+// CHECK-LABEL: func.func @unrotated
+func.func @unrotated(%query: tensor<?x4x64xf32>, %rows: tensor<?x2x64xf32>, %positions: tensor<?xi64>,
+                     %sequences: tensor<?xi64>, %pages: tensor<?x?xi32>, %f: tensor<32xf32>,
+                     %keys: tensor<?x2x64x16xi8>, %kp: tensor<?x2x2x64xi8>, %values: tensor<?x2x32x64xf16>,
+                     %tail: tensor<?x2x64x32xf16>) -> (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>) {
+  // CHECK: nn.cache_append(%{{.*}}, %{{.*}}, %{{.*}}) <keys, ui4, unrotated, page = 32, transposed>, %{{.*}} frequencies %arg5 {interleaved} : (
+  %k, %kp1 = nn.cache_append(%keys, %kp, %tail) <keys, ui4, unrotated, page = 32, transposed>, %rows, %positions, %sequences, %pages frequencies %f {interleaved} : (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<32xf32>) -> (tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>)
+  // CHECK: nn.cached_attention %{{.*}} <keys, ui4, unrotated, page = 32, transposed>, {{.*}} rows %{{.*}} frequencies %arg5 {interleaved, scale = 1.250000e-01 : f32} :
+  %0 = nn.cached_attention %query, (%k, %kp1, %tail) <keys, ui4, unrotated, page = 32, transposed>, (%values) <values, f16, page = 32>, %positions, %sequences, %pages rows %rows frequencies %f {interleaved, scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x16xi8>, tensor<?x2x2x64xi8>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi32>, tensor<?x2x64xf32>, tensor<32xf32>) -> tensor<?x4x64xf32>
+  // CHECK: nn.cache_append(%{{.*}}) <keys, ui4, unrotated, page = 32, transposed>, %{{.*}} {tail}
+  %t = nn.cache_append(%tail) <keys, ui4, unrotated, page = 32, transposed>, %rows, %positions, %sequences {tail} : (tensor<?x2x64x32xf16>, tensor<?x2x64xf32>, tensor<?xi64>, tensor<?xi64>) -> tensor<?x2x64x32xf16>
+  return %0, %t : tensor<?x4x64xf32>, tensor<?x2x64x32xf16>
+}
+
+// CHECK: test.open = #nn.cache_format<keys, ui8, unrotated>
+func.func private @open() attributes {test.open = #nn.cache_format<keys, ui8, unrotated>}
+
 // Keys and values may have formats of their own, and pages whose size is open.
 // CHECK-LABEL: func.func @mixed
 func.func @mixed(%query: tensor<?x4x64xf32>, %rows: tensor<?x2x64xf32>, %positions: tensor<?xi64>,

@@ -13,7 +13,7 @@ namespace intarsia::importer {
 /// Returns the format of a cache whose elements and pages other phases choose.
 static nn::CacheFormatAttr formatOf(Builder builder, nn::CacheKind kind) {
   return nn::CacheFormatAttr::get(builder.getContext(), kind, /*decidedElement=*/Type(), /*page=*/0,
-                                  /*transposed=*/false);
+                                  /*transposed=*/false, /*unrotated=*/false);
 }
 
 void KeyValueCache::declare(llvm::SmallVectorImpl<Input> &inputs, OpBuilder &builder, int64_t count, int64_t heads,
@@ -52,17 +52,18 @@ Value KeyValueCache::attend(GraphBuilder &graph, Value query, Value key, Value v
   nn::CacheFormatAttr valueFormat = formatOf(builder, nn::CacheKind::Values);
   Layer &layer = layers[number];
   auto append = [&](Value &cache, Value rows, nn::CacheFormatAttr format) {
-    cache = nn::CacheAppendOp::create(builder, at, cache.getType(), cache, rows, positions, sequences, pages, format)
+    cache = nn::CacheAppendOp::create(builder, at, cache.getType(), cache, rows, positions, sequences, pages,
+                                      /*frequencies=*/Value(), format)
                 .getNewCache()[0];
   };
   append(layer.keys.value, key, keyFormat);
   append(layer.values.value, value, valueFormat);
   return nn::CachedAttentionOp::create(builder, at, query.getType(), query, layer.keys.value, layer.values.value,
-                                       positions, sequences, pages, /*rows=*/Value(), sinks, keyFormat, valueFormat,
-                                       builder.getF32FloatAttr(scale),
+                                       positions, sequences, pages, /*rows=*/Value(), sinks, /*frequencies=*/Value(),
+                                       keyFormat, valueFormat, builder.getF32FloatAttr(scale),
                                        window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
                                        softCap != 0.0 ? builder.getF32FloatAttr(softCap) : FloatAttr(),
-                                       /*precision=*/TypeAttr());
+                                       /*precision=*/TypeAttr(), /*interleaved=*/UnitAttr());
 }
 
 } // namespace intarsia::importer
