@@ -34,6 +34,29 @@ def test_chosen_partitions_compute_the_model(tools, limit: str, chosen: str, tmp
     assert all(row["expected_us"] > row["exchanges_us"] > 0 and row["rank_bytes"] > 0 for row in alternatives.values())
 
 
+def test_rows_around_norms_are_considered(tools, tmp_path: Path) -> None:
+    model = HERE / "models" / "bert"
+    inputs = inputs_of(model)
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    whole, split, explained = tmp_path / "whole.itx", tmp_path / "split.itx", tmp_path / "explained.json"
+    tools.run("intarsia-compile", model, "-o", whole)
+    done = tools.run(
+        "intarsia-compile", model, "-o", split, "--world=2", "--partition=auto", f"--explain={explained}"
+    )
+    alternatives = {row["partition"]: row for row in json.loads(explained.read_text())["partition"]}
+    # Pipelines and parts of a batch have no layers that ranks share.
+    assert {name for name in alternatives if "sequence" in name} == {"tensor,sequence"}
+    chosen = [name for name, row in alternatives.items() if row["chosen"] == "yes"]
+    assert f"--partition=auto over 2 ranks: {chosen[0]}\n" in done.stderr
+    plain, rows = alternatives["tensor"], alternatives["tensor,sequence"]
+    # Two exchanges of the same length as one, and half of the norms.
+    assert rows["exchanges_us"] > plain["exchanges_us"]
+    assert rows["expected_us"] - rows["exchanges_us"] < plain["expected_us"] - plain["exchanges_us"]
+    expected = results_of(whole, inputs)
+    for results in run_world(split, tmp_path / "inputs.npz", tmp_path / "results", 2):
+        assert difference(results, expected) <= TOLERANCE
+
+
 def test_refusals(tools, tmp_path: Path) -> None:
     def refused(*flags: str) -> str:
         result = tools.run("intarsia-compile", LLAMA, "-o", tmp_path / "m.itx", *flags, check=False)

@@ -221,6 +221,13 @@ def test_rows_change_no_bits(tools, texts: int, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["logits"], expected["logits"])
 
 
+# Values are those of the model in one piece.
+@pytest.mark.parametrize("quantize", ["int4", "int8"])
+def test_gathered_inputs_of_16_bits(tools, quantize: str, tmp_path: Path) -> None:
+    flags = [f"--quantize={quantize}", "--quantize-activations=16", "--kv=f32", "--partition=tensor,sequence"]
+    check(tools, GLOSSARY, tmp_path, 2, *flags)
+
+
 # What is gathered is quantized as a whole: no other blocks, no other rounding.
 @pytest.mark.parametrize("quantize", ["int4", "int8"])
 def test_gathered_inputs_are_quantized(tools, quantize: str, tmp_path: Path) -> None:
