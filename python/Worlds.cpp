@@ -40,8 +40,8 @@ itx_dtype dtypeOf(nb::dlpack::dtype type) {
 /// A handle of a world or of a group in it.
 class World {
 public:
-  World(int32_t size, int32_t rank, const std::string &address, double deadlineS) {
-    itx_world_options options = {sizeof(options), size, rank, address.c_str(), deadlineS};
+  World(int32_t size, int32_t rank, const std::string &address, double deadlineS, const std::string &tokenFile) {
+    itx_world_options options = {sizeof(options), size, rank, address.c_str(), deadlineS, tokenFile.c_str()};
     nb::gil_scoped_release released;
     check(itx_world_join(&options, &world_));
   }
@@ -59,14 +59,14 @@ public:
     return std::make_unique<World>(group);
   }
 
-  void allReduce(bool maximum, Target target, Source source) {
+  void allReduce(int reduction, Target target, Source source) {
     nb::gil_scoped_release released;
-    check(itx_world_all_reduce(world_, maximum ? ITX_MAXIMUM : ITX_SUM, dtypeOf(source.dtype()), target.data(),
+    check(itx_world_all_reduce(world_, itx_reduction(reduction), dtypeOf(source.dtype()), target.data(),
                                source.data(), source.size()));
   }
-  void reduceScatter(bool maximum, Target target, Source source) {
+  void reduceScatter(int reduction, Target target, Source source) {
     nb::gil_scoped_release released;
-    check(itx_world_reduce_scatter(world_, maximum ? ITX_MAXIMUM : ITX_SUM, dtypeOf(source.dtype()), target.data(),
+    check(itx_world_reduce_scatter(world_, itx_reduction(reduction), dtypeOf(source.dtype()), target.data(),
                                    source.data(), source.size()));
   }
   void allToAll(Target target, const std::vector<size_t> &receiveCounts, Source source,
@@ -105,13 +105,13 @@ private:
 
 void bindWorlds(nb::module_ &m) {
   nb::class_<World>(m, "World")
-      .def(nb::init<int32_t, int32_t, const std::string &, double>(), nb::arg("size"), nb::arg("rank"),
-           nb::arg("address"), nb::arg("deadline_s"))
+      .def(nb::init<int32_t, int32_t, const std::string &, double, const std::string &>(), nb::arg("size"), nb::arg("rank"),
+           nb::arg("address"), nb::arg("deadline_s"), nb::arg("token_file"))
       .def_prop_ro("rank", &World::rank)
       .def_prop_ro("size", &World::size)
       .def("group", &World::group, nb::arg("ranks"))
-      .def("all_reduce", &World::allReduce, nb::arg("maximum"), nb::arg("target"), nb::arg("source"))
-      .def("reduce_scatter", &World::reduceScatter, nb::arg("maximum"), nb::arg("target"), nb::arg("source"))
+      .def("all_reduce", &World::allReduce, nb::arg("reduction"), nb::arg("target"), nb::arg("source"))
+      .def("reduce_scatter", &World::reduceScatter, nb::arg("reduction"), nb::arg("target"), nb::arg("source"))
       .def("all_to_all", &World::allToAll, nb::arg("target"), nb::arg("receive_counts"), nb::arg("source"),
            nb::arg("send_counts"))
       .def("all_gather", &World::allGather, nb::arg("target"), nb::arg("source"), nb::arg("counts"))

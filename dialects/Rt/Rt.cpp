@@ -365,8 +365,8 @@ LogicalResult CollectiveOp::verify() {
     if (isOfRows() && from.empty())
       return emitOpError() << "is about rows, which " << source << " has none of";
     if ((kind == CollectiveKind::AllGather || isOfRows()) && !from.empty() && !to.empty()) {
-      int64_t all = kind == CollectiveKind::ReduceScatterRows ? from.front() : to.front();
-      int64_t part = kind == CollectiveKind::ReduceScatterRows ? to.front() : from.front();
+      int64_t all = scattersRows() ? from.front() : to.front();
+      int64_t part = scattersRows() ? to.front() : from.front();
       if (isOfRows() && !ShapedType::isDynamic(all) && !ShapedType::isDynamic(part) &&
           part != int64_t(llvm::divideCeil(all, getRanks().size())))
         return emitOpError() << part << " rows of a rank, " << all << " rows of " << getRanks().size() << " ranks";
@@ -376,6 +376,9 @@ LogicalResult CollectiveOp::verify() {
     if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(from, to)))
       return emitOpError() << "source is " << source << ", destination " << destination;
   }
+  bool isRounded = kind == CollectiveKind::AllReduceInt8 || kind == CollectiveKind::ReduceScatterRowsInt8;
+  if (auto type = cast<MemRefType>(getSized().getType()); isRounded && !type.getElementType().isF32())
+    return emitOpError() << "rounds messages of f32 to 8 bits, not of " << type.getElementType();
   return verifySizeCount(*this, cast<MemRefType>(getSized().getType()), getSizes().size());
 }
 

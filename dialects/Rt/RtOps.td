@@ -425,7 +425,9 @@ def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", 
     I32EnumAttrCase<"AllGather", 2, "all_gather">, I32EnumAttrCase<"Broadcast", 5, "broadcast">,
     I32EnumAttrCase<"Send", 6, "send">, I32EnumAttrCase<"Receive", 7, "receive">,
     I32EnumAttrCase<"ReduceScatterRows", 8, "reduce_scatter_rows">,
-    I32EnumAttrCase<"AllGatherRows", 9, "all_gather_rows">]> {
+    I32EnumAttrCase<"AllGatherRows", 9, "all_gather_rows">,
+    I32EnumAttrCase<"AllReduceInt8", 10, "all_reduce_int8">,
+    I32EnumAttrCase<"ReduceScatterRowsInt8", 11, "reduce_scatter_rows_int8">]> {
   let description = "Numbers are those of ITX_COLLECTIVE_* in module_abi.h.";
   let cppNamespace = "::intarsia::rt";
 }
@@ -441,7 +443,8 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
     - `send`, `receive`: the destination of the second rank gets the source of the first one;
     - `reduce_scatter_rows`: the i-th of n ranks gets rows `[i * each, (i + 1) * each)` of the sum over the ranks, along the
       first dimension, with `each = ceil(rows / n)`; what is behind the last row repeats it;
-    - `all_gather_rows`: the way back; the destination has `rows` along its first dimension, the source `each`.
+    - `all_gather_rows`: the way back; the destination has `rows` along its first dimension, the source `each`;
+    - `all_reduce_int8`, `reduce_scatter_rows_int8`: the sums of f32 with messages between hosts that are rounded to 8 bits.
     `sizes` are the dynamic ones of the source, or of the destination where there is no source or it has all rows. `label`
     is the name of the work in the user's model.
 
@@ -468,7 +471,11 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
     }
     /// True if each rank has a part of the rows of one of the two buffers.
     bool isOfRows() {
-      return getKind() == CollectiveKind::ReduceScatterRows || getKind() == CollectiveKind::AllGatherRows;
+      return scattersRows() || getKind() == CollectiveKind::AllGatherRows;
+    }
+    /// True for a sum of which each rank gets some rows.
+    bool scattersRows() {
+      return getKind() == CollectiveKind::ReduceScatterRows || getKind() == CollectiveKind::ReduceScatterRowsInt8;
     }
   }];
 }

@@ -86,7 +86,10 @@ enum {
   /* Sum of rows: of n ranks each gets ceil(rows / n), in the order of the group's ranks; what is behind the last row
    * repeats it. The other kind is the way back: rows that all ranks have so become all rows on each. */
   ITX_COLLECTIVE_REDUCE_SCATTER_ROWS = 8,
-  ITX_COLLECTIVE_ALL_GATHER_ROWS = 9
+  ITX_COLLECTIVE_ALL_GATHER_ROWS = 9,
+  /* The sums of f32, whose messages between hosts are rounded to 8 bits: ITX_SUM_INT8 of runtime.h. */
+  ITX_COLLECTIVE_ALL_REDUCE_INT8 = 10,
+  ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8 = 11
 };
 
 /* Which sides of a copy are in the memory of the device that copies. */

@@ -472,8 +472,8 @@ ITX_API itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logi
 
 /* ---- Worlds ----------------------------------------------------------------------------------------------- */
 
-/* Processes of one host that run a model together: ranks, which exchange data through shared memory. Loading a module
- * that was compiled for several ranks joins the world of the environment, so that these functions are for programs that
+/* Processes that run a model together: ranks, which exchange data through shared memory on one host, and by TCP between
+ * hosts. Loading a module that was compiled for several ranks joins the world of the environment, so that these functions are for programs that
  * start ranks in another way, or that exchange data of their own.
  *
  * All ranks call the same functions with the same sizes in the same order. Data are in memory of the host, at any
@@ -487,12 +487,15 @@ typedef struct itx_world_options {
   size_t struct_bytes; /* sizeof(itx_world_options): lets the structure grow */
   int32_t size;        /* ranks, 1 to 256; 0: size, rank and address are those of the environment */
   int32_t rank;
-  const char *address; /* "local:NAME", the same for all ranks and for no other world of this host */
+  const char *address; /* "local:NAME", the same for all ranks and for no other world of this host; or "tcp:HOST:PORT",
+                        * where rank 0 listens, for ranks on several hosts */
   double deadline_s;   /* how long a rank waits for another; 0: ITX_WORLD_DEADLINE_S, or 300 */
+  const char *token_file; /* of a world of several hosts: a file with the same secret for all ranks, of 16 to 4096
+                           * characters; null: that of ITX_WORLD_TOKEN_FILE */
 } itx_world_options;
 
 /* Waits until all ranks have joined. options may be null. The environment says ITX_WORLD_SIZE, ITX_WORLD_RANK and
- * ITX_WORLD_ADDRESS, as intarsia-run --world sets them, or is that of mpirun. A process is in one world at a time: one
+ * ITX_WORLD_ADDRESS, and ITX_WORLD_TOKEN_FILE, as intarsia-run --world sets them, or is that of mpirun. A process is in one world at a time: one
  * that is in it already gets another handle. ITX_NOT_FOUND if the environment has no world; ITX_RANK_LOST names the
  * ranks that did not come. A child of a fork is in no world. */
 ITX_API itx_status itx_world_join(const itx_world_options *options, itx_world **world);
@@ -506,10 +509,14 @@ ITX_API void itx_world_free(itx_world *world);
 ITX_API int32_t itx_world_rank(const itx_world *world);
 ITX_API int32_t itx_world_size(const itx_world *world);
 
-typedef ITX_ENUM(itx_reduction){ITX_SUM = 0, ITX_MAXIMUM = 1} itx_reduction;
+typedef ITX_ENUM(itx_reduction){ITX_SUM = 0, ITX_MAXIMUM = 1, ITX_SUM_INT8 = 2} itx_reduction;
 
 /* destination[i]: the sources' elements i combined in the order of the ranks, with the same bits on all of them. f32,
- * f64, f16, bf16 (both summed in f32 and rounded once), i32 and i64. The destination may be the source. */
+ * f64, f16, bf16 (both summed in f32 and rounded once), i32 and i64. The destination may be the source. Between hosts
+ * the elements of each host's ranks are combined first, then those of the hosts.
+ * ITX_SUM_INT8 is the sum of f32 whose messages between hosts are rounded to 8 bits, with a scale for each 32 elements:
+ * each host's part, and the sum of more than 64 KiB, is off by at most the largest of the 32, divided by 254. On one host
+ * it is ITX_SUM. */
 ITX_API itx_status itx_world_all_reduce(itx_world *world, itx_reduction reduction, itx_dtype dtype, void *destination,
                                         const void *source, size_t elements);
 /* The rank's part of that: the destination has `elements` / size elements. */

@@ -296,6 +296,8 @@ llvm::Error Compilation::checkFlags() const {
                              partitionText(options.partition));
   if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
     return createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
+  if (options.partition.roundsMessages && options.partition.world < 2)
+    return createStringError("--rank-messages says what ranks send each other: give their number, as in --world=2");
   if (!partitions && options.partition.world > 1)
     return createStringError("--world is about the partition phase, which does not run with " +
                              (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));

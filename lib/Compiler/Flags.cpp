@@ -42,6 +42,8 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
       flags.push_back("--rank-speeds=");
     flags.back() += (number ? "," : "") + llvm::formatv("{0}", speed).str();
   }
+  if (options.partition.roundsMessages)
+    flags.push_back("--rank-messages=int8");
   for (const std::string &decision : options.flip)
     flags.push_back("--flip=" + decision);
   return flags;

@@ -160,6 +160,11 @@ struct FuseRecordDecisions : fuse::impl::FuseRecordDecisionsBase<FuseRecordDecis
           for (auto row : partition.getAsRange<DictionaryAttr>())
             writeSplit(json, row);
         });
+      if (auto messages = getOperation()->getAttrOfType<ArrayAttr>(rt::messagesAttr))
+        json.attributeArray("messages", [&] {
+          for (auto row : messages.getAsRange<DictionaryAttr>())
+            writeSplit(json, row);
+        });
       json.attributeArray("decisions", [&] {
         for (auto function : getOperation().getOps<func::FuncOp>())
           if (auto decisions = function->getAttrOfType<ArrayAttr>("nn.decisions"))

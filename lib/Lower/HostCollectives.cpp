@@ -84,6 +84,12 @@ LogicalResult HostProgram::runTogether(Operation *op) {
            << "is nothing that ranks do together: that is a sum or maximum over a row of them, a sum of which "
               "each gets some rows, a gather along the first dimension, a broadcast, and what one sends to another";
   Value input = op->getOperand(0), result = op->getResult(0), from, to;
+  if (grid->hasAttr(rt::messagesAttr) && cast<RankedTensorType>(input.getType()).getElementType().isF32()) {
+    if (exchange->kind == rt::CollectiveKind::AllReduce)
+      exchange->kind = rt::CollectiveKind::AllReduceInt8;
+    if (exchange->kind == rt::CollectiveKind::ReduceScatterRows)
+      exchange->kind = rt::CollectiveKind::ReduceScatterRowsInt8;
+  }
   bool gathersRows = exchange->kind == rt::CollectiveKind::AllGatherRows;
   if (gathersRows)
     result = gatheredRowsOf(cast<shard::AllGatherOp>(op));

@@ -182,7 +182,7 @@ LogicalResult verifyCollective(rt::CollectiveOp collective, const HostSizes &hos
          llvm::enumerate(host.sizes.of(collective.getSource()), host.sizes.of(collective.getDestination()))) {
       if (dimension == 0 && kind == rt::CollectiveKind::AllGather)
         continue;
-      bool scatters = dimension == 0 && kind == rt::CollectiveKind::ReduceScatterRows;
+      bool scatters = dimension == 0 && collective.scattersRows();
       bool gathers = dimension == 0 && kind == rt::CollectiveKind::AllGatherRows;
       if (!host.holds(Relation::Equal, scatters ? shareOf(from) : from, gathers ? shareOf(to) : to))
         return collective.emitOpError() << "takes " << host.toString(from) << " at dimension " << dimension

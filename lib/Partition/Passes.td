@@ -191,6 +191,21 @@ def PartitionSequence : Pass<"partition-sequence", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def PartitionMessages : Pass<"partition-messages", "::mlir::ModuleOp"> {
+  let summary = "Sums over ranks: their messages between hosts in 8 bits";
+  let description = [{
+    Marks the grid (`rt.messages = "int8"`) so that sums of f32 over ranks (`shard.all_reduce`, `shard.reduce_scatter`)
+    round their messages between hosts to 8 bits, with a scale for each 32 elements. A remark says how many sums there
+    are, and what a message of them is at the expected sizes; `rt.messages` on the module records it. It is an error if
+    the ranks add up nothing.
+
+    ```mlir
+    intarsia-opt model.mlir --partition-shard=world=2 --partition-messages
+    ```
+  }];
+  let dependentDialects = ["::intarsia::rt::RtDialect", "::mlir::shard::ShardDialect"];
+}
+
 def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
   let summary = "Chooses how ranks share a model, by cost";
   let description = [{

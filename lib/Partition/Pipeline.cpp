@@ -120,6 +120,8 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
   pipeline.addPass(partition::createPartitionAlternatives());
   pipeline.addPass(partition::createPartitionLayOutCaches());
   addRankPartition(pipeline, options);
+  if (options.roundsMessages)
+    pipeline.addPass(partition::createPartitionMessages());
 }
 
 void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions &options) {

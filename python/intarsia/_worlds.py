@@ -11,26 +11,32 @@ import numpy as np
 from . import _runtime
 
 
-def _is_maximum(reduction: str) -> bool:
-    if reduction not in ("sum", "max"):
-        raise ValueError(f"reduction is {reduction!r}, 'sum' and 'max' are possible")
-    return reduction == "max"
+_REDUCTIONS = ("sum", "max", "sum-int8")  # in the order of itx_reduction
+
+
+def _reduction(name: str) -> int:
+    if name not in _REDUCTIONS:
+        raise ValueError(f"reduction is {name!r}, 'sum', 'max' and 'sum-int8' are possible")
+    return _REDUCTIONS.index(name)
 
 
 class World:
     """The world that this process is a rank of.
 
-    Ranks are processes of one host that were started by ``mpirun``, or with ``ITX_WORLD_SIZE``, ``ITX_WORLD_RANK`` and
-    ``ITX_WORLD_ADDRESS`` in their environment. Loading a model that was compiled for several ranks joins the world by
+    Ranks are processes that were started by ``mpirun``, or with ``ITX_WORLD_SIZE``, ``ITX_WORLD_RANK`` and
+    ``ITX_WORLD_ADDRESS`` in their environment, and ``ITX_WORLD_TOKEN_FILE`` if they are on several hosts. Loading a model that was compiled for several ranks joins the world by
     itself; this class is for programs that exchange data of their own. All ranks call the same methods in the same
     order. If a rank dies, hangs or does something else, all others get an error that names it.
 
     Parameters
     ----------
     size, rank, address : int, int, str
-        Number of ranks, the one of this process, and ``local:NAME``, the same for all; size 0: as the environment says.
+        Number of ranks, the one of this process, and ``local:NAME``, the same for all, or ``tcp:HOST:PORT``, where rank
+        0 listens, for several hosts; size 0: as the environment says.
     deadline_s : float
         Seconds that a rank waits for another; 0: ``ITX_WORLD_DEADLINE_S``, or 300.
+    token_file : str
+        File with the same secret for all ranks of several hosts; empty: ``ITX_WORLD_TOKEN_FILE``.
 
     Examples
     --------
@@ -38,8 +44,10 @@ class World:
     >>> total = world.all_reduce(np.ones(4, np.float32) * world.rank)
     """
 
-    def __init__(self, size: int = 0, rank: int = 0, address: str = "", deadline_s: float = 0) -> None:
-        self._runtime = _runtime.World(size, rank, address, deadline_s)
+    def __init__(
+        self, size: int = 0, rank: int = 0, address: str = "", deadline_s: float = 0, token_file: str = ""
+    ) -> None:
+        self._runtime = _runtime.World(size, rank, address, deadline_s, str(token_file))
 
     @property
     def rank(self) -> int:
@@ -58,10 +66,13 @@ class World:
         return group
 
     def all_reduce(self, array: np.ndarray, reduction: str = "sum") -> np.ndarray:
-        """Return the sum or the maximum ("max") of the ranks' arrays, which have one shape."""
+        """Return the sum or the maximum ("max") of the ranks' arrays, which have one shape.
+
+        The messages of "sum-int8" between hosts are rounded to 8 bits, with a scale for each 32 elements.
+        """
         source = np.ascontiguousarray(array)
         target = np.empty_like(source)
-        self._runtime.all_reduce(_is_maximum(reduction), target, source)
+        self._runtime.all_reduce(_reduction(reduction), target, source)
         return target
 
     def reduce_scatter(self, array: np.ndarray, reduction: str = "sum") -> np.ndarray:
@@ -70,7 +81,7 @@ class World:
         if source.ndim == 0 or len(source) % self.size != 0:
             raise ValueError(f"an array of shape {source.shape} has no equal parts for {self.size} ranks")
         target = np.empty((len(source) // self.size, *source.shape[1:]), source.dtype)
-        self._runtime.reduce_scatter(_is_maximum(reduction), target, source)
+        self._runtime.reduce_scatter(_reduction(reduction), target, source)
         return target
 
     def all_to_all(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -72,3 +72,24 @@ func.func @rows(%x: tensor<?x64xf32> {nn.sizes = ["n", ""], nn.name = "x"}) -> t
   }
   return %5 : tensor<?x64xf32>
 }
+
+// -----
+
+// Sums of f32 whose messages are rounded; maxima, and sums of other types, are as they are.
+
+shard.grid @world(shape = 2) {rt.messages = "int8"}
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// CHECK-LABEL: func.func @rounded
+// CHECK: rt.collective all_reduce_int8 in [0, 1]
+// CHECK: rt.collective all_reduce_max in [0, 1]
+// CHECK: rt.collective reduce_scatter_rows_int8 in [0, 1]
+// CHECK: rt.collective all_reduce in [0, 1] {{.*}}xf16>
+func.func @rounded(%x: tensor<8x64xf32> {nn.name = "x"}, %h: tensor<8x64xf16> {nn.name = "h"})
+    -> (tensor<8x64xf32>, tensor<8x64xf32>, tensor<4x64xf32>, tensor<8x64xf16>) {
+  %0 = shard.all_reduce %x on @world grid_axes = [0] : tensor<8x64xf32> -> tensor<8x64xf32>
+  %1 = shard.all_reduce %x on @world grid_axes = [0] reduction = max : tensor<8x64xf32> -> tensor<8x64xf32>
+  %2 = shard.reduce_scatter %x on @world grid_axes = [0] scatter_axis = 0 : tensor<8x64xf32> -> tensor<4x64xf32>
+  %3 = shard.all_reduce %h on @world grid_axes = [0] : tensor<8x64xf16> -> tensor<8x64xf16>
+  return %0, %1, %2, %3 : tensor<8x64xf32>, tensor<8x64xf32>, tensor<4x64xf32>, tensor<8x64xf16>
+}

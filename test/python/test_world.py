@@ -111,7 +111,7 @@ def test_refusals():
     with pytest.raises(intarsia.Error, match=r"rank 0 of the world of 2 did not come within 0.1 s"):
         intarsia.World(2, 1, "local:nobody-listens-here", deadline_s=0.1)
     alone = intarsia.World(1, 0)
-    with pytest.raises(ValueError, match="'sum' and 'max'"):
+    with pytest.raises(ValueError, match="'sum', 'max' and 'sum-int8'"):
         alone.all_reduce([1.0], "mean")
     with pytest.raises(intarsia.Error, match="ranks cannot reduce i8"):
         alone.all_reduce(np.ones(2, np.int8))

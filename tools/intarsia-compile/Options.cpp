@@ -153,6 +153,10 @@ struct Flags {
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
                "(default: all are equal)")};
+  cl::opt<std::string> rankMessages{
+      "rank-messages", cl::init("f32"), cl::value_desc("format"), cl::cat(category),
+      cl::desc("What ranks of different hosts send each other of what they add up: f32, or int8 with a scale for each 32 "
+               "values, which rounds (default: f32)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
@@ -213,6 +217,15 @@ void setPartition(const std::string &text, PartitionOptions &options) {
   }
 }
 
+/// True for the text int8 of --rank-messages, false for f32; ends the program with a message for others.
+bool isInt8(const std::string &text) {
+  if (text != "f32" && text != "int8") {
+    llvm::errs() << "error: --rank-messages=" << text << ": f32 and int8 are possible\n";
+    std::exit(1);
+  }
+  return text == "int8";
+}
+
 std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptions common) {
   auto refuse = [](const llvm::Twine &why) {
     llvm::errs() << "error: " << why << "\n";
@@ -236,7 +249,7 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
                " and --plan: the plan decides this, or makes artifacts of its own kind; leave "
                "one of the two out");
   };
-  refuseWithPlan(flags.targets, flags.quantize, flags.world, flags.partition, flags.rankSpeeds, flags.placements,
+  refuseWithPlan(flags.targets, flags.quantize, flags.world, flags.partition, flags.rankSpeeds, flags.rankMessages, flags.placements,
                  flags.gpuMemory, flags.matmulPrecision, flags.stopAfter, flags.startFrom, flags.emit);
   DeployOptions options;
   options.plan = flags.plan;
@@ -290,6 +303,7 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
     setPartition(flags.partition, options.partition);
   options.partition.rankMemory = flags.rankMemory;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());
+  options.partition.roundsMessages = isInt8(flags.rankMessages);
   options.flip.assign(flags.flip.begin(), flags.flip.end());
   if (flags.context.getNumOccurrences())
     options.import.context = flags.context;

@@ -45,15 +45,16 @@ static NamedFile parseNamedFile(const std::string &option, const std::string &te
   return {at == 0 ? "" : text.substr(0, at - 1), text.substr(at + 1)};
 }
 
-/// Parses "1,450,7483".
-static std::vector<int64_t> parseIds(const std::string &text) {
-  std::vector<int64_t> ids;
+/// Parses "1,450,7483". `what` is what such a list is of.
+template <typename T>
+static std::vector<T> parseList(const std::string &option, const std::string &text, const char *what) {
+  std::vector<T> ids;
   const char *at = text.data(), *end = at + text.size();
   for (bool more = true; more; ++at) {
     auto [after, problem] = std::from_chars(at, end, ids.emplace_back());
     more = after != end;
     if (problem != std::errc() || (more && *after != ','))
-      throw CLI::ValidationError("--ids", "'" + text + "' is no list of token ids such as 1,450,7483");
+      throw CLI::ValidationError(option, "'" + text + "' is no list of " + what);
     at = after;
   }
   return ids;
@@ -105,6 +106,14 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
                  "the processors, the first prints and writes")
       ->check(CLI::Range(1, 256))
       ->option_text("N");
+  app.add_option("--rank", options.rankText,
+                 "With --world: only these ranks run on this host, 0 or 0,1; the others on other hosts")
+      ->option_text("R,...");
+  app.add_option("--rendezvous", options.rendezvous, "Where rank 0 of a world of several hosts listens")
+      ->option_text("HOST:PORT");
+  app.add_option("--token", options.token,
+                 "File with a secret that the hosts of a world have in common; openssl rand -hex 32 makes one")
+      ->option_text("FILE");
   app.add_option("--variant", options.variant, "Target variant to run (default: the best that this CPU can run)")
       ->type_name("NAME");
   app.add_option("--device", options.devices,
@@ -140,7 +149,12 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
     for (const std::string &text : inputs)
       options.inputs.push_back(parseNamedFile("--input", text, /*nameRequired=*/true));
     if (*ids)
-      options.ids = parseIds(idsText);
+      options.ids = parseList<int64_t>("--ids", idsText, "token ids such as 1,450,7483");
+    if (!options.rankText.empty())
+      options.ranks = parseList<int>("--rank", options.rankText, "ranks such as 0,1");
+    for (int rank : options.ranks)
+      if (rank < 0)
+        throw CLI::ValidationError("--rank", "'" + options.rankText + "' has a rank below 0");
     for (const std::string &text : outputs)
       options.outputs.push_back(parseNamedFile("--output", text, /*nameRequired=*/false));
     return true;

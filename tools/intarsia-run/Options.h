@@ -38,6 +38,8 @@ struct Options {
   int threads = 0;     // 0: default
   uint64_t memory = 0; // bytes that the process may use; 0: no limit
   int world = 0;       // ranks that the command line asks for; 0: it does not say
+  std::string rankText, rendezvous, token; // of a world of several hosts
+  std::vector<int> ranks;                  // that run on this host; empty: all
 };
 
 /// Parses the command line. Returns false if the program should end with `exitCode`: after --help, --version or an

@@ -11,17 +11,38 @@
 #include "lib/Runtime/Collectives/WorldSettings.h"
 #include "tools/intarsia-run/Handles.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <unistd.h>
 
 namespace intarsia::run {
 
+/// Refuses flags of several hosts that do not belong together.
+static Status checkHosts(const Options &options) {
+  bool hasAny = !options.ranks.empty() || !options.rendezvous.empty() || !options.token.empty();
+  bool hasAll = options.world > 0 && !options.ranks.empty() && !options.rendezvous.empty() && !options.token.empty();
+  if (hasAny && !hasAll)
+    return error(ITX_INVALID_ARGUMENT,
+                 "a world of several hosts has --world=N, and on each host --rank=R (which of them run there), "
+                 "--rendezvous=HOST:PORT (where rank 0 listens) and --token=FILE (the same secret on all); these are: "
+                 "--world=%d --rank=%s --rendezvous=%s --token=%s",
+                 options.world, options.rankText.c_str(), options.rendezvous.c_str(), options.token.c_str());
+  std::vector<int> ranks = options.ranks;
+  std::sort(ranks.begin(), ranks.end());
+  if (hasAny && (ranks.back() >= options.world || std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()))
+    return error(ITX_INVALID_ARGUMENT, "--rank=%s are no different ranks of --world=%d, which are numbered from 0 to %d",
+                 options.rankText.c_str(), options.world, options.world - 1);
+  return Status::success();
+}
+
 bool isLauncher(const Options &options, int &exitCode) {
-  if (options.world == 0)
-    return false;
   runtime::WorldSettings settings;
-  Status status = runtime::readWorldSettings(settings);
+  Status status = checkHosts(options);
+  if (status.ok() && options.world == 0)
+    return false;
+  if (status.ok())
+    status = runtime::readWorldSettings(settings);
   if (status.ok() && settings.size == 0)
     return true;
   if (status.ok() && settings.size != options.world)
@@ -41,7 +62,10 @@ int launch(const Options &options, int argc, char **argv) {
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
   std::vector<std::string> command = {length > 0 && access(path, X_OK) == 0 ? path : "/proc/self/exe"};
   command.insert(command.end(), argv + 1, argv + argc);
-  return runtime::launchWorld(options.world, command);
+  runtime::LaunchSettings settings = {options.world, options.ranks, "", options.token};
+  if (!options.rendezvous.empty())
+    settings.address = "tcp:" + options.rendezvous;
+  return runtime::launchWorld(settings, command);
 }
 
 /// Returns the rank of this process; 0 if it is in no world.

@@ -33,6 +33,7 @@ struct PartitionOptions {
   bool sequence = false;
   std::string rankMemory;     ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
   std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
+  bool roundsMessages = false; ///< sums over ranks send 8 bits an element between hosts
 };
 
 /// On a module whose layers were split by memory: an array with a dictionary for each device (`device`, `layers`,

@@ -1,5 +1,5 @@
-//===- Communicator.cpp - How the ranks of a group exchange data
-//----------------------------------------------------===//
+//===- Communicator.cpp - A group of ranks
+//-----------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,153 +7,46 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/Communicator.h"
 
-#include "intarsia/module_abi.h"
-#include "lib/Formats/Dtype.h"
-
 #include <algorithm>
-#include <climits>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace intarsia::runtime {
 
-/// How long a rank sleeps before it looks after the one that it waits for. The bar is that a death is noticed within
-/// 2 s; looking costs a few microseconds.
-static constexpr timespec sleepTime = {0, 50'000'000};
-
-/// Looks at the clock after so many pauses of the processor, about 2 µs.
-static constexpr int pausesBetweenLooks = 64;
-
-static void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
+/// Returns the members of a group on a rank's host.
+static std::vector<int32_t> membersBeside(const std::vector<int32_t> &ranks, const std::vector<int32_t> &hosts,
+                                          int32_t rank) {
+  std::vector<int32_t> beside;
+  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(beside),
+               [&](int32_t other) { return hosts[size_t(other)] == hosts[size_t(rank)]; });
+  return beside;
 }
 
-static void sleepWhile(std::atomic<uint32_t> &word, uint32_t value) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAIT, value, &sleepTime, nullptr, 0);
+uint64_t Communicator::bytesFor(const std::vector<int32_t> &ranks, const std::vector<int32_t> &hosts, int32_t ownRank) {
+  size_t here = membersBeside(ranks, hosts, ownRank).size();
+  return here < 2 && here != ranks.size() ? 0 : Rounds::bytesFor(here);
 }
 
-static void futexWakeAll(std::atomic<uint32_t> &word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-uint64_t Communicator::bytesFor(size_t members) {
-  uint64_t page = uint64_t(sysconf(_SC_PAGESIZE));
-  return (members * memberBytes() + page - 1) / page * page;
-}
-
-Status Communicator::open(WorldState &world, const SharedFile &file, uint64_t offset, std::vector<int32_t> ranks) {
+Status Communicator::open(WorldState &world, HostLinks &links, const std::vector<int32_t> &hosts,
+                          const SharedFile &file, uint64_t offset, std::vector<int32_t> ranks) {
   world_ = &world;
+  links_ = &links;
   ranks_ = std::move(ranks);
-  auto found = std::find(ranks_.begin(), ranks_.end(), world.rank());
-  index_ = found == ranks_.end() ? -1 : int32_t(found - ranks_.begin());
-  return index_ < 0 ? Status::success() : mapping_.map(file, offset, bytesFor(ranks_.size()));
-}
-
-Status Communicator::prepare(uint64_t bytes, uint8_t *&data) {
-  if (next_ > 2)
-    ITX_RETURN_IF_ERROR(await(next_ - 2));
-  Line &own = line(size_t(index_), next_);
-  data = bytes <= inlineBytes ? own.data : buffer(size_t(index_), next_) + sizeof(Line);
-  return Status::success();
-}
-
-void Communicator::publish() {
-  Line &own = line(size_t(index_), next_);
-  own.kind = operation_.kind;
-  own.element = uint32_t(operation_.element);
-  own.root = operation_.root;
-  own.elements = operation_.elements;
-  published_[next_ % buffers] = operation_;
-  // Whoever is about to sleep has either counted itself among the sleepers before this, or sees the round.
-  own.round.store(next_, std::memory_order_seq_cst);
-  ++next_;
-  Bell &ownBell = bell(size_t(index_));
-  if (ownBell.sleepers.load(std::memory_order_seq_cst) != 0) {
-    ownBell.rings.fetch_add(1, std::memory_order_release);
-    futexWakeAll(ownBell.rings);
-  }
-}
-
-const uint8_t *Communicator::published(size_t member, uint64_t round, uint64_t bytes) const {
-  return bytes <= inlineBytes ? line(member, round).data : buffer(member, round) + sizeof(Line);
-}
-
-Status Communicator::await(uint64_t round) {
-  for (; awaited_ < round; ++awaited_)
-    for (size_t member = 0; member < ranks_.size(); ++member)
-      if (int32_t(member) != index_) {
-        if (line(member, awaited_ + 1).round.load(std::memory_order_acquire) < awaited_ + 1)
-          ITX_RETURN_IF_ERROR(waitFor(member, awaited_ + 1));
-        ITX_RETURN_IF_ERROR(compare(member, awaited_ + 1));
-      }
-  return Status::success();
-}
-
-Status Communicator::waitFor(size_t member, uint64_t round) {
-  const std::atomic<uint64_t> &flag = line(member, round).round;
-  auto begin = std::chrono::steady_clock::now();
-  auto spin = std::chrono::microseconds(world_->spinMicroseconds());
-  do {
-    for (int i = 0; i < pausesBetweenLooks; ++i) {
-      if (flag.load(std::memory_order_acquire) >= round)
-        return Status::success();
-      pause();
+  std::vector<int32_t> numbers;
+  for (size_t member = 0; member < ranks_.size(); ++member) {
+    int32_t number = hosts[size_t(ranks_[member])];
+    auto found = size_t(std::find(numbers.begin(), numbers.end(), number) - numbers.begin());
+    if (found == numbers.size()) {
+      numbers.push_back(number);
+      hosts_.emplace_back();
     }
-  } while (std::chrono::steady_clock::now() - begin < spin);
-  std::atomic<int32_t> &waitsFor = world_->state(world_->rank()).waitsFor;
-  waitsFor.store(ranks_[member] + 1, std::memory_order_relaxed);
-  bell(member).sleepers.fetch_add(1, std::memory_order_seq_cst);
-  Status status = sleepUntil(member, round);
-  bell(member).sleepers.fetch_sub(1, std::memory_order_relaxed);
-  waitsFor.store(0, std::memory_order_relaxed);
-  return status;
-}
-
-Status Communicator::sleepUntil(size_t member, uint64_t round) {
-  const std::atomic<uint64_t> &flag = line(member, round).round;
-  std::atomic<uint32_t> &rings = bell(member).rings;
-  auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    uint32_t rung = rings.load(std::memory_order_acquire);
-    if (flag.load(std::memory_order_seq_cst) >= round)
-      return Status::success();
-    sleepWhile(rings, rung);
-    if (flag.load(std::memory_order_acquire) >= round)
-      return Status::success();
-    ITX_RETURN_IF_ERROR(world_->checkPeer(ranks_[member], begin));
+    hosts_[found].push_back(member);
+    if (ranks_[member] == world.rank()) {
+      index_ = int32_t(member);
+      ownHost_ = found;
+    }
   }
-}
-
-/// Returns "an all-gather of 16 f32".
-static std::string operationText(uint32_t kind, itx_dtype element, uint64_t elements) {
-  static const char *const names[] = {"an all-reduce", "an all-reduce by maximum",
-                                      "an all-gather", "a reduce-scatter",
-                                      "an all-to-all", "a broadcast",
-                                      "a transfer",    "a transfer"};
-  if (kind == barrierKind)
-    return "a barrier";
-  std::string text = kind < std::size(names) ? names[kind] : "an all-to-all of unequal parts";
-  const DtypeInfo *info = dtypeInfo(element);
-  return text + " of " + std::to_string(elements) + " " + (info ? info->name : "bytes");
-}
-
-/// Refuses a round in which a member does something else than this rank.
-Status Communicator::compare(size_t member, uint64_t round) {
-  const Line &other = line(member, round);
-  const Exchange &own = published_[round % buffers];
-  if (other.kind == own.kind && other.element == uint32_t(own.element) && other.root == own.root &&
-      (other.elements == own.elements || own.hasOwnElements))
+  if (index_ < 0 || bytesFor(ranks_, hosts, world.rank()) == 0)
     return Status::success();
-  return world_->fail(error(ITX_INVALID_ARGUMENT,
-                            "the ranks of the world do different things: rank %d does %s, rank %d %s%s", ranks_[member],
-                            operationText(other.kind, itx_dtype(other.element), other.elements).c_str(), world_->rank(),
-                            operationText(own.kind, own.element, own.elements).c_str(),
-                            other.kind == own.kind && other.root != own.root ? " of another kind or root" : ""));
+  return here_.open(world, file, offset, membersBeside(ranks_, hosts, world.rank()));
 }
 
 } // namespace intarsia::runtime

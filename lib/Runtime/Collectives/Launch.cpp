@@ -38,6 +38,7 @@ constexpr double graceS = 0.5;
 constexpr size_t keptBytes = 1 << 16;
 
 struct Rank {
+  int number = 0;
   pid_t process = -1;
   int errors = -1; ///< the reading end of its standard error
   std::string text;
@@ -47,7 +48,14 @@ struct Rank {
 
 class RankLauncher {
 public:
-  explicit RankLauncher(int size) : ranks_(size) {}
+  explicit RankLauncher(const LaunchSettings &launch) : launch_(launch) {
+    if (launch_.address.empty())
+      launch_.address = newWorldAddress();
+    for (int rank = 0; launch_.ranks.empty() && rank < launch_.size; ++rank)
+      ranks_.emplace_back().number = rank;
+    for (int rank : launch_.ranks)
+      ranks_.emplace_back().number = rank;
+  }
   ~RankLauncher();
   RankLauncher(const RankLauncher &) = delete;
   RankLauncher &operator=(const RankLauncher &) = delete;
@@ -58,7 +66,7 @@ public:
   void endAll();
 
 private:
-  [[noreturn]] void become(int rank, const std::vector<std::string> &command, int errors, pid_t parent);
+  [[noreturn]] void become(size_t place, const std::vector<std::string> &command, int errors, pid_t parent);
   void readErrors(Rank &rank);
   void takeSignals();
   void reap();
@@ -66,12 +74,12 @@ private:
   bool isRunning() const;
   static bool hasFailed(const Rank &rank) { return !rank.isRunning && rank.status != 0; }
 
+  LaunchSettings launch_;
   std::vector<Rank> ranks_;
-  std::string address_ = newWorldAddress();
   int signals_ = -1;
   sigset_t before_;
   int interruption_ = 0; ///< signal that this process got
-  int first_ = -1;       ///< rank that failed first
+  int first_ = -1;       ///< place of the rank that failed first
 };
 
 } // namespace
@@ -108,17 +116,19 @@ static void bindTo(const std::vector<int> &processors) {
 }
 
 /// Turns this process, a fresh child, into a rank.
-void RankLauncher::become(int rank, const std::vector<std::string> &command, int errors, pid_t parent) {
+void RankLauncher::become(size_t place, const std::vector<std::string> &command, int errors, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(1);
-  std::vector<int> processors = processorsOfRank(rank, int(ranks_.size()), allowedProcessors());
+  std::vector<int> processors = processorsOfRank(int(place), int(ranks_.size()), allowedProcessors());
   bindTo(processors);
-  setenv("ITX_WORLD_SIZE", std::to_string(ranks_.size()).c_str(), 1);
-  setenv("ITX_WORLD_RANK", std::to_string(rank).c_str(), 1);
-  setenv("ITX_WORLD_ADDRESS", address_.c_str(), 1);
+  setenv("ITX_WORLD_SIZE", std::to_string(launch_.size).c_str(), 1);
+  setenv("ITX_WORLD_RANK", std::to_string(ranks_[place].number).c_str(), 1);
+  setenv("ITX_WORLD_ADDRESS", launch_.address.c_str(), 1);
+  if (!launch_.tokenFile.empty())
+    setenv("ITX_WORLD_TOKEN_FILE", launch_.tokenFile.c_str(), 1);
   setenv("ITX_THREADS", std::to_string(processors.size()).c_str(), 0);
-  if (int null = rank == 0 ? -1 : open("/dev/null", O_RDWR); null >= 0) {
+  if (int null = ranks_[place].number == 0 ? -1 : open("/dev/null", O_RDWR); null >= 0) {
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
   }
@@ -148,15 +158,15 @@ Status RankLauncher::start(const std::vector<std::string> &command) {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-      return error(ITX_IO_ERROR, "cannot make a pipe for rank %zu: %s", i, std::strerror(errno));
+      return error(ITX_IO_ERROR, "cannot make a pipe for rank %d: %s", ranks_[i].number, std::strerror(errno));
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     ranks_[i].errors = ends[0];
     pid_t process = fork();
     if (process == 0)
-      become(int(i), command, ends[1], parent);
+      become(i, command, ends[1], parent);
     close(ends[1]);
     if (process < 0)
-      return error(ITX_IO_ERROR, "cannot start rank %zu of %zu: %s", i, ranks_.size(), std::strerror(errno));
+      return error(ITX_IO_ERROR, "cannot start rank %d of %d: %s", ranks_[i].number, launch_.size, std::strerror(errno));
     ranks_[i].process = process;
     ranks_[i].isRunning = true;
   }
@@ -257,27 +267,27 @@ int RankLauncher::report() {
   if (WIFSIGNALED(rank.status)) {
     std::fputs(rank.text.c_str(), stderr);
     std::fprintf(stderr,
-                 "error: rank %d (process %d) was ended by signal %d (%s): all other ranks of the world of %zu "
+                 "error: rank %d (process %d) was ended by signal %d (%s): all other ranks of the world of %d "
                  "were ended too\n",
-                 first_, int(rank.process), WTERMSIG(rank.status), strsignal(WTERMSIG(rank.status)), ranks_.size());
+                 rank.number, int(rank.process), WTERMSIG(rank.status), strsignal(WTERMSIG(rank.status)), launch_.size);
     return 128 + WTERMSIG(rank.status);
   }
   std::string text = rank.text;
   if (const std::string prefix = "error: "; text.compare(0, prefix.size(), prefix) == 0)
-    text.insert(prefix.size(), format("rank %d: ", first_));
+    text.insert(prefix.size(), format("rank %d: ", rank.number));
   if (text.empty())
-    text = format("error: rank %d (process %d) ended with status %d\n", first_, int(rank.process),
+    text = format("error: rank %d (process %d) ended with status %d\n", rank.number, int(rank.process),
                   WEXITSTATUS(rank.status));
   std::fputs(text.c_str(), stderr);
   return WEXITSTATUS(rank.status);
 }
 
-int launchWorld(int size, const std::vector<std::string> &command) {
-  if (size < 1 || size > maximumRanks) {
-    std::fprintf(stderr, "error: a world of %d ranks; 1 to %d are possible\n", size, maximumRanks);
+int launchWorld(const LaunchSettings &settings, const std::vector<std::string> &command) {
+  if (settings.size < 1 || settings.size > maximumRanks) {
+    std::fprintf(stderr, "error: a world of %d ranks; 1 to %d are possible\n", settings.size, maximumRanks);
     return 2;
   }
-  RankLauncher launch(size);
+  RankLauncher launch(settings);
   if (Status status = launch.start(command); !status.ok()) {
     launch.endAll();
     std::fprintf(stderr, "error: %s\n", status.message().c_str());

@@ -17,7 +17,7 @@
 namespace intarsia::runtime {
 
 /// destination[i] = source of member 0 [i] + source of member 1 [i] + …, added in this order, with the same bits on all
-/// ranks. The destination may be the source.
+/// ranks. Between hosts sums of the members on a host are added. The destination may be the source.
 Status allReduce(Communicator &group, Reduction reduction, itx_dtype dtype, void *destination, const void *source,
                  uint64_t elements);
 

@@ -113,9 +113,9 @@ static bool hasAvx2() {
 template <typename Type> static ReduceFunction functionFor(Reduction reduction) {
 #if defined(__x86_64__)
   if (hasAvx2())
-    return reduction == Reduction::Sum ? reduceAvx2<Type, Reduction::Sum> : reduceAvx2<Type, Reduction::Maximum>;
+    return reduction == Reduction::Maximum ? reduceAvx2<Type, Reduction::Maximum> : reduceAvx2<Type, Reduction::Sum>;
 #endif
-  return reduction == Reduction::Sum ? reduceAnywhere<Type, Reduction::Sum> : reduceAnywhere<Type, Reduction::Maximum>;
+  return reduction == Reduction::Maximum ? reduceAnywhere<Type, Reduction::Maximum> : reduceAnywhere<Type, Reduction::Sum>;
 }
 
 ReduceFunction reduceFunction(Reduction reduction, itx_dtype dtype) {
@@ -135,6 +135,18 @@ ReduceFunction reduceFunction(Reduction reduction, itx_dtype dtype) {
   default:
     return nullptr;
   }
+}
+
+void widenElements(itx_dtype dtype, float *destination, const void *source, uint64_t elements) {
+  auto *from = static_cast<const uint16_t *>(source);
+  for (uint64_t i = 0; i < elements; ++i)
+    destination[i] = dtype == ITX_F16 ? decodeF16(from[i]) : decodeBf16(from[i]);
+}
+
+void narrowElements(itx_dtype dtype, void *destination, const float *source, uint64_t elements) {
+  auto *to = static_cast<uint16_t *>(destination);
+  for (uint64_t i = 0; i < elements; ++i)
+    to[i] = dtype == ITX_F16 ? encodeF16(source[i]) : encodeBf16(source[i]);
 }
 
 } // namespace intarsia::runtime

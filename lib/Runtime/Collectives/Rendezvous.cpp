@@ -17,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <thread>
@@ -51,25 +50,6 @@ struct Answer {
   char message[1016] = {};
 };
 
-class Socket {
-public:
-  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
-  ~Socket() {
-    if (descriptor_ >= 0)
-      close(descriptor_);
-  }
-  Socket(Socket &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket &operator=(Socket &&other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  int get() const { return descriptor_; }
-  bool isOpen() const { return descriptor_ >= 0; }
-
-private:
-  int descriptor_;
-};
-
 /// A rank that has come to rank 0.
 struct Guest {
   Socket socket;
@@ -101,16 +81,6 @@ static Greeting greetingOf(const WorldSettings &settings) {
     if (processor < 1024)
       greeting.processors[processor / 64] |= uint64_t(1) << processor % 64;
   return greeting;
-}
-
-/// Waits until a socket can be read from, for at most so long. Returns false if it cannot.
-static bool canRead(int socket, double seconds) {
-  pollfd event = {socket, POLLIN, 0};
-  int ready;
-  do {
-    ready = poll(&event, 1, int(std::clamp(seconds * 1000, 0.0, 1e9)));
-  } while (ready < 0 && errno == EINTR);
-  return ready == 1;
 }
 
 // ---- Rank 0 -----------------------------------------------------------------------------------------------
@@ -310,6 +280,7 @@ static Status readAnswer(int socket, const WorldSettings &settings, Meeting &mee
 }
 
 Status meet(const WorldSettings &settings, uint64_t bytes, Meeting &meeting) {
+  meeting.hosts.resize(size_t(settings.size));
   if (settings.rank == 0)
     return host(settings, bytes, meeting);
   Socket socket;

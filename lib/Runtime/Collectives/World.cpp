@@ -7,8 +7,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/World.h"
 
+#include "lib/Runtime/Collectives/HostRendezvous.h"
 #include "lib/Runtime/Collectives/Operations.h"
-#include "lib/Runtime/Collectives/Rendezvous.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,21 +23,41 @@ static uint64_t wholePages(uint64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
+static std::vector<int32_t> allRanks(size_t size) {
+  std::vector<int32_t> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Returns where the memory of the first communicator begins, behind the state.
+static uint64_t stateBytes(size_t size) { return wholePages(WorldState::bytesFor(int32_t(size))); }
+
+/// Returns the bytes that a new world needs in the memory of a rank's host.
+static uint64_t worldBytes(const std::vector<int32_t> &hosts, int32_t rank) {
+  return stateBytes(hosts.size()) + Communicator::bytesFor(allRanks(hosts.size()), hosts, rank);
+}
+
 Status World::make(const WorldSettings &settings, std::shared_ptr<World> &world) {
   std::shared_ptr<World> made(new World);
   made->settings_ = settings;
-  uint64_t stateBytes = wholePages(WorldState::bytesFor(settings.size));
-  made->fileBytes_ = stateBytes + Communicator::bytesFor(size_t(settings.size));
+  size_t size = size_t(settings.size);
   Meeting meeting;
-  ITX_RETURN_IF_ERROR(meet(settings, made->fileBytes_, meeting));
-  made->file_ = std::move(meeting.file);
   ITX_RETURN_IF_ERROR(
-      made->state_.open(made->file_, settings.rank, meeting.processes, meeting.processors, settings.deadlineS));
-  std::vector<int32_t> ranks;
-  ranks.resize(size_t(settings.size));
-  std::iota(ranks.begin(), ranks.end(), 0);
+      settings.isOfHosts()
+          ? meetHosts(settings, worldBytes, meeting)
+          : meet(settings, worldBytes(std::vector<int32_t>(size), settings.rank), meeting));
+  made->hosts_ = std::move(meeting.hosts);
+  made->fileBytes_ = worldBytes(made->hosts_, settings.rank);
+  made->file_ = std::move(meeting.file);
+  ITX_RETURN_IF_ERROR(made->state_.open(made->file_, settings.rank, meeting.processes, made->hosts_, meeting.processors,
+                                        settings.deadlineS));
+  if (!meeting.controls.empty())
+    made->state_.connect(std::move(meeting.controls), meeting.hostNames);
+  made->links_.open(made->state_, std::move(meeting.links));
+  std::vector<int32_t> ranks = allRanks(size);
   auto all = std::make_unique<Communicator>();
-  ITX_RETURN_IF_ERROR(all->open(made->state_, made->file_, stateBytes, ranks));
+  ITX_RETURN_IF_ERROR(
+      all->open(made->state_, made->links_, made->hosts_, made->file_, stateBytes(size), ranks));
   made->all_ = all.get();
   made->groups_.emplace(ranks, std::move(all));
   // Rank 0 notices by this that one has died between its greeting and now.
@@ -84,6 +104,8 @@ Status World::join(const WorldSettings &given, std::shared_ptr<World> &world) {
     world = std::move(present);
     return Status::success();
   }
+  if (settings.isOfHosts())
+    ITX_RETURN_IF_ERROR(readToken(settings));
   ITX_RETURN_IF_ERROR(make(settings, world));
   own.world = world;
   return Status::success();
@@ -122,11 +144,11 @@ Status World::group(const std::vector<int32_t> &ranks, Communicator *&communicat
     return Status::success();
   }
   auto made = std::make_unique<Communicator>();
-  uint64_t offset = fileBytes_, bytes = Communicator::bytesFor(ranks.size());
+  uint64_t offset = fileBytes_, bytes = Communicator::bytesFor(ranks, hosts_, rank());
   // A rank that has too little memory must not leave the others waiting.
   Status status = file_.reserve(offset + bytes);
   if (status.ok())
-    status = made->open(state_, file_, offset, ranks);
+    status = made->open(state_, links_, hosts_, file_, offset, ranks);
   if (!status.ok())
     return state_.fail(error(status.code(), "rank %d: %s", rank(), status.message().c_str()));
   fileBytes_ += bytes;

@@ -49,9 +49,11 @@ private:
   static Status make(const WorldSettings &settings, std::shared_ptr<World> &world);
 
   WorldSettings settings_;
+  std::vector<int32_t> hosts_; // number of each rank's host
   SharedFile file_;
   uint64_t fileBytes_ = 0; // that are given to communicators
   WorldState state_;
+  HostLinks links_;
   Communicator *all_ = nullptr;
   std::map<std::vector<int32_t>, std::unique_ptr<Communicator>> groups_;
   std::mutex mutex_;

@@ -7,11 +7,15 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/WorldSettings.h"
 
+#include "lib/Runtime/Collectives/Connection.h"
 #include "lib/Support/Hash.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <sys/un.h>
 #include <unistd.h>
@@ -21,6 +25,7 @@ namespace intarsia::runtime {
 /// The deadline of waits, in seconds; readDeadline says why.
 static constexpr double defaultDeadlineS = 300;
 static constexpr const char localPrefix[] = "local:";
+static constexpr size_t leastTokenBytes = 16, mostTokenBytes = 4096;
 
 /// Returns the value of a variable; null if it is not set or empty.
 static const char *variable(const char *name) {
@@ -47,7 +52,7 @@ static Status readRank(const char *sizeName, const char *rankName, WorldSettings
   return readNumber(rankName, 0, settings.size - 1, settings.rank);
 }
 
-/// Refuses ranks on other hosts, whose memory cannot be shared.
+/// Refuses ranks on other hosts, which cannot find this one without an address.
 static Status checkOneHost(const char *localName, const WorldSettings &settings) {
   int32_t local = settings.size;
   if (variable(localName))
@@ -55,8 +60,8 @@ static Status checkOneHost(const char *localName, const WorldSettings &settings)
   if (local == settings.size)
     return Status::success();
   return error(ITX_UNSUPPORTED,
-               "%d of the world's %d ranks are on this host: ranks exchange data by shared memory, start all of them "
-               "on one host",
+               "%d of the world's %d ranks are on this host: say where rank 0 listens (mpirun -x "
+               "ITX_WORLD_ADDRESS=tcp:HOST:PORT -x ITX_WORLD_TOKEN_FILE=FILE), or start all ranks on one host",
                local, settings.size);
 }
 
@@ -75,28 +80,64 @@ static std::string addressOfLauncher() {
   return localPrefix + hashTextOf(text.data(), text.size());
 }
 
+/// Reads the rank of a launcher of MPI; the address if all ranks are on this host.
+static Status readLauncher(const char *sizeName, const char *rankName, const char *localName, WorldSettings &settings) {
+  ITX_RETURN_IF_ERROR(readRank(sizeName, rankName, settings));
+  if (const char *address = variable("ITX_WORLD_ADDRESS")) {
+    settings.address = address;
+    return Status::success();
+  }
+  ITX_RETURN_IF_ERROR(checkOneHost(localName, settings));
+  settings.address = addressOfLauncher();
+  return Status::success();
+}
+
 Status readWorldSettings(WorldSettings &settings) {
   settings = WorldSettings();
-  if (variable("ITX_WORLD_SIZE") || variable("ITX_WORLD_RANK") || variable("ITX_WORLD_ADDRESS")) {
+  if (variable("ITX_WORLD_SIZE") || variable("ITX_WORLD_RANK")) {
     ITX_RETURN_IF_ERROR(readRank("ITX_WORLD_SIZE", "ITX_WORLD_RANK", settings));
     const char *address = variable("ITX_WORLD_ADDRESS");
     if (!address)
-      return error(ITX_INVALID_ARGUMENT, "ITX_WORLD_SIZE and ITX_WORLD_RANK are set, ITX_WORLD_ADDRESS is missing: "
-                                         "give all ranks the same local:NAME");
+      return error(ITX_INVALID_ARGUMENT,
+                   "ITX_WORLD_SIZE and ITX_WORLD_RANK are set, ITX_WORLD_ADDRESS is missing: "
+                   "give all ranks the same local:NAME, or tcp:HOST:PORT where they are on several hosts");
     settings.address = address;
   } else if (variable("OMPI_COMM_WORLD_SIZE")) {
-    ITX_RETURN_IF_ERROR(readRank("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", settings));
-    ITX_RETURN_IF_ERROR(checkOneHost("OMPI_COMM_WORLD_LOCAL_SIZE", settings));
-    settings.address = addressOfLauncher();
+    ITX_RETURN_IF_ERROR(
+        readLauncher("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", settings));
   } else if (variable("PMI_SIZE")) {
-    ITX_RETURN_IF_ERROR(readRank("PMI_SIZE", "PMI_RANK", settings));
-    ITX_RETURN_IF_ERROR(checkOneHost("MPI_LOCALNRANKS", settings));
-    settings.address = addressOfLauncher();
+    ITX_RETURN_IF_ERROR(readLauncher("PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", settings));
+  } else if (variable("ITX_WORLD_ADDRESS")) {
+    return error(ITX_INVALID_ARGUMENT, "ITX_WORLD_ADDRESS is set, ITX_WORLD_SIZE and ITX_WORLD_RANK are missing");
   } else {
     return Status::success();
   }
+  if (const char *file = variable("ITX_WORLD_TOKEN_FILE"))
+    settings.tokenFile = file;
   ITX_RETURN_IF_ERROR(readDeadline(settings.deadlineS));
   return checkWorldSettings(settings);
+}
+
+Status readToken(WorldSettings &settings) {
+  if (!settings.token.empty())
+    return Status::success();
+  const std::string advice = "a token keeps others out of a world of several hosts: make one by `openssl rand -hex 32 > "
+                             "token`, and give all ranks this file (--token, ITX_WORLD_TOKEN_FILE)";
+  if (settings.tokenFile.empty())
+    return error(ITX_INVALID_ARGUMENT, "the world at %s has no token; %s", settings.address.c_str(), advice.c_str());
+  std::ifstream file(settings.tokenFile, std::ios::binary);
+  std::string text(mostTokenBytes + 1, '\0');
+  file.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(std::max<std::streamsize>(file.gcount(), 0)));
+  if (!file.is_open() || file.bad())
+    return error(ITX_IO_ERROR, "the token file '%s' cannot be read; %s", settings.tokenFile.c_str(), advice.c_str());
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.pop_back();
+  if (text.size() < leastTokenBytes || text.size() > mostTokenBytes)
+    return error(ITX_INVALID_ARGUMENT, "the token in '%s' has %zu characters, %zu to %zu are possible; %s",
+                 settings.tokenFile.c_str(), text.size(), leastTokenBytes, mostTokenBytes, advice.c_str());
+  settings.token = std::move(text);
+  return Status::success();
 }
 
 Status readDeadline(double &deadlineS) {
@@ -126,13 +167,17 @@ Status checkWorldSettings(const WorldSettings &settings) {
   if (!(settings.deadlineS <= 1e6))
     return error(ITX_INVALID_ARGUMENT, "a deadline of %g s; 0 (none) to 1000000 are possible", settings.deadlineS);
   const std::string &address = settings.address;
+  if (settings.isOfHosts()) {
+    std::string host, port;
+    return splitAddress(settings.hostAddress(), host, port);
+  }
   size_t prefix = sizeof(localPrefix) - 1;
   // The name stands in a socket's address behind a zero byte.
   size_t most = sizeof(sockaddr_un::sun_path) - 1 - std::string("intarsia-").size();
   if (settings.size > 1 &&
       (address.compare(0, prefix, localPrefix) != 0 || address.size() == prefix || address.size() - prefix > most))
     return error(ITX_INVALID_ARGUMENT,
-                 "the address '%s' of the world is not local:NAME with a name of at most %zu characters",
+                 "the address '%s' of the world is neither tcp:HOST:PORT nor local:NAME with a name of at most %zu characters",
                  address.c_str(), most);
   return Status::success();
 }

@@ -7,6 +7,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/WorldState.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -25,27 +26,43 @@ static constexpr int64_t spinWithoutProcessors = 5;
 
 WorldState::~WorldState() {
   // A child of a fork has the memory too, but is no rank.
-  if (mapping_.data() && processes_[rank_] == getpid())
+  if (mapping_.data() && processes_[rank_] == getpid()) {
     state(rank_).hasLeft.store(1, std::memory_order_release);
+    if (Status failed = failure(); !failed.ok())
+      remote_.tell(Note::Failure, 0, failed);
+    remote_.tell(Note::Left, 0);
+  }
   for (int descriptor : processDescriptors_)
     if (descriptor >= 0)
       close(descriptor);
 }
 
 Status WorldState::open(const SharedFile &file, int32_t rank, const std::vector<int32_t> &processes,
-                        uint32_t processors, double deadlineS) {
+                        const std::vector<int32_t> &hosts, uint32_t processors, double deadlineS) {
   ITX_RETURN_IF_ERROR(mapping_.map(file, 0, bytesFor(int32_t(processes.size()))));
   rank_ = rank;
   size_ = int32_t(processes.size());
   deadlineS_ = deadlineS;
-  spinMicroseconds_ = processors >= processes.size() ? spinWithProcessors : spinWithoutProcessors;
+  auto here = std::count(hosts.begin(), hosts.end(), hosts[size_t(rank)]);
+  spinMicroseconds_ = processors >= size_t(here) ? spinWithProcessors : spinWithoutProcessors;
   processes_ = processes;
   for (int32_t i = 0; i < size_; ++i)
-    processDescriptors_.push_back(i == rank ? -1 : int(syscall(SYS_pidfd_open, processes[i], 0)));
+    processDescriptors_.push_back(i == rank || hosts[size_t(i)] != hosts[size_t(rank)]
+                                      ? -1
+                                      : int(syscall(SYS_pidfd_open, processes[i], 0)));
   return Status::success();
 }
 
-std::string WorldState::nameOf(int32_t rank) const { return format("rank %d (process %d)", rank, processes_[rank]); }
+void WorldState::connect(std::vector<Socket> controls, const std::vector<std::string> &hostNames) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < size_; ++i)
+    names.push_back(format("rank %d (process %d on %s)", i, processes_[i], hostNames[size_t(i)].c_str()));
+  remote_.open(std::move(controls), std::move(names));
+}
+
+std::string WorldState::nameOf(int32_t rank) const {
+  return remote_.isEmpty() ? format("rank %d (process %d)", rank, processes_[rank]) : remote_.nameOf(rank);
+}
 
 Status WorldState::failure() const {
   const WorldHeader &shared = header();
@@ -60,6 +77,8 @@ Status WorldState::fail(const Status &status) {
   if (shared.failure.compare_exchange_strong(none, 1)) {
     shared.failureStatus = status.code();
     std::strncpy(shared.message, status.message().c_str(), sizeof(shared.message) - 1);
+    // Before ranks of this host can see it, and end.
+    remote_.tell(Note::Failure, 0, status);
     shared.failure.store(2, std::memory_order_release);
   }
   Status written = failure();
@@ -75,8 +94,8 @@ bool WorldState::hasEnded(int32_t rank) const {
   return kill(processes_[rank], 0) != 0 && errno == ESRCH;
 }
 
-Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin) {
-  ITX_RETURN_IF_ERROR(failure());
+/// Returns an error if a rank of this host will not come any more.
+Status WorldState::checkLocal(int32_t rank) {
   RankState &peer = state(rank);
   if (hasEnded(rank))
     return fail(
@@ -86,18 +105,55 @@ Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point
                       size_, rank_));
   if (isInCall_ && peer.abandonedCall.load(std::memory_order_acquire) == calls_)
     return fail(error(ITX_RANK_LOST, "%s could not finish its call: %s", nameOf(rank).c_str(), peer.reason));
-  double waitedS = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (deadlineS_ == 0 || waitedS < deadlineS_)
-    return Status::success();
-  // The one that is waited for may itself wait for another one.
+  return Status::success();
+}
+
+/// The same of a rank of another host.
+Status WorldState::checkRemote(int32_t rank) {
+  const RemoteRanks::State &peer = remote_.state(rank);
+  if (peer.hasLeft)
+    return fail(error(ITX_RANK_LOST, "%s has left the world of %d while rank %d waits for it", nameOf(rank).c_str(),
+                      size_, rank_));
+  if (isInCall_ && peer.abandonedCall == calls_)
+    return fail(error(ITX_RANK_LOST, "%s could not finish its call: %s", nameOf(rank).c_str(), peer.reason.c_str()));
+  return Status::success();
+}
+
+void WorldState::tellWait(int32_t rank) {
+  if (toldWait_ == rank + 1)
+    return;
+  toldWait_ = rank + 1;
+  remote_.tell(Note::WaitsFor, uint64_t(rank + 1));
+}
+
+int32_t WorldState::lastInChain(int32_t rank) const {
   int32_t last = rank;
-  for (int32_t i = 0; i < size_; ++i)
-    if (int32_t next = state(last).waitsFor.load(std::memory_order_relaxed); next > 0 && next - 1 != rank_)
+  for (int32_t i = 0; i < size_; ++i) {
+    bool isRemote = !remote_.isEmpty() && remote_.state(last).isRemote;
+    int32_t next = isRemote ? remote_.state(last).waitsFor : state(last).waitsFor.load(std::memory_order_relaxed);
+    if (next > 0 && next - 1 != rank_)
       last = next - 1;
+  }
+  return last;
+}
+
+Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin) {
+  ITX_RETURN_IF_ERROR(failure());
+  bool isRemote = !remote_.isEmpty() && remote_.state(rank).isRemote;
+  if (Status read = remote_.read(); !read.ok())
+    return fail(read);
+  ITX_RETURN_IF_ERROR(isRemote ? checkRemote(rank) : checkLocal(rank));
+  double waitedS = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (deadlineS_ == 0)
+    return Status::success();
+  if (waitedS >= deadlineS_ / 2)
+    tellWait(rank);
+  if (waitedS < deadlineS_)
+    return Status::success();
   return fail(error(ITX_RANK_LOST,
                     "%s of the world of %d has not come to the next exchange within %g s: it hangs or is too slow; the "
                     "environment variable ITX_WORLD_DEADLINE_S sets another time",
-                    nameOf(last).c_str(), size_, deadlineS_));
+                    nameOf(lastInChain(rank)).c_str(), size_, deadlineS_));
 }
 
 void WorldState::beginCall() {
@@ -112,6 +168,7 @@ void WorldState::endCall(const Status &status) {
   RankState &own = state(rank_);
   std::strncpy(own.reason, status.message().c_str(), sizeof(own.reason) - 1);
   own.abandonedCall.store(calls_, std::memory_order_release);
+  remote_.tell(Note::Abandoned, calls_, status);
 }
 
 } // namespace intarsia::runtime

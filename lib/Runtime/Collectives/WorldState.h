@@ -8,6 +8,7 @@
 #ifndef INTARSIA_RUNTIME_COLLECTIVES_WORLDSTATE_H
 #define INTARSIA_RUNTIME_COLLECTIVES_WORLDSTATE_H
 
+#include "lib/Runtime/Collectives/RemoteRanks.h"
 #include "lib/Runtime/Collectives/SharedSegment.h"
 
 #include <atomic>
@@ -25,7 +26,7 @@ struct alignas(64) RankState {
   char reason[496];                    ///< why, written before the number
 };
 
-/// The beginning of a world's shared memory. The states of the ranks follow.
+/// The beginning of a world's shared memory on a host. The states of the ranks follow.
 struct alignas(64) WorldHeader {
   std::atomic<uint32_t> failure; ///< 0: none, 1: being written, 2: written
   int32_t failureStatus;
@@ -39,10 +40,12 @@ public:
   static uint64_t bytesFor(int32_t size) { return sizeof(WorldHeader) + uint64_t(size) * sizeof(RankState); }
 
   ~WorldState();
-  /// Maps the state at the beginning of the file. `processes` are the ids of the ranks' processes, which may use so
-  /// many `processors` together.
-  Status open(const SharedFile &file, int32_t rank, const std::vector<int32_t> &processes, uint32_t processors,
-              double deadlineS);
+  /// Maps the state at the beginning of the file. `processes` are the ids of the ranks' processes, of which those of
+  /// this host may use so many `processors` together. `hosts` is the number of each rank's host.
+  Status open(const SharedFile &file, int32_t rank, const std::vector<int32_t> &processes,
+              const std::vector<int32_t> &hosts, uint32_t processors, double deadlineS);
+  /// Connects it with ranks of other hosts: a connection with each of them, and their hosts' names.
+  void connect(std::vector<Socket> controls, const std::vector<std::string> &hostNames);
 
   int32_t rank() const { return rank_; }
   int32_t size() const { return size_; }
@@ -63,14 +66,27 @@ public:
   /// Ends the call; tells the others if it failed.
   void endCall(const Status &status);
 
+  /// Says that this rank waits for none any more.
+  void endWait() {
+    if (toldWait_ != 0)
+      tellWait(-1);
+  }
+
   /// Microseconds for which a waiting rank stays awake.
   int64_t spinMicroseconds() const { return spinMicroseconds_; }
 
 private:
   bool hasEnded(int32_t rank) const;
   std::string nameOf(int32_t rank) const;
+  Status checkLocal(int32_t rank);
+  Status checkRemote(int32_t rank);
+  /// Lets the others know whom this rank waits for, before deadlines end: see lastInChain.
+  void tellWait(int32_t rank);
+  /// Returns the rank that one waits for, which may itself wait for another one, which …
+  int32_t lastInChain(int32_t rank) const;
 
   SharedMapping mapping_;
+  RemoteRanks remote_;
   int32_t rank_ = 0, size_ = 0;
   double deadlineS_ = 0;
   int64_t spinMicroseconds_ = 0;
@@ -78,6 +94,7 @@ private:
   std::vector<int> processDescriptors_; // -1: the system has none
   uint64_t calls_ = 0;
   bool isInCall_ = false;
+  int32_t toldWait_ = 0; ///< what other hosts were told: a rank plus 1; 0: nothing
 };
 
 } // namespace intarsia::runtime

@@ -17,7 +17,7 @@ namespace intarsia::runtime {
 /// Refuses what a module cannot mean.
 static Status checkCollective(const ::itx_call &call, const CollectiveCall &given) {
   const std::vector<Communicator *> &groups = call.module->groups();
-  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_ALL_GATHER_ROWS ||
+  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8 ||
       !dtypeInfo(itx_dtype(given.element)) || given.elements < 0 || given.rows < 0)
     return error(ITX_CORRUPT, "function '%s' exchanges %lld elements of type %u by operation %u in group %u of %zu",
                  call.function->name.c_str(), (long long)given.elements, given.element, given.kind, given.group,
@@ -52,6 +52,10 @@ static Status run(Communicator &group, const CollectiveCall &given) {
     return reduceScatterRows(group, Reduction::Sum, dtype, given.destination, given.source, rows, rowElements);
   case ITX_COLLECTIVE_ALL_GATHER_ROWS:
     return allGatherRows(group, dtype, given.destination, given.source, rows, rowElements);
+  case ITX_COLLECTIVE_ALL_REDUCE_INT8:
+    return allReduce(group, Reduction::SumInt8, dtype, given.destination, given.source, elements);
+  case ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8:
+    return reduceScatterRows(group, Reduction::SumInt8, dtype, given.destination, given.source, rows, rowElements);
   case ITX_COLLECTIVE_SEND:
     return send(group, dtype, given.source, elements);
   default:
@@ -62,7 +66,8 @@ static Status run(Communicator &group, const CollectiveCall &given) {
 Status runCollective(::itx_call &call, const CollectiveCall &given) {
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
   static const char *const names[] = {"all-reduce", "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                                      "broadcast",  "send",       "receive",    "reduce-scatter", "all-gather"};
+                                      "broadcast",  "send",       "receive",    "reduce-scatter", "all-gather",
+                                      "all-reduce", "reduce-scatter"};
   const std::vector<std::string> &labels = call.module->manifest().labels;
   const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
   bool profiled = isProfiling();

@@ -10,6 +10,7 @@
 #include "lib/Runtime/Core/Api.h"
 #include "lib/Runtime/Core/ProcessNumber.h"
 
+#include <cstdlib>
 #include <cstring>
 
 using namespace intarsia;
@@ -28,11 +29,22 @@ static Status readOptions(const itx_world_options *given, WorldSettings &setting
                  given->struct_bytes);
   if (given)
     std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
-  if (options.size == 0)
-    return readWorldSettings(settings);
-  settings.size = options.size;
-  settings.rank = options.rank;
-  settings.address = options.address ? options.address : "";
+  if (options.size == 0) {
+    ITX_RETURN_IF_ERROR(readWorldSettings(settings));
+  } else {
+    settings.size = options.size;
+    settings.rank = options.rank;
+    settings.address = options.address ? options.address : "";
+    if (const char *file = std::getenv("ITX_WORLD_TOKEN_FILE"))
+      settings.tokenFile = file;
+  }
+  if (options.token_file && *options.token_file)
+    settings.tokenFile = options.token_file;
+  if (!(options.deadline_s >= 0))
+    return error(ITX_INVALID_ARGUMENT, "a deadline of %g s; it must be positive, 0 means the default",
+                 options.deadline_s);
+  if (options.deadline_s > 0)
+    settings.deadlineS = options.deadline_s;
   return Status::success();
 }
 
@@ -44,12 +56,6 @@ itx_status itx_world_join(const itx_world_options *options, itx_world **world) {
     if (settings.size == 0)
       return error(ITX_NOT_FOUND, "this process was not started as a rank of a world: start it with intarsia-run "
                                   "--world, with mpirun, or with ITX_WORLD_SIZE, ITX_WORLD_RANK and ITX_WORLD_ADDRESS");
-    if (options && options->struct_bytes >= sizeof(itx_world_options) && options->deadline_s != 0) {
-      if (!(options->deadline_s > 0))
-        return error(ITX_INVALID_ARGUMENT, "a deadline of %g s; it must be positive, 0 means the default",
-                     options->deadline_s);
-      settings.deadlineS = options->deadline_s;
-    }
     auto handle = std::make_unique<itx_world>();
     ITX_RETURN_IF_ERROR(World::join(settings, handle->world));
     handle->group = &handle->world->all();
@@ -89,9 +95,9 @@ int32_t itx_world_rank(const itx_world *world) { return world ? world->group->in
 int32_t itx_world_size(const itx_world *world) { return world ? int32_t(world->group->size()) : -1; }
 
 static Status readReduction(itx_reduction given, Reduction &reduction) {
-  if (given != ITX_SUM && given != ITX_MAXIMUM)
+  if (given != ITX_SUM && given != ITX_MAXIMUM && given != ITX_SUM_INT8)
     return error(ITX_INVALID_ARGUMENT, "the unknown reduction %d", int(given));
-  reduction = given == ITX_SUM ? Reduction::Sum : Reduction::Maximum;
+  reduction = given == ITX_SUM ? Reduction::Sum : given == ITX_MAXIMUM ? Reduction::Maximum : Reduction::SumInt8;
   return Status::success();
 }
 

@@ -141,6 +141,14 @@ func.func @f(%a: memref<3x4xf32>, %b: memref<5x3xf32>) {
 
 // -----
 
+func.func @f(%a: memref<4xf16>) {
+  // expected-error@+1 {{'rt.collective' op rounds messages of f32 to 8 bits, not of 'f16'}}
+  %0 = rt.collective all_reduce_int8 in [0, 1] from %a : memref<4xf16> to %a : memref<4xf16>
+  return
+}
+
+// -----
+
 func.func @f(%a: memref<f32>) {
   // expected-error@+1 {{'rt.collective' op is about rows, which 'memref<f32>' has none of}}
   %0 = rt.collective all_gather_rows in [0, 1] from %a : memref<f32> to %a : memref<f32>

@@ -200,10 +200,18 @@ void expectGood(const std::vector<RankResult> &results, const std::string &what 
   }
 }
 
-class OperationsTest : public ::testing::TestWithParam<int32_t> {};
+/// A world: a letter for each rank's host.
+struct Hosts {
+  const char *letters;
+  bool areReached; ///< by connections; false: all are one host
+  Ranks ranks() const { return Ranks(int32_t(std::strlen(letters)), 60, areReached ? letters : ""); }
+};
+void PrintTo(const Hosts &hosts, std::ostream *out) { *out << hosts.letters << (hosts.areReached ? " by TCP" : ""); }
+
+class OperationsTest : public ::testing::TestWithParam<Hosts> {};
 
 TEST_P(OperationsTest, Reductions) {
-  expectGood(Ranks(GetParam()).run([](World &world) -> std::string {
+  expectGood(GetParam().ranks().run([](World &world) -> std::string {
     for (auto [dtype, function] : {std::pair(ITX_F32, &reduceAll<float>), std::pair(ITX_F64, &reduceAll<double>),
                                    std::pair(ITX_F16, &reduceAll<F16>), std::pair(ITX_BF16, &reduceAll<Bf16>),
                                    std::pair(ITX_I32, &reduceAll<int32_t>), std::pair(ITX_I64, &reduceAll<int64_t>)})
@@ -214,7 +222,7 @@ TEST_P(OperationsTest, Reductions) {
 }
 
 TEST_P(OperationsTest, Rows) {
-  expectGood(Ranks(GetParam()).run([](World &world) -> std::string {
+  expectGood(GetParam().ranks().run([](World &world) -> std::string {
     for (auto [dtype, function] : {std::pair(ITX_F32, &shareRows<float>), std::pair(ITX_BF16, &shareRows<Bf16>)})
       if (std::string message = function(world, dtype); !message.empty())
         return std::string(dtypeInfo(dtype)->name) + ": " + message;
@@ -223,7 +231,7 @@ TEST_P(OperationsTest, Rows) {
 }
 
 TEST_P(OperationsTest, Copies) {
-  expectGood(Ranks(GetParam()).run([](World &world) -> std::string {
+  expectGood(GetParam().ranks().run([](World &world) -> std::string {
     for (auto [dtype, function] : {std::pair(ITX_F32, &copyAll<float>), std::pair(ITX_I8, &copyAll<int8_t>),
                                    std::pair(ITX_BF16, &copyAll<Bf16>), std::pair(ITX_I64, &copyAll<int64_t>)})
       if (std::string message = function(world, dtype); !message.empty())
@@ -232,6 +240,12 @@ TEST_P(OperationsTest, Copies) {
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, OperationsTest, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(OneHost, OperationsTest,
+                         ::testing::Values(Hosts{"a", false}, Hosts{"aa", false}, Hosts{"aaa", false},
+                                           Hosts{"aaaa", false}));
+// Hosts with one rank and with several, neighbouring and not.
+INSTANTIATE_TEST_SUITE_P(SeveralHosts, OperationsTest,
+                         ::testing::Values(Hosts{"aa", true}, Hosts{"ab", true}, Hosts{"abc", true}, Hosts{"aab", true},
+                                           Hosts{"abab", true}, Hosts{"abcd", true}, Hosts{"abbcabca", true}));
 
 } // namespace

@@ -8,8 +8,10 @@
 #ifndef INTARSIA_TEST_UNIT_RUNTIME_COLLECTIVES_RANKS_H
 #define INTARSIA_TEST_UNIT_RUNTIME_COLLECTIVES_RANKS_H
 
+#include "lib/Runtime/Collectives/Connection.h"
 #include "lib/Runtime/Collectives/World.h"
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <sys/mman.h>
@@ -32,7 +34,13 @@ public:
   /// Returns a message for the test; empty if all went well.
   using Function = std::function<std::string(runtime::World &world)>;
 
-  explicit Ranks(int32_t size, double deadlineS = 60) : settings_{size, 0, runtime::newWorldAddress(), deadlineS} {
+  /// `hosts`: one letter for each rank's host, "aab"; empty: all ranks are on one, and share memory.
+  explicit Ranks(int32_t size, double deadlineS = 60, std::string hosts = "")
+      : settings_{size, 0, runtime::newWorldAddress(), deadlineS}, hosts_(std::move(hosts)) {
+    if (!hosts_.empty()) {
+      settings_.address = format("tcp:localhost:%d", freePort());
+      settings_.token = "a token for tests";
+    }
     shared_ = static_cast<Slot *>(
         mmap(nullptr, sizeof(Slot) * size_t(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   }
@@ -45,6 +53,8 @@ public:
     if (process == 0) {
       runtime::WorldSettings own = settings_;
       own.rank = rank;
+      if (!hosts_.empty())
+        setenv("ITX_WORLD_HOST", std::string(1, hosts_[size_t(rank)]).c_str(), 1);
       if (change)
         change(own);
       auto begin = std::chrono::steady_clock::now();
@@ -79,6 +89,8 @@ public:
     return results;
   }
 
+  const runtime::WorldSettings &settings() const { return settings_; }
+
   pid_t process(int32_t rank) const {
     for (auto [other, process] : processes_)
       if (other == rank)
@@ -87,6 +99,12 @@ public:
   }
 
 private:
+  /// Returns a port that nobody listens at.
+  static int freePort() {
+    runtime::Socket listener;
+    return runtime::listenAt("localhost", "0", listener).ok() ? int(runtime::portOf(listener)) : 0;
+  }
+
   struct Slot {
     char message[4096];
     double seconds;
@@ -99,6 +117,7 @@ private:
   }
 
   runtime::WorldSettings settings_;
+  std::string hosts_;
   Slot *shared_;
   std::vector<std::pair<int32_t, pid_t>> processes_;
 };
