@@ -207,14 +207,14 @@ struct Opening {
 } // namespace
 
 /// Returns what one end signs: which end it is, what the other one has made up, and what it has made up itself.
-static std::string proofText(Side side, const Opening &other, const Opening &own) {
+static std::string proofText(ConnectionSide side, const Opening &other, const Opening &own) {
   std::string text(1, char(side));
   text.append(reinterpret_cast<const char *>(other.madeUp), sizeof(other.madeUp));
   text.append(reinterpret_cast<const char *>(own.madeUp), sizeof(own.madeUp));
   return text;
 }
 
-Status proveToken(const Socket &socket, Side side, const std::string &token, const Patience &patience) {
+Status proveToken(const Socket &socket, ConnectionSide side, const std::string &token, const Patience &patience) {
   Opening own, other;
   std::random_device random;
   for (uint32_t &word : own.madeUp)
@@ -231,7 +231,7 @@ Status proveToken(const Socket &socket, Side side, const std::string &token, con
   Digest proof = signWith(token, proofText(side, other, own)), answer = {};
   ITX_RETURN_IF_ERROR(sendAll(socket, proof.data(), proof.size(), patience));
   ITX_RETURN_IF_ERROR(receiveAll(socket, answer.data(), answer.size(), patience));
-  Side opposite = side == Side::Caller ? Side::Called : Side::Caller;
+  ConnectionSide opposite = side == ConnectionSide::Caller ? ConnectionSide::Called : ConnectionSide::Caller;
   if (!isSameDigest(answer, signWith(token, proofText(opposite, own, other))))
     return error(ITX_INVALID_ARGUMENT,
                  "a process on %s has another token for the world at this port: give all ranks the same token file",

@@ -49,11 +49,11 @@ Status connectTo(const std::string &host, const std::string &port, const std::st
 Status sendAll(const Socket &socket, const void *data, uint64_t bytes, const Patience &patience);
 Status receiveAll(const Socket &socket, void *data, uint64_t bytes, const Patience &patience);
 
-enum class Side : char { Caller = 'c', Called = 's' };
+enum class ConnectionSide : char { Caller = 'c', Called = 's' };
 
 /// Proves the token to the other end, which proves it too. ITX_NOT_FOUND if the other end is no rank,
 /// ITX_VERSION_MISMATCH or ITX_INVALID_ARGUMENT if it is one of another version or token.
-Status proveToken(const Socket &socket, Side side, const std::string &token, const Patience &patience);
+Status proveToken(const Socket &socket, ConnectionSide side, const std::string &token, const Patience &patience);
 
 } // namespace intarsia::runtime
 

@@ -211,7 +211,7 @@ Status HostMeeting::takeIn(Socket socket) {
   shortly.seconds = proofS;
   prepareConnection(socket.get());
   HostGreeting greeting;
-  Status proven = proveToken(socket, Side::Called, settings_.token, shortly);
+  Status proven = proveToken(socket, ConnectionSide::Called, settings_.token, shortly);
   if (proven.code() == ITX_INVALID_ARGUMENT || proven.code() == ITX_VERSION_MISMATCH)
     return proven;
   if (!proven.ok() || !receiveAll(socket, &greeting, sizeof(greeting), shortly).ok())
@@ -288,7 +288,7 @@ Status HostMeeting::visit() {
   ITX_RETURN_IF_ERROR(status);
   Patience longer = patience_;
   longer.seconds = settings_.deadlineS == 0 ? 0 : settings_.deadlineS + verdictS;
-  ITX_RETURN_IF_ERROR(proveToken(first_, Side::Caller, settings_.token, longer));
+  ITX_RETURN_IF_ERROR(proveToken(first_, ConnectionSide::Caller, settings_.token, longer));
   ITX_RETURN_IF_ERROR(sendAll(first_, &own_, sizeof(own_), longer));
   members_.resize(size_t(settings_.size));
   status = receiveVerdict(first_, longer);
@@ -344,7 +344,7 @@ Status HostMeeting::call(int32_t rank, bool isControl, Socket &socket) {
   std::string address = member.host == members_[0].host ? peerAddress(first_) : member.address;
   std::string who = format("rank %d (process %d on %s)", rank, member.greeting.process, member.greeting.hostName);
   ITX_RETURN_IF_ERROR(connectTo(address, std::to_string(member.greeting.port), who, patience_, socket));
-  ITX_RETURN_IF_ERROR(proveToken(socket, Side::Caller, settings_.token, patience_));
+  ITX_RETURN_IF_ERROR(proveToken(socket, ConnectionSide::Caller, settings_.token, patience_));
   Purpose purpose = {settings_.rank, isControl};
   return sendAll(socket, &purpose, sizeof(purpose), patience_);
 }
@@ -355,7 +355,7 @@ Status HostMeeting::takeCall(Meeting &meeting, size_t &missing) {
   shortly.seconds = proofS;
   Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   Purpose purpose;
-  if (!socket.isOpen() || !proveToken(socket, Side::Called, settings_.token, shortly).ok() ||
+  if (!socket.isOpen() || !proveToken(socket, ConnectionSide::Called, settings_.token, shortly).ok() ||
       !receiveAll(socket, &purpose, sizeof(purpose), shortly).ok() || purpose.rank <= settings_.rank ||
       purpose.rank >= settings_.size || !isElsewhere(purpose.rank))
     return Status::success();

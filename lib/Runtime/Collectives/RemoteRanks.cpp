@@ -119,7 +119,7 @@ void RemoteRanks::tell(Note::Kind kind, uint64_t number, const Status &status) {
   status.message().copy(note.text, sizeof(note.text) - 1);
   for (Peer &peer : peers_)
     if (!peer.hasEnded)
-      (void)send(peer.socket.get(), &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT);
+      (void)::send(peer.socket.get(), &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 } // namespace intarsia::runtime
