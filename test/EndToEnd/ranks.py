@@ -10,6 +10,7 @@ RESULTS.npz.0.
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import uuid
@@ -51,19 +52,36 @@ def results_of(artifact: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.nd
     return {"logits": np.concatenate(logits)}
 
 
-def run_world(artifact: Path, inputs: Path, results: Path, world: int) -> list[dict[str, np.ndarray]]:
-    """Run a split model as so many processes, and return the results of each."""
+def address_of_hosts(folder: Path) -> dict[str, str]:
+    """Return the variables of a new world whose ranks are on several hosts, all of them this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = folder / "token"
+    token.write_text(uuid.uuid4().hex)
+    return {"ITX_WORLD_ADDRESS": f"tcp:localhost:{port}", "ITX_WORLD_TOKEN_FILE": str(token)}
+
+
+def run_world(
+    artifact: Path, inputs: Path, results: Path, world: int, hosts: str = ""
+) -> list[dict[str, np.ndarray]]:
+    """Run a split model as so many processes, and return the results of each.
+
+    ``hosts`` has a letter for each rank's host: ranks with different ones exchange data by TCP.
+    """
     environment = os.environ | {
         "ITX_WORLD_SIZE": str(world),
         "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}",
         "ITX_WORLD_DEADLINE_S": "60",
         "ITX_THREADS": "1",
     }
+    if hosts:
+        environment |= address_of_hosts(results.parent)
     command = [sys.executable, __file__, str(artifact), str(inputs), str(results)]
-    ranks = [
-        subprocess.Popen(command, env=environment | {"ITX_WORLD_RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(world)
-    ]
+    ranks = []
+    for rank in range(world):
+        own = {"ITX_WORLD_RANK": str(rank)} | ({"ITX_WORLD_HOST": hosts[rank]} if hosts else {})
+        ranks.append(subprocess.Popen(command, env=environment | own, stderr=subprocess.PIPE, text=True))
     messages = [process.communicate(timeout=120)[1] for process in ranks]
     assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
     return [dict(np.load(f"{results}.{rank}.npz")) for rank in range(world)]

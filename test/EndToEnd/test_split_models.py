@@ -38,7 +38,7 @@ def difference(results: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     return max(np.abs(results[name] - array).max() / np.abs(array).max() for name, array in expected.items())
 
 
-def check(tools, model: Path, folder: Path, world: int, *flags: str) -> None:
+def check(tools, model: Path, folder: Path, world: int, *flags: str, hosts: str = "") -> None:
     inputs = inputs_of(model)
     np.savez(folder / "inputs.npz", **inputs)
 
@@ -55,9 +55,9 @@ def check(tools, model: Path, folder: Path, world: int, *flags: str) -> None:
         exact = [flag for flag in of_one if not flag.startswith("--kv=")]
         tolerance = difference(expected, results_of(compiled("exact", *exact, "--kv=f32"), inputs))
     split = compiled("split", *flags, f"--world={world}")
-    for results in run_world(split, folder / "inputs.npz", folder / "results", world):
+    for results in run_world(split, folder / "inputs.npz", folder / "results", world, hosts):
         error = difference(results, expected)
-        print(f"{model.name}, {world} ranks {' '.join(flags)}: off by {error:.2e}")
+        print(f"{model.name}, {world} ranks {hosts} {' '.join(flags)}: off by {error:.2e}")
         assert error <= tolerance
         if "logits" in expected:
             np.testing.assert_array_equal(results["logits"].argmax(-1), expected["logits"].argmax(-1))
