@@ -6,17 +6,22 @@
 ``scripts/setup-packages.sh scripts/packages-bench.txt`` installs OpenMPI. Prints a table: microseconds of a call
 (median of rounds of their medians), OpenMPI's time over ours with its 95 % interval, and the same for the fastest call of
 each round, which other work on the machine disturbs least.
+
+With ``--gbps`` there are two hosts instead, with networks of their own and a link of so many Gbit/s between them (root and
+iproute2 are needed): messages in f32 against those that are rounded to 8 bits.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -81,6 +86,50 @@ def ours(program: Path, ranks: int) -> World:
     )
 
 
+@contextlib.contextmanager
+def networks(gbps: float) -> Iterator[list[str]]:
+    """Make two hosts with a link of a given speed, and give their names; the first one is 10.78.0.1."""
+    tag = secrets.token_hex(3)
+    hosts = [f"bench-{tag}-{name}" for name in "ab"]
+
+    def run(words: str) -> None:
+        subprocess.run(words.split(), check=True)
+
+    try:
+        for host in hosts:
+            run(f"ip netns add {host}")
+        run(f"ip link add name v{tag}0 netns {hosts[0]} type veth peer name v{tag}1 netns {hosts[1]}")
+        for number, host in enumerate(hosts):
+            run(f"ip -n {host} addr add 10.78.0.{number + 1}/24 dev v{tag}{number}")
+            run(f"ip -n {host} link set v{tag}{number} up")
+            run(f"tc -n {host} qdisc add dev v{tag}{number} root tbf rate {gbps}gbit burst 512kb latency 50ms")
+        yield hosts
+    finally:
+        for host in hosts:
+            subprocess.run(["ip", "netns", "del", host], check=False)
+
+
+def apart(program: Path, hosts: list[str], token: Path, port: int, more: dict[str, str]) -> World:
+    """Start a rank of this runtime on each host."""
+    processors = sorted(os.sched_getaffinity(0))
+    return World(
+        [
+            (
+                ["ip", "netns", "exec", host, str(program)],
+                {
+                    "ITX_WORLD_SIZE": str(len(hosts)),
+                    "ITX_WORLD_RANK": str(rank),
+                    "ITX_WORLD_ADDRESS": f"tcp:10.78.0.1:{port}",
+                    "ITX_WORLD_TOKEN_FILE": str(token),
+                    **more,
+                },
+                processors[rank % len(processors)],
+            )
+            for rank, host in enumerate(hosts)
+        ]
+    )
+
+
 def mpi(program: Path, ranks: int) -> World:
     """Start ranks of OpenMPI, which binds them if there are enough processors."""
     command = ["mpirun", "-n", str(ranks), "--allow-run-as-root", "--oversubscribe"]
@@ -88,12 +137,13 @@ def mpi(program: Path, ranks: int) -> World:
     return World([([*command, str(program)], {}, None)])
 
 
-def build(folder: Path, runtime: Path) -> tuple[Path, Path]:
-    """Compile the program for both engines."""
+def build(folder: Path, runtime: Path, *, with_peer: bool) -> tuple[Path, Path]:
+    """Compile the program for this runtime, and for OpenMPI."""
     own, peer = folder / "ours", folder / "mpi"
     flags = ["-O2", f"-I{ROOT / 'include'}", str(SOURCE)]
     subprocess.run(["cc", *flags, "-o", own, f"-L{runtime}", "-lintarsia_runtime", f"-Wl,-rpath,{runtime}"], check=True)
-    subprocess.run(["mpicc", *flags, "-DUSE_MPI", "-o", peer], check=True)
+    if with_peer:
+        subprocess.run(["mpicc", *flags, "-DUSE_MPI", "-o", peer], check=True)
     return own, peer
 
 
@@ -102,18 +152,18 @@ def size_text(size: int) -> str:
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
-def measure(programs: tuple[Path, Path], ranks: int, pairs: int, round_ms: float) -> None:
-    """Print the rows of a number of ranks."""
-    worlds = {"ours": ours(programs[0], ranks), "OpenMPI": mpi(programs[1], ranks)}
+def measure(worlds: dict[str, World], what: str, pairs: int, round_ms: float) -> None:
+    """Print the rows of two worlds, the second one against the first, which are about something."""
+    own, peer = worlds
     for size in SIZES:
         first = {name: world.time_us(size, 5)[0] for name, world in worlds.items()}
         calls = {name: max(5, min(2000, int(round_ms * 1000 / us))) for name, us in first.items()}
-        results = [Comparison("ours", "OpenMPI") for _ in ("median", "fastest")]
+        results = [Comparison(own, peer) for _ in ("median", "fastest")]
         for index in range(pairs):
             for name in list(worlds)[:: 1 if index % 2 == 0 else -1]:
                 for result, us in zip(results, worlds[name].time_us(size, calls[name]), strict=True):
-                    (result.ours_ms if name == "ours" else result.peer_ms).append(us / 1000)
-        cells = [str(ranks), size_text(size)]
+                    (result.ours_ms if name == own else result.peer_ms).append(us / 1000)
+        cells = [what, size_text(size)]
         for result in results:
             low, high = result.interval()
             cells += [f"{1000 * statistics.median(times):.1f}" for times in (result.ours_ms, result.peer_ms)]
@@ -130,13 +180,26 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--pairs", type=int, default=15, help="alternating rounds a size")
     parser.add_argument("--round-ms", type=float, default=30, help="length of a round")
+    parser.add_argument("--gbps", type=float, nargs="+", help="speeds of a link between two hosts")
     arguments = parser.parse_args()
-    print("| ranks | size | ours (µs) | OpenMPI (µs) | ratio | ours, fastest | OpenMPI, fastest | ratio of these |")
+    what, own, peer = ("Gbit/s", "int8", "f32") if arguments.gbps else ("ranks", "ours", "OpenMPI")
+    print(f"| {what} | size | {own} (µs) | {peer} (µs) | ratio | {own}, fastest | {peer}, fastest | ratio of these |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
-        programs = build(Path(folder), arguments.build.resolve() / "lib")
-        for ranks in arguments.ranks:
-            measure(programs, ranks, arguments.pairs, arguments.round_ms)
+        programs = build(Path(folder), arguments.build.resolve() / "lib", with_peer=not arguments.gbps)
+        token = Path(folder) / "token"
+        token.write_text(secrets.token_hex(32))
+        for gbps in arguments.gbps or []:
+            with networks(gbps) as hosts:
+                kinds = [("int8", {"ITX_BENCH_INT8": "1"}), ("f32", {})]
+                worlds = {
+                    name: apart(programs[0], hosts, token, 29500 + number, more)
+                    for number, (name, more) in enumerate(kinds)
+                }
+                measure(worlds, f"{gbps:g}", arguments.pairs, arguments.round_ms)
+        for ranks in [] if arguments.gbps else arguments.ranks:
+            worlds = {"ours": ours(programs[0], ranks), "OpenMPI": mpi(programs[1], ranks)}
+            measure(worlds, str(ranks), arguments.pairs, arguments.round_ms)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * Rank 0 reads lines "BYTES CALLS" from its input and answers each with the microseconds of a call, median and
- * fastest. "0 0" ends.
+ * fastest. "0 0" ends. With ITX_BENCH_INT8 in the environment messages between hosts are rounded to 8 bits.
  *===------------------------------------------------------------------------------------------------------===*/
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ static int start(void) {
 static void tell(long *words) { check(itx_world_broadcast(world, 0, ITX_I64, words, 2)); }
 static void meet(void) { check(itx_world_barrier(world)); }
 static void reduce(float *to, const float *from, long n) {
-  check(itx_world_all_reduce(world, ITX_SUM, ITX_F32, to, from, (size_t)n));
+  itx_reduction reduction = getenv("ITX_BENCH_INT8") ? ITX_SUM_INT8 : ITX_SUM;
+  check(itx_world_all_reduce(world, reduction, ITX_F32, to, from, (size_t)n));
 }
 static void end(void) { itx_world_free(world); }
 #endif

@@ -137,7 +137,8 @@ def test_refused_command_lines(tools, tmp_path: Path) -> None:
     assert "--rank=1,1 are no different ranks" in refused("--world=3", "--rank=1,1", *hosts)
     assert "'x' is no list of ranks such as 0,1" in refused("--world=3", "--rank=x", *hosts, code=106)
     message = refused("--world=3", "--rank=1", *hosts, code=1)
-    assert message.startswith("error: rank 1: ") and "has 5 characters, 16 to 4096 are possible" in message
+    assert message.startswith("error: rank 1: ")
+    assert "has 5 characters, 16 to 4096 are possible" in message
     message = refused("--world=3", "--rank=1", "--rendezvous=localhost", f"--token={token}", code=1)
     assert "'localhost' is not HOST:PORT" in message
 
@@ -185,7 +186,8 @@ def test_other_artifacts(tools, tmp_path: Path) -> None:
     for process in (first, second):
         error = process.communicate(timeout=60)[1]
         assert process.returncode != 0
-        assert "rank 1 has another artifact" in error and len(error.splitlines()) == 1, error
+        assert "rank 1 has another artifact" in error, error
+        assert len(error.splitlines()) == 1, error
 
 
 RANK = """
@@ -248,7 +250,8 @@ def test_cut_connection(tmp_path: Path) -> None:
         begin = time.monotonic()
         for number, rank in enumerate(ranks):
             message = rank.communicate(timeout=30)[0]
-            assert f"rank {1 - number} (process " in message and "cannot be reached any more" in message
+            assert f"rank {1 - number} (process " in message
+            assert "cannot be reached any more" in message
         assert time.monotonic() - begin < 2
     finally:
         for rank in ranks:
