@@ -97,8 +97,8 @@ static Status reduceAtOnceInt8(Communicator &group, const Reducer &reducer, floa
                                uint64_t elements) {
   size_t hosts = group.hosts().size();
   uint64_t bytes = int8MessageBytes(elements);
-  std::vector<uint8_t> messages(hosts * bytes);
-  std::vector<float> values(hosts * elements);
+  auto *values = reinterpret_cast<float *>(group.links().scratch(hosts * (bytes + elements * sizeof(float))));
+  auto *messages = reinterpret_cast<uint8_t *>(values + hosts * elements);
   std::vector<const void *> sources;
   std::vector<Incoming> parts;
   encodeInt8(&messages[group.ownHost() * bytes], source, elements);
@@ -131,8 +131,10 @@ static Status reduceByPiecesInt8(Communicator &group, const Reducer &reducer, fl
   std::vector<uint64_t> firsts = {0};
   for (size_t host = 0; host < hosts; ++host)
     firsts.push_back(firsts.back() + strips(host));
-  std::vector<uint8_t> messages(firsts.back() * stripMessage), sums(messages.size()), incoming(hosts * stripMessage);
-  std::vector<float> values(hosts * strip);
+  uint64_t allBytes = firsts.back() * stripMessage, valueBytes = hosts * strip * sizeof(float);
+  uint8_t *scratch = links.scratch(valueBytes + 2 * allBytes + hosts * stripMessage);
+  auto *values = reinterpret_cast<float *>(scratch);
+  uint8_t *messages = scratch + valueBytes, *sums = messages + allBytes, *incoming = sums + allBytes;
   auto message = [&](size_t host, uint64_t i) { return &messages[(firsts[host] + i) * stripMessage]; };
   for (size_t host = 0; host < hosts; ++host)
     for (uint64_t i = 0; host != own && i < strips(host); ++i) {

@@ -101,7 +101,7 @@ __attribute__((target("avx2"))) void reduceAvx2(void *destination, const void *c
 
 } // namespace
 
-static bool hasAvx2() {
+bool canReduceByAvx2() {
 #if defined(__x86_64__)
   static const bool has = std::count(hostFeatures().begin(), hostFeatures().end(), "avx2") != 0;
   return has;
@@ -112,7 +112,7 @@ static bool hasAvx2() {
 
 template <typename Type> static ReduceFunction functionFor(Reduction reduction) {
 #if defined(__x86_64__)
-  if (hasAvx2())
+  if (canReduceByAvx2())
     return reduction == Reduction::Maximum ? reduceAvx2<Type, Reduction::Maximum> : reduceAvx2<Type, Reduction::Sum>;
 #endif
   return reduction == Reduction::Maximum ? reduceAnywhere<Type, Reduction::Maximum> : reduceAnywhere<Type, Reduction::Sum>;

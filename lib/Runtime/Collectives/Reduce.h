@@ -26,6 +26,9 @@ using ReduceFunction = void (*)(void *destination, const void *const *sources, s
 /// Returns the function for a type on this processor; null if the type has no sum (integers of 8 and 16 bits, bool).
 ReduceFunction reduceFunction(Reduction reduction, itx_dtype dtype);
 
+/// True if this processor has the instructions of AVX2, for which loops over elements are compiled once more.
+bool canReduceByAvx2();
+
 /// Converts elements of f16 or bf16, whose sums are made in f32, and back.
 void widenElements(itx_dtype dtype, float *destination, const void *source, uint64_t elements);
 void narrowElements(itx_dtype dtype, void *destination, const float *source, uint64_t elements);
