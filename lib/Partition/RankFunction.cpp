@@ -88,7 +88,31 @@ func::FuncOp RankFunction::build() {
   for (Operation &op : source.front())
     copy(op);
   setTypes();
+  noteHeads();
   return local;
+}
+
+/// Notes in the metadata which heads of the model's caches the rank has: its artifact says them, so that caches can be
+/// handed over to ranks with others.
+void RankFunction::noteHeads() {
+  auto metadata = local->getAttrOfType<DictionaryAttr>("nn.metadata");
+  if (!metadata)
+    return;
+  NamedAttrList heads, entries(metadata);
+  for (BlockArgument argument : source.getArguments()) {
+    const Cut *cut = values.lookup(argument);
+    auto name = source.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name");
+    if (!cut || cut->dimension != 1 || !name || !source.getArgAttr(argument.getArgNumber(), "nn.state"))
+      continue;
+    int64_t all = typeOf(argument).getDimSize(cut->dimension);
+    heads.set(name, builder.getDictionaryAttr(
+                        {builder.getNamedAttr("first", builder.getI64IntegerAttr(cut->ranges[rank].begin)),
+                         builder.getNamedAttr("all", builder.getI64IntegerAttr(all))}));
+  }
+  if (heads.empty())
+    return;
+  entries.set("cache_heads", heads.getDictionary(builder.getContext()));
+  local->setAttr("nn.metadata", entries.getDictionary(builder.getContext()));
 }
 
 void RankFunction::copy(Operation &op) {

@@ -62,6 +62,7 @@ private:
   mlir::Value localOf(mlir::Value value, const Cut &cut);
   mlir::Type localType(mlir::Value value) const;
   void setTypes();
+  void noteHeads();
 
   mlir::func::FuncOp source;
   const CutValues &values;

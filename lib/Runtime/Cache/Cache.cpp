@@ -403,72 +403,67 @@ Status Cache::send(const Sequence &sequence, int socket, double timeoutSeconds) 
   return sendHandOver(socket, timeoutSeconds, module_->name(), handOver);
 }
 
-/// Finds the state of a hand-over for each state of a layout, and where its units begin. Says why that cannot be.
-static Status matchStates(const HandOver &handOver, const StepLayout &layout, const char *where,
-                          std::vector<HandOverState> &own, std::vector<size_t> &sources) {
-  for (const StateTensor &state : layout.states) {
-    ITX_RETURN_IF_ERROR(describeState(state, own.emplace_back()));
-    size_t source = 0;
-    while (source < handOver.states.size() && state.name != handOver.states[source].name)
-      ++source;
-    if (source == handOver.states.size())
-      return error(
-          ITX_INVALID_ARGUMENT,
-          "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
-          "its cache in another format (--kv)?",
-          where, state.name.c_str());
-    std::string why =
-        whyNotConverted(handOver.states[source], handOver.header.pageTokens, own.back(), uint64_t(layout.pageTokens));
-    if (!why.empty())
-      return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s",
-                   where, why.c_str());
-    sources.push_back(source);
-  }
-  return Status::success();
-}
-
-Status Cache::receive(int socket, double timeoutSeconds, Sequence *&sequence) {
-  const char *where = name();
-  HandOver handOver;
-  // The other process may have elements of twice the bytes, and larger pages.
-  uint64_t most = 4 * bytes_ + (uint64_t(64) << 20);
-  ITX_RETURN_IF_ERROR(receiveHandOver(socket, timeoutSeconds, module_->name(), most, handOver));
-  if (std::memcmp(handOver.header.model, layout_.model.data(), layout_.model.size()) != 0)
+/// Checks what a part of a sequence says against the layout and the other parts.
+static Status checkPart(const HandOver &part, const HandOver &first, const StepLayout &layout, const char *where) {
+  if (std::memcmp(part.header.model, layout.model.data(), layout.model.size()) != 0)
     return error(
         ITX_INVALID_ARGUMENT,
         "%s: the other process sends a sequence of another model: compile both artifacts from the same weights", where);
-  for (int64_t token : handOver.tokens)
-    if (token < 0 || token >= layout_.vocabulary)
+  for (int64_t token : part.tokens)
+    if (token < 0 || token >= layout.vocabulary)
       return error(ITX_CORRUPT, "%s: a sequence that was sent has the token %lld, tokens are in [0, %lld)", where,
-                   (long long)token, (long long)layout_.vocabulary);
-  if (int64_t(handOver.tokens.size()) > layout_.context)
+                   (long long)token, (long long)layout.vocabulary);
+  if (int64_t(part.tokens.size()) > layout.context)
     return error(ITX_INVALID_ARGUMENT,
                  "%s: the other process sends a sequence of %zu tokens, the context of this artifact is %lld: compile "
                  "both with the same --context",
-                 where, handOver.tokens.size(), (long long)layout_.context);
-  std::vector<HandOverState> own;
-  std::vector<size_t> sources;
-  ITX_RETURN_IF_ERROR(matchStates(handOver, layout_, where, own, sources));
-  std::vector<uint64_t> offsets(handOver.states.size());
-  for (size_t i = 1; i < offsets.size(); ++i)
-    offsets[i] = offsets[i - 1] + handOver.states[i - 1].unitBytes * handOver.units(handOver.states[i - 1]);
+                 where, part.tokens.size(), (long long)layout.context);
+  if (part.tokens != first.tokens)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: two ranks send different sequences, of %zu and %zu tokens: let all of them send the same one",
+                 where, first.tokens.size(), part.tokens.size());
+  return Status::success();
+}
+
+Status Cache::receive(const std::vector<int> &sockets, double timeoutSeconds, Sequence *&sequence) {
+  const char *where = name();
+  std::vector<HandOver> parts(sockets.size());
+  // The other process may have elements of twice the bytes, and larger pages, and all heads where this rank has some.
+  uint64_t most = 4 * bytes_ + (uint64_t(64) << 20);
+  uint64_t share = 1;
+  for (const StateTensor &state : layout_.states)
+    if (state.allHeads > 0 && !state.shape.empty())
+      share = std::max(share, uint64_t(state.allHeads / state.shape[0] + 1));
+  if (__builtin_mul_overflow(most, share, &most))
+    most = UINT64_MAX;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ITX_RETURN_IF_ERROR(receiveHandOver(sockets[i], timeoutSeconds, module_->name(), most, parts[i]));
+    ITX_RETURN_IF_ERROR(checkPart(parts[i], parts[0], layout_, where));
+  }
   // Converted before the lock is taken: others decode meanwhile.
-  size_t pages = size_t(layout_.pagesFor(int64_t(handOver.tokens.size())));
+  size_t pages = size_t(layout_.pagesFor(int64_t(parts[0].tokens.size())));
   std::vector<uint8_t> converted;
   std::vector<uint64_t> places;
-  for (size_t i = 0; i < own.size(); ++i) {
+  for (const StateTensor &state : layout_.states) {
+    HandOverState own;
+    std::vector<HeadSource> heads;
+    ITX_RETURN_IF_ERROR(describeState(state, own));
+    ITX_RETURN_IF_ERROR(findHeads(parts, own, uint64_t(layout_.pageTokens), where, heads));
     places.push_back(converted.size());
-    size_t units = own[i].paged ? pages : 1;
-    converted.resize(converted.size() + units * own[i].unitBytes);
+    size_t units = own.paged ? pages : 1;
+    converted.resize(converted.size() + units * own.unitBytes);
     for (size_t unit = 0; unit < units; ++unit)
-      convertUnit(handOver, handOver.states[sources[i]], handOver.payload.data() + offsets[sources[i]], own[i],
-                  uint64_t(layout_.pageTokens), unit, converted.data() + places[i] + unit * own[i].unitBytes);
+      convertUnit(heads, own, uint64_t(layout_.pageTokens), unit,
+                  converted.data() + places.back() + unit * own.unitBytes);
   }
   {
     std::lock_guard lock(mutex_);
-    ITX_RETURN_IF_ERROR(takeOver(std::move(handOver.tokens), pages, converted.data(), places, sequence));
+    ITX_RETURN_IF_ERROR(takeOver(std::move(parts[0].tokens), pages, converted.data(), places, sequence));
   }
-  Status told = acknowledgeHandOver(socket, timeoutSeconds, module_->name());
+  Status told;
+  for (int socket : sockets)
+    if (told.ok())
+      told = acknowledgeHandOver(socket, timeoutSeconds, module_->name());
   if (!told.ok()) { // the sender takes it for lost
     freeSequence(*sequence);
     sequence = nullptr;

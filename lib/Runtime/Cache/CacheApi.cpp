@@ -179,7 +179,7 @@ itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout
     ITX_REQUIRE(cache);
     ITX_REQUIRE(sequence);
     return makeHandle(cache->cache, sequence,
-                      [&](Sequence *&made) { return cache->cache->receive(socket, timeout_s, made); });
+                      [&](Sequence *&made) { return cache->cache->receive({socket}, timeout_s, made); });
   });
 }
 

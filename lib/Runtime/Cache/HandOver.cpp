@@ -34,6 +34,8 @@ Status describeState(const StateTensor &state, HandOverState &description) {
   for (size_t i = 0; i < std::size(description.shape); ++i)
     description.shape[i] = i < state.shape.size() ? state.shape[i] : 1;
   description.unitBytes = state.unitBytes;
+  description.firstHead = state.firstHead;
+  description.allHeads = state.allHeads ? state.allHeads : description.shape[0];
   return Status::success();
 }
 
@@ -63,13 +65,18 @@ static bool isPage(const HandOverState &state, uint64_t pageTokens) {
              state.unitBytes;
 }
 
-static bool isSame(const HandOverState &one, const HandOverState &other) {
-  return std::memcmp(&one, &other, sizeof(one)) == 0;
+/// True if heads of two states have the same bytes.
+static bool haveSameHeads(const HandOverState &one, const HandOverState &other) {
+  return one.element == other.element && one.paged == other.paged && one.transposed == other.transposed &&
+         one.dtype == other.dtype && one.rank == other.rank &&
+         std::equal(std::begin(one.shape) + 1, std::end(one.shape), std::begin(other.shape) + 1);
 }
+
+static uint64_t headBytes(const HandOverState &state) { return state.unitBytes / uint64_t(headsOf(state)); }
 
 std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, const HandOverState &to,
                             uint64_t toPageTokens) {
-  if (isSame(from, to) && fromPageTokens == toPageTokens)
+  if (haveSameHeads(from, to) && fromPageTokens == toPageTokens && from.allHeads == to.allHeads)
     return "";
   if (from.paged != to.paged || !standsAlone(from) || !standsAlone(to))
     return format(
@@ -81,10 +88,9 @@ std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, 
   if (isFloat(from) != isFloat(to))
     return format("'%s' has elements of %s, here of %s: compile both with the same --kv", from.name,
                   nameOf(CacheElement(from.element)), nameOf(CacheElement(to.element)));
-  if (from.rank != 3 || to.rank != 3 || headsOf(from) != headsOf(to) || featuresOf(from) != featuresOf(to))
-    return format("'%s' has %lld heads of %lld features, here %lld of %lld: are the ranks of one a part of the model?",
-                  from.name, (long long)headsOf(from), (long long)featuresOf(from), (long long)headsOf(to),
-                  (long long)featuresOf(to));
+  if (from.rank != 3 || to.rank != 3 || from.allHeads != to.allHeads || featuresOf(from) != featuresOf(to))
+    return format("'%s' has %lld heads of %lld features, here %lld of %lld", from.name, (long long)from.allHeads,
+                  (long long)featuresOf(from), (long long)to.allHeads, (long long)featuresOf(to));
   return "";
 }
 
@@ -108,47 +114,91 @@ static void writeElement(CacheElement element, float value, uint8_t *at) {
   std::memcpy(at, &half, sizeof(half));
 }
 
-/// Gives `copy(from, to)` the offsets of each element of a page.
+Status findHeads(const std::vector<HandOver> &parts, const HandOverState &to, uint64_t toPageTokens, const char *where,
+                 std::vector<HeadSource> &heads) {
+  bool isThere = false;
+  heads.resize(size_t(headsOf(to)));
+  for (const HandOver &part : parts) {
+    const uint8_t *units = part.payload.data();
+    for (const HandOverState &from : part.states) {
+      const uint8_t *own = units;
+      units += from.unitBytes * part.units(from);
+      if (std::strcmp(from.name, to.name) != 0)
+        continue;
+      isThere = true;
+      if (std::string why = whyNotConverted(from, part.header.pageTokens, to, toPageTokens); !why.empty())
+        return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s",
+                     where, why.c_str());
+      for (int64_t head = 0; head < headsOf(from); ++head)
+        if (int64_t place = from.firstHead + head - to.firstHead; place >= 0 && place < headsOf(to))
+          heads[size_t(place)] = {&part, &from, own, head};
+    }
+  }
+  if (!isThere)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
+                 "its cache in another format (--kv)?",
+                 where, to.name);
+  for (size_t head = 0; head < heads.size(); ++head)
+    if (!heads[head].handOver)
+      return error(ITX_INVALID_ARGUMENT,
+                   "%s: head %lld of %lld of '%s' is in none of the %zu parts of the sequence that were sent: receive "
+                   "from all ranks that share the layer",
+                   where, (long long)(to.firstHead + int64_t(head)), (long long)to.allHeads, to.name, parts.size());
+  return Status::success();
+}
+
+/// Gives `copy(from, to)` the offsets of each element of a head in a page.
 template <typename Copy>
-static void forEachElement(const HandOver &handOver, const HandOverState &from, const HandOverState &to,
-                           uint64_t toPageTokens, uint64_t page, Copy copy) {
-  uint64_t fromPage = handOver.header.pageTokens, features = uint64_t(featuresOf(to));
-  uint64_t first = page * toPageTokens, last = std::min(first + toPageTokens, handOver.header.tokens);
+static void forEachElement(const HeadSource &source, const HandOverState &to, uint64_t toHead, uint64_t toPageTokens,
+                           uint64_t page, Copy copy) {
+  const HandOverState &from = *source.state;
+  uint64_t fromPage = source.handOver->header.pageTokens, features = uint64_t(featuresOf(to));
+  uint64_t first = page * toPageTokens, last = std::min(first + toPageTokens, source.handOver->header.tokens);
   uint64_t fromUnit = uint64_t(headsOf(from)) * features * fromPage;
   uint64_t fromFeature = from.transposed ? fromPage : 1, fromSlot = from.transposed ? 1 : features;
   uint64_t toFeature = to.transposed ? toPageTokens : 1, toSlot = to.transposed ? 1 : features;
-  for (uint64_t head = 0; head < uint64_t(headsOf(to)); ++head)
-    for (uint64_t token = first; token < last; ++token) {
-      uint64_t source = token / fromPage * fromUnit + head * features * fromPage + token % fromPage * fromSlot;
-      uint64_t target = head * features * toPageTokens + (token - first) * toSlot;
-      for (uint64_t feature = 0; feature < features; ++feature)
-        copy(source + feature * fromFeature, target + feature * toFeature);
-    }
+  for (uint64_t token = first; token < last; ++token) {
+    uint64_t at = token / fromPage * fromUnit + uint64_t(source.head) * features * fromPage +
+                  token % fromPage * fromSlot;
+    uint64_t target = toHead * features * toPageTokens + (token - first) * toSlot;
+    for (uint64_t feature = 0; feature < features; ++feature)
+      copy(at + feature * fromFeature, target + feature * toFeature);
+  }
 }
 
-void convertUnit(const HandOver &handOver, const HandOverState &from, const uint8_t *units, const HandOverState &to,
-                 uint64_t toPageTokens, uint64_t page, uint8_t *unit) {
-  if (isSame(from, to) && handOver.header.pageTokens == toPageTokens) {
-    std::memcpy(unit, units + page * to.unitBytes, to.unitBytes);
+/// Makes one head of a unit.
+static void convertHead(const HeadSource &source, const HandOverState &to, uint64_t toHead, uint64_t toPageTokens,
+                        uint64_t page, uint8_t *unit) {
+  const HandOverState &from = *source.state;
+  const uint8_t *units = source.units;
+  if (haveSameHeads(from, to) && source.handOver->header.pageTokens == toPageTokens) {
+    std::memcpy(unit + toHead * headBytes(to), units + page * from.unitBytes + uint64_t(source.head) * headBytes(from),
+                headBytes(to));
     return;
   }
-  std::memset(unit, 0, to.unitBytes);
-  auto elementOf = [](const HandOverState &state) { return CacheElement(state.element); };
-  CacheElement source = elementOf(from), target = elementOf(to);
+  CacheElement element = CacheElement(from.element), target = CacheElement(to.element);
   auto move = [&]<typename Bits>(Bits) {
-    forEachElement(handOver, from, to, toPageTokens, page, [&](uint64_t at, uint64_t where) {
+    forEachElement(source, to, toHead, toPageTokens, page, [&](uint64_t at, uint64_t where) {
       std::memcpy(unit + where * sizeof(Bits), units + at * sizeof(Bits), sizeof(Bits));
     });
   };
-  if (source == target && source == CacheElement::F8)
+  if (element == target && element == CacheElement::F8)
     return move(uint8_t());
-  if (source == target && source == CacheElement::F32)
+  if (element == target && element == CacheElement::F32)
     return move(uint32_t());
-  if (source == target)
+  if (element == target)
     return move(uint16_t());
-  forEachElement(handOver, from, to, toPageTokens, page, [&](uint64_t at, uint64_t where) {
-    writeElement(target, readElement(source, units + at * bytesOf(source)), unit + where * bytesOf(target));
+  forEachElement(source, to, toHead, toPageTokens, page, [&](uint64_t at, uint64_t where) {
+    writeElement(target, readElement(element, units + at * bytesOf(element)), unit + where * bytesOf(target));
   });
+}
+
+void convertUnit(const std::vector<HeadSource> &heads, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
+                 uint8_t *unit) {
+  std::memset(unit, 0, to.unitBytes);
+  for (size_t head = 0; head < heads.size(); ++head)
+    convertHead(heads[head], to, head, toPageTokens, page, unit);
 }
 
 // ---- The connection ---------------------------------------------------------------------------------------
@@ -236,6 +286,7 @@ private:
 
 constexpr uint8_t imported = 1;
 constexpr uint32_t mostStates = 1 << 16;
+constexpr int64_t mostHeads = int64_t(1) << 32; // a state that is no cache has any first size
 constexpr uint64_t mostTokens = uint64_t(1) << 32;
 } // namespace
 
@@ -287,7 +338,9 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
   for (HandOverState &state : result.states) {
     uint64_t bytes = 0;
     bool isKnown = state.name[sizeof(state.name) - 1] == 0 && state.paged <= 1 && state.transposed <= 1 &&
-                   state.element <= uint8_t(CacheElement::Other) && state.rank <= std::size(state.shape);
+                   state.element <= uint8_t(CacheElement::Other) && state.rank <= std::size(state.shape) &&
+                   state.firstHead >= 0 && state.allHeads <= mostHeads && state.shape[0] >= 1 &&
+                   state.shape[0] <= mostHeads && state.firstHead <= state.allHeads - state.shape[0];
     if (!isKnown || !tensorBytes(itx_dtype(state.dtype), state.shape, std::size(state.shape), bytes).ok() ||
         bytes != state.unitBytes || __builtin_mul_overflow(bytes, result.units(state), &bytes) ||
         __builtin_add_overflow(needed, bytes, &needed))

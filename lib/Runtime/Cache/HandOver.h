@@ -16,7 +16,7 @@
 namespace intarsia::runtime {
 
 inline constexpr char handOverMagic[8] = {'I', 'T', 'X', 'C', 'A', 'C', 'H', 'E'};
-inline constexpr uint32_t handOverVersion = 1;
+inline constexpr uint32_t handOverVersion = 2;
 
 struct HandOverHeader {
   char magic[8];
@@ -38,8 +38,10 @@ struct HandOverState {
   uint32_t rank;
   int64_t shape[4]; // of a unit; 1 beyond the rank
   uint64_t unitBytes;
+  int64_t firstHead; // of the model's, where a rank has some of them: the first size of the shape counts those
+  int64_t allHeads;
 };
-static_assert(sizeof(HandOverState) == 112);
+static_assert(sizeof(HandOverState) == 128);
 
 /// A sequence as it was sent.
 struct HandOver {
@@ -55,15 +57,28 @@ struct HandOver {
 /// Describes a state of a step function. Fails for one whose name or rank has no room.
 Status describeState(const StateTensor &state, HandOverState &description);
 
-/// Returns why units of one state cannot become those of another in a cache with pages of `pageTokens` tokens; empty if
+/// Where a head of a state comes from: that of a rank which has sent it.
+struct HeadSource {
+  const HandOver *handOver = nullptr;
+  const HandOverState *state = nullptr;
+  const uint8_t *units = nullptr; // those of the state lie one after another
+  int64_t head = 0;               // in them
+};
+
+/// Returns why heads of one state cannot become those of another in a cache with pages of `pageTokens` tokens; empty if
 /// they can. Floats of 16 and 32 bits are converted, pages are cut anew and transposed; other elements are copied as
 /// they are.
 std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, const HandOverState &to,
                             uint64_t toPageTokens);
 
-/// Makes one unit (of page number `page`) of a state from the units that were sent, which lie one after another.
-void convertUnit(const HandOver &handOver, const HandOverState &from, const uint8_t *units, const HandOverState &to,
-                 uint64_t toPageTokens, uint64_t page, uint8_t *unit);
+/// Finds the source of each head of a state. `where` starts a message that says which is missing, or why it cannot be
+/// converted.
+Status findHeads(const std::vector<HandOver> &parts, const HandOverState &to, uint64_t toPageTokens, const char *where,
+                 std::vector<HeadSource> &heads);
+
+/// Makes one unit (of page number `page`) of a state from the heads that were sent.
+void convertUnit(const std::vector<HeadSource> &heads, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
+                 uint8_t *unit);
 
 /// Sends and waits for the answer. No silence is longer than the timeout. `name` starts each message.
 Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOver &handOver);

@@ -83,6 +83,10 @@ private:
       for (StateTensor &state : layout.states)
         if (auto cache = caches->find(state.name); cache != caches->end() && cache->is_object())
           readCache(*cache, state);
+    if (auto heads = metadata.find("cache_heads"); heads != metadata.end() && heads->is_object())
+      for (StateTensor &state : layout.states)
+        if (auto its = heads->find(state.name); its != heads->end() && its->is_object())
+          readHeads(*its, state);
     auto found = metadata.find("model_hash");
     if (found == metadata.end() || !found->is_string())
       return;
@@ -101,6 +105,15 @@ private:
     state.transposed = transposed->get<bool>();
   }
 
+  /// Reads which of the model's heads a rank has.
+  static void readHeads(const Json &heads, StateTensor &state) {
+    auto first = heads.find("first"), all = heads.find("all");
+    if (first == heads.end() || all == heads.end() || !first->is_number_integer() || !all->is_number_integer())
+      return;
+    state.firstHead = first->get<int64_t>();
+    state.allHeads = all->get<int64_t>();
+  }
+
   Status readInput(size_t index, const ValueInfo &table, StepLayout &layout) const {
     const ValueInfo &value = function_.inputs[index];
     if (!value.state) {
@@ -111,8 +124,13 @@ private:
     bool paged = !value.symbols.empty() && value.symbols[0] == table.belowSize;
     if (!paged && (value.symbols.empty() || value.symbols[0] != table.symbols[0]))
       return refuse("the first size of the state '" + value.name + "' is neither the number of pages nor of sequences");
-    StateTensor state = {index, value.name,          paged, value.dtype, {value.shape.begin() + 1, value.shape.end()},
-                         0,     CacheElement::Other, false, value.device};
+    StateTensor state;
+    state.input = index;
+    state.name = value.name;
+    state.paged = paged;
+    state.dtype = value.dtype;
+    state.shape = {value.shape.begin() + 1, value.shape.end()};
+    state.device = value.device;
     for (int64_t size : state.shape)
       if (size < 1)
         return refuse("the state '" + value.name + "' has a second size that the call decides");

@@ -27,6 +27,8 @@ struct StateTensor {
   uint64_t unitBytes = 0;
   CacheElement element = CacheElement::Other;
   bool transposed = false; // pages are [heads, features, tokens], not [heads, tokens, features]
+  int64_t firstHead = 0;   // of the model's heads, where a rank has some of them
+  int64_t allHeads = 0;    // of the model; 0: the unit has all
   int32_t device = -1;     // index of the module's device in whose own memory it lies; -1: the host's
 };
 

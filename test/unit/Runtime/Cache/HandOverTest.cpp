@@ -35,6 +35,15 @@ HandOverState stateOf(CacheElement element, int64_t page, bool transposed) {
   return description;
 }
 
+/// Makes a unit of a state from the only state of a sequence that was sent.
+void convertUnit(const HandOver &sent, const HandOverState &to, uint64_t toPageTokens, uint64_t page, uint8_t *unit) {
+  std::vector<HandOver> parts = {sent};
+  std::vector<HeadSource> sources;
+  Status status = findHeads(parts, to, toPageTokens, "test", sources);
+  ASSERT_TRUE(status.ok()) << status.message();
+  runtime::convertUnit(sources, to, toPageTokens, page, unit);
+}
+
 float valueOf(int64_t head, int64_t token, int64_t feature) { return float(head * 64 + token * 4 + feature) / 4; }
 
 /// Reads or writes one value of the page that the token is in.
@@ -62,10 +71,12 @@ TEST(HandOver, ConvertsElementsPagesAndOrders) {
             for (int64_t head = 0; head < heads; ++head)
               for (int64_t feature = 0; feature < features; ++feature)
                 *at(source, from, fromPage, head, token, feature) = valueOf(head, token, feature);
+          sent.states = {from};
+          auto *bytes = reinterpret_cast<const uint8_t *>(source.data());
+          sent.payload.assign(bytes, bytes + source.size() * sizeof(float));
           for (int64_t page = 0; page * toPage < tokens; ++page) {
             std::vector<uint8_t> unit(to.unitBytes, 0xEE);
-            convertUnit(sent, from, reinterpret_cast<const uint8_t *>(source.data()), to, uint64_t(toPage),
-                        uint64_t(page), unit.data());
+            convertUnit(sent, to, uint64_t(toPage), uint64_t(page), unit.data());
             std::vector<float> made;
             for (size_t i = 0; i < unit.size() / (element == CacheElement::F32 ? 4 : 2); ++i) {
               float whole = 0;
@@ -103,9 +114,79 @@ TEST(HandOver, RefusesWhatHasScales) {
   EXPECT_NE(whyNotConverted(floats, 4, eights, 4), "");
   EXPECT_EQ(whyNotConverted(eights, 4, stateOf(CacheElement::F8, 8, true), 8), "");
   HandOverState fewer = floats;
-  fewer.shape[0] = 1;
+  fewer.shape[0] = fewer.allHeads = 1;
   EXPECT_NE(whyNotConverted(floats, 4, fewer, 4).find("'cache.0.keys' has 2 heads of 3 features, here 1 of 3"),
             std::string::npos);
+  fewer.allHeads = 2; // a rank has one of the two
+  EXPECT_EQ(whyNotConverted(floats, 4, fewer, 4), "");
+}
+
+namespace {
+/// A part of a sequence of 5 tokens in pages of 4: some heads of 6, each byte or float says where it belongs.
+HandOver partOf(CacheElement element, int64_t firstHead, int64_t count, uint64_t pageTokens = 4) {
+  HandOver part;
+  part.header.tokens = 5;
+  part.header.pageTokens = pageTokens;
+  part.tokens = {1, 2, 3, 4, 5};
+  HandOverState state = stateOf(element, int64_t(pageTokens), false);
+  state.unitBytes = state.unitBytes / uint64_t(state.shape[0]) * uint64_t(count);
+  state.shape[0] = count;
+  state.firstHead = firstHead;
+  state.allHeads = 6;
+  part.states = {state};
+  for (uint64_t page = 0; page < part.pages(); ++page)
+    for (int64_t head = firstHead; head < firstHead + count; ++head)
+      for (uint64_t slot = 0; slot < pageTokens; ++slot)
+        for (int64_t feature = 0; feature < features; ++feature) {
+          auto value = uint8_t(head * 40 + int64_t(page * pageTokens + slot) * 4 + feature);
+          float whole = float(value);
+          auto *bytes = element == CacheElement::U8 ? &value : reinterpret_cast<uint8_t *>(&whole);
+          part.payload.insert(part.payload.end(), bytes, bytes + (element == CacheElement::U8 ? 1 : 4));
+        }
+  return part;
+}
+} // namespace
+
+/// Ranks that share the heads in another way: some of one, some of another, and one that two of them have.
+TEST(HandOver, PutsHeadsOfRanksTogether) {
+  for (CacheElement element : {CacheElement::U8, CacheElement::F32})
+    for (int64_t first : {0, 1, 2, 4}) {
+      std::vector<HandOver> parts = {partOf(element, 4, 2), partOf(element, 0, 3), partOf(element, 2, 2)};
+      HandOver wanted = partOf(element, first, 2);
+      std::vector<HeadSource> sources;
+      Status status = findHeads(parts, wanted.states[0], 4, "m.itx", sources);
+      ASSERT_TRUE(status.ok()) << status.message();
+      std::vector<uint8_t> made(wanted.payload.size(), 0xEE);
+      for (uint64_t page = 0; page < 2; ++page)
+        runtime::convertUnit(sources, wanted.states[0], 4, page, &made[page * wanted.states[0].unitBytes]);
+      EXPECT_EQ(made, wanted.payload) << first;
+    }
+  // Floats in other pages: what no token has is zero.
+  std::vector<HandOver> parts = {partOf(CacheElement::F32, 0, 3, 2), partOf(CacheElement::F32, 3, 3, 8)};
+  HandOver wanted = partOf(CacheElement::F32, 2, 2);
+  std::vector<HeadSource> sources;
+  ASSERT_TRUE(findHeads(parts, wanted.states[0], 4, "m.itx", sources).ok());
+  std::vector<float> made(wanted.payload.size() / 4), expected(made.size());
+  std::memcpy(expected.data(), wanted.payload.data(), wanted.payload.size());
+  for (uint64_t page = 0; page < 2; ++page)
+    runtime::convertUnit(sources, wanted.states[0], 4, page,
+                         reinterpret_cast<uint8_t *>(made.data()) + page * wanted.states[0].unitBytes);
+  for (size_t i = 0; i < made.size(); ++i) {
+    size_t token = i / (2 * 4 * features) * 4 + i / features % 4;
+    EXPECT_EQ(made[i], token < 5 ? expected[i] : 0) << i;
+  }
+}
+
+TEST(HandOver, NamesHeadsThatAreMissing) {
+  std::vector<HandOver> parts = {partOf(CacheElement::U8, 0, 3), partOf(CacheElement::U8, 4, 2)};
+  std::vector<HeadSource> sources;
+  std::string message = findHeads(parts, partOf(CacheElement::U8, 2, 2).states[0], 4, "m.itx", sources).message();
+  EXPECT_EQ(message, "m.itx: head 3 of 6 of 'cache.0.keys' is in none of the 2 parts of the sequence that were sent: "
+                     "receive from all ranks that share the layer");
+  HandOverState other = partOf(CacheElement::U8, 2, 2).states[0];
+  other.name[0] = 'x';
+  message = findHeads(parts, other, 4, "m.itx", sources).message();
+  EXPECT_NE(message.find("has no 'xache.0.keys': does it run a part of the model"), std::string::npos);
 }
 
 /// Sends a sequence of one page with a state, and returns the status of who receives it.
@@ -133,6 +214,11 @@ static Status exchanged(const HandOverState &state) {
 TEST(HandOver, RefusesPagesThatAreNoneOfTheirElements) {
   HandOverState state = stateOf(CacheElement::F16, 4, false);
   EXPECT_TRUE(exchanged(state).ok());
+  HandOverState beyond = state; // heads that the model does not have
+  beyond.firstHead = 1;
+  EXPECT_EQ(exchanged(beyond).code(), ITX_CORRUPT);
+  beyond.firstHead = INT64_MIN;
+  EXPECT_EQ(exchanged(beyond).code(), ITX_CORRUPT);
   HandOverState wider = state; // bytes of f16 that say that they are f32
   wider.element = uint8_t(CacheElement::F32);
   EXPECT_EQ(exchanged(wider).code(), ITX_CORRUPT);
