@@ -111,10 +111,17 @@ public:
     return std::make_unique<Sequence>(made);
   }
 
-  std::unique_ptr<Sequence> receive(const nb::object &socket, double timeout) {
-    int number = nb::cast<int>(socket.attr("fileno")());
+  /// `sockets` have a fileno(): one, or several.
+  std::unique_ptr<Sequence> receive(const nb::object &sockets, double timeout) {
+    std::vector<int32_t> numbers;
+    if (nb::hasattr(sockets, "fileno"))
+      numbers.push_back(nb::cast<int32_t>(sockets.attr("fileno")()));
+    else
+      for (nb::handle socket : sockets)
+        numbers.push_back(nb::cast<int32_t>(socket.attr("fileno")()));
     itx_sequence *made = nullptr;
-    checkUnlocked([&] { return itx_sequence_receive(cache, number, timeout, &made); });
+    checkUnlocked(
+        [&] { return itx_sequence_receive_parts(cache, numbers.data(), numbers.size(), timeout, &made); });
     return std::make_unique<Sequence>(made);
   }
 
@@ -181,7 +188,8 @@ void bindSequences(nb::module_ &m) {
       .def(
           "receive", &Cache::receive, nb::arg("socket"), nb::arg("timeout") = 60.0,
           "Return a new sequence with what `Sequence.send` sends from another process, whose artifact is made from the "
-          "same model; its caches and pages may have another layout.")
+          "same model; its caches and pages may have another layout. A list of sockets: from the ranks of a world, each "
+          "of which sends its part; a rank keeps what it needs of them.")
       .def("step", &Cache::step, nb::arg("chunks"))
       .def("step_on_device", &Cache::stepOnDevice, nb::arg("chunks"))
       .def("candidates", &Cache::candidates, nb::arg("logits"), nb::arg("temperatures"));

@@ -430,13 +430,15 @@ class Generator:
         self._kept.append(sequence)
         return sequence.tokens
 
-    def send(self, connection: socket.socket, prompt: str | Sequence[int], timeout: float = 60.0) -> None:
+    def send(
+        self, connection: socket.socket | Sequence[socket.socket], prompt: str | Sequence[int], timeout: float = 60.0
+    ) -> None:
         """Compute a prompt, and hand its state over to the process at the other end, which calls `receive`.
 
         Parameters
         ----------
-        connection : socket.socket
-            A connected stream socket.
+        connection : socket.socket, or a sequence of them
+            A connected stream socket; those to all ranks of the other world, in their order, if the other process is one.
         prompt : str or sequence of int
             Text or token ids.
         timeout : float
@@ -444,10 +446,13 @@ class Generator:
         """
         batch = _Batch(self, [self.encode(prompt)], 0)
         batch.prefill(every_token=False)
-        batch.caches[0].send(connection, timeout)
+        for one in connection if isinstance(connection, Sequence) else [connection]:
+            batch.caches[0].send(one, timeout)
 
-    def receive(self, connection: socket.socket, timeout: float = 60.0) -> list[int]:
+    def receive(self, connection: socket.socket | Sequence[socket.socket], timeout: float = 60.0) -> list[int]:
         """Take over a prompt that another process computes and sends: its artifact is made from the same model.
+
+        The ranks of a world send a part each: ``connection`` is those with all of them, in their order.
 
         Returns
         -------

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import struct
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 
 import intarsia
@@ -155,6 +157,124 @@ def test_quantized_caches_of_other_pages(artifacts: dict[str, Path]) -> None:
     assert "--kv" in received
 
 
+RANK = """
+import socket, sys
+import intarsia
+role, artifact, numbers, tokens, decoded = sys.argv[1:]
+connections = [socket.socket(fileno=int(number)) for number in numbers.split(",")]
+tokens = [int(token) for token in tokens.split()]
+cache = intarsia.Cache(intarsia.load(artifact))
+if role == "send":
+    sequence = cache.sequence()
+    cache.step([(sequence, tokens, 1)])
+    for connection in connections:
+        sequence.send(connection, 20)
+else:
+    sequence = cache.receive(connections, 60)
+    assert sequence.tokens == tokens
+    sequence.truncate(len(tokens) - 1)
+    logits = cache.step([(sequence, tokens[-1:], 1)])
+    for _ in range(int(decoded)):
+        print(int(logits[-1].argmax()), end=" ")
+        logits = cache.step([(sequence, [int(logits[-1].argmax())], 1)])
+"""
+
+
+def start_world(role: str, artifact: Path, connections: list[list[socket.socket]]) -> list[subprocess.Popen]:
+    """Start the ranks of a world, each with its connections to all ranks of the other one."""
+    address = f"local:test-{uuid.uuid4().hex}"
+    ranks = []
+    for rank, own in enumerate(connections):
+        numbers = [connection.fileno() for connection in own]
+        environment = os.environ | {"ITX_THREADS": "1"}
+        if len(connections) > 1:
+            environment |= {
+                "ITX_WORLD_SIZE": str(len(connections)),
+                "ITX_WORLD_RANK": str(rank),
+                "ITX_WORLD_ADDRESS": address,
+                "ITX_WORLD_DEADLINE_S": "60",
+            }
+        words = [role, str(artifact), ",".join(map(str, numbers)), " ".join(map(str, PROMPT)), str(DECODED)]
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, "-c", RANK, *words],
+                env=environment,
+                pass_fds=numbers,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    return ranks
+
+
+def handed_over_by_ranks(sender: Path, receiver: Path, senders: int, receivers: int) -> list[tuple[int, str, str]]:
+    """Return how the receiving ranks ended: status, tokens and errors."""
+    pairs = [[socket.socketpair() for _ in range(receivers)] for _ in range(senders)]
+    sending = start_world("send", sender, [[pair[0] for pair in row] for row in pairs])
+    receiving = start_world("receive", receiver, [[row[rank][1] for row in pairs] for rank in range(receivers)])
+    for pair in (pair for row in pairs for pair in row):
+        for end in pair:
+            end.close()
+    results = []
+    for process in [*receiving, *sending]:
+        output, errors = process.communicate(timeout=90)
+        results.append((process.returncode, output, errors))
+    return results
+
+
+# Parts of the heads, all of them, and layers. The model has two heads of keys, which three ranks share. Pages of quantized
+# caches are copied by heads.
+@pytest.mark.parametrize(
+    ("caches", "sender", "receiver"),
+    [
+        ("f32", "tensor:2", "tensor:3"),
+        ("f32", "tensor:3", "tensor:2"),
+        ("int8", "tensor:2", ""),
+        ("int4", "", "tensor:2"),
+        ("int8", "tensor:2", "tensor:3"),
+        ("f32", "pipeline:2", "tensor:2"),
+        ("f32", "tensor:2", "pipeline:2"),
+    ],
+)
+def test_ranks_hand_over_their_parts(tools, caches: str, sender: str, receiver: str, tmp_path: Path) -> None:
+    def made(partition: str) -> tuple[Path, int]:
+        kind, _, ranks = partition.partition(":")
+        artifact = tmp_path / f"{kind}{ranks}.itx"
+        flags = [f"--world={ranks}", f"--partition={kind}"] if partition else []
+        tools.compile(GLOSSARY, "-o", artifact, f"--kv={caches}", *flags)
+        return artifact, int(ranks or 1)
+
+    (first, senders), (second, receivers) = made(sender), made(receiver)
+    whole, _ = made("")
+    results = handed_over_by_ranks(first, second, senders, receivers)
+    expected = decode(whole)
+    for rank, (code, output, errors) in enumerate(results):
+        assert code == 0, errors
+        if rank < receivers:
+            assert [int(token) for token in output.split()] == expected
+
+
+def test_ranks_that_are_missing(tools, tmp_path: Path) -> None:
+    """One of two ranks sends its part alone."""
+    half, whole = tmp_path / "half.itx", tmp_path / "whole.itx"
+    tools.compile(GLOSSARY, "-o", half, "--kv=f32", "--world=2")
+    tools.compile(GLOSSARY, "-o", whole, "--kv=f32")
+    pairs = [socket.socketpair() for _ in range(2)]
+    sending = start_world("send", half, [[pair[0]] for pair in pairs])
+    cache = intarsia.Cache(intarsia.load(whole))
+    with pytest.raises(intarsia.Error, match=r"head \d of \d of 'cache.0.keys' is in none of the 1 parts"):
+        cache.receive([pairs[1][1]], 60)
+    with pytest.raises(intarsia.Error, match="in parts from no process at all"):
+        cache.receive([], 60)
+    assert cache.info["free_sequences"] == cache.info["sequences"]
+    for pair in pairs:
+        for end in pair:
+            end.close()
+    for process in sending:
+        assert "did not import the sequence" in process.communicate(timeout=60)[1]
+
+
 class Recorder:
     """What a sender sends."""
 
@@ -219,7 +339,7 @@ def test_bytes_that_are_damaged(artifacts: dict[str, Path], sent: bytes) -> None
         return receive(artifacts["f16"], sent[:at] + value + sent[at + len(value) :])
 
     assert "is no sequence" in changed(0, b"X")
-    assert "in version 7, this runtime in version 1" in changed(8, struct.pack("<I", 7))
+    assert "in version 7, this runtime in version 2" in changed(8, struct.pack("<I", 7))
     assert "another model" in changed(16, b"\0" * 16) or "hash" in changed(16, b"\0" * 16)
     for at, size in ((12, 4), (32, 8), (40, 8), (48, 8)):
         for value in (0, 1 << 20, (1 << 8 * size) - 1):

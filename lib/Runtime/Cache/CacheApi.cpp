@@ -175,11 +175,20 @@ itx_status itx_sequence_send(const itx_sequence *sequence, int32_t socket, doubl
 }
 
 itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout_s, itx_sequence **sequence) {
+  return itx_sequence_receive_parts(cache, &socket, 1, timeout_s, sequence);
+}
+
+itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, size_t count, double timeout_s,
+                                      itx_sequence **sequence) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(cache);
+    ITX_REQUIRE(sockets);
     ITX_REQUIRE(sequence);
+    if (count == 0)
+      return error(ITX_INVALID_ARGUMENT, "a sequence is received in parts from no process at all");
+    std::vector<int> all(sockets, sockets + count);
     return makeHandle(cache->cache, sequence,
-                      [&](Sequence *&made) { return cache->cache->receive({socket}, timeout_s, made); });
+                      [&](Sequence *&made) { return cache->cache->receive(all, timeout_s, made); });
   });
 }
 
