@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <tuple>
 
+extern "C" ITX_API itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, size_t count, double timeout_s, itx_sequence **sequence); // TEMPORARY
 namespace intarsia::python {
 namespace {
 

@@ -444,17 +444,18 @@ Status Cache::receive(const std::vector<int> &sockets, double timeoutSeconds, Se
   size_t pages = size_t(layout_.pagesFor(int64_t(parts[0].tokens.size())));
   std::vector<uint8_t> converted;
   std::vector<uint64_t> places;
-  for (const StateTensor &state : layout_.states) {
-    HandOverState own;
-    std::vector<HeadSource> heads;
-    ITX_RETURN_IF_ERROR(describeState(state, own));
-    ITX_RETURN_IF_ERROR(findHeads(parts, own, uint64_t(layout_.pageTokens), where, heads));
+  std::vector<HandOverState> own(layout_.states.size());
+  for (size_t i = 0; i < own.size(); ++i)
+    ITX_RETURN_IF_ERROR(describeState(layout_.states[i], own[i]));
+  for (size_t i = 0; i < own.size(); ++i) {
+    Conversion conversion;
+    ITX_RETURN_IF_ERROR(planConversion(parts, own, i, uint64_t(layout_.pageTokens), where, conversion));
     places.push_back(converted.size());
-    size_t units = own.paged ? pages : 1;
-    converted.resize(converted.size() + units * own.unitBytes);
+    size_t units = own[i].paged ? pages : 1;
+    converted.resize(converted.size() + units * own[i].unitBytes);
     for (size_t unit = 0; unit < units; ++unit)
-      convertUnit(heads, own, uint64_t(layout_.pageTokens), unit,
-                  converted.data() + places.back() + unit * own.unitBytes);
+      convertUnit(conversion, own[i], uint64_t(layout_.pageTokens), unit,
+                  converted.data() + places[i] + unit * own[i].unitBytes);
   }
   {
     std::lock_guard lock(mutex_);

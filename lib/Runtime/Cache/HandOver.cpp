@@ -8,6 +8,7 @@
 
 #include "lib/Formats/Dtype.h"
 #include "lib/Formats/FloatFormats.h"
+#include "lib/Runtime/Cache/QuantizedGroups.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -44,6 +45,11 @@ static bool isFloat(const HandOverState &state) {
          state.element == uint8_t(CacheElement::BF16);
 }
 
+/// Bits of a quantized element; 0 for others.
+static int quantizedBits(const HandOverState &state) {
+  return state.element == uint8_t(CacheElement::U8) ? 8 : state.element == uint8_t(CacheElement::U4) ? 4 : 0;
+}
+
 /// Elements whose pages can be cut anew: each stands for itself.
 static bool standsAlone(const HandOverState &state) {
   return isFloat(state) || state.element == uint8_t(CacheElement::F8);
@@ -54,7 +60,9 @@ static uint64_t bytesOf(CacheElement element) {
 }
 
 static int64_t headsOf(const HandOverState &state) { return state.shape[0]; }
-static int64_t featuresOf(const HandOverState &state) { return state.shape[state.transposed ? 1 : 2]; }
+static int64_t featuresOf(const HandOverState &state) {
+  return state.shape[state.transposed ? 1 : 2] * (state.element == uint8_t(CacheElement::U4) ? 2 : 1);
+}
 static int64_t slotsOf(const HandOverState &state) { return state.shape[state.transposed ? 2 : 1]; }
 
 /// True if a unit is a page of elements of their size: converting it reads no byte behind it. The shape's product by
@@ -78,14 +86,9 @@ std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, 
                             uint64_t toPageTokens) {
   if (haveSameHeads(from, to) && fromPageTokens == toPageTokens && from.allHeads == to.allHeads)
     return "";
-  if (from.paged != to.paged || !standsAlone(from) || !standsAlone(to))
-    return format(
-        "'%s' has %s in pages of %llu tokens, here %s in pages of %llu: quantized caches are handed over "
-        "between artifacts of equal caches only; compile both with --kv=f16, or with the same --kv for devices "
-        "with equal pages",
-        from.name, nameOf(CacheElement(from.element)), (unsigned long long)fromPageTokens,
-        nameOf(CacheElement(to.element)), (unsigned long long)toPageTokens);
-  if (isFloat(from) != isFloat(to))
+  auto isConverted = [](const HandOverState &state) { return isFloat(state) || quantizedBits(state) != 0; };
+  bool areBytes = from.element == uint8_t(CacheElement::F8) && to.element == uint8_t(CacheElement::F8);
+  if (from.paged != to.paged || !(areBytes || (isConverted(from) && isConverted(to))))
     return format("'%s' has elements of %s, here of %s: compile both with the same --kv", from.name,
                   nameOf(CacheElement(from.element)), nameOf(CacheElement(to.element)));
   if (from.rank != 3 || to.rank != 3 || from.allHeads != to.allHeads || featuresOf(from) != featuresOf(to))
@@ -114,38 +117,114 @@ static void writeElement(CacheElement element, float value, uint8_t *at) {
   std::memcpy(at, &half, sizeof(half));
 }
 
-Status findHeads(const std::vector<HandOver> &parts, const HandOverState &to, uint64_t toPageTokens, const char *where,
-                 std::vector<HeadSource> &heads) {
-  bool isThere = false;
-  heads.resize(size_t(headsOf(to)));
-  for (const HandOver &part : parts) {
-    const uint8_t *units = part.payload.data();
-    for (const HandOverState &from : part.states) {
-      const uint8_t *own = units;
-      units += from.unitBytes * part.units(from);
-      if (std::strcmp(from.name, to.name) != 0)
-        continue;
-      isThere = true;
-      if (std::string why = whyNotConverted(from, part.header.pageTokens, to, toPageTokens); !why.empty())
-        return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s",
-                     where, why.c_str());
-      for (int64_t head = 0; head < headsOf(from); ++head)
-        if (int64_t place = from.firstHead + head - to.firstHead; place >= 0 && place < headsOf(to))
-          heads[size_t(place)] = {&part, &from, own, head};
+/// Returns the units of a state of a part; null if it has none of this name, or with another number of heads.
+static const uint8_t *unitsOf(const HandOver &part, const std::string &name, const HandOverState **found) {
+  const uint8_t *units = part.payload.data();
+  for (const HandOverState &state : part.states) {
+    if (name == state.name) {
+      *found = &state;
+      return units;
     }
+    units += state.unitBytes * part.units(state);
   }
-  if (!isThere)
-    return error(ITX_INVALID_ARGUMENT,
-                 "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
-                 "its cache in another format (--kv)?",
-                 where, to.name);
-  for (size_t head = 0; head < heads.size(); ++head)
-    if (!heads[head].handOver)
+  *found = nullptr;
+  return nullptr;
+}
+
+static bool hasEnding(const std::string &text, const std::string &ending) {
+  return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+}
+
+/// Splits a name: "cache.0.key_tail" belongs to "cache.0.keys". Returns what the state is.
+static Conversion::Kind kindOf(const std::string &name, std::string &cache) {
+  for (auto [ending, kind] :
+       {std::pair("_parameters", Conversion::Parameters), std::pair("_tail", Conversion::Tail)})
+    if (hasEnding(name, ending)) {
+      cache = name.substr(0, name.size() - std::strlen(ending)) + "s";
+      return kind;
+    }
+  cache = name;
+  return Conversion::Elements;
+}
+
+/// Finds parameters and tail of a quantized cache that was sent. They have sizes that follow from the cache's, which
+/// reading relies on.
+static bool findParameters(const HandOver &part, const HandOverState &cache, bool isOfKeys, HeadSource &source) {
+  std::string stem = std::string(cache.name).substr(0, std::strlen(cache.name) - 1);
+  uint64_t heads = uint64_t(headsOf(cache)), features = uint64_t(featuresOf(cache)), page = part.header.pageTokens;
+  const HandOverState *parameters, *tail;
+  source.parameters = unitsOf(part, stem + "_parameters", &parameters);
+  source.tail = unitsOf(part, stem + "_tail", &tail);
+  if (cache.rank != 3 || cache.transposed || uint64_t(slotsOf(cache)) != page || cache.shape[3] != 1 ||
+      cache.unitBytes != heads * page * features * uint64_t(quantizedBits(cache)) / 8 ||
+      (quantizedBits(cache) == 4 && features % 32 != 0))
+    return false;
+  bool hasParameters = parameters && parameters->paged && parameters->unitBytes == heads * 2 * (isOfKeys ? features : page);
+  bool hasTail = !isOfKeys || (tail && !tail->paged && tail->unitBytes == heads * page * features * 2);
+  return hasParameters && hasTail;
+}
+
+/// Finds the heads of a state among the parts. `copies`: those of this name; else those of the cache that it is of.
+static Status findHeads(const std::vector<HandOver> &parts, const HandOverState &to, const char *where,
+                        Conversion &conversion) {
+  bool isCopied = conversion.kind == Conversion::Copied;
+  const HandOverState &cache = isCopied ? to : conversion.cache;
+  conversion.heads.assign(size_t(headsOf(to)), {});
+  for (const HandOver &part : parts) {
+    const HandOverState *from;
+    const uint8_t *units = unitsOf(part, cache.name, &from);
+    if (!units)
+      continue;
+    HeadSource source = {&part, from, units};
+    if (!isCopied && quantizedBits(*from) != 0 && !findParameters(part, *from, conversion.isOfKeys, source))
+      return error(ITX_CORRUPT, "%s: the quantized cache '%s' that was sent has no parameters that belong to it", where,
+                   cache.name);
+    for (source.head = 0; source.head < headsOf(*from); ++source.head)
+      if (int64_t place = from->firstHead + source.head - to.firstHead; place >= 0 && place < headsOf(to))
+        conversion.heads[size_t(place)] = source;
+  }
+  for (size_t head = 0; head < conversion.heads.size(); ++head)
+    if (!conversion.heads[head].handOver)
       return error(ITX_INVALID_ARGUMENT,
                    "%s: head %lld of %lld of '%s' is in none of the %zu parts of the sequence that were sent: receive "
                    "from all ranks that share the layer",
                    where, (long long)(to.firstHead + int64_t(head)), (long long)to.allHeads, to.name, parts.size());
   return Status::success();
+}
+
+Status planConversion(const std::vector<HandOver> &parts, const std::vector<HandOverState> &own, size_t state,
+                      uint64_t toPageTokens, const char *where, Conversion &conversion) {
+  const HandOverState &to = own[state];
+  std::string cache;
+  Conversion::Kind kind = kindOf(to.name, cache);
+  conversion.cache = to;
+  for (const HandOverState &other : own)
+    if (cache == other.name)
+      conversion.cache = other;
+  if (cache != conversion.cache.name) // it only looks like a part of a cache
+    kind = Conversion::Elements;
+  conversion.isOfKeys = hasEnding(conversion.cache.name, "keys");
+  bool isThere = false, isSame = true;
+  for (const HandOver &part : parts) {
+    const HandOverState *from;
+    if (!unitsOf(part, conversion.cache.name, &from))
+      continue;
+    isThere = true;
+    std::string why = whyNotConverted(*from, part.header.pageTokens, conversion.cache, toPageTokens);
+    if (!why.empty())
+      return error(ITX_INVALID_ARGUMENT, "%s: the sequence that the other process sends cannot be taken over: %s",
+                   where, why.c_str());
+    isSame &= haveSameHeads(*from, conversion.cache) && part.header.pageTokens == toPageTokens;
+    const HandOverState *same;
+    isSame &= unitsOf(part, to.name, &same) != nullptr && haveSameHeads(*same, to);
+  }
+  if (!isThere)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: the sequence that the other process sends has no '%s': does it run a part of the model, or keep "
+                 "its cache in another format (--kv)?",
+                 where, conversion.cache.name);
+  conversion.kind = isSame ? Conversion::Copied : kind;
+  return findHeads(parts, to, where, conversion);
 }
 
 /// Gives `copy(from, to)` the offsets of each element of a head in a page.
@@ -167,17 +246,79 @@ static void forEachElement(const HeadSource &source, const HandOverState &to, ui
   }
 }
 
-/// Makes one head of a unit.
-static void convertHead(const HeadSource &source, const HandOverState &to, uint64_t toHead, uint64_t toPageTokens,
-                        uint64_t page, uint8_t *unit) {
+/// Returns an element of a cache that was sent.
+static float sentValue(const HeadSource &source, bool isOfKeys, uint64_t token, uint64_t feature) {
   const HandOverState &from = *source.state;
-  const uint8_t *units = source.units;
-  if (haveSameHeads(from, to) && source.handOver->header.pageTokens == toPageTokens) {
-    std::memcpy(unit + toHead * headBytes(to), units + page * from.unitBytes + uint64_t(source.head) * headBytes(from),
-                headBytes(to));
-    return;
+  uint64_t page = source.handOver->header.pageTokens, features = uint64_t(featuresOf(from));
+  uint64_t heads = uint64_t(headsOf(from)), head = uint64_t(source.head), slot = token % page;
+  int bits = quantizedBits(from);
+  if (bits == 0) {
+    uint64_t inside = from.transposed ? feature * page + slot : slot * features + feature;
+    uint64_t at = (token / page * heads + head) * features * page + inside;
+    return readElement(CacheElement(from.element), source.units + at * bytesOf(CacheElement(from.element)));
   }
-  CacheElement element = CacheElement(from.element), target = CacheElement(to.element);
+  if (isOfKeys && token >= source.handOver->header.tokens / page * page)
+    return readElement(CacheElement::F16, source.tail + ((head * page + slot) * features + feature) * 2);
+  uint64_t rowBytes = features * uint64_t(bits) / 8, groups = isOfKeys ? features : page;
+  const uint8_t *row = source.units + token / page * from.unitBytes + (head * page + slot) * rowBytes;
+  const uint8_t *parameters = source.parameters + (token / page * heads + head) * 2 * groups;
+  uint64_t group = isOfKeys ? feature : slot;
+  return groupValue({parameters[group], parameters[groups + group]}, bits, readQuantized(row, bits, feature));
+}
+
+/// Returns the values of a group of a head: of keys a feature in a page, of values the row of a token.
+static std::vector<float> valuesOfGroup(const HeadSource &source, bool isOfKeys, uint64_t pageTokens, uint64_t page,
+                                        uint64_t group, uint64_t features) {
+  std::vector<float> values;
+  for (uint64_t i = 0; i < (isOfKeys ? pageTokens : features); ++i) {
+    uint64_t token = page * pageTokens + (isOfKeys ? i : group);
+    float value = sentValue(source, isOfKeys, token, isOfKeys ? group : i);
+    values.push_back(isOfKeys ? decodeF16(encodeF16(value)) : value); // keys come from the tail
+  }
+  return values;
+}
+
+/// Makes one head of quantized elements, or of their parameters.
+static void quantizeHead(const Conversion &conversion, const HeadSource &source, uint64_t head, uint64_t pageTokens,
+                         uint64_t page, uint8_t *unit) {
+  bool isOfKeys = conversion.isOfKeys;
+  int bits = quantizedBits(conversion.cache);
+  uint64_t features = uint64_t(featuresOf(conversion.cache)), rowBytes = features * uint64_t(bits) / 8;
+  uint64_t groups = isOfKeys ? features : pageTokens, tokens = source.handOver->header.tokens;
+  for (uint64_t group = 0; group < groups; ++group) {
+    // Keys are quantized when their page is full.
+    if ((isOfKeys ? (page + 1) * pageTokens : page * pageTokens + group + 1) > tokens)
+      continue;
+    std::vector<float> values = valuesOfGroup(source, isOfKeys, pageTokens, page, group, features);
+    GroupParameters parameters = chooseGroup(values, bits);
+    if (conversion.kind == Conversion::Parameters) {
+      unit[head * 2 * groups + group] = parameters.scale;
+      unit[(head * 2 + 1) * groups + group] = parameters.zero;
+      continue;
+    }
+    for (uint64_t i = 0; i < values.size(); ++i) {
+      uint64_t slot = isOfKeys ? i : group;
+      writeQuantized(unit + (head * pageTokens + slot) * rowBytes, bits, isOfKeys ? group : i,
+                     quantizeInGroup(parameters, bits, values[i]));
+    }
+  }
+}
+
+/// Makes one head of the tail: keys of the last page.
+static void fillTail(const Conversion &conversion, const HeadSource &source, uint64_t head, uint64_t pageTokens,
+                     uint8_t *unit) {
+  uint64_t tokens = source.handOver->header.tokens, features = uint64_t(featuresOf(conversion.cache));
+  for (uint64_t token = tokens / pageTokens * pageTokens; token < tokens; ++token)
+    for (uint64_t feature = 0; feature < features; ++feature)
+      writeElement(CacheElement::F16, sentValue(source, true, token, feature),
+                   unit + ((head * pageTokens + token % pageTokens) * features + feature) * 2);
+}
+
+/// Makes one head of elements that are not quantized.
+static void convertHead(const Conversion &conversion, const HeadSource &source, const HandOverState &to, uint64_t toHead,
+                        uint64_t toPageTokens, uint64_t page, uint8_t *unit) {
+  CacheElement element = CacheElement(source.state->element), target = CacheElement(to.element);
+  const uint8_t *units = source.units;
   auto move = [&]<typename Bits>(Bits) {
     forEachElement(source, to, toHead, toPageTokens, page, [&](uint64_t at, uint64_t where) {
       std::memcpy(unit + where * sizeof(Bits), units + at * sizeof(Bits), sizeof(Bits));
@@ -189,16 +330,32 @@ static void convertHead(const HeadSource &source, const HandOverState &to, uint6
     return move(uint32_t());
   if (element == target)
     return move(uint16_t());
-  forEachElement(source, to, toHead, toPageTokens, page, [&](uint64_t at, uint64_t where) {
-    writeElement(target, readElement(element, units + at * bytesOf(element)), unit + where * bytesOf(target));
-  });
+  uint64_t features = uint64_t(featuresOf(to)), tokens = source.handOver->header.tokens;
+  for (uint64_t token = page * toPageTokens; token < std::min((page + 1) * toPageTokens, tokens); ++token)
+    for (uint64_t feature = 0; feature < features; ++feature) {
+      uint64_t slot = token % toPageTokens;
+      uint64_t inside = to.transposed ? feature * toPageTokens + slot : slot * features + feature;
+      writeElement(target, sentValue(source, conversion.isOfKeys, token, feature),
+                   unit + (toHead * features * toPageTokens + inside) * bytesOf(target));
+    }
 }
 
-void convertUnit(const std::vector<HeadSource> &heads, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
+void convertUnit(const Conversion &conversion, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
                  uint8_t *unit) {
   std::memset(unit, 0, to.unitBytes);
-  for (size_t head = 0; head < heads.size(); ++head)
-    convertHead(heads[head], to, head, toPageTokens, page, unit);
+  for (size_t head = 0; head < conversion.heads.size(); ++head) {
+    const HeadSource &source = conversion.heads[head];
+    if (conversion.kind == Conversion::Copied)
+      std::memcpy(unit + head * headBytes(to),
+                  source.units + page * source.state->unitBytes + uint64_t(source.head) * headBytes(*source.state),
+                  headBytes(to));
+    else if (conversion.kind == Conversion::Tail)
+      fillTail(conversion, source, head, toPageTokens, unit);
+    else if (quantizedBits(conversion.cache) != 0)
+      quantizeHead(conversion, source, head, toPageTokens, page, unit);
+    else
+      convertHead(conversion, source, to, head, toPageTokens, page, unit);
+  }
 }
 
 // ---- The connection ---------------------------------------------------------------------------------------

@@ -63,21 +63,31 @@ struct HeadSource {
   const HandOverState *state = nullptr;
   const uint8_t *units = nullptr; // those of the state lie one after another
   int64_t head = 0;               // in them
+  // Of a quantized cache that is converted:
+  const uint8_t *parameters = nullptr;
+  const uint8_t *tail = nullptr; // null for values
 };
 
-/// Returns why heads of one state cannot become those of another in a cache with pages of `pageTokens` tokens; empty if
-/// they can. Floats of 16 and 32 bits are converted, pages are cut anew and transposed; other elements are copied as
-/// they are.
+/// How a state of this process is made from the heads that were sent.
+struct Conversion {
+  enum Kind { Copied, Elements, Parameters, Tail } kind = Copied; ///< pages as they are, or what they consist of
+  HandOverState cache = {};                                       ///< the state of the cache's elements
+  bool isOfKeys = false;
+  std::vector<HeadSource> heads;
+};
+
+/// Returns why heads of one cache cannot become those of another in pages of `pageTokens` tokens; empty if they can.
+/// Floats and quantized values are converted, pages are cut anew and transposed; E4M3 is copied as it is.
 std::string whyNotConverted(const HandOverState &from, uint64_t fromPageTokens, const HandOverState &to,
                             uint64_t toPageTokens);
 
-/// Finds the source of each head of a state. `where` starts a message that says which is missing, or why it cannot be
-/// converted.
-Status findHeads(const std::vector<HandOver> &parts, const HandOverState &to, uint64_t toPageTokens, const char *where,
-                 std::vector<HeadSource> &heads);
+/// Finds the heads of a state, which is one of `own`. `where` starts a message that says which is missing, or why it
+/// cannot be converted.
+Status planConversion(const std::vector<HandOver> &parts, const std::vector<HandOverState> &own, size_t state,
+                      uint64_t toPageTokens, const char *where, Conversion &conversion);
 
-/// Makes one unit (of page number `page`) of a state from the heads that were sent.
-void convertUnit(const std::vector<HeadSource> &heads, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
+/// Makes one unit (of page number `page`) of a state.
+void convertUnit(const Conversion &conversion, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
                  uint8_t *unit);
 
 /// Sends and waits for the answer. No silence is longer than the timeout. `name` starts each message.

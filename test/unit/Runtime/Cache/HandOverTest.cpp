@@ -7,6 +7,7 @@
 #include "lib/Runtime/Cache/HandOver.h"
 #include "lib/Formats/FloatFormats.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -35,13 +36,13 @@ HandOverState stateOf(CacheElement element, int64_t page, bool transposed) {
   return description;
 }
 
-/// Makes a unit of a state from the only state of a sequence that was sent.
-void convertUnit(const HandOver &sent, const HandOverState &to, uint64_t toPageTokens, uint64_t page, uint8_t *unit) {
-  std::vector<HandOver> parts = {sent};
-  std::vector<HeadSource> sources;
-  Status status = findHeads(parts, to, toPageTokens, "test", sources);
-  ASSERT_TRUE(status.ok()) << status.message();
-  runtime::convertUnit(sources, to, toPageTokens, page, unit);
+/// Makes a unit of a state from what was sent.
+Status convert(const std::vector<HandOver> &parts, const HandOverState &to, uint64_t toPageTokens, uint64_t page,
+               uint8_t *unit) {
+  Conversion conversion;
+  ITX_RETURN_IF_ERROR(planConversion(parts, {to}, 0, toPageTokens, "m.itx", conversion));
+  convertUnit(conversion, to, toPageTokens, page, unit);
+  return Status::success();
 }
 
 float valueOf(int64_t head, int64_t token, int64_t feature) { return float(head * 64 + token * 4 + feature) / 4; }
@@ -76,7 +77,7 @@ TEST(HandOver, ConvertsElementsPagesAndOrders) {
           sent.payload.assign(bytes, bytes + source.size() * sizeof(float));
           for (int64_t page = 0; page * toPage < tokens; ++page) {
             std::vector<uint8_t> unit(to.unitBytes, 0xEE);
-            convertUnit(sent, to, uint64_t(toPage), uint64_t(page), unit.data());
+            ASSERT_TRUE(convert({sent}, to, uint64_t(toPage), uint64_t(page), unit.data()).ok());
             std::vector<float> made;
             for (size_t i = 0; i < unit.size() / (element == CacheElement::F32 ? 4 : 2); ++i) {
               float whole = 0;
@@ -104,14 +105,16 @@ TEST(HandOver, ConvertsElementsPagesAndOrders) {
         }
 }
 
-TEST(HandOver, RefusesWhatHasScales) {
+TEST(HandOver, RefusesOtherElements) {
   HandOverState bytes = stateOf(CacheElement::U8, 4, false), same = bytes,
                 floats = stateOf(CacheElement::F16, 4, false), eights = stateOf(CacheElement::F8, 4, false);
   EXPECT_EQ(whyNotConverted(bytes, 4, same, 4), "");
-  EXPECT_NE(whyNotConverted(bytes, 4, stateOf(CacheElement::U8, 8, false), 8), "");
-  EXPECT_NE(whyNotConverted(bytes, 4, floats, 4), "");
-  EXPECT_NE(whyNotConverted(floats, 4, bytes, 4), "");
-  EXPECT_NE(whyNotConverted(floats, 4, eights, 4), "");
+  EXPECT_EQ(whyNotConverted(bytes, 4, stateOf(CacheElement::U8, 8, false), 8), "");
+  EXPECT_EQ(whyNotConverted(bytes, 4, floats, 4), "");
+  EXPECT_EQ(whyNotConverted(floats, 4, bytes, 4), "");
+  EXPECT_EQ(whyNotConverted(floats, 4, eights, 4),
+            "'cache.0.keys' has elements of f16, here of f8E4M3FN: compile both with the same --kv");
+  EXPECT_NE(whyNotConverted(eights, 4, bytes, 4), "");
   EXPECT_EQ(whyNotConverted(eights, 4, stateOf(CacheElement::F8, 8, true), 8), "");
   HandOverState fewer = floats;
   fewer.shape[0] = fewer.allHeads = 1;
@@ -153,24 +156,22 @@ TEST(HandOver, PutsHeadsOfRanksTogether) {
     for (int64_t first : {0, 1, 2, 4}) {
       std::vector<HandOver> parts = {partOf(element, 4, 2), partOf(element, 0, 3), partOf(element, 2, 2)};
       HandOver wanted = partOf(element, first, 2);
-      std::vector<HeadSource> sources;
-      Status status = findHeads(parts, wanted.states[0], 4, "m.itx", sources);
-      ASSERT_TRUE(status.ok()) << status.message();
       std::vector<uint8_t> made(wanted.payload.size(), 0xEE);
-      for (uint64_t page = 0; page < 2; ++page)
-        runtime::convertUnit(sources, wanted.states[0], 4, page, &made[page * wanted.states[0].unitBytes]);
+      for (uint64_t page = 0; page < 2; ++page) {
+        Status status = convert(parts, wanted.states[0], 4, page, &made[page * wanted.states[0].unitBytes]);
+        ASSERT_TRUE(status.ok()) << status.message();
+      }
       EXPECT_EQ(made, wanted.payload) << first;
     }
   // Floats in other pages: what no token has is zero.
   std::vector<HandOver> parts = {partOf(CacheElement::F32, 0, 3, 2), partOf(CacheElement::F32, 3, 3, 8)};
   HandOver wanted = partOf(CacheElement::F32, 2, 2);
-  std::vector<HeadSource> sources;
-  ASSERT_TRUE(findHeads(parts, wanted.states[0], 4, "m.itx", sources).ok());
   std::vector<float> made(wanted.payload.size() / 4), expected(made.size());
   std::memcpy(expected.data(), wanted.payload.data(), wanted.payload.size());
   for (uint64_t page = 0; page < 2; ++page)
-    runtime::convertUnit(sources, wanted.states[0], 4, page,
-                         reinterpret_cast<uint8_t *>(made.data()) + page * wanted.states[0].unitBytes);
+    ASSERT_TRUE(convert(parts, wanted.states[0], 4, page,
+                        reinterpret_cast<uint8_t *>(made.data()) + page * wanted.states[0].unitBytes)
+                    .ok());
   for (size_t i = 0; i < made.size(); ++i) {
     size_t token = i / (2 * 4 * features) * 4 + i / features % 4;
     EXPECT_EQ(made[i], token < 5 ? expected[i] : 0) << i;
@@ -179,14 +180,125 @@ TEST(HandOver, PutsHeadsOfRanksTogether) {
 
 TEST(HandOver, NamesHeadsThatAreMissing) {
   std::vector<HandOver> parts = {partOf(CacheElement::U8, 0, 3), partOf(CacheElement::U8, 4, 2)};
-  std::vector<HeadSource> sources;
-  std::string message = findHeads(parts, partOf(CacheElement::U8, 2, 2).states[0], 4, "m.itx", sources).message();
+  std::vector<uint8_t> unit(1000);
+  std::string message = convert(parts, partOf(CacheElement::U8, 2, 2).states[0], 4, 0, unit.data()).message();
   EXPECT_EQ(message, "m.itx: head 3 of 6 of 'cache.0.keys' is in none of the 2 parts of the sequence that were sent: "
                      "receive from all ranks that share the layer");
   HandOverState other = partOf(CacheElement::U8, 2, 2).states[0];
   other.name[0] = 'x';
-  message = findHeads(parts, other, 4, "m.itx", sources).message();
+  message = convert(parts, other, 4, 0, unit.data()).message();
   EXPECT_NE(message.find("has no 'xache.0.keys': does it run a part of the model"), std::string::npos);
+}
+
+namespace {
+/// The states of a cache of two heads of 32 features, and a sequence of 21 tokens in it.
+struct WholeCache {
+  static constexpr int64_t heads = 2, features = 32, tokens = 21;
+  std::vector<HandOverState> states;
+  HandOver sent;
+
+  WholeCache(CacheElement element, bool isOfKeys, int64_t page, bool transposed = false) {
+    bool isFloat = element < CacheElement::F8;
+    auto add = [&](std::string name, CacheElement its, bool paged, itx_dtype dtype, std::vector<int64_t> shape,
+                   uint64_t elementBytes) {
+      StateTensor state;
+      state.name = "cache.0." + name;
+      state.element = its;
+      state.paged = paged;
+      state.dtype = dtype;
+      state.transposed = transposed;
+      state.unitBytes = elementBytes;
+      for (int64_t size : shape)
+        state.unitBytes *= uint64_t(size);
+      state.shape = std::move(shape);
+      EXPECT_TRUE(describeState(state, states.emplace_back()).ok());
+    };
+    int64_t columns = element == CacheElement::U4 ? features / 2 : features;
+    std::string stem = isOfKeys ? "key" : "value";
+    add(stem + "s", element, true, isFloat ? element == CacheElement::F32 ? ITX_F32 : ITX_F16 : ITX_I8,
+        {heads, transposed ? columns : page, transposed ? page : columns},
+        element == CacheElement::F32 ? 4 : isFloat ? 2 : 1);
+    if (!isFloat)
+      add(stem + "_parameters", CacheElement::Other, true, ITX_I8, {heads, 2, isOfKeys ? features : page}, 1);
+    if (!isFloat && isOfKeys)
+      add("key_tail", CacheElement::Other, false, ITX_F16, {heads, page, features}, 2);
+    sent.header.tokens = tokens;
+    sent.header.pageTokens = uint64_t(page);
+    sent.header.states = uint32_t(states.size());
+    sent.states = states;
+  }
+
+  /// Returns this cache with what another one holds.
+  Status take(const WholeCache &other) {
+    sent.payload.clear();
+    std::vector<HandOver> parts = {other.sent};
+    for (size_t i = 0; i < states.size(); ++i) {
+      Conversion conversion;
+      ITX_RETURN_IF_ERROR(planConversion(parts, states, i, sent.header.pageTokens, "m.itx", conversion));
+      for (uint64_t unit = 0; unit < sent.units(states[i]); ++unit) {
+        sent.payload.resize(sent.payload.size() + states[i].unitBytes);
+        convertUnit(conversion, states[i], sent.header.pageTokens, unit,
+                    sent.payload.data() + sent.payload.size() - states[i].unitBytes);
+      }
+    }
+    return Status::success();
+  }
+};
+} // namespace
+
+/// Floats become quantized values and floats again, in other pages: off by half of the largest step of their group, and
+/// what lies in a tail by the rounding to f16.
+TEST(HandOver, ConvertsQuantizedCaches) {
+  using Cache = WholeCache;
+  auto value = [](int64_t head, int64_t token, int64_t feature) {
+    return std::sin(float(head * 5 + token * 3 + feature * 7)) * float(1 + feature % 5) + 0.3f;
+  };
+  for (bool isOfKeys : {true, false})
+    for (CacheElement element : {CacheElement::U8, CacheElement::U4})
+      for (auto [first, second] : {std::pair<int64_t, int64_t>(8, 8), {8, 16}, {16, 4}}) {
+        Cache floats(CacheElement::F32, isOfKeys, 4, true), back(CacheElement::F32, isOfKeys, 8);
+        floats.sent.payload.resize(floats.states[0].unitBytes * 6);
+        auto *data = reinterpret_cast<float *>(floats.sent.payload.data());
+        for (int64_t token = 0; token < Cache::tokens; ++token)
+          for (int64_t head = 0; head < Cache::heads; ++head)
+            for (int64_t feature = 0; feature < Cache::features; ++feature)
+              data[((token / 4 * Cache::heads + head) * Cache::features + feature) * 4 + token % 4] =
+                  value(head, token, feature);
+        Cache quantized(element, isOfKeys, first), again(element, isOfKeys, second);
+        for (auto [to, from] : {std::pair(&quantized, &floats), {&again, &quantized}, {&back, &again}}) {
+          Status status = to->take(*from);
+          ASSERT_TRUE(status.ok()) << status.message();
+        }
+        auto *made = reinterpret_cast<const float *>(back.sent.payload.data());
+        // Steps are rounded up to two bits of mantissa and more; values are quantized once or twice.
+        float step = (element == CacheElement::U8 ? 10.6f / 255 : 10.6f / 15) * 1.2f, most = 0;
+        for (int64_t token = 0; token < Cache::tokens; ++token)
+          for (int64_t head = 0; head < Cache::heads; ++head)
+            for (int64_t feature = 0; feature < Cache::features; ++feature) {
+              float has = made[((token / 8 * Cache::heads + head) * 8 + token % 8) * Cache::features + feature];
+              float off = std::fabs(has - value(head, token, feature));
+              EXPECT_LE(off, first == second ? step / 2 * 1.01f : step * 1.01f)
+                  << isOfKeys << " " << int(element) << " " << first << " " << second << ": " << head << " " << token << " "
+                  << feature;
+              most = std::max(most, off);
+              if (isOfKeys && token >= Cache::tokens / std::min(first, second) * std::min(first, second) &&
+                  token >= Cache::tokens / first * first && token >= Cache::tokens / second * second)
+                EXPECT_LE(off, 4e-3f); // in both tails
+            }
+        EXPECT_GT(most, step / 50); // something was rounded
+      }
+}
+
+TEST(HandOver, RefusesQuantizedCachesWithoutParameters) {
+  WholeCache quantized(CacheElement::U8, true, 8), floats(CacheElement::F32, true, 8);
+  quantized.sent.payload.resize(100000);
+  EXPECT_TRUE(floats.take(quantized).ok());
+  quantized.sent.states.pop_back(); // the tail
+  EXPECT_EQ(floats.take(quantized).code(), ITX_CORRUPT);
+  WholeCache narrow(CacheElement::U8, false, 8), other(CacheElement::F32, false, 8);
+  narrow.sent.payload.resize(100000);
+  narrow.sent.states[1].unitBytes -= 8; // parameters of fewer tokens
+  EXPECT_EQ(other.take(narrow).code(), ITX_CORRUPT);
 }
 
 /// Sends a sequence of one page with a state, and returns the status of who receives it.
