@@ -88,7 +88,8 @@ static int64_t likeliest(itx_cache *cache, const itx_tensor *logits, int64_t voc
   return static_cast<const int32_t *>(itx_tensor_data(tokens))[0];
 }
 
-TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits) {
+TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits,
+                         StepCalls &calls) {
   const std::vector<int64_t> &ids = options.ids;
   int64_t count = int64_t(ids.size());
   itx_cache_info info;
@@ -117,11 +118,13 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
                     : begin + tokens == count ? 1
                                               : 0,
                     onDevice);
+    ++calls.promptCalls;
     if (withLogits)
       std::memcpy(static_cast<float *>(itx_tensor_data(all.get())) + begin * info.vocabulary,
                   itx_tensor_data(logits.get()), itx_tensor_bytes(logits.get()));
   }
 
+  calls.promptTokens = count;
   std::vector<int64_t> ends = endsOf(step);
   Line line;
   for (int64_t number = 0; number < options.maxTokens; ++number) {
@@ -134,6 +137,7 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
     if (number + 1 == options.maxTokens || itx_sequence_length(sequence.get()) == info.context)
       break;
     logits = append(cache.get(), sequence.get(), &token, 1, 1, onDevice);
+    ++calls.decodeCalls;
   }
   line.isBegun |= options.maxTokens > 0;
   return all;

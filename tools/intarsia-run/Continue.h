@@ -9,12 +9,14 @@
 
 #include "tools/intarsia-run/Handles.h"
 #include "tools/intarsia-run/Options.h"
+#include "tools/intarsia-run/Timing.h"
 
 namespace intarsia::run {
 
 /// Continues options.ids by the model's most likely tokens, and prints their ids as they come. With `withLogits`
-/// returns the logits after each of options.ids, f32 [ids, vocabulary], else null.
-TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits);
+/// returns the logits after each of options.ids, f32 [ids, vocabulary], else null. Counts its calls of the function.
+TensorHandle continueIds(const itx_module *module, const itx_function *step, const Options &options, bool withLogits,
+                         StepCalls &calls);
 
 } // namespace intarsia::run
 

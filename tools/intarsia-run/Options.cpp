@@ -89,6 +89,7 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
       ->option_text("[=N]");
   app.add_option("--profile", options.profile, "Write a Chrome trace of the call (for https://ui.perfetto.dev)")
       ->type_name("FILE.json");
+  app.add_flag("--timing", options.timing, "Print the cycles of each kernel on a simulated wafer, and tokens a second");
   app.add_flag("--list", options.list, "Show functions, inputs, outputs, targets and weights, and end");
   app.add_option("--dump-code", options.dumpCode,
                  "Write the code for GPUs and other devices to this folder (PTX, cubin, hsaco), and end")

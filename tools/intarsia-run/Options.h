@@ -28,6 +28,7 @@ struct Options {
   int64_t maxTokens = 1;    // maximal tokens to generate
   int benchmark = 0;        // timed calls; 0: none
   std::string profile;
+  bool timing = false; // print what simulated devices took
   std::string variant;
   std::vector<std::string> devices; // names of those of this machine that the model may use; empty: all
   double verifyKernels = 0;         // tolerance; 0: kernels are not verified

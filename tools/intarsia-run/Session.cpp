@@ -8,6 +8,7 @@
 
 #include "lib/Formats/Artifact.h"
 #include "lib/Formats/Manifest.h"
+#include "lib/Runtime/Core/Profile.h"
 #include "lib/Runtime/Core/Tensor.h"
 #include "lib/Support/File.h"
 #include "lib/Support/Json.h"
@@ -16,6 +17,7 @@
 #include "tools/intarsia-run/Handles.h"
 #include "tools/intarsia-run/Listing.h"
 #include "tools/intarsia-run/Ranks.h"
+#include "tools/intarsia-run/Timing.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -191,17 +193,38 @@ static const itx_function *findFunction(const itx_module *module, const Options 
   return function;
 }
 
+static void startProfile(const Options &options) {
+  if (!options.profile.empty() || options.timing)
+    check(itx_profile_start());
+}
+
+/// Writes the profile, if one is wanted, and returns the lines of --timing.
+static std::string endProfile(const Options &options, const StepCalls &calls) {
+  if (options.profile.empty() && !options.timing)
+    return "";
+  std::string text;
+  check(runtime::takeProfile(text));
+  if (!options.profile.empty() && isFirstRank()) {
+    std::unique_ptr<AtomicFile> file;
+    check(AtomicFile::create(options.profile, file));
+    check(file->write(text.data(), text.size()));
+    check(file->commit());
+  }
+  return options.timing ? simulatedTimes(text, calls) : "";
+}
+
 /// Runs a language model on token ids, instead of a call.
 static void runIds(const itx_module *module, const itx_function *step, const Options &options,
                    const std::vector<std::string> &files) {
   bool withLogits = std::any_of(files.begin(), files.end(), [](const std::string &file) { return !file.empty(); });
-  if (!options.profile.empty())
-    check(itx_profile_start());
+  startProfile(options);
+  StepCalls calls;
   std::vector<TensorHandle> outputs;
-  outputs.push_back(continueIds(module, step, options, withLogits));
-  if (!options.profile.empty())
-    check(itx_profile_stop(isFirstRank() ? options.profile.c_str() : nullptr));
+  outputs.push_back(continueIds(module, step, options, withLogits, calls));
+  std::string times = endProfile(options, calls);
   writeOutputs(outputs, files);
+  if (isFirstRank())
+    std::fputs(times.c_str(), stdout);
 }
 
 /// Runs a function on arrays.
@@ -209,15 +232,15 @@ static void runArrays(const itx_function *function, const Options &options, cons
   std::vector<TensorHandle> inputs = readInputs(function, options);
   if (options.benchmark)
     benchmark(function, inputs, options.benchmark);
-  if (!options.profile.empty())
-    check(itx_profile_start());
+  startProfile(options);
   std::vector<TensorHandle> outputs = call(function, inputs);
-  if (!options.profile.empty())
-    check(itx_profile_stop(isFirstRank() ? options.profile.c_str() : nullptr));
+  std::string times = endProfile(options, {});
   writeOutputs(outputs, files);
   if (options.outputs.empty() && !options.benchmark)
     for (size_t i = 0; i < outputs.size(); ++i)
       std::printf("%s\n", summary(itx_function_output(function, i)->name, outputs[i].get()).c_str());
+  if (isFirstRank())
+    std::fputs(times.c_str(), stdout);
 }
 
 static void run(const Options &options) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Arrays.h"
+#include "Picture.h"
 #include "Report.h"
 #include "intarsia/Version.h"
 #include "lib/Import/Mlir/MlirFile.h"
@@ -37,6 +38,9 @@ struct Flags {
   cl::opt<std::string> json{
       "json", cl::value_desc("file.json"), cl::cat(category),
       cl::desc("Write memory, colors and times of all programs as JSON ('-' is standard output)")};
+  cl::opt<std::string> picture{
+      "picture", cl::value_desc("file.svg"), cl::cat(category),
+      cl::desc("Draw the load of links, waiting and arithmetic of all cores, and the memory of a core")};
 };
 
 [[noreturn]] void refuse(const llvm::Twine &what) {
@@ -121,15 +125,21 @@ int main(int argc, char **argv) {
   if (inputs.empty() && !outputs.empty())
     refuse("--output needs the inputs of the program: give --input=@file.npy for each");
   llvm::json::Array reports;
+  std::vector<Pictured> pictured;
   for (wafer::ProgramOp op : module->getOps<wafer::ProgramOp>()) {
     wafer::Program program = wafer::extractProgram(op);
-    wafer::Timing timing = wafer::time(program);
+    wafer::TimingOfCores cores;
+    wafer::Timing timing = wafer::time(program, &cores);
     reports.push_back(describe(program, timing));
     if (flags.emit != "-" && flags.json != "-")
       print(llvm::outs(), program, timing);
     if (!inputs.empty())
       runProgram(program, inputs, outputs);
+    if (!flags.picture.empty())
+      pictured.push_back({std::move(program), timing, std::move(cores)});
   }
+  if (!flags.picture.empty())
+    write(flags.picture, [&](llvm::raw_ostream &out) { drawPicture(out, pictured); });
   if (!flags.json.empty())
     write(flags.json,
           [&](llvm::raw_ostream &out) { out << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(reports))); });

@@ -62,6 +62,12 @@ void recordEvent(ProfileEvent event) {
     current.events.push_back({std::move(event), thread});
 }
 
+int64_t profileStartNs() {
+  Record &current = record();
+  std::lock_guard lock(current.mutex);
+  return current.startNs;
+}
+
 void startProfile() {
   Record &current = record();
   std::lock_guard lock(current.mutex);
@@ -97,6 +103,10 @@ static std::string eventText(const ProfileEvent &event, int64_t process, int64_t
     arguments["tiles"] = event.tiles;
     arguments["threads"] = event.threads;
   }
+  if (event.cycles > 0) {
+    arguments["cycles"] = event.cycles;
+    arguments["rows"] = event.rows;
+  }
   return jsonText({{"ph", "X"},
                    {"cat", event.category},
                    {"name", event.name},
@@ -107,8 +117,8 @@ static std::string eventText(const ProfileEvent &event, int64_t process, int64_t
                    {"args", arguments}});
 }
 
-// This runs once for a profile, so that less code is better than faster code.
-__attribute__((cold)) Status stopProfile(const std::string &path) {
+// These run once for a profile, so that less code is better than faster code.
+__attribute__((cold)) Status takeProfile(std::string &text) {
   Record &current = record();
   std::vector<Recorded> events;
   int64_t startNs;
@@ -119,12 +129,8 @@ __attribute__((cold)) Status stopProfile(const std::string &path) {
     events.swap(current.events);
     startNs = current.startNs;
   }
-  if (path.empty())
-    return Status::success();
-  std::unique_ptr<AtomicFile> file;
-  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file));
   int64_t process = getpid();
-  std::string text =
+  text =
       "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"producer\":\"intarsia " INTARSIA_VERSION "\"},\"traceEvents\":[\n";
   text += jsonText({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", "intarsia"}}}});
   std::map<std::pair<std::string, uint32_t>, int64_t> tracks = deviceTracks(events);
@@ -138,12 +144,18 @@ __attribute__((cold)) Status stopProfile(const std::string &path) {
     const ProfileEvent &event = recorded.event;
     int64_t track = event.device ? tracks.at({event.device, event.queue}) : recorded.thread;
     text += ",\n" + eventText(event, process, track, startNs);
-    if (text.size() > 1 << 20) {
-      ITX_RETURN_IF_ERROR(file->write(text.data(), text.size()));
-      text.clear();
-    }
   }
   text += "\n]}\n";
+  return Status::success();
+}
+
+__attribute__((cold)) Status stopProfile(const std::string &path) {
+  std::string text;
+  ITX_RETURN_IF_ERROR(takeProfile(text));
+  if (path.empty())
+    return Status::success();
+  std::unique_ptr<AtomicFile> file;
+  ITX_RETURN_IF_ERROR(AtomicFile::create(path, file));
   ITX_RETURN_IF_ERROR(file->write(text.data(), text.size()));
   return file->commit();
 }

@@ -43,6 +43,7 @@ public:
       op.kind == OpKind::Repeat ? repeat(op) : runOp(op);
   }
   Timing result() const;
+  TimingOfCores ofCores() const;
 
 private:
   const Program &program;
@@ -259,11 +260,27 @@ Timing Clocks::result() const {
   return timing;
 }
 
+TimingOfCores Clocks::ofCores() const {
+  auto cycles = [](const std::vector<Time> &times) {
+    std::vector<double> result;
+    for (Time time : times)
+      result.push_back(double(time) / ticksPerCycle);
+    return result;
+  };
+  TimingOfCores cores{cycles(computed), cycles(waited), cycles(carried[0])};
+  for (int direction = 1; direction < 4; ++direction)
+    for (size_t core = 0; core < cores.carried.size(); ++core)
+      cores.carried[core] = std::max(cores.carried[core], double(carried[direction][core]) / ticksPerCycle);
+  return cores;
+}
+
 } // namespace
 
-Timing time(const Program &program) {
+Timing time(const Program &program, TimingOfCores *cores) {
   Clocks clocks(program);
   clocks.run(program.ops);
+  if (cores)
+    *cores = clocks.ofCores();
   return clocks.result();
 }
 

@@ -16,6 +16,8 @@
 
 #include "lib/Runtime/Wafer/Program.h"
 
+#include <vector>
+
 namespace intarsia::wafer {
 
 struct Timing {
@@ -28,7 +30,15 @@ struct Timing {
   int64_t allIterations = 0; ///< of loops
 };
 
-Timing time(const Program &program);
+/// What each core and its router did, by `row * columns + column`, in cycles.
+struct TimingOfCores {
+  std::vector<double> computed; ///< arithmetic
+  std::vector<double> waited;   ///< nothing
+  std::vector<double> carried;  ///< words on the busiest of the four links that leave the core's router
+};
+
+/// Returns the times of a program, and those of its cores if `cores` is not null.
+Timing time(const Program &program, TimingOfCores *cores = nullptr);
 
 } // namespace intarsia::wafer
 

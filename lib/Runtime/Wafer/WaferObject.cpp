@@ -29,6 +29,7 @@ constexpr int64_t mostCores = 1 << 12;           // along an axis
 constexpr int64_t mostElements = 1 << 28;        // along an axis of a matrix, of a buffer
 constexpr int64_t mostItems = 1 << 20;           // of a list
 constexpr int64_t mostBuffers = INT16_MAX;       // of a program: the simulator numbers them with 16 bits
+constexpr double mostGHz = 1000;
 constexpr int64_t mostOffset = int64_t(1) << 48; // of a view, in elements
 
 Json json(const Range &range) {
@@ -95,9 +96,10 @@ Json json(const Program &program) {
                        {"multicast", path.multicast}});
     routes.push_back({{"name", route.name}, {"axis", axes[size_t(route.axis)]}, {"paths", std::move(paths)}});
   }
-  // An artifact has the figures that checks need, and none of those for times.
+  // An artifact has the figures that checks need. Times are the compiler's: it has only the clock that they count.
   return {{"name", program.name},
           {"mesh", t.name},
+          {"clock_ghz", t.clockGHz},
           {"sram_bytes", t.sramBytes},
           {"reserved_bytes", t.reservedBytes},
           {"colors", t.colors},
@@ -167,11 +169,11 @@ private:
     return least;
   }
 
-  float real(const Json &object, const char *key, float otherwise) {
+  double real(const Json &object, const char *key, double otherwise) {
     const Json *value = member(object, key, /*required=*/false);
     if (value && !value->is_number())
       fail("'" + std::string(key) + "' is not a number");
-    return value && value->is_number() ? value->get<float>() : otherwise;
+    return value && value->is_number() ? value->get<double>() : otherwise;
   }
 
   bool flag(const Json &object, const char *key) {
@@ -235,8 +237,8 @@ private:
       if (op.kind == OpKind::Compute) {
         op.compute = ComputeKind(choice(item, "compute", computations));
         wanted = op.compute == ComputeKind::Zero ? 1 : op.compute >= ComputeKind::Gemm ? 3 : 2;
-        op.factor = real(item, "factor", 1);
-        op.addend = real(item, "addend", 0);
+        op.factor = float(real(item, "factor", 1));
+        op.addend = float(real(item, "addend", 0));
       }
       if (op.kind == OpKind::Repeat) {
         if (isBody)
@@ -283,6 +285,9 @@ private:
     p.target.sramBytes = number(item, "sram_bytes", 1, mostElements);
     p.target.reservedBytes = number(item, "reserved_bytes", 0, mostElements);
     p.target.colors = number(item, "colors", 0, mostCores);
+    p.target.clockGHz = real(item, "clock_ghz", 0);
+    if (!(p.target.clockGHz > 0 && p.target.clockGHz <= mostGHz))
+      fail("'clock_ghz' is no clock");
     p.columns = number(item, "columns", 1, mostCores);
     p.rows = number(item, "rows", 1, mostCores);
     p.slots = int(number(item, "slots", 0, mostItems));

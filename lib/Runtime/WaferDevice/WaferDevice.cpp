@@ -8,11 +8,13 @@
 
 #include "lib/Formats/Dtype.h"
 #include "lib/Formats/FloatFormats.h"
+#include "lib/Runtime/Core/Profile.h"
 #include "lib/Runtime/Wafer/Functional.h"
 #include "lib/Runtime/Wafer/WaferObject.h"
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <new>
 
 namespace intarsia::runtime {
@@ -118,7 +120,41 @@ private:
   }
 };
 
-Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch) {
+/// What a launch did on the wafer.
+struct Spent {
+  int64_t rows = 0;
+  double cycles = 0;
+};
+
+/// Records launches in the profile, one after another in the time of the wafer's clock: a wafer does one program at a
+/// time, and the copies and other devices between them are not simulated.
+class SimulatedClock {
+public:
+  void record(const char *kernel, const char *label, const Spent &spent, double clockGHz) {
+    if (!isProfiling() || spent.cycles == 0)
+      return;
+    std::lock_guard lock(mutex_);
+    if (int64_t start = profileStartNs(); start != startNs_) {
+      startNs_ = start;
+      nowNs_ = 0;
+    }
+    ProfileEvent event{"simulated", kernel, label};
+    event.beginNs = startNs_ + int64_t(nowNs_);
+    nowNs_ += spent.cycles / clockGHz;
+    event.endNs = startNs_ + int64_t(nowNs_);
+    event.device = "time on the wafer";
+    event.cycles = spent.cycles;
+    event.rows = spent.rows;
+    recordEvent(std::move(event));
+  }
+
+private:
+  std::mutex mutex_;
+  int64_t startNs_ = 0;
+  double nowNs_ = 0; ///< since the start of the profile
+};
+
+Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch, Spent &spent) {
   std::optional<int64_t> rows = evaluate(kernel.rows, launch.sizes.data(), launch.sizes.size());
   if (!rows || *rows < 0)
     return error(ITX_INTERNAL, "%s: its rows, '%s', are not defined for the sizes of the launch", launch.text.c_str(),
@@ -134,6 +170,8 @@ Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch) {
     int64_t count = std::min(program.rows, *rows - first);
     found->second.run(first, count);
     first += count;
+    spent.rows += count;
+    spent.cycles += program.cycles;
   }
   return Status::success();
 }
@@ -175,9 +213,13 @@ Status WaferDevice::bind(const Launch &launch, const std::string &text, Body &bo
     return error(ITX_INTERNAL, "%s is started with %u buffers and %u sizes, its program wants %lld and %zu",
                  text.c_str(), launch.bufferCount, launch.sizeCount, (long long)kernel.operands,
                  requiredSizes(kernel.rows));
-  body = [&kernel](const HostedLaunch &started) {
+  static SimulatedClock clock;
+  body = [&kernel, name = launch.name, label = launch.label](const HostedLaunch &started) {
     try {
-      return runKernel(kernel, started);
+      Spent spent;
+      ITX_RETURN_IF_ERROR(runKernel(kernel, started, spent));
+      clock.record(name, label, spent, kernel.programs.front().program.target.clockGHz);
+      return Status::success();
     } catch (const std::bad_alloc &) {
       return error(ITX_OUT_OF_MEMORY, "%s: this machine has too little memory to simulate %lld cores",
                    started.text.c_str(), (long long)kernel.programs.front().program.cores());

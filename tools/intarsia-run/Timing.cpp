@@ -1,0 +1,92 @@
+//===- Timing.cpp - What simulated devices took, from a profile ---------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "tools/intarsia-run/Timing.h"
+
+#include "lib/Support/Json.h"
+
+#include <algorithm>
+#include <map>
+
+namespace intarsia::run {
+namespace {
+
+/// Launches that are counted together.
+struct Sum {
+  int64_t launches = 0, rows = 0;
+  double cycles = 0, microseconds = 0;
+
+  void add(const Sum &other) {
+    launches += other.launches;
+    rows += other.rows;
+    cycles += other.cycles;
+    microseconds += other.microseconds;
+  }
+};
+
+struct NamedSum {
+  std::string name;
+  Sum sum;
+};
+
+/// Returns the launches on simulated devices, in their order.
+std::vector<NamedSum> readLaunches(const std::string &profile) {
+  Json trace;
+  check(parseJson(profile, "profile", trace));
+  std::vector<NamedSum> launches;
+  for (const Json &event : trace.at("traceEvents"))
+    if (event.value("cat", "") == "simulated")
+      launches.push_back({event.at("name").get<std::string>(),
+                          {1, event.at("args").at("rows").get<int64_t>(), event.at("args").at("cycles").get<double>(),
+                           event.at("dur").get<double>()}});
+  return launches;
+}
+
+std::string line(const std::string &name, const Sum &sum, double all) {
+  return format("  %-44s %8lld %8lld %14.0f %12.2f %6.1f\n", name.c_str(), (long long)sum.launches, (long long)sum.rows,
+                sum.cycles, sum.microseconds, 100 * sum.cycles / all);
+}
+
+} // namespace
+
+std::string simulatedTimes(const std::string &profile, const StepCalls &calls) {
+  std::vector<NamedSum> launches = readLaunches(profile);
+  if (launches.empty())
+    throw Failure{"--timing shows the time of simulated wafers, and nothing of this call ran on one: compile the model "
+                  "with --target=cpu,wafer and --place='PATTERN=@wafer' (docs/wafers.md)"};
+  std::map<std::string, Sum> byName;
+  Sum all;
+  for (const NamedSum &launch : launches) {
+    byName[launch.name].add(launch.sum);
+    all.add(launch.sum);
+  }
+  std::vector<NamedSum> kernels;
+  for (const auto &[name, sum] : byName)
+    kernels.push_back({name, sum});
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const NamedSum &a, const NamedSum &b) { return a.sum.cycles > b.sum.cycles; });
+  std::string text = format("Simulated wafer at %.2f GHz; copies and other devices are not counted\n  %-44s %8s %8s "
+                            "%14s %12s %6s\n",
+                            all.cycles / all.microseconds * 1e-3, "kernel", "launches", "rows", "cycles", "us", "%");
+  for (const NamedSum &kernel : kernels)
+    text += line(kernel.name, kernel.sum, all.cycles);
+  text += line("all", all, all.cycles);
+  // Each call launches the same kernels.
+  int64_t count = int64_t(launches.size()), callCount = calls.promptCalls + calls.decodeCalls;
+  if (calls.decodeCalls == 0 || count % callCount != 0)
+    return text;
+  Sum prompt, decode;
+  for (int64_t i = 0; i < count; ++i)
+    (i < count / callCount * calls.promptCalls ? prompt : decode).add(launches[size_t(i)].sum);
+  double step = decode.microseconds / double(calls.decodeCalls);
+  text += format("  prompt   %lld tokens in %.0f cycles (%.2f us), %.0f tokens a second\n", (long long)calls.promptTokens,
+                 prompt.cycles, prompt.microseconds, double(calls.promptTokens) * 1e6 / prompt.microseconds);
+  text += format("  decode   a token in %.0f cycles (%.2f us), %.0f tokens a second\n",
+                 decode.cycles / double(calls.decodeCalls), step, 1e6 / step);
+  return text;
+}
+
+} // namespace intarsia::run
