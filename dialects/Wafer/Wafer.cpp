@@ -166,6 +166,46 @@ LogicalResult DistNormOp::verify() {
   return verifySizes(*this, {getResult().getType()}, getGrid());
 }
 
+LogicalResult DistAttentionOp::verify() {
+  RankedTensorType query = getQuery().getType(), keys = getKeys().getType();
+  int64_t grid = int64_t(getGrid());
+  if (failed(verifySizes(*this, {query, keys, getValues().getType(), getPositions().getType()}, grid)))
+    return failure();
+  if (getHeads() < 1 || getColumns() < 1 || int64_t(getHeads() * getColumns()) > grid)
+    return emitOpError() << "has " << getHeads() << " heads on " << getColumns() << " columns each, the grid has " << grid;
+  if (keys.getShape() != getValues().getType().getShape() || keys.getDimSize(1) != query.getDimSize(1) ||
+      query.getShape() != getResult().getType().getShape())
+    return emitOpError() << "query " << query << ", keys " << keys << ", values " << getValues().getType()
+                         << " and result " << getResult().getType() << " disagree in their sizes";
+  if (keys.getDimSize(0) % grid != 0 || keys.getDimSize(1) % (2 * grid) != 0)
+    return emitOpError() << "keys " << keys << " are no slots and pairs of features for each of " << grid << " cores";
+  if (getPositions().getType().getShape() != ArrayRef<int64_t>{query.getDimSize(0), 1})
+    return emitOpError() << "has positions " << getPositions().getType() << ", must be one for each row of " << query;
+  if (Value frequencies = getFrequencies();
+      frequencies && getFrequencies().getType().getShape() != ArrayRef<int64_t>{1, query.getDimSize(1) / 2})
+    return emitOpError() << "has frequencies " << frequencies.getType() << ", must be one for each pair of features of "
+                         << query;
+  return success();
+}
+
+LogicalResult DistAppendOp::verify() {
+  RankedTensorType cache = getCache().getType(), row = getRow().getType();
+  int64_t grid = int64_t(getGrid());
+  if (failed(verifySizes(*this, {cache, row, getResult().getType()}, grid)))
+    return failure();
+  if (cache != getResult().getType() || row.getDimSize(0) != 1 || row.getDimSize(1) != cache.getDimSize(1))
+    return emitOpError() << "puts " << row << " into " << cache << " and gives " << getResult().getType();
+  if (cache.getDimSize(0) % grid != 0 || cache.getDimSize(1) % (2 * grid) != 0)
+    return emitOpError() << "cache " << cache << " has no slots and pairs of features for each of " << grid << " cores";
+  if (!getPositions() != !getFrequencies())
+    return emitOpError() << "must have both positions and frequencies, or none";
+  if (getPositions() && (getPositions().getType().getShape() != ArrayRef<int64_t>{1, 1} ||
+                         getFrequencies().getType().getShape() != ArrayRef<int64_t>{1, row.getDimSize(1) / 2}))
+    return emitOpError() << "has positions " << getPositions().getType() << " and frequencies "
+                         << getFrequencies().getType() << ", must be one and one for each pair of features of " << row;
+  return success();
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 LogicalResult ProgramOp::verify() {
@@ -229,37 +269,52 @@ static LogicalResult verifyRoute(Operation *op, FlatSymbolRefAttr name) {
 }
 
 LogicalResult SendOp::verify() { return verifyRoute(*this, getRouteAttr()); }
-LogicalResult ReceiveOp::verify() { return verifyRoute(*this, getRouteAttr()); }
+LogicalResult ReceiveOp::verify() {
+  if (getMaximum() && !getAdd())
+    return emitOpError() << "has maximum without add";
+  return verifyRoute(*this, getRouteAttr());
+}
 LogicalResult ForwardOp::verify() {
+  if (getMaximum() && !getAdd())
+    return emitOpError() << "has maximum without add";
   return failed(verifyRoute(*this, getSourceAttr())) ? failure() : verifyRoute(*this, getDestinationAttr());
 }
 
 LogicalResult ComputeOp::verify() {
-  bool isProduct =
-      llvm::is_contained({Arithmetic::Gemm, Arithmetic::GemmTransposed, Arithmetic::Gemv}, getArithmetic());
-  size_t expected = getArithmetic() == Arithmetic::Zero ? 1 : isProduct ? 3 : 2;
+  using A = Arithmetic;
+  A kind = getArithmetic();
+  auto isOneOf = [&](ArrayRef<A> kinds) { return llvm::is_contained(kinds, kind); };
+  bool isProduct = isOneOf({A::Gemm, A::GemmTransposed, A::Gemv});
+  size_t expected = kind == A::Zero ? 1 : isProduct || kind == A::Rotate ? 3 : 2;
   if (getBuffers().size() != expected)
-    return emitOpError() << stringifyArithmetic(getArithmetic()) << " has " << getBuffers().size()
-                         << " buffers, must have " << expected;
+    return emitOpError() << stringifyArithmetic(kind) << " has " << getBuffers().size() << " buffers, must have "
+                         << expected;
   auto size = [&](unsigned operand, unsigned dimension) {
     return cast<MemRefType>(getBuffers()[operand].getType()).getDimSize(dimension);
   };
-  if ((getFactor() || getAddend()) && getArithmetic() != Arithmetic::Affine && getArithmetic() != Arithmetic::Rsqrt)
-    return emitOpError() << stringifyArithmetic(getArithmetic())
-                         << " has a factor or an addend, which affine and rsqrt have";
+  if (getFactor() && !isOneOf({A::Affine, A::Rsqrt, A::Mask, A::Rotate}))
+    return emitOpError() << stringifyArithmetic(kind) << " has a factor, which affine, rsqrt, mask and rotate have";
+  if (getAddend() && !isOneOf({A::Affine, A::Rsqrt}))
+    return emitOpError() << stringifyArithmetic(kind) << " has an addend, which affine and rsqrt have";
   auto isSumOf = [&](unsigned sum, unsigned rows) { return size(sum, 0) == size(rows, 0) && size(sum, 1) == 1; };
-  bool sums = getArithmetic() == Arithmetic::Sum || getArithmetic() == Arithmetic::SumSquares;
-  bool spreads = getArithmetic() == Arithmetic::Scale || getArithmetic() == Arithmetic::Shift;
+  bool sums = isOneOf({A::Sum, A::SumSquares, A::Largest});
+  bool spreads = isOneOf({A::Scale, A::Shift, A::Mask, A::Rotate});
   if ((sums && !isSumOf(0, 1)) || (spreads && !isSumOf(1, 0)))
-    return emitOpError() << stringifyArithmetic(getArithmetic()) << (sums ? " gives " : " reads ")
+    return emitOpError() << stringifyArithmetic(kind) << (sums ? " gives " : " reads ")
                          << getBuffers()[sums ? 0 : 1].getType() << ", must be one element for each row of "
                          << getBuffers()[sums ? 1 : 0].getType();
-  if (expected == 2 && !sums && !spreads && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
-    return emitOpError() << stringifyArithmetic(getArithmetic()) << " of " << getBuffers()[1].getType() << " to "
+  if (kind == A::Rotate && (size(2, 0) != 1 || 2 * size(2, 1) != size(0, 1)))
+    return emitOpError() << "rotate reads frequencies " << getBuffers()[2].getType()
+                         << ", must be one for each pair of features of " << getBuffers()[0].getType();
+  bool moves = isOneOf({A::Take, A::Put});
+  unsigned entry = kind == A::Take ? 0 : 1;
+  if (moves ? size(entry, 0) != 1 || size(0, 1) != size(1, 1)
+            : expected == 2 && !sums && !spreads && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
+    return emitOpError() << stringifyArithmetic(kind) << " of " << getBuffers()[1].getType() << " to "
                          << getBuffers()[0].getType();
-  if (expected < 3)
+  if (!isProduct)
     return success();
-  bool transposed = getArithmetic() == Arithmetic::GemmTransposed;
+  bool transposed = kind == A::GemmTransposed;
   if (size(0, 0) != size(1, 0) || size(0, 1) != size(2, transposed ? 0 : 1) ||
       size(1, 1) != size(2, transposed ? 1 : 0))
     return emitOpError() << "tiles " << getBuffers()[0].getType() << ", " << getBuffers()[1].getType() << " and "

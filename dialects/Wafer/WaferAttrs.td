@@ -53,7 +53,9 @@ def Wafer_Arithmetic : Wafer_Enum<"Arithmetic", "what a core computes", [
   I32EnumAttrCase<"Tanh", 12, "tanh">, I32EnumAttrCase<"Sum", 13, "sum">,
   I32EnumAttrCase<"SumSquares", 14, "sum_squares">, I32EnumAttrCase<"Scale", 15, "scale">,
   I32EnumAttrCase<"Shift", 16, "shift">, I32EnumAttrCase<"Affine", 17, "affine">,
-  I32EnumAttrCase<"Rsqrt", 18, "rsqrt">]>;
+  I32EnumAttrCase<"Rsqrt", 18, "rsqrt">, I32EnumAttrCase<"Largest", 19, "largest">,
+  I32EnumAttrCase<"Reciprocal", 20, "reciprocal">, I32EnumAttrCase<"Mask", 21, "mask">,
+  I32EnumAttrCase<"Take", 22, "take">, I32EnumAttrCase<"Put", 23, "put">, I32EnumAttrCase<"Rotate", 24, "rotate">]>;
 def Wafer_ArithmeticAttr : Wafer_EnumAttr<Wafer_Arithmetic, "arithmetic">;
 
 def Wafer_GemmAlgorithm : Wafer_Enum<"GemmAlgorithm", "how tiles of a matrix product travel", [

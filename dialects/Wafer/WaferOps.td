@@ -105,6 +105,58 @@ def Wafer_DistNormOp : Wafer_Op<"dist_norm", [Pure, SameOperandsAndResultType]> 
   let hasVerifier = 1;
 }
 
+def Wafer_DistAttentionOp : Wafer_Op<"dist_attention", [Pure]> {
+  let summary = "Attention of the query heads that share key and value heads, over caches that are split over a grid";
+  let description = [{
+    For each row of the query, softmax over the tokens j of the cache of `cap(scale * dot(query, key_j))`, times value_j,
+    for the tokens `j <= position` of the row, or those of the last `window`; cap(x) = soft_cap * tanh(x / soft_cap).
+
+    Tokens are split along y, features along x: `columns` columns of cores hold the features of one key head, as do the
+    next ones those of the next head, `heads` of them. All operands have this form: query `[rows, grid * tile]`, keys and
+    values `[grid * slots, grid * tile]`, the result that of the query; rows of the query are different heads of one group,
+    and different tokens. A tile holds pairs of features, i and i + head_dim / 2, so that rotary embeddings (with
+    `frequencies` `[1, grid * tile / 2]`) move nothing. The caches lie as wafer.dist_append leaves them.
+
+    ```mlir
+    %o = wafer.dist_attention %q, %k, %v, %positions on 4 heads 2 columns 2 {scale = 0.25 : f32} :
+        tensor<2x32xf32>, tensor<16x32xf32>, tensor<16x32xf32>, tensor<2x1xf32> -> tensor<2x32xf32>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F16, F32]>:$query, 2DTensorOf<[F16, F32]>:$keys, 2DTensorOf<[F16, F32]>:$values,
+                       2DTensorOf<[F32]>:$positions, Optional<2DTensorOf<[F32]>>:$frequencies, I64Attr:$grid,
+                       I64Attr:$heads, I64Attr:$columns, F32Attr:$scale, OptionalAttr<I64Attr>:$window,
+                       OptionalAttr<F32Attr>:$soft_cap);
+  let results = (outs 2DTensorOf<[F32]>:$result);
+  let assemblyFormat = [{
+    $query `,` $keys `,` $values `,` $positions (`rotated` `by` $frequencies^ `:` type($frequencies))? `on` $grid
+    `heads` $heads `columns` $columns attr-dict `:` type($query) `,` type($keys) `,` type($values) `,` type($positions)
+    `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Wafer_DistAppendOp : Wafer_Op<"dist_append", [Pure, AttrSizedOperandSegments]> {
+  let summary = "Puts the row of a new token into a cache whose tokens are spread evenly over the rows of a grid";
+  let description = [{
+    Cache `[grid * slots, grid * tile]` and row `[1, grid * tile]` as for wafer.dist_attention. Of n tokens the rows of
+    cores have n / grid each, in the order of the tokens, and the last n mod grid of them one more. The new token comes to
+    the last row; if that had one more than others already, each row that had passes its oldest token to the row before
+    it, all in one step (WaferLLM, arXiv 2502.04563). Token t is in slot t mod slots of its row.
+
+    ```mlir
+    %n = wafer.dist_append %cache, %row on 4 : tensor<16x32xf32>, tensor<1x32xf32> -> tensor<16x32xf32>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F16, F32]>:$cache, 2DTensorOf<[F32]>:$row, Optional<2DTensorOf<[F32]>>:$positions,
+                       Optional<2DTensorOf<[F32]>>:$frequencies, I64Attr:$grid, DefaultValuedAttr<F32Attr, "1.0f">:$factor);
+  let results = (outs 2DTensorOf<[F16, F32]>:$result);
+  let assemblyFormat = [{
+    $cache `,` $row (`at` $positions^ `:` type($positions))? (`rotated` `by` $frequencies^ `:` type($frequencies))? `on`
+    $grid attr-dict `:` type($cache) `,` type($row) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoTerminator, NoRegionArguments,
@@ -176,11 +228,11 @@ def Wafer_ReceiveOp : Wafer_Op<"receive"> {
   let summary = "Starts to receive into a buffer";
   let description = [{
     The buffer must not be read or written before the core's next `await`. With `add`, what arrives is added to what the
-    buffer holds.
+    buffer holds; with `add maximum` the larger of both is kept instead of their sum.
   }];
-  let arguments = (ins Wafer_Buffer:$buffer, FlatSymbolRefAttr:$route, UnitAttr:$add,
+  let arguments = (ins Wafer_Buffer:$buffer, FlatSymbolRefAttr:$route, UnitAttr:$add, UnitAttr:$maximum,
                        OptionalAttr<Wafer_CoresAttr>:$cores);
-  let assemblyFormat = "(`add` $add^)? $buffer `on` $route (`at` $cores^)? attr-dict `:` type($buffer)";
+  let assemblyFormat = "(`add` $add^)? (`maximum` $maximum^)? $buffer `on` $route (`at` $cores^)? attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }
 
@@ -191,8 +243,8 @@ def Wafer_ForwardOp : Wafer_Op<"forward"> {
     buffer and passed on. Messages may run through a whole row of cores in one op.
   }];
   let arguments = (ins Wafer_Buffer:$buffer, FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, UnitAttr:$add,
-                       OptionalAttr<Wafer_CoresAttr>:$cores);
-  let assemblyFormat = "(`add` $add^)? $buffer `from` $source `on` $destination (`at` $cores^)? attr-dict `:` type($buffer)";
+                       UnitAttr:$maximum, OptionalAttr<Wafer_CoresAttr>:$cores);
+  let assemblyFormat = "(`add` $add^)? (`maximum` $maximum^)? $buffer `from` $source `on` $destination (`at` $cores^)? attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }
 
@@ -210,6 +262,13 @@ def Wafer_ComputeOp : Wafer_Op<"compute"> {
     `rsqrt` (c = 1 / sqrt(factor a + addend)), which may have these two attributes; `scale` (c *= a) and `shift` (c += a)
     by an a with one element for each row of c; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
     The f32 sums of one op are rounded to the element type of C.
+
+    Of attention: `largest` of each row of a; `reciprocal`; `rotate %c, %positions, %frequencies` turns the pairs of
+    features (i, i + half) of each row by its position times the pair's frequency, and multiplies by `factor`. Caches have
+    as many tokens as the launch says, on rows of cores as wafer.dist_append spreads them: `mask %s, %positions` sets the
+    elements of %s, scores of the tokens in the slots of a core, to a large negative number where the slot has no token, or
+    one after the row's position or before the last `factor` ones (0: all); `take %e, %cache` is the oldest token of the
+    core before the append, `put %cache, %e` sets its latest one after it.
   }];
   let arguments = (ins Wafer_ArithmeticAttr:$arithmetic, Variadic<Wafer_Buffer>:$buffers,
                        OptionalAttr<Wafer_CoresAttr>:$cores, OptionalAttr<F32Attr>:$factor, OptionalAttr<F32Attr>:$addend);
@@ -221,7 +280,8 @@ def Wafer_RepeatOp : Wafer_Op<"repeat", [SingleBlock]> {
   let summary = "Repeats ops";
   let description = [{
     The body's arguments are buffers: at first the operands, then what `yield` gave. Exchanging two of them is a double
-    buffer. A repeat holds no other one.
+    buffer. A repeat holds no other one. With `launches` each launch of the program does one iteration alone: that of the
+    tokens of its cache modulo `count`.
 
     ```mlir
     wafer.repeat 8 (%a, %b) : memref<4x4xf16>, memref<4x4xf16> {
@@ -231,9 +291,9 @@ def Wafer_RepeatOp : Wafer_Op<"repeat", [SingleBlock]> {
     }
     ```
   }];
-  let arguments = (ins I64Attr:$count, Variadic<Wafer_Buffer>:$buffers);
+  let arguments = (ins I64Attr:$count, Variadic<Wafer_Buffer>:$buffers, UnitAttr:$launches);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$count (`(` $buffers^ `)` `:` type($buffers))? attr-dict-with-keyword $body";
+  let assemblyFormat = "(`launches` $launches^)? $count (`(` $buffers^ `)` `:` type($buffers))? attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
 

@@ -33,6 +33,8 @@ struct Flags {
                                cl::desc("An input, in the order of arguments: float16 or float32; runs the program")};
   cl::list<std::string> outputs{"output", cl::value_desc("@file.npy"), cl::cat(category),
                                 cl::desc("Write an output, in the order of results, as float32")};
+  cl::opt<int64_t> tokens{"tokens", cl::init(0), cl::value_desc("N"), cl::cat(category),
+                          cl::desc("Tokens that the caches among the inputs have, before an append")};
   cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
                             cl::desc("Write the programs of cores as IR ('-' is standard output)")};
   cl::opt<std::string> json{
@@ -82,12 +84,12 @@ mlir::OwningOpRef<mlir::ModuleOp> compile(mlir::MLIRContext &context, llvm::Sour
 }
 
 void runProgram(const wafer::Program &program, const std::vector<std::string> &inputs,
-                const std::vector<std::string> &outputs) {
+                const std::vector<std::string> &outputs, int64_t tokens) {
   auto matrices = readInputs(program, inputs);
   if (!matrices)
     refuse(llvm::toString(matrices.takeError()));
   std::vector<wafer::Matrix> results;
-  if (std::string problem = wafer::run(program, *matrices, results); !problem.empty())
+  if (std::string problem = wafer::run(program, *matrices, results, tokens); !problem.empty())
     refuse("@" + program.name + ": " + problem);
   if (outputs.size() > results.size())
     refuse("program @" + program.name + " has " + llvm::Twine(results.size()) + " outputs, but there are " +
@@ -124,6 +126,8 @@ int main(int argc, char **argv) {
   std::vector<std::string> inputs = filesOf(flags.inputs), outputs = filesOf(flags.outputs);
   if (inputs.empty() && !outputs.empty())
     refuse("--output needs the inputs of the program: give --input=@file.npy for each");
+  if (flags.tokens < 0)
+    refuse("--tokens=" + llvm::Twine(flags.tokens) + ": must not be negative");
   llvm::json::Array reports;
   std::vector<Pictured> pictured;
   for (wafer::ProgramOp op : module->getOps<wafer::ProgramOp>()) {
@@ -134,7 +138,7 @@ int main(int argc, char **argv) {
     if (flags.emit != "-" && flags.json != "-")
       print(llvm::outs(), program, timing);
     if (!inputs.empty())
-      runProgram(program, inputs, outputs);
+      runProgram(program, inputs, outputs, flags.tokens);
     if (!flags.picture.empty())
       pictured.push_back({std::move(program), timing, std::move(cores)});
   }

@@ -206,9 +206,7 @@ void Machine::await(const Op &op, int64_t core) {
 
 void Machine::compute(const Op &op, int64_t core) {
   int target = bound[size_t(op.slots[0])];
-  bool accumulates = op.compute == ComputeKind::Add || op.compute == ComputeKind::Multiply ||
-                     op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift || op.slots.size() == 3;
-  for (size_t i = accumulates ? 0 : 1; i < op.slots.size(); ++i)
+  for (size_t i = accumulates(op.compute) ? 0 : 1; i < op.slots.size(); ++i)
     if (!read(op, bound[size_t(op.slots[i])], core))
       return;
   write(op, target, core);

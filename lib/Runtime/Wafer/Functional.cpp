@@ -26,6 +26,9 @@ constexpr int64_t longestRun = 512;
 /// elements of a core would be in the same set on a grid of 512 x 512.
 constexpr int64_t padding = 37 * 16;
 
+/// Softmax gives exactly 0 for it; it is finite, so that differences of such scores are 0 and not NaN.
+constexpr float hiddenScore = -1e30f;
+
 /// The buffer of messages that were added up on the way.
 constexpr int16_t onTheWay = -1;
 
@@ -97,7 +100,10 @@ void Simulator::receive(const Op &op, Run run) {
     float *to = plane(buffer, 0);
     const int32_t *sender = inbox.sender.data();
     for (int64_t i = 0; i < elements; ++i, from += stride, to += stride)
-      if (op.add)
+      if (op.maximum)
+        for (int64_t core = alike.begin; core < alike.end; ++core)
+          to[core] = std::max(to[core], from[sender[core]]);
+      else if (op.add)
         for (int64_t core = alike.begin; core < alike.end; ++core)
           to[core] += from[sender[core]];
       else
@@ -124,7 +130,8 @@ void Simulator::forward(const Op &op, int64_t core) {
   payload.resize(std::max(payload.size(), size_t(stride * own.elements())));
   const float *from = kind == onTheWay ? payloads[size_t(op.route)].data() : plane(kind, 0);
   for (int64_t i = 0; i < own.elements(); ++i) {
-    float sum = from[i * stride + source] + plane(buffer, i)[core];
+    float other = from[i * stride + source], mine = plane(buffer, i)[core];
+    float sum = op.maximum ? std::max(other, mine) : other + mine;
     payload[size_t(i * stride + core)] = own.isHalf ? roundToF16(sum) : sum;
   }
   post(op.destination, one, onTheWay);
@@ -142,6 +149,8 @@ static float element(const Op &op, float old, float value) {
     return op.factor * value + op.addend;
   case ComputeKind::Rsqrt:
     return 1 / std::sqrt(op.factor * value + op.addend);
+  case ComputeKind::Reciprocal:
+    return 1 / value;
   case ComputeKind::Exp:
     return std::exp(value);
   case ComputeKind::Silu:
@@ -159,25 +168,101 @@ static float element(const Op &op, float old, float value) {
   }
 }
 
-void Simulator::compute(const Op &op, Run run) {
-  if (op.slots.size() == 3)
-    return multiply(op, run);
-  int target = bufferOf(op, 0);
-  if (op.compute == ComputeKind::Sum || op.compute == ComputeKind::SumSquares) {
-    int source = bufferOf(op, 1);
-    const CoreBuffer &rows = description(source);
-    for (int64_t m = 0; m < rows.rows; ++m) {
-      std::vector<float> sums(size_t(run.end - run.begin));
-      for (int64_t n = 0; n < rows.columns; ++n) {
-        const float *from = plane(source, m * rows.columns + n) + run.begin;
-        for (size_t core = 0; core < sums.size(); ++core)
+/// Sums of each row, or its largest element.
+void Simulator::sumRows(const Op &op, Run run) {
+  int target = bufferOf(op, 0), source = bufferOf(op, 1);
+  const CoreBuffer &rows = description(source);
+  for (int64_t m = 0; m < rows.rows; ++m) {
+    const float *first = plane(source, m * rows.columns) + run.begin;
+    std::vector<float> sums(size_t(run.end - run.begin));
+    if (op.compute == ComputeKind::Largest)
+      std::copy(first, first + sums.size(), sums.begin());
+    for (int64_t n = 0; n < rows.columns; ++n) {
+      const float *from = plane(source, m * rows.columns + n) + run.begin;
+      for (size_t core = 0; core < sums.size(); ++core)
+        if (op.compute == ComputeKind::Largest)
+          sums[core] = std::max(sums[core], from[core]);
+        else
           sums[core] += op.compute == ComputeKind::Sum ? from[core] : from[core] * from[core];
-      }
-      std::copy(sums.begin(), sums.end(), plane(target, m) + run.begin);
     }
-    return round(target, run);
+    std::copy(sums.begin(), sums.end(), plane(target, m) + run.begin);
   }
-  bool spreads = op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift;
+  round(target, run);
+}
+
+/// Turns the pairs of features (i, i + half) of each row by its position times the pair's frequency.
+void Simulator::rotate(const Op &op, Run run) {
+  int target = bufferOf(op, 0);
+  const CoreBuffer &x = description(target);
+  int64_t half = x.columns / 2;
+  for (int64_t m = 0; m < x.rows; ++m)
+    for (int64_t i = 0; i < half; ++i)
+      for (int64_t core = run.begin; core < run.end; ++core) {
+        float angle = plane(bufferOf(op, 1), m)[core] * plane(bufferOf(op, 2), i)[core];
+        float cosine = op.factor * std::cos(angle), sine = op.factor * std::sin(angle);
+        float &a = plane(target, m * x.columns + i)[core], &b = plane(target, m * x.columns + half + i)[core];
+        float turned = a * cosine - b * sine;
+        b = b * cosine + a * sine;
+        a = turned;
+      }
+  round(target, run);
+}
+
+/// Hides the scores of slots without a token that the row may see.
+void Simulator::mask(const Op &op, int64_t core) {
+  int target = bufferOf(op, 0);
+  const CoreBuffer &scores = description(target);
+  int64_t slots = scores.columns;
+  auto [first, count] = tokensOfRow(tokens, core / program.columns, program.rows);
+  for (int64_t slot = 0; slot < slots; ++slot) {
+    int64_t token = first + (slot - first % slots + slots) % slots; // the only one of this slot that the row may have
+    for (int64_t m = 0; m < scores.rows; ++m) {
+      float position = plane(bufferOf(op, 1), m)[core];
+      bool isSeen = token < first + count && float(token) <= position &&
+                    (op.factor == 0 || float(token) > position - op.factor);
+      if (!isSeen)
+        plane(target, m * slots + slot)[core] = hiddenScore;
+    }
+  }
+}
+
+/// Takes the oldest token of a core's row before an append, or puts its latest one after it.
+void Simulator::moveEntry(const Op &op, int64_t core) {
+  bool takes = op.compute == ComputeKind::Take;
+  int cache = bufferOf(op, takes ? 1 : 0), entry = bufferOf(op, takes ? 0 : 1);
+  int64_t row = core / program.columns, slots = description(cache).rows, columns = description(cache).columns;
+  TokensOfRow after = tokensOfRow(tokens + 1, row, program.rows);
+  int64_t token = takes ? tokensOfRow(tokens, row, program.rows).first : after.first + after.count - 1;
+  for (int64_t i = 0; i < columns; ++i) {
+    float &stored = plane(cache, token % slots * columns + i)[core], &moved = plane(entry, i)[core];
+    (takes ? moved : stored) = takes ? stored : moved;
+  }
+  round(takes ? entry : cache, {core, core + 1});
+}
+
+void Simulator::compute(const Op &op, Run run) {
+  int target = bufferOf(op, 0);
+  switch (op.compute) {
+  case ComputeKind::Gemm:
+  case ComputeKind::GemmTransposed:
+  case ComputeKind::Gemv:
+    return multiply(op, run);
+  case ComputeKind::Rotate:
+    return rotate(op, run);
+  case ComputeKind::Sum:
+  case ComputeKind::SumSquares:
+  case ComputeKind::Largest:
+    return sumRows(op, run);
+  case ComputeKind::Mask:
+  case ComputeKind::Take:
+  case ComputeKind::Put:
+    for (int64_t core = run.begin; core < run.end; ++core)
+      op.compute == ComputeKind::Mask ? mask(op, core) : moveEntry(op, core);
+    return;
+  default:
+    break;
+  }
+  bool spreads = spreadsOverRows(op.compute);
   for (int64_t i = 0; i < description(target).elements(); ++i) {
     float *to = plane(target, i);
     if (op.compute == ComputeKind::Zero) {
@@ -214,7 +299,8 @@ void Simulator::multiply(const Op &op, Run run) {
 void Simulator::repeat(const Op &op) {
   for (size_t i = 0; i < op.arguments.size(); ++i)
     bound[size_t(op.arguments[i])] = bufferOf(op, i);
-  for (iteration = 0; iteration < op.count; ++iteration) {
+  int64_t end = op.launches ? tokens % op.count + 1 : op.count;
+  for (iteration = op.launches ? end - 1 : 0; iteration < end; ++iteration) {
     runOps(op.body);
     std::vector<int> next;
     for (int slot : op.yields)
@@ -313,12 +399,14 @@ Matrix Simulator::result(int64_t argument) {
   return matrix;
 }
 
-std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs) {
+std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs,
+                int64_t tokens) {
   if (std::string problem = check(program); !problem.empty())
     return problem;
   Simulator simulator(program);
   for (size_t i = 0; i < inputs.size(); ++i)
     simulator.load(int64_t(i), inputs[i]);
+  simulator.setTokens(tokens);
   simulator.run();
   outputs.clear();
   for (size_t i = 0; i < program.outputs.size(); ++i)

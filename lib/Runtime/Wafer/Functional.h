@@ -41,6 +41,8 @@ public:
   /// writes its buffers.
   void load(int64_t argument, const Matrix &matrix);
   void run() { runOps(program.ops); }
+  /// Sets how many tokens the caches of the program have, before an append.
+  void setTokens(int64_t count) { tokens = count; }
   /// Returns an output of the last run; a matrix without rows if the program has no such output.
   Matrix result(int64_t argument);
 
@@ -65,6 +67,7 @@ private:
   std::vector<Inbox> inboxes;               // by route
   ResolvedRoutes routes;
   int64_t iteration = 0;
+  int64_t tokens = 0;
 
   std::vector<Run> runsOf(const Op &op, bool descends) const;
   int bufferOf(const Op &op, size_t operand) const { return bound[size_t(op.slots[operand])]; }
@@ -77,13 +80,18 @@ private:
   void forward(const Op &op, int64_t core);
   void compute(const Op &op, Run run);
   void multiply(const Op &op, Run run);
+  void sumRows(const Op &op, Run run);
+  void rotate(const Op &op, Run run);
+  void mask(const Op &op, int64_t core);
+  void moveEntry(const Op &op, int64_t core);
   void repeat(const Op &op);
   void runOps(const std::vector<Op> &ops);
 };
 
 /// Checks a program and runs it: `inputs` by argument number, outputs likewise. Returns what is wrong with the program
-/// (which core, in which op and iteration), or "".
-std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs);
+/// (which core, in which op and iteration), or "". `tokens` are those of caches.
+std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs,
+                int64_t tokens = 0);
 
 } // namespace intarsia::wafer
 

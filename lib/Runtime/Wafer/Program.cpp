@@ -21,6 +21,33 @@ int64_t ringPosition(int64_t place, int64_t extent) {
   return place < evens ? 2 * place : 2 * (extent - 1 - place) + 1;
 }
 
+bool accumulates(ComputeKind kind) {
+  switch (kind) {
+  case ComputeKind::Add:
+  case ComputeKind::Multiply:
+  case ComputeKind::Scale:
+  case ComputeKind::Shift:
+  case ComputeKind::Mask:
+  case ComputeKind::Put:
+    return true;
+  default:
+    return kind >= ComputeKind::Gemm;
+  }
+}
+
+bool spreadsOverRows(ComputeKind kind) {
+  return kind == ComputeKind::Scale || kind == ComputeKind::Shift || kind == ComputeKind::Mask;
+}
+
+bool sumsRows(ComputeKind kind) {
+  return kind == ComputeKind::Sum || kind == ComputeKind::SumSquares || kind == ComputeKind::Largest;
+}
+
+TokensOfRow tokensOfRow(int64_t tokens, int64_t row, int64_t rows) {
+  int64_t each = tokens / rows, longer = tokens % rows, before = std::max<int64_t>(row - (rows - longer), 0);
+  return {row * each + before, each + (row >= rows - longer ? 1 : 0)};
+}
+
 bool Range::contains(int64_t position, int64_t iteration, int64_t extent) const {
   if (all)
     return true;

@@ -110,10 +110,23 @@ enum class ComputeKind {
   Shift,
   Affine,
   Rsqrt,
+  Largest,
+  Reciprocal,
+  Mask,
+  Take,
+  Put,
   Gemm, // from here on with three buffers
   GemmTransposed,
-  Gemv
+  Gemv,
+  Rotate
 };
+
+/// Returns true if an op reads what its first buffer has before.
+bool accumulates(ComputeKind kind);
+/// Returns true if the second buffer of an op has one element for each row of the first.
+bool spreadsOverRows(ComputeKind kind);
+/// Returns true if the first buffer of an op has one element for each row of the second.
+bool sumsRows(ComputeKind kind);
 
 /// An op of a role class. Buffers are named by slots: slot i < buffers.size() is buffer i, later slots are the
 /// arguments of loops.
@@ -123,9 +136,11 @@ struct Op {
   std::vector<int> slots;           ///< the buffers it uses; of a repeat, what its arguments are at first
   int route = -1, destination = -1; ///< routes by index; `destination` of a forward
   bool add = false;
+  bool maximum = false; ///< with `add`: keeps the larger
   ComputeKind compute = ComputeKind::Zero;
-  float factor = 1, addend = 0; ///< of Affine and Rsqrt
+  float factor = 1, addend = 0; ///< of Affine and Rsqrt; the factor of Rotate, the window of Mask (0: none)
   int64_t count = 0;            ///< iterations of a repeat
+  bool launches = false;        ///< of a repeat: a launch does one iteration, that of its cache's tokens modulo `count`
   std::vector<Op> body;         ///< of a repeat
   std::vector<int> arguments;   ///< slots of a repeat's arguments
   std::vector<int> yields;      ///< slots that they are in the next iteration
@@ -146,6 +161,14 @@ struct Program {
   /// Bytes of all buffers of a core and of what the runtime reserves.
   int64_t bytesPerCore() const;
 };
+
+/// The tokens of a cache that a row of cores has: `count` from `first` on.
+struct TokensOfRow {
+  int64_t first = 0, count = 0;
+};
+/// Returns how `tokens` tokens lie on `rows` rows of cores: as many on each, in their order, and one more on the last
+/// `tokens % rows`. Each row that has one more passes its first token to the row before it when another one comes.
+TokensOfRow tokensOfRow(int64_t tokens, int64_t row, int64_t rows);
 
 /// The columns and rows of the cores of an op's class, in one iteration of a loop.
 struct CoresOfOp {

@@ -84,9 +84,14 @@ Time Clocks::cyclesOf(const Op &op) const {
   case ComputeKind::Scale:
   case ComputeKind::Shift:
   case ComputeKind::Affine:
+  case ComputeKind::Mask:
     return vector(c.elements());
+  case ComputeKind::Take:
+  case ComputeKind::Put:
+    return vector(c.columns);
   case ComputeKind::Sum:
   case ComputeKind::SumSquares:
+  case ComputeKind::Largest:
     return vector(bufferOf(op, 1).elements());
   case ComputeKind::Exp:
   case ComputeKind::Silu:
@@ -95,7 +100,10 @@ Time Clocks::cyclesOf(const Op &op) const {
   case ComputeKind::Relu:
   case ComputeKind::Tanh:
   case ComputeKind::Rsqrt:
+  case ComputeKind::Reciprocal:
     return c.elements() * target.element;
+  case ComputeKind::Rotate: // a sine and a cosine for each pair, the angle and four products
+    return c.elements() * target.element + 3 * vector(c.elements());
   case ComputeKind::Gemv: // for each row of W, its columns
     return bufferOf(op, 1).columns * vector(c.columns);
   case ComputeKind::Gemm: // for each element of B, the rows of A
@@ -195,6 +203,12 @@ void Clocks::repeat(const Op &op) {
     return inner.cores.x.moves() || inner.cores.y.moves() ||
            (inner.route >= 0 && program.routes[size_t(inner.route)].moves());
   });
+  if (op.launches) { // the iteration with the most cores
+    iteration = op.count - 1;
+    run(op.body);
+    iteration = 0;
+    return;
+  }
   all += op.count;
   for (iteration = 0; iteration < op.count; ++iteration) {
     std::vector<Time> oldClock, oldDone, oldComputed, oldWaited, oldBusy[4], oldCarried[4];

@@ -19,10 +19,12 @@ namespace {
 // Texts of enumerators, by their number.
 constexpr const char *axes[] = {"none", "x", "y"};
 constexpr const char *skews[] = {"none", "rows", "columns"};
+constexpr const char *viewKinds[] = {"strided", "gathered", "heads", "positions", "frequencies", "cache"};
 constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
 constexpr const char *computations[] = {
     "zero", "copy",        "add",   "multiply", "exp",    "silu",  "gelu", "gelu_tanh",       "relu", "tanh",
-    "sum",  "sum_squares", "scale", "shift",    "affine", "rsqrt", "gemm", "gemm_transposed", "gemv"};
+    "sum",  "sum_squares", "scale", "shift",    "affine", "rsqrt", "largest", "reciprocal", "mask", "take", "put",
+    "gemm", "gemm_transposed", "gemv", "rotate"};
 
 // The largest numbers of a file; whatever is larger is an error of the file, and sums of them stay exact.
 constexpr int64_t mostCores = 1 << 12;           // along an axis
@@ -49,14 +51,18 @@ Json json(const std::vector<Op> &list) {
       item["destination"] = op.destination;
     if (op.add)
       item["add"] = true;
+    if (op.maximum)
+      item["maximum"] = true;
     if (op.kind == OpKind::Compute)
       item["compute"] = computations[size_t(op.compute)];
-    if (op.compute == ComputeKind::Affine || op.compute == ComputeKind::Rsqrt) {
+    if (op.factor != 1)
       item["factor"] = op.factor;
+    if (op.addend != 0)
       item["addend"] = op.addend;
-    }
     if (op.kind == OpKind::Repeat) {
       item["count"] = op.count;
+      if (op.launches)
+        item["launches"] = true;
       item["arguments"] = op.arguments;
       item["yields"] = op.yields;
       item["body"] = json(op.body);
@@ -115,14 +121,35 @@ Json json(const Program &program) {
 
 Json json(const std::vector<MatrixView> &views) {
   Json result = Json::array();
-  for (const MatrixView &view : views)
-    result.push_back({{"operand", view.operand},
-                      {"type", dtypeInfo(view.type)->name},
-                      {"has_rows", view.hasRows},
-                      {"offset", view.offset},
-                      {"row_stride", view.rowStride},
-                      {"column_stride", view.columnStride}});
+  for (const MatrixView &view : views) {
+    Json item = {{"kind", viewKinds[size_t(view.kind)]},
+                 {"operand", view.operand},
+                 {"type", dtypeInfo(view.type)->name},
+                 {"has_rows", view.hasRows}};
+    if (view.kind == ViewKind::Strided || view.kind == ViewKind::Gathered) {
+      item["offset"] = view.offset;
+      item["row_stride"] = view.rowStride;
+      item["column_stride"] = view.columnStride;
+      if (view.kind == ViewKind::Gathered)
+        item["indices"] = view.indices;
+    } else {
+      const PackedHeads &heads = view.heads;
+      item["heads"] = {heads.heads, heads.group, heads.features, heads.parts, heads.part, heads.columns, heads.tile};
+    }
+    result.push_back(std::move(item));
+  }
   return result;
+}
+
+Json json(const std::optional<CacheOperands> &cache) {
+  if (!cache)
+    return nullptr;
+  return {{"positions", cache->positions},
+          {"sequences", cache->sequences},
+          {"table", cache->table},
+          {"table_size", cache->tableSize},
+          {"page", cache->page},
+          {"appends", cache->appends}};
 }
 
 /// Reads the parts of an object and checks them; nothing that a program names is missing afterwards.
@@ -137,6 +164,8 @@ public:
     kernel.rows = parseSizeExpression(text(item, "rows"));
     if (kernel.rows.empty())
       fail("'rows' is no expression in sizes");
+    if (const Json *found = member(item, "cache", /*required=*/false))
+      kernel.cache = cache(*found, kernel.operands);
     for (const Json &one : array(item, "programs")) {
       RowsProgram &program = kernel.programs.emplace_back();
       program.rows = number(one, "rows", 1, mostItems);
@@ -145,8 +174,10 @@ public:
         program.program = this->program(*value);
       program.inputs = views(one, "inputs", kernel.operands);
       program.outputs = views(one, "outputs", kernel.operands);
-      checkViews(program.program.inputs, program.inputs, program.rows, "an input");
-      checkViews(program.program.outputs, program.outputs, program.rows, "an output");
+      checkViews(program, program.program.inputs, program.inputs, kernel.cache.has_value(), "an input");
+      checkViews(program, program.program.outputs, program.outputs, kernel.cache.has_value(), "an output");
+      if (kernel.cache && kernel.cache->appends && program.rows != 1)
+        fail("a program puts several tokens into a cache");
     }
     for (size_t i = 1; i < kernel.programs.size(); ++i)
       if (kernel.programs[i].rows >= kernel.programs[i - 1].rows)
@@ -229,6 +260,9 @@ private:
       op.cores = {range(item, "x"), range(item, "y")};
       op.slots = indices(item, "slots", program.slots);
       op.add = flag(item, "add");
+      op.maximum = flag(item, "maximum");
+      if (op.maximum && !op.add)
+        fail("an op keeps the larger of what it does not combine");
       size_t wanted = op.kind == OpKind::Await ? 0 : 1;
       if (op.kind == OpKind::Send || op.kind == OpKind::Receive || op.kind == OpKind::Forward)
         op.route = int(number(item, "route", 0, int64_t(program.routes.size()) - 1));
@@ -244,6 +278,7 @@ private:
         if (isBody)
           fail("a repeat is in another one");
         op.count = number(item, "count", 1, mostItems);
+        op.launches = flag(item, "launches");
         op.arguments = indices(item, "arguments", program.slots);
         op.yields = indices(item, "yields", program.slots);
         wanted = op.arguments.size();
@@ -329,24 +364,87 @@ private:
         fail("a matrix has another type than f32, f16 and bf16");
       else
         view.type = type->dtype;
-      view.offset = number(item, "offset", 0, mostOffset);
+      view.kind = ViewKind(choice(item, "kind", viewKinds));
       view.hasRows = flag(item, "has_rows");
-      view.rowStride = number(item, "row_stride", 0, mostOffset);
-      view.columnStride = number(item, "column_stride", 0, mostOffset);
+      if (view.kind == ViewKind::Strided || view.kind == ViewKind::Gathered) {
+        view.offset = number(item, "offset", 0, mostOffset);
+        view.rowStride = number(item, "row_stride", 0, mostOffset);
+        view.columnStride = number(item, "column_stride", 0, mostOffset);
+        if (view.kind == ViewKind::Gathered)
+          view.indices = number(item, "indices", 0, operands - 1);
+      } else {
+        view.heads = heads(item);
+      }
       result.push_back(view);
     }
     return result;
   }
 
-  void checkViews(const std::vector<Binding> &bindings, const std::vector<MatrixView> &views, int64_t rows,
-                  const char *what) {
-    for (const Binding &binding : bindings)
-      if (size_t(binding.argument) >= views.size())
-        fail(std::string(what) + " of the program is in no operand of the kernel");
-      else if (views[size_t(binding.argument)].hasRows && binding.rows != rows)
-        fail(std::string(what) + " of the program has other rows than the program");
+  PackedHeads heads(const Json &item) {
+    std::array<int64_t, 7> n{};
+    const Json &list = array(item, "heads");
+    if (list.size() != n.size())
+      fail("'heads' is no list of seven numbers");
+    for (size_t i = 0; i < n.size() && i < list.size(); ++i)
+      if (integer(list[i], "heads", n[i]) && (n[i] < (i == 4 ? 0 : 1) || n[i] > 1 << 14))
+        fail("'heads' has " + std::to_string(n[i]));
+    PackedHeads heads{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
+    if (status.ok() && (heads.features % 2 != 0 || heads.tile % 2 != 0 || heads.part >= heads.parts ||
+                        heads.columns * heads.tile < heads.features))
+      fail("'heads' do not lie on the columns of a grid");
+    return status.ok() ? heads : PackedHeads();
+  }
+
+  CacheOperands cache(const Json &item, int64_t operands) {
+    return {number(item, "positions", 0, operands - 1), number(item, "sequences", 0, operands - 1),
+            number(item, "table", 0, operands - 1),     number(item, "table_size", 0, mostItems),
+            number(item, "page", 1, mostElements),      flag(item, "appends")};
+  }
+
+  void checkViews(const RowsProgram &program, const std::vector<Binding> &bindings, const std::vector<MatrixView> &views,
+                  bool hasCache, const char *what) {
+    auto refuse = [&](const char *why) { fail(std::string(what) + " of the program " + why); };
+    for (const Binding &binding : bindings) {
+      if (size_t(binding.argument) >= views.size()) {
+        refuse("is in no operand of the kernel");
+        continue;
+      }
+      const MatrixView &view = views[size_t(binding.argument)];
+      if (view.hasRows && binding.rows != program.rows * view.rowsEach())
+        refuse("has other rows than the program");
+      if ((view.kind == ViewKind::Cache || view.kind == ViewKind::Positions) && !hasCache)
+        refuse("is of a cache, which the kernel does not have");
+      if (view.kind == ViewKind::Cache && (binding.tiles.rows != MeshAxis::Y || binding.rows % program.program.rows != 0))
+        refuse("is a cache that is not split over the rows of the grid");
+      if ((view.kind == ViewKind::Heads || view.kind == ViewKind::Positions || view.kind == ViewKind::Gathered) &&
+          !view.hasRows)
+        refuse("has rows of tokens, but none of the launch");
+    }
   }
 };
+
+/// Returns true if the buffers of a computation have the shapes that it needs; `bound` are the buffers of slots.
+bool fits(const Program &program, const Op &op, const std::vector<int> &bound) {
+  auto buffer = [&](size_t i) -> const CoreBuffer & { return program.buffers[size_t(bound[size_t(op.slots[i])])]; };
+  if (op.slots.size() == 1)
+    return true;
+  const CoreBuffer &c = buffer(0), &a = buffer(1);
+  auto isSumOf = [](const CoreBuffer &sum, const CoreBuffer &rows) { return sum.columns == 1 && sum.rows == rows.rows; };
+  if (sumsRows(op.compute))
+    return isSumOf(c, a);
+  if (spreadsOverRows(op.compute))
+    return isSumOf(a, c);
+  if (op.compute == ComputeKind::Take || op.compute == ComputeKind::Put)
+    return a.columns == c.columns && (op.compute == ComputeKind::Take ? c : a).rows == 1;
+  if (op.slots.size() == 2)
+    return c.rows == a.rows && c.columns == a.columns;
+  const CoreBuffer &b = buffer(2);
+  if (op.compute == ComputeKind::Rotate)
+    return isSumOf(a, c) && b.rows == 1 && 2 * b.columns == c.columns;
+  bool transposed = op.compute == ComputeKind::GemmTransposed;
+  return c.rows == a.rows && c.columns == (transposed ? b.rows : b.columns) &&
+         a.columns == (transposed ? b.columns : b.rows);
+}
 
 /// Returns true if the buffers of all ops have the shapes that the ops need; `bound` are the buffers of slots.
 bool fits(const Program &program, const std::vector<Op> &list, std::vector<int> &bound) {
@@ -358,27 +456,8 @@ bool fits(const Program &program, const std::vector<Op> &list, std::vector<int> 
   for (const Op &op : list) {
     if (std::any_of(op.slots.begin(), op.slots.end(), [&](int slot) { return of(slot) < 0; }))
       return false;
-    if (op.kind == OpKind::Compute && op.slots.size() == 2) {
-      // A sum has one element for each row, and so has what a row is scaled or shifted by.
-      auto isSumOf = [&](int sum, int rows) {
-        const CoreBuffer &first = program.buffers[size_t(of(sum))];
-        return first.columns == 1 && first.rows == program.buffers[size_t(of(rows))].rows;
-      };
-      bool sums = op.compute == ComputeKind::Sum || op.compute == ComputeKind::SumSquares;
-      bool spreads = op.compute == ComputeKind::Scale || op.compute == ComputeKind::Shift;
-      if (sums      ? !isSumOf(op.slots[0], op.slots[1])
-          : spreads ? !isSumOf(op.slots[1], op.slots[0])
-                    : !same(of(op.slots[0]), of(op.slots[1])))
-        return false;
-    }
-    if (op.kind == OpKind::Compute && op.slots.size() == 3) {
-      const CoreBuffer &c = program.buffers[size_t(of(op.slots[0]))], &a = program.buffers[size_t(of(op.slots[1]))],
-                       &b = program.buffers[size_t(of(op.slots[2]))];
-      bool transposed = op.compute == ComputeKind::GemmTransposed;
-      if (c.rows != a.rows || c.columns != (transposed ? b.rows : b.columns) ||
-          a.columns != (transposed ? b.columns : b.rows))
-        return false;
-    }
+    if (op.kind == OpKind::Compute && !fits(program, op, bound))
+      return false;
     if (op.kind != OpKind::Repeat)
       continue;
     // Arguments have the shape of what they are at first, and so has what is yielded.
@@ -408,9 +487,29 @@ Status checkProgram(const Program &program, const std::string &name) {
 
 } // namespace
 
+std::optional<PackedHeads::Place> PackedHeads::at(int64_t column) const {
+  int64_t core = column / tile, in = column % tile, pairs = tile / 2;
+  int64_t pair = core % columns * pairs + in % pairs, head = core / columns * parts + part;
+  if (head >= heads || pair >= features / 2)
+    return std::nullopt;
+  return Place{head, pair + (in < pairs ? 0 : features / 2)};
+}
+
 std::optional<int64_t> MatrixView::elements(int64_t launchRows, int64_t rows, int64_t columns) const {
   if (launchRows == 0)
     return 0;
+  if (kind != ViewKind::Strided) { // products of four numbers of at most 2^20, 2^14, 2^14 and 2^14
+    switch (kind) {
+    case ViewKind::Heads:
+      return launchRows < int64_t(1) << 20
+                 ? std::optional<int64_t>(launchRows * heads.heads * heads.group * heads.features)
+                 : std::nullopt;
+    case ViewKind::Frequencies:
+      return heads.features / 2;
+    default:
+      return 0;
+    }
+  }
   int64_t last = offset;
   for (auto [count, stride] : {std::pair{hasRows ? launchRows : rows, rowStride}, std::pair{columns, columnStride}}) {
     int64_t more = 0;
@@ -442,6 +541,7 @@ std::string writeObject(const std::vector<WaferKernel> &kernels) {
     list.push_back({{"kernel", kernel.index},
                     {"operands", kernel.operands},
                     {"rows", sizeExpressionText(kernel.rows)},
+                    {"cache", json(kernel.cache)},
                     {"programs", std::move(programs)}});
   }
   return jsonText({{"kernels", std::move(list)}});

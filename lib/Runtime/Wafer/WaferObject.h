@@ -20,18 +20,56 @@
 
 namespace intarsia::wafer {
 
-/// Where a matrix of a program lies in an operand of a kernel: element (r, c) is element `offset + r * rowStride + c *
-/// columnStride` of the operand. None of them is negative. A matrix with `hasRows` has rows of the launch: its row r is
-/// row i + r where the program computes rows from i on.
+/// How heads lie on the columns of a grid: as wafer.dist_attention says. Key head `group * parts + part` has the columns
+/// of cores `group * columns` and the next ones; each has pairs of its features.
+struct PackedHeads {
+  int64_t heads = 1;           ///< of keys
+  int64_t group = 1;           ///< query heads for each of them
+  int64_t features = 0;        ///< of a head; even
+  int64_t parts = 1, part = 0; ///< heads on the same columns of cores; which of them it is
+  int64_t columns = 1;         ///< of cores for a head
+  int64_t tile = 2;            ///< features of a core; even
+
+  struct Place {
+    int64_t head = 0, feature = 0;
+  };
+  /// Returns what a column of the matrix has; nothing if it pads.
+  std::optional<Place> at(int64_t column) const;
+};
+
+enum class ViewKind {
+  Strided,     ///< element (r, c) is element `offset + r * rowStride + c * columnStride` of the operand
+  Gathered,    ///< the same, with the number that element r of the operand `indices` has in place of r
+  Heads,       ///< rows of tokens, `group` each: [tokens, heads * group, features]
+  Positions,   ///< of tokens, for each of these rows
+  Frequencies, ///< one for each pair of features
+  Cache        ///< pages [pages, heads, tokens of a page, features], as wafer.dist_append spreads their tokens
+};
+
+/// Where a matrix of a program lies in an operand of a kernel. No offset or stride is negative. A matrix with `hasRows`
+/// has rows of the launch: its row r is row i + r where the program computes rows from i on.
 struct MatrixView {
+  ViewKind kind = ViewKind::Strided;
   int64_t operand = 0; ///< inputs of the kernel, then its outputs
   itx_dtype type = ITX_F32;
   bool hasRows = false;
   int64_t offset = 0, rowStride = 0, columnStride = 0;
+  int64_t indices = 0;
+  PackedHeads heads;
 
+  /// Rows of the matrix for a row of a launch.
+  int64_t rowsEach() const { return kind == ViewKind::Heads || kind == ViewKind::Positions ? heads.group : 1; }
   /// Returns the elements that the operand has at least in a launch of so many rows; none if they need more than 62
-  /// bits.
+  /// bits. What is gathered, and caches, are checked where they are read.
   std::optional<int64_t> elements(int64_t launchRows, int64_t rows, int64_t columns) const;
+};
+
+/// How a kernel of caches finds the tokens of its launch, by operands and sizes of the launch.
+struct CacheOperands {
+  int64_t positions = 0, sequences = 0, table = 0; ///< operands of int64
+  int64_t tableSize = 0;                           ///< the size that says how many pages a sequence has in the table
+  int64_t page = 1;                                ///< tokens of a page
+  bool appends = false;                            ///< puts tokens into a cache, one a program
 };
 
 /// A program that computes some rows of a launch.
@@ -47,6 +85,7 @@ struct WaferKernel {
   uint32_t index = 0;                ///< in the artifact
   int64_t operands = 0;              ///< inputs and outputs of a launch
   SizeExpression rows;               ///< of a launch
+  std::optional<CacheOperands> cache;
   std::vector<RowsProgram> programs; ///< the one with the most rows first, the last with one
 
   /// Returns the program that computes the next rows if so many are left: with padding if it is faster than those for

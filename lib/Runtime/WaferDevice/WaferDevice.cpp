@@ -60,6 +60,10 @@ Status checkOperands(const wafer::RowsProgram &program, const HostedLaunch &laun
     std::optional<int64_t> elements = view.elements(rows, binding.rows, binding.columns);
     const std::optional<uint64_t> &bytes = launch.operands[size_t(view.operand)].bytes;
     uint64_t wanted = elements ? uint64_t(*elements) * dtypeInfo(view.type)->bytes : 0;
+    if (view.kind == wafer::ViewKind::Gathered &&
+        launch.operands[size_t(view.indices)].bytes.value_or(0) / 8 < uint64_t(rows))
+      return error(ITX_INTERNAL, "%s: operand %lld has less than %lld numbers of rows", launch.text.c_str(),
+                   (long long)view.indices, (long long)rows);
     if (elements && (!bytes || wanted <= *bytes))
       return Status::success();
     return error(ITX_INTERNAL, "%s: operand %lld has %llu bytes, its program wants %llu", launch.text.c_str(),
@@ -75,50 +79,174 @@ Status checkOperands(const wafer::RowsProgram &program, const HostedLaunch &laun
 /// A program with the values of a launch.
 class Execution {
 public:
-  Execution(const wafer::RowsProgram &program, const HostedLaunch &launch)
-      : program(program), launch(launch), simulator(program.program) {}
+  Execution(const wafer::WaferKernel &kernel, const wafer::RowsProgram &program, const HostedLaunch &launch)
+      : kernel(kernel), program(program), launch(launch), simulator(program.program) {}
 
   /// Computes `count` rows from `first` on, at most as many as the program has.
-  void run(int64_t first, int64_t count) {
+  Status run(int64_t first, int64_t count, int64_t tokens) {
     for (const wafer::Binding &input : program.program.inputs) {
       const wafer::MatrixView &view = program.inputs[size_t(input.argument)];
       if (hasRun && !view.hasRows && !writesInput(program.program, input))
         continue;
       // Rows beyond those of the launch are 0.
       wafer::Matrix matrix{input.rows, input.columns, std::vector<float>(size_t(input.rows * input.columns))};
-      forElements(view, input, first, count, [&](int64_t in, int64_t from) {
+      ITX_RETURN_IF_ERROR(forElements(view, input, first, count, tokens, [&](int64_t in, int64_t from) {
         matrix.values[size_t(in)] = valueAt(view.type, launch.buffers[size_t(view.operand)], from);
-      });
+      }));
+      if (view.kind == wafer::ViewKind::Positions)
+        for (int64_t row = 0; row < count * view.rowsEach(); ++row)
+          matrix.values[size_t(row)] = float(position(first + row / view.rowsEach()));
       simulator.load(input.argument, matrix);
     }
+    simulator.setTokens(tokens);
     simulator.run();
     hasRun = true;
+    int64_t after = kernel.cache && kernel.cache->appends ? tokens + 1 : tokens;
     for (const wafer::Binding &output : program.program.outputs) {
       const wafer::MatrixView &view = program.outputs[size_t(output.argument)];
       wafer::Matrix matrix = simulator.result(output.argument);
-      forElements(view, output, first, count, [&](int64_t in, int64_t to) {
+      ITX_RETURN_IF_ERROR(forElements(view, output, first, count, after, [&](int64_t in, int64_t to) {
         setValue(view.type, launch.buffers[size_t(view.operand)], to, matrix.values[size_t(in)]);
-      });
+      }));
     }
+    return Status::success();
   }
 
 private:
+  const wafer::WaferKernel &kernel;
   const wafer::RowsProgram &program;
   const HostedLaunch &launch;
   wafer::Simulator simulator;
   bool hasRun = false;
 
+  int64_t position(int64_t token) const {
+    return static_cast<const int64_t *>(launch.buffers[size_t(kernel.cache->positions)])[token];
+  }
+
   /// Calls `action` with each element of a matrix that the launch has: its index in the matrix, and in the operand.
+  /// Caches have `tokens` tokens. Fails where the launch names rows or pages that do not exist.
   template <typename Action>
-  static void forElements(const wafer::MatrixView &view, const wafer::Binding &matrix, int64_t first, int64_t count,
-                          Action action) {
-    int64_t rows = view.hasRows ? count : matrix.rows,
-            start = view.offset + (view.hasRows ? first * view.rowStride : 0);
-    for (int64_t r = 0; r < rows; ++r)
+  Status forElements(const wafer::MatrixView &view, const wafer::Binding &matrix, int64_t first, int64_t count,
+                     int64_t tokens, Action action) {
+    int64_t rows = view.hasRows ? count * view.rowsEach() : matrix.rows;
+    const wafer::PackedHeads &heads = view.heads;
+    switch (view.kind) {
+    case wafer::ViewKind::Strided: {
+      int64_t start = view.offset + (view.hasRows ? first * view.rowStride : 0);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < matrix.columns; ++c)
+          action(r * matrix.columns + c, start + r * view.rowStride + c * view.columnStride);
+      return Status::success();
+    }
+    case wafer::ViewKind::Gathered:
+      for (int64_t r = 0; r < rows; ++r) {
+        int64_t row = static_cast<const int64_t *>(launch.buffers[size_t(view.indices)])[first + r];
+        int64_t start = 0, last = 0;
+        if (row < 0 || __builtin_mul_overflow(row, view.rowStride, &start) ||
+            __builtin_add_overflow(start, view.offset + (matrix.columns - 1) * view.columnStride, &last) ||
+            !holds(view, last))
+          return error(ITX_INVALID_ARGUMENT, "%s: row %lld is wanted of an input that does not have it",
+                       launch.text.c_str(), (long long)row);
+        for (int64_t c = 0; c < matrix.columns; ++c)
+          action(r * matrix.columns + c, view.offset + start + c * view.columnStride);
+      }
+      return Status::success();
+    case wafer::ViewKind::Heads:
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < matrix.columns; ++c)
+          if (auto place = heads.at(c)) {
+            int64_t head = place->head * heads.group + r % heads.group, token = first + r / heads.group;
+            action(r * matrix.columns + c,
+                   (token * heads.heads * heads.group + head) * heads.features + place->feature);
+          }
+      return Status::success();
+    case wafer::ViewKind::Positions:
+      return Status::success();
+    case wafer::ViewKind::Frequencies:
       for (int64_t c = 0; c < matrix.columns; ++c)
-        action(r * matrix.columns + c, start + r * view.rowStride + c * view.columnStride);
+        if (auto place = heads.at(c / (heads.tile / 2) * heads.tile + c % (heads.tile / 2)))
+          action(c, place->feature);
+      return Status::success();
+    case wafer::ViewKind::Cache:
+      return forTokens(view, matrix, tokens, action);
+    }
+    return Status::success();
+  }
+
+  /// Returns true if the operand of a view has an element.
+  bool holds(const wafer::MatrixView &view, int64_t element) const {
+    uint64_t bytes = launch.operands[size_t(view.operand)].bytes.value_or(0);
+    return element >= 0 && uint64_t(element) < bytes / dtypeInfo(view.type)->bytes;
+  }
+
+  /// The same for the tokens of a cache, each in its slot of the cores that have it.
+  template <typename Action>
+  Status forTokens(const wafer::MatrixView &view, const wafer::Binding &matrix, int64_t tokens, Action action) {
+    const wafer::CacheOperands &cache = *kernel.cache;
+    const wafer::PackedHeads &heads = view.heads;
+    auto ints = [&](int64_t operand) { return static_cast<const int64_t *>(launch.buffers[size_t(operand)]); };
+    int64_t grid = program.program.rows, slots = matrix.rows / grid;
+    int64_t tablePages = launch.sizes[size_t(cache.tableSize)], sequence = ints(cache.sequences)[0];
+    std::vector<std::optional<wafer::PackedHeads::Place>> places;
+    for (int64_t c = 0; c < matrix.columns; ++c)
+      places.push_back(heads.at(c));
+    for (int64_t row = 0; row < grid; ++row) {
+      auto [firstToken, count] = wafer::tokensOfRow(tokens, row, grid);
+      for (int64_t token = firstToken; token < firstToken + count; ++token) {
+        int64_t entry = sequence * tablePages + token / cache.page;
+        uint64_t tableBytes = launch.operands[size_t(cache.table)].bytes.value_or(0);
+        bool isListed = token / cache.page < tablePages && sequence >= 0 && uint64_t(entry) < tableBytes / 8;
+        int64_t page = isListed ? ints(cache.table)[entry] : -1, pageElements = heads.heads * cache.page * heads.features;
+        int64_t start = 0, end = 0;
+        if (page < 0 || __builtin_mul_overflow(page, pageElements, &start) ||
+            __builtin_add_overflow(start, pageElements - 1, &end) || !holds(view, end))
+          return error(ITX_INVALID_ARGUMENT, "%s: token %lld of its sequence is in no page of the cache",
+                       launch.text.c_str(), (long long)token);
+        int64_t to = (row * slots + token % slots) * matrix.columns;
+        for (int64_t c = 0; c < matrix.columns; ++c)
+          if (const auto &place = places[size_t(c)])
+            action(to + c,
+                   start + (place->head * cache.page + token % cache.page) * heads.features + place->feature);
+      }
+    }
+    return Status::success();
   }
 };
+
+/// The tokens of a launch that works on caches.
+struct LaunchedTokens {
+  const int64_t *positions = nullptr;
+  int64_t end = 0; ///< tokens of the sequence after the launch
+};
+
+/// Checks the tokens of a launch: the cores hold the cache of one sequence, as long as the program's.
+Status readTokens(const wafer::WaferKernel &kernel, const HostedLaunch &launch, int64_t rows, LaunchedTokens &tokens) {
+  const wafer::CacheOperands &cache = *kernel.cache;
+  for (int64_t operand : {cache.positions, cache.sequences})
+    if (launch.operands[size_t(operand)].bytes.value_or(0) / 8 < uint64_t(rows))
+      return error(ITX_INTERNAL, "%s: operand %lld has less than %lld tokens", launch.text.c_str(), (long long)operand,
+                   (long long)rows);
+  if (rows > 0 && cache.tableSize >= int64_t(launch.sizes.size()))
+    return error(ITX_INTERNAL, "%s: the launch lacks size %lld", launch.text.c_str(), (long long)cache.tableSize);
+  tokens.positions = static_cast<const int64_t *>(launch.buffers[size_t(cache.positions)]);
+  auto sequences = static_cast<const int64_t *>(launch.buffers[size_t(cache.sequences)]);
+  int64_t capacity = 0;
+  const wafer::RowsProgram &one = kernel.programs.back();
+  for (const wafer::Binding &input : one.program.inputs)
+    if (one.inputs[size_t(input.argument)].kind == wafer::ViewKind::Cache)
+      capacity = input.rows;
+  for (int64_t i = 0; i < rows; ++i) {
+    if (sequences[i] != sequences[0])
+      return error(ITX_UNSUPPORTED,
+                   "%s: a wafer has the cache of one sequence, this call has several; compute one sequence at a time",
+                   launch.text.c_str());
+    if (tokens.positions[i] < 0 || tokens.positions[i] >= capacity)
+      return error(ITX_INVALID_ARGUMENT, "%s: position %lld is beyond the %lld tokens that the cores have memory for",
+                   launch.text.c_str(), (long long)tokens.positions[i], (long long)capacity);
+    tokens.end = std::max(tokens.end, tokens.positions[i] + 1);
+  }
+  return Status::success();
+}
 
 /// What a launch did on the wafer.
 struct Spent {
@@ -159,16 +287,20 @@ Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch, S
   if (!rows || *rows < 0)
     return error(ITX_INTERNAL, "%s: its rows, '%s', are not defined for the sizes of the launch", launch.text.c_str(),
                  sizeExpressionText(kernel.rows).c_str());
+  LaunchedTokens tokens;
+  if (kernel.cache)
+    ITX_RETURN_IF_ERROR(readTokens(kernel, launch, *rows, tokens));
   std::map<const wafer::RowsProgram *, Execution> executions;
   for (int64_t first = 0; first < *rows;) {
     const wafer::RowsProgram &program = kernel.programFor(*rows - first);
     auto found = executions.find(&program);
     if (found == executions.end()) {
       ITX_RETURN_IF_ERROR(checkOperands(program, launch, *rows));
-      found = executions.try_emplace(&program, program, launch).first;
+      found = executions.try_emplace(&program, kernel, program, launch).first;
     }
     int64_t count = std::min(program.rows, *rows - first);
-    found->second.run(first, count);
+    bool appends = kernel.cache && kernel.cache->appends;
+    ITX_RETURN_IF_ERROR(found->second.run(first, count, appends ? tokens.positions[first] : tokens.end));
     first += count;
     spent.rows += count;
     spent.cycles += program.cycles;

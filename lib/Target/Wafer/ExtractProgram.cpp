@@ -83,6 +83,18 @@ ComputeKind dataOf(Arithmetic arithmetic) {
     return ComputeKind::Affine;
   case Arithmetic::Rsqrt:
     return ComputeKind::Rsqrt;
+  case Arithmetic::Largest:
+    return ComputeKind::Largest;
+  case Arithmetic::Reciprocal:
+    return ComputeKind::Reciprocal;
+  case Arithmetic::Mask:
+    return ComputeKind::Mask;
+  case Arithmetic::Take:
+    return ComputeKind::Take;
+  case Arithmetic::Put:
+    return ComputeKind::Put;
+  case Arithmetic::Rotate:
+    return ComputeKind::Rotate;
   case Arithmetic::Gemm:
     return ComputeKind::Gemm;
   case Arithmetic::GemmTransposed:
@@ -160,21 +172,26 @@ private:
       data.kind = OpKind::Receive;
       data.route = routes[receive.getRoute()];
       data.add = receive.getAdd();
+      data.maximum = receive.getMaximum();
     } else if (auto forward = dyn_cast<ForwardOp>(op)) {
       data.kind = OpKind::Forward;
       data.route = routes[forward.getSource()];
       data.destination = routes[forward.getDestination()];
       data.add = forward.getAdd();
+      data.maximum = forward.getMaximum();
     } else if (isa<AwaitOp>(op)) {
       data.kind = OpKind::Await;
     } else if (auto compute = dyn_cast<ComputeOp>(op)) {
       data.kind = OpKind::Compute;
       data.compute = dataOf(compute.getArithmetic());
-      data.factor = compute.getFactor() ? compute.getFactor()->convertToFloat() : 1.0f;
+      data.factor = compute.getFactor() ? compute.getFactor()->convertToFloat()
+                    : data.compute == ComputeKind::Mask ? 0.0f
+                                                        : 1.0f;
       data.addend = compute.getAddend() ? compute.getAddend()->convertToFloat() : 0.0f;
     } else if (auto repeat = dyn_cast<RepeatOp>(op)) {
       data.kind = OpKind::Repeat;
       data.count = int64_t(repeat.getCount());
+      data.launches = repeat.getLaunches();
       Block &body = repeat.getBody().front();
       for (BlockArgument argument : body.getArguments()) {
         slots[argument] = program.slots;

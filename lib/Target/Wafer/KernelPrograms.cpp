@@ -37,6 +37,7 @@ public:
     builder.setInsertionPointToEnd(module.getBody());
     made.function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(made.function.addEntryBlock());
+    made.count = count;
   }
 
   FailureOr<KernelFunction> build();
@@ -67,29 +68,24 @@ private:
   FailureOr<SmallVector<Value>> operandsOf(Operation *op);
   FailureOr<Value> map(Operation *op, Arithmetic function);
   FailureOr<Value> norm(Operation *op, Norm norm, const llvm::APFloat &epsilon);
+  FailureOr<Value> gather(nn::EmbeddingOp op);
   LogicalResult yield(rt::YieldOp op);
 };
 
-LogicalResult Builder::refuse(Operation *op, const Twine &why) {
-  InFlightDiagnostic error = op->emitOpError() << "cannot be computed on a wafer: " << why;
-  error.attachNote(kernel.getLoc()) << "in kernel '" << kernel.getSymName()
-                                    << "'; --target=cpu,wafer --place='PATTERN=@wafer' puts only what a pattern names "
-                                       "on the wafer";
-  return failure();
-}
+LogicalResult Builder::refuse(Operation *op, const Twine &why) { return refuseOnWafer(kernel, op, why); }
 
 /// Returns the view of an argument of the kernel as rows of its last dimension.
 FailureOr<MatrixView> Builder::viewOf(Operation *user, BlockArgument argument) {
   auto type = cast<RankedTensorType>(argument.getType());
   auto layout = kernel.getArgAttrOfType<rt::LayoutAttrInterface>(argument.getArgNumber(), "rt.layout");
-  Type element = type.getElementType();
-  if (!element.isF32() && !element.isF16() && !element.isBF16())
+  std::optional<itx_dtype> word = wordType(type.getElementType());
+  if (!word)
     return refuse(user, "it reads " + llvm::formatv("{0}", type).str() + ", which is not f32, f16 or bf16");
   if (layout && !isa<rt::RowMajorAttr>(layout))
     return refuse(user, "it reads a weight that is not stored row by row");
   MatrixView view;
   view.operand = argument.getArgNumber();
-  view.type = element.isF32() ? ITX_F32 : element.isF16() ? ITX_F16 : ITX_BF16;
+  view.type = *word;
   view.columnStride = 1;
   return view;
 }
@@ -207,6 +203,7 @@ FailureOr<Value> Builder::rowsOf(Operation *user, Value value) {
               return refuse(op, "it is a part of something else than the features of a linear");
           return product({linear, *getConstantIntValue(slice.getMixedOffsets().back()), lastSize(value)});
         })
+        .Case([&](nn::EmbeddingOp embedding) { return gather(embedding); })
         .Case([&](arith::ExtFOp) { return rowsOf(op, op->getOperand(0)); })
         .Case([&](arith::AddFOp) { return map(op, Arithmetic::Add); })
         .Case([&](arith::MulFOp) { return map(op, Arithmetic::Multiply); })
@@ -249,10 +246,12 @@ LogicalResult Builder::yield(rt::YieldOp op) {
     if (isa<BlockArgument>(*result))
       return refuse(op, "it returns one of its inputs");
     results.push_back(*result);
-    Type element = getElementTypeOrSelf(value);
+    std::optional<itx_dtype> word = wordType(getElementTypeOrSelf(value));
+    if (!word)
+      return refuse(op, "it stores results that are not f32, f16 or bf16");
     MatrixView &view = made.outputs.emplace_back();
     view.operand = kernel.getNumArguments() + int64_t(index);
-    view.type = element.isF32() ? ITX_F32 : element.isF16() ? ITX_F16 : ITX_BF16;
+    view.type = *word;
     view.hasRows = true;
     view.rowStride = lastSize(value);
     view.columnStride = 1;
@@ -261,6 +260,34 @@ LogicalResult Builder::yield(rt::YieldOp op) {
   made.function.setFunctionType(
       builder.getFunctionType(made.function.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
   return success();
+}
+
+/// Rows that a launch names by their numbers are loaded as if they were the kernel's input.
+FailureOr<Value> Builder::gather(nn::EmbeddingOp op) {
+  auto source = dyn_cast<BlockArgument>(op.getTable()), indices = dyn_cast<BlockArgument>(op.getIndices());
+  if (!source || !indices)
+    return refuse(op, "it selects rows of what another op computes");
+  auto type = cast<RankedTensorType>(source.getType());
+  if (type.getRank() != 2 || !type.isDynamicDim(0))
+    return refuse(op, "it selects rows of a weight; put the embedding on another device");
+  auto chosen = cast<RankedTensorType>(indices.getType());
+  if (!chosen.getElementType().isInteger(64) || chosen.getRank() != 1)
+    return refuse(op, "its numbers of rows are no row of i64");
+  SmallVector<AffineExpr> sizes;
+  auto names = kernel.getArgAttrOfType<ArrayAttr>(indices.getArgNumber(), "nn.sizes");
+  sizes.push_back(chosen.isDynamicDim(0) ? kernel.parseSize(cast<StringAttr>(names[0]).getValue())
+                                         : builder.getAffineConstantExpr(chosen.getDimSize(0)));
+  if (sizes != rows)
+    return refuse(op, "it reads other rows than its kernel computes");
+  FailureOr<MatrixView> view = viewOf(op, source);
+  if (failed(view))
+    return failure();
+  view->kind = ViewKind::Gathered;
+  view->hasRows = true;
+  view->rowStride = lastSize(source);
+  view->indices = indices.getArgNumber();
+  made.inputs.push_back(*view);
+  return made.function.getBody().addArgument(RankedTensorType::get({count, lastSize(source)}, f32()), op.getLoc());
 }
 
 FailureOr<KernelFunction> Builder::build() {
@@ -284,9 +311,27 @@ FailureOr<KernelFunction> Builder::build() {
 
 } // namespace
 
-FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, StringRef name, int64_t rows, int64_t grid,
+LogicalResult refuseOnWafer(rt::KernelOp kernel, Operation *op, const Twine &why) {
+  InFlightDiagnostic error = op->emitOpError() << "cannot be computed on a wafer: " << why;
+  error.attachNote(kernel.getLoc()) << "in kernel '" << kernel.getSymName()
+                                    << "'; --target=cpu,wafer --place='PATTERN=@wafer' puts only what a pattern names "
+                                       "on the wafer";
+  return failure();
+}
+
+std::optional<itx_dtype> wordType(Type element) {
+  if (element.isF32())
+    return ITX_F32;
+  if (element.isF16())
+    return ITX_F16;
+  return element.isBF16() ? std::optional(ITX_BF16) : std::nullopt;
+}
+
+FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, StringRef name, const FunctionSizes &sizes,
                                               ModuleOp module) {
-  return Builder(kernel, name, rows, grid, module).build();
+  if (kernel.getRoot() == KernelRoot::CacheAppend || kernel.getRoot() == KernelRoot::CachedAttention)
+    return buildCacheFunction(kernel, name, sizes, module);
+  return Builder(kernel, name, sizes.rows, sizes.grid, module).build();
 }
 
 } // namespace intarsia::wafer

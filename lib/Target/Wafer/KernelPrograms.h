@@ -13,20 +13,41 @@
 #include "lib/Runtime/Wafer/WaferObject.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <limits>
+#include <optional>
+
 namespace intarsia::wafer {
 
 /// A kernel for some rows of a launch.
 struct KernelFunction {
-  mlir::func::FuncOp function;             ///< of distributed products, norms and functions of elements
+  mlir::func::FuncOp function;             ///< of distributed products, norms, functions of elements, and caches
+  int64_t count = 1;                       ///< rows that it computes
   SizeExpression rows;                     ///< of a launch
   std::vector<MatrixView> inputs, outputs; ///< by argument and result of the function
-  int64_t smallest = 0;                    ///< the smallest of the sizes that are split over the grid
+  std::optional<CacheOperands> cache;
+  /// The smallest of the sizes that are split over the grid; caches are on any grid.
+  int64_t smallest = std::numeric_limits<int64_t>::max();
 };
 
-/// Appends the function of a kernel for `rows` rows on a square grid to a module: of products of vectors for one row,
-/// of matrices for several. Emits an error at the op that a wafer does not compute.
-mlir::FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, llvm::StringRef name, int64_t rows,
-                                                    int64_t grid, mlir::ModuleOp module);
+/// What the functions of kernels are made for.
+struct FunctionSizes {
+  int64_t rows = 1; ///< of products; attention takes as many tokens as a core has of these rows
+  int64_t grid = 1;
+  int64_t context = 0; ///< tokens that caches have memory for
+};
+
+/// Appends the function of a kernel to a module: of products of vectors for one row, of matrices for several. Emits an
+/// error at the op that a wafer does not compute.
+mlir::FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, llvm::StringRef name,
+                                                    const FunctionSizes &sizes, mlir::ModuleOp module);
+/// The same for kernels whose root is an append to a cache or attention over one.
+mlir::FailureOr<KernelFunction> buildCacheFunction(rt::KernelOp kernel, llvm::StringRef name,
+                                                   const FunctionSizes &sizes, mlir::ModuleOp module);
+
+/// Emits the error that an op of a kernel cannot be computed on a wafer, and returns failure.
+mlir::LogicalResult refuseOnWafer(rt::KernelOp kernel, mlir::Operation *op, const llvm::Twine &why);
+/// Returns the type of the elements of an operand; nothing if a wafer does not read them.
+std::optional<itx_dtype> wordType(mlir::Type element);
 
 } // namespace intarsia::wafer
 

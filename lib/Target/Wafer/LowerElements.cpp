@@ -85,11 +85,11 @@ LogicalResult lowerNorm(ProgramBuilder &b, DistNormOp op) {
   if (op.getNorm() == Norm::Layer) {
     Value mean = b.buffer("mean", rows, 1, f32);
     b.compute(Arithmetic::Sum, {sum, result});
-    addOverTree(b, axis, sum);
+    combineOverTree(b, axis, sum);
     b.compute(Arithmetic::Affine, {mean, sum}, -1.0 / double(size), 0);
     b.compute(Arithmetic::Shift, {result, mean});
     b.compute(Arithmetic::SumSquares, {sum, result});
-    addOverTree(b, axis, sum);
+    combineOverTree(b, axis, sum);
     // The elements beyond the vector were 0, and are minus the mean now: their squares do not count.
     if (int64_t padding = tile * b.grid - size; padding > 0) {
       Value squares = b.buffer("squares", rows, 1, f32);
@@ -99,7 +99,7 @@ LogicalResult lowerNorm(ProgramBuilder &b, DistNormOp op) {
     }
   } else {
     b.compute(Arithmetic::SumSquares, {sum, result});
-    addOverTree(b, axis, sum);
+    combineOverTree(b, axis, sum);
   }
   Value factor = b.buffer("factor", rows, 1, f32);
   b.compute(Arithmetic::Rsqrt, {factor, sum}, 1.0 / double(size), op.getEpsilon().convertToDouble());

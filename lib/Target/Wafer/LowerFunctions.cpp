@@ -52,6 +52,10 @@ LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
     return lowerMap(builder, map);
   if (auto norm = dyn_cast<DistNormOp>(op))
     return lowerNorm(builder, norm);
+  if (auto attention = dyn_cast<DistAttentionOp>(op))
+    return lowerAttention(builder, attention);
+  if (auto append = dyn_cast<DistAppendOp>(op))
+    return lowerAppend(builder, append);
   if (auto result = dyn_cast<func::ReturnOp>(op)) {
     for (auto [index, value] : llvm::enumerate(result.getOperands()))
       if (failed(builder.store(value, int64_t(index))))
@@ -59,7 +63,7 @@ LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
     return success();
   }
   return op.emitOpError() << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
-                             "wafer.dist_norm and return are";
+                             "wafer.dist_norm, wafer.dist_attention, wafer.dist_append and return are";
 }
 
 LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {

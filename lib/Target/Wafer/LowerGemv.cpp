@@ -24,8 +24,9 @@ struct Chain {
   int64_t first, stride, hops, period, count;
 };
 
-/// Adds along chains, on a route that has all of their paths.
-void addAlong(ProgramBuilder &b, Axis axis, Value buffer, FlatSymbolRefAttr route, const Chain &chain) {
+/// Adds along chains, or takes the largest, on a route that has all of their paths.
+void addAlong(ProgramBuilder &b, Axis axis, Value buffer, FlatSymbolRefAttr route, const Chain &chain,
+              Combine combine = Combine::Sum) {
   if (chain.hops == 0)
     return;
   // Positions first + stride * hop of each group, as one range.
@@ -40,9 +41,9 @@ void addAlong(ProgramBuilder &b, Axis axis, Value buffer, FlatSymbolRefAttr rout
     RangeAttr between = chain.count == 1
                             ? b.range(low, low + stride * (inner - 1) + 1, stride)
                             : b.range(low, low + (chain.count - 1) * chain.period + inner, chain.period, inner);
-    b.forwardAdding(buffer, route, route, b.cores(axis, between));
+    b.forwardCombined(buffer, route, route, b.cores(axis, between), combine);
   }
-  b.receive(buffer, route, at(chain.hops), /*add=*/true);
+  b.receive(buffer, route, at(chain.hops), combine);
 }
 
 /// Copies the buffer of one position to all others along the axis.
@@ -66,7 +67,7 @@ void broadcastFrom(ProgramBuilder &b, Axis axis, Value buffer, int64_t root) {
 
 /// Two levels: the cores of each group add towards the group's center, the centers towards that of the middle group.
 /// The last group is shorter if the groups do not divide the grid.
-void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
+void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups, Combine combine) {
   int64_t n = b.grid, size = llvm::divideCeil(n, groups), whole = n / size, rest = n % size, center = size / 2;
   int64_t restCenter = std::min(center, rest - 1), restStart = whole * size;
   std::string suffix = "_" + std::to_string(size);
@@ -91,8 +92,8 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
       continue;
     FlatSymbolRefAttr route = upDown(up ? "up" : "down", up);
     if (whole > 0)
-      addAlong(b, axis, buffer, route, {up ? 0 : size - 1, up ? 1 : -1, hops, size, whole});
-    addAlong(b, axis, buffer, route, {up ? restStart : n - 1, up ? 1 : -1, restHops, size, 1});
+      addAlong(b, axis, buffer, route, {up ? 0 : size - 1, up ? 1 : -1, hops, size, whole}, combine);
+    addAlong(b, axis, buffer, route, {up ? restStart : n - 1, up ? 1 : -1, restHops, size, 1}, combine);
     b.await(); // the center adds one side after the other
   }
   // Centers, from both ends to the middle one.
@@ -102,7 +103,7 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
     FlatSymbolRefAttr route = b.route("centers_up" + suffix, axis, [&] {
       return Paths{{b.range(center, center + (middle - 1) * size + 1, size), size, 0, true}};
     });
-    addAlong(b, axis, buffer, route, {center, size, middle, size, 1});
+    addAlong(b, axis, buffer, route, {center, size, middle, size, 1}, combine);
     b.await();
   }
   if (total - 1 > middle) {
@@ -121,10 +122,11 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups) {
       int64_t from = restStart + restCenter;
       b.send(buffer, route, b.cores(axis, b.range(from, from + 1)));
       if (aboveWhole > 0)
-        b.forwardAdding(buffer, route, route, b.cores(axis, b.range(root + size, root + aboveWhole * size + 1, size)));
-      b.receive(buffer, route, b.cores(axis, b.range(root, root + 1)), /*add=*/true);
+        b.forwardCombined(buffer, route, route, b.cores(axis, b.range(root + size, root + aboveWhole * size + 1, size)),
+                          combine);
+      b.receive(buffer, route, b.cores(axis, b.range(root, root + 1)), combine);
     } else {
-      addAlong(b, axis, buffer, route, {root + aboveWhole * size, -size, aboveWhole, size, 1});
+      addAlong(b, axis, buffer, route, {root + aboveWhole * size, -size, aboveWhole, size, 1}, combine);
     }
     b.await();
   }
@@ -156,8 +158,40 @@ void reduceRing(ProgramBuilder &b, Axis axis, Value buffer) {
 
 } // namespace
 
-void addOverTree(ProgramBuilder &b, Axis axis, Value buffer, std::optional<int64_t> groups) {
-  reduceTree(b, axis, buffer, groups.value_or(int64_t(std::lround(std::sqrt(double(b.grid))))));
+void combineOverTree(ProgramBuilder &b, Axis axis, Value buffer, Combine combine, std::optional<int64_t> groups) {
+  reduceTree(b, axis, buffer, groups.value_or(int64_t(std::lround(std::sqrt(double(b.grid))))), combine);
+}
+
+void addInGroups(ProgramBuilder &b, Axis axis, Value buffer, int64_t count, int64_t size) {
+  int64_t center = size / 2, above = size - 1 - center, last = (count - 1) * size;
+  std::string suffix = "_in_" + std::to_string(size);
+  for (bool up : {true, false}) {
+    int64_t hops = up ? center : above, low = up ? 0 : center + 1;
+    if (hops == 0)
+      continue;
+    FlatSymbolRefAttr route = b.route((up ? "up" : "down") + suffix, axis, [&] {
+      return Paths{{b.range(low, low + last + hops, size, hops), up ? 1 : -1, 0, true}};
+    });
+    addAlong(b, axis, buffer, route, {up ? 0 : size - 1, up ? 1 : -1, hops, size, count});
+    b.await(); // the center adds one side after the other
+  }
+  if (size == 1)
+    return;
+  RangeAttr centers = b.range(center, center + last + 1, size);
+  FlatSymbolRefAttr route = b.route("from_centers" + suffix, axis, [&] {
+    Paths paths;
+    if (above > 0)
+      paths.push_back({centers, above, 0, false, true});
+    if (center > 0)
+      paths.push_back({centers, -center, 0, false, true});
+    return paths;
+  });
+  b.send(buffer, route, b.cores(axis, centers));
+  if (center > 0)
+    b.receive(buffer, route, b.cores(axis, b.range(0, last + center, size, center)));
+  if (above > 0)
+    b.receive(buffer, route, b.cores(axis, b.range(center + 1, center + 1 + last + above, size, above)));
+  b.await();
 }
 
 LogicalResult lowerGemv(ProgramBuilder &b, DistGemvOp op) {
@@ -173,7 +207,7 @@ LogicalResult lowerGemv(ProgramBuilder &b, DistGemvOp op) {
   b.compute(Arithmetic::Gemv, {y, x->buffer, *w});
   switch (op.getReduction()) {
   case Reduction::Tree:
-    addOverTree(b, axis, y, op.getGroups());
+    combineOverTree(b, axis, y, Combine::Sum, op.getGroups());
     break;
   case Reduction::Pipeline:
     reducePipeline(b, axis, y);

@@ -105,10 +105,10 @@ FlatSymbolRefAttr ProgramBuilder::route(StringRef name, Axis axis, llvm::functio
 }
 
 void ProgramBuilder::repeat(int64_t count, ValueRange buffers,
-                            llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
+                            llvm::function_ref<SmallVector<Value>(ValueRange)> body, bool launches) {
   if (count < 1)
     return;
-  auto op = RepeatOp::create(builder, loc, count, buffers);
+  auto op = RepeatOp::create(builder, loc, count, buffers, launches);
   Block &block = op.getBody().emplaceBlock();
   block.addArguments(buffers.getTypes(), SmallVector<Location>(buffers.size(), loc));
   OpBuilder::InsertionGuard guard(builder);

@@ -16,6 +16,9 @@ namespace intarsia::wafer {
 
 inline Axis across(Axis axis) { return axis == Axis::X ? Axis::Y : Axis::X; }
 
+/// What becomes of a message and the buffer that it comes to.
+enum class Combine { None, Sum, Maximum };
+
 /// Writes the ops of a program on a square grid. Routes are shared by all that ask for the same; each has colors of its
 /// own.
 class ProgramBuilder {
@@ -86,16 +89,22 @@ public:
   void send(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}) {
     SendOp::create(builder, loc, buffer, route, cores);
   }
-  void receive(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}, bool add = false) {
-    ReceiveOp::create(builder, loc, buffer, route, add ? builder.getUnitAttr() : mlir::UnitAttr(), cores);
+  void receive(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}, Combine combine = Combine::None) {
+    ReceiveOp::create(builder, loc, buffer, route, flag(combine != Combine::None), flag(combine == Combine::Maximum),
+                      cores);
   }
-  void forwardAdding(mlir::Value buffer, mlir::FlatSymbolRefAttr source, mlir::FlatSymbolRefAttr destination,
-                     CoresAttr cores) {
-    ForwardOp::create(builder, loc, buffer, source, destination, /*add=*/builder.getUnitAttr(), cores);
+  void forwardCombined(mlir::Value buffer, mlir::FlatSymbolRefAttr source, mlir::FlatSymbolRefAttr destination,
+                       CoresAttr cores, Combine combine) {
+    ForwardOp::create(builder, loc, buffer, source, destination, flag(true), flag(combine == Combine::Maximum), cores);
   }
   void await(CoresAttr cores = {}) { AwaitOp::create(builder, loc, cores); }
   void compute(Arithmetic arithmetic, mlir::ValueRange buffers, CoresAttr cores = {}) {
     ComputeOp::create(builder, loc, arithmetic, buffers, cores, mlir::FloatAttr(), mlir::FloatAttr());
+  }
+  /// The arithmetic of `mask` and `rotate`.
+  void compute(Arithmetic arithmetic, mlir::ValueRange buffers, double factor) {
+    ComputeOp::create(builder, loc, arithmetic, buffers, CoresAttr(), builder.getF32FloatAttr(float(factor)),
+                      mlir::FloatAttr());
   }
   /// The arithmetic of `affine` and `rsqrt`.
   void compute(Arithmetic arithmetic, mlir::ValueRange buffers, double factor, double addend) {
@@ -104,9 +113,11 @@ public:
   }
   /// Repeats what `body` writes; it gets the buffers of an iteration and returns those of the next.
   void repeat(int64_t count, mlir::ValueRange buffers,
-              llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> body);
+              llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> body, bool launches = false);
 
 private:
+  mlir::UnitAttr flag(bool isSet) { return isSet ? builder.getUnitAttr() : mlir::UnitAttr(); }
+
   llvm::DenseMap<mlir::Value, Vector> vectors;
   llvm::DenseMap<mlir::Value, Elements> matrices;
   llvm::StringMap<mlir::FlatSymbolRefAttr> routes;
@@ -118,10 +129,16 @@ mlir::LogicalResult lowerGemm(ProgramBuilder &builder, DistGemmOp op);
 mlir::LogicalResult lowerGemv(ProgramBuilder &builder, DistGemvOp op);
 mlir::LogicalResult lowerMap(ProgramBuilder &builder, DistMapOp op);
 mlir::LogicalResult lowerNorm(ProgramBuilder &builder, DistNormOp op);
+mlir::LogicalResult lowerAttention(ProgramBuilder &builder, DistAttentionOp op);
+mlir::LogicalResult lowerAppend(ProgramBuilder &builder, DistAppendOp op);
 
-/// Adds a buffer along an axis over a tree of two levels; afterwards all cores have the sum. Without `groups` there are
-/// as many as take the fewest stages: the square root.
-void addOverTree(ProgramBuilder &builder, Axis axis, mlir::Value buffer, std::optional<int64_t> groups = std::nullopt);
+/// Adds a buffer along an axis over a tree of two levels, or takes the largest; afterwards all cores have the result.
+/// Without `groups` there are as many as take the fewest stages: the square root.
+void combineOverTree(ProgramBuilder &builder, Axis axis, mlir::Value buffer, Combine combine = Combine::Sum,
+                     std::optional<int64_t> groups = std::nullopt);
+/// Adds a buffer in each of the first `count` groups of `size` cores that are side by side along an axis; all cores of a
+/// group have its sum afterwards.
+void addInGroups(ProgramBuilder &builder, Axis axis, mlir::Value buffer, int64_t count, int64_t size);
 
 /// The route to the place before on a ring of all cores along an axis: the interleaved ring, or that in their order.
 mlir::FlatSymbolRefAttr ringRoute(ProgramBuilder &builder, Axis axis, bool interleaved);

@@ -98,7 +98,7 @@ public:
       return nullptr;
     }
     std::vector<KernelFunction> functions;
-    return lower(module, kernels, /*rows=*/1, plan->grid, functions);
+    return lower(module, kernels, {1, plan->grid, contextOf(module)}, functions);
   }
 
 private:
@@ -107,17 +107,38 @@ private:
 
   double microseconds(double cycles) const { return cycles / mesh.wafer.figures.at("clock_ghz").value * 1e-3; }
 
-  /// Returns programs of kernels for some rows on a grid; null after an error, which was emitted.
-  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, int64_t rows,
-                                          int64_t grid, std::vector<KernelFunction> &functions) {
-    mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(module.getLoc()));
+  /// Returns the tokens that a sequence of the model may have; 0 if it is no language model.
+  static int64_t contextOf(mlir::ModuleOp module) {
+    int64_t context = 0;
+    module.walk([&](mlir::FunctionOpInterface function) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        auto name = function.getArgAttrOfType<mlir::StringAttr>(i, "nn.name");
+        auto range = function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, "nn.range");
+        if (name && range && name.getValue() == "positions" && range.size() == 2)
+          context = std::max(context, range[1]);
+      }
+    });
+    return context;
+  }
+
+  /// Appends the functions of kernels to a module; returns false after an error, which was emitted.
+  static bool buildFunctions(ArrayRef<target::NumberedKernel> kernels, const FunctionSizes &sizes,
+                             mlir::ModuleOp module, std::vector<KernelFunction> &functions) {
     for (auto [index, kernel] : kernels) {
-      auto function =
-          buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), rows, grid, *programs);
+      auto function = buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), sizes, module);
       if (failed(function))
-        return nullptr;
+        return false;
       functions.push_back(std::move(*function));
     }
+    return true;
+  }
+
+  /// Returns programs of kernels; null after an error, which was emitted.
+  mlir::OwningOpRef<mlir::ModuleOp> lower(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                                          const FunctionSizes &sizes, std::vector<KernelFunction> &functions) {
+    mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(module.getLoc()));
+    if (!buildFunctions(kernels, sizes, *programs, functions))
+      return nullptr;
     mlir::PassManager manager(module.getContext());
     buildWaferPipeline(manager, mesh.wafer.name);
     if (failed(manager.run(*programs)))
@@ -143,22 +164,19 @@ private:
     return found == launches.end() ? 1 : found->second;
   }
 
-  /// Returns the fastest programs for one row that fit on the cores with all weights.
+  /// Returns the fastest programs for one row that fit on the cores with all weights and caches.
   Expected<Plan> choose(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
     Launches launches;
     module.walk([&](rt::DispatchOp op) { ++launches[op.getKernel()]; });
+    int64_t context = contextOf(module);
     // On any grid the same ops are refused, and matrices have the same sizes.
     mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(module.getLoc()));
     std::vector<KernelFunction> wanted;
-    int64_t side = std::numeric_limits<int64_t>::max();
-    for (auto [index, kernel] : kernels) {
-      auto function = buildKernelFunction(kernel, (kernel.getSymName() + "_" + Twine(index)).str(), /*rows=*/1,
-                                          /*grid=*/1, *functions);
-      if (failed(function))
-        return createStringError("kernels could not be lowered for the wafer");
-      side = std::min(side, function->smallest);
-      wanted.push_back(std::move(*function));
-    }
+    if (!buildFunctions(kernels, {1, 1, context}, *functions, wanted))
+      return createStringError("kernels could not be lowered for the wafer");
+    int64_t side = mesh.largestGrid();
+    for (const KernelFunction &function : wanted)
+      side = std::min(side, function.smallest);
     if (mesh.grid && *mesh.grid > side)
       return createStringError("target 'wafer:" + variant + "': a linear has a side of " + Twine(side) +
                                ", less than the " + Twine(*mesh.grid) +
@@ -166,74 +184,118 @@ private:
     std::optional<Plan> best;
     int64_t grid = 0, needed = 0;
     for (int64_t tried : grids(side)) {
-      grid = tried, needed = residentBytes(tried, kernels, wanted, launches) + mesh.figure("reserved_bytes");
-      if (needed > mesh.figure("sram_bytes"))
-        continue;
-      Expected<Plan> plan = planOn(tried, module, kernels, launches);
+      Expected<Plan> plan = planOn({1, tried, context}, module, kernels, launches);
       if (!plan)
         return plan.takeError();
-      needed = plan->bytes;
+      grid = tried, needed = plan->bytes;
       if (needed <= mesh.figure("sram_bytes") && (!best || plan->cycles < best->cycles))
         best = std::move(*plan);
     }
     if (best) {
-      addPrograms(*best, module, kernels);
+      addPrograms(*best, context, module, kernels);
       return std::move(*best);
     }
+    std::string advice = mesh.grid ? "; take a larger grid" : "; put fewer layers on it with --place";
+    if (int64_t longest = longestContext(grid, context, module, kernels, launches))
+      advice = formatv("; a context of {0} tokens is the longest that fits: compile with --context={0}, or{1}", longest,
+                       StringRef(advice).drop_front());
     return createStringError("target 'wafer:" + variant + "': its layers need " + Twine(needed) +
                              " bytes of each core on a grid of " + Twine(grid) + " by " + Twine(grid) + ", " +
-                             mesh.wafer.name + " has " + Twine(mesh.figure("sram_bytes")) +
-                             (mesh.grid ? "; take a larger grid" : "; put fewer layers on it with --place"));
+                             mesh.wafer.name + " has " + Twine(mesh.figure("sram_bytes")) + advice);
   }
 
-  /// Returns the bytes of a core for weights: what is the same in each execution stays there, once for each launch of
-  /// the kernel in a call.
-  static int64_t residentBytes(int64_t grid, ArrayRef<target::NumberedKernel> kernels,
-                               ArrayRef<KernelFunction> functions, const Launches &launches) {
+  /// Returns the longest context with which all fits on a grid, in whole slots of its rows of cores; 0 if there is none
+  /// or the kernels have no caches.
+  int64_t longestContext(int64_t grid, int64_t context, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+                         const Launches &launches) {
+    int64_t fits = 0, tooMany = divideCeil(context, grid);
+    while (fits + 1 < tooMany) {
+      int64_t slots = (fits + tooMany) / 2;
+      Expected<Plan> plan = planOn({1, grid, slots * grid}, module, kernels, launches);
+      if (!plan) {
+        consumeError(plan.takeError());
+        return 0;
+      }
+      (plan->bytes <= mesh.figure("sram_bytes") ? fits : tooMany) = slots;
+    }
+    return fits * grid;
+  }
+
+  static int64_t bytesOfCore(const MatrixView &, mlir::Type matrix, int64_t grid) {
+    auto type = cast<mlir::RankedTensorType>(matrix);
+    int64_t rows = type.getDimSize(0);
+    return alignTo((rows == 1 ? 1 : divideCeil(rows, grid)) * divideCeil(type.getDimSize(1), grid) *
+                       type.getElementTypeBitWidth() / 8,
+                   4);
+  }
+
+  /// Returns the bytes of a core for what is the same in each execution of a function, and so stays there, once for each
+  /// launch of the kernel in a call: weights, and caches.
+  static int64_t residentBytes(KernelFunction &function, int64_t grid) {
     int64_t bytes = 0;
-    for (auto [numbered, function] : zip_equal(kernels, functions))
-      for (auto [view, type] : zip_equal(function.inputs, mlir::func::FuncOp(function.function).getArgumentTypes()))
-        if (!view.hasRows) {
-          auto matrix = cast<mlir::RankedTensorType>(type);
-          int64_t rows = matrix.getDimSize(0);
-          bytes += (rows == 1 ? 1 : divideCeil(rows, grid)) * divideCeil(matrix.getDimSize(1), grid) *
-                   matrix.getElementTypeBitWidth() / 8 * launchesOf(launches, numbered.kernel);
-        }
+    for (auto [view, type] : zip_equal(function.inputs, function.function.getArgumentTypes()))
+      if (!view.hasRows)
+        bytes += bytesOfCore(view, type, grid);
     return bytes;
   }
 
-  Expected<Plan> planOn(int64_t grid, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
+  /// Returns the programs for one row on a grid. If the weights alone do not fit, it has only their bytes.
+  Expected<Plan> planOn(const FunctionSizes &sizes, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels,
                         const Launches &launches) {
     Plan plan;
-    plan.grid = grid;
+    plan.grid = sizes.grid;
+    mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(module.getLoc()));
     std::vector<KernelFunction> functions;
-    mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, /*rows=*/1, grid, functions);
-    if (!programs)
+    if (!buildFunctions(kernels, sizes, *programs, functions))
       return createStringError("kernels could not be lowered for the wafer");
+    std::vector<int64_t> residents;
+    for (auto [numbered, function] : zip_equal(kernels, functions)) {
+      plan.launches.push_back(launchesOf(launches, numbered.kernel));
+      residents.push_back(residentBytes(function, sizes.grid));
+      // An append has the memory of the cache that attention reads.
+      if (!(function.cache && function.cache->appends))
+        plan.resident += residents.back() * plan.launches.back();
+      plan.bytes = std::max(plan.bytes, residents.back());
+    }
+    plan.bytes = std::max(plan.bytes, plan.resident) + mesh.figure("reserved_bytes");
+    if (plan.bytes > mesh.figure("sram_bytes"))
+      return std::move(plan);
+    bool isTooLarge = false;
+    {
+      // A verifier refuses programs that do not fit; the caller says so better, for all kernels.
+      mlir::ScopedDiagnosticHandler ignore(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
+        isTooLarge |= StringRef(diagnostic.str()).contains("bytes of each core");
+        return mlir::success(isTooLarge);
+      });
+      mlir::PassManager manager(module.getContext());
+      buildWaferPipeline(manager, mesh.wafer.name);
+      if (failed(manager.run(*programs))) {
+        if (!isTooLarge)
+          return createStringError("kernels could not be lowered for the wafer");
+        plan.bytes = std::max(plan.bytes, mesh.figure("sram_bytes") + 1);
+        return std::move(plan);
+      }
+    }
     int64_t working = 0;
-    for (auto [numbered, function, op] : zip_equal(kernels, functions, programs->getOps<ProgramOp>())) {
+    for (auto [numbered, function, op, resident] :
+         zip_equal(kernels, functions, programs->getOps<ProgramOp>(), residents)) {
       WaferKernel &kernel = plan.kernels.emplace_back();
       rt::KernelOp source = numbered.kernel;
       kernel.index = numbered.index;
       kernel.operands = int64_t(source.getNumArguments() + source.getResultTypes().size());
       kernel.rows = function.rows;
-      const RowsProgram &one = kernel.programs.emplace_back(programOf(1, function, op));
-      int64_t weights = 0;
-      for (const Binding &input : one.program.inputs)
-        if (!one.inputs[size_t(input.argument)].hasRows)
-          weights += one.program.buffers[size_t(input.slot)].bytes();
-      plan.launches.push_back(launchesOf(launches, source));
-      plan.resident += weights * plan.launches.back();
-      working = std::max(working, one.program.bytesPerCore() - weights);
-      plan.cycles += one.cycles * double(plan.launches.back());
+      kernel.cache = function.cache;
+      const RowsProgram &one = kernel.programs.emplace_back(programOf(function, op));
+      working = std::max(working, one.program.bytesPerCore() - resident);
+      plan.cycles += one.cycles * double(launchesOf(launches, source));
     }
     plan.bytes = plan.resident + working;
-    return plan;
+    return std::move(plan);
   }
 
-  static RowsProgram programOf(int64_t rows, KernelFunction &function, ProgramOp op) {
+  static RowsProgram programOf(KernelFunction &function, ProgramOp op) {
     RowsProgram program;
-    program.rows = rows;
+    program.rows = function.count;
     program.program = extractProgram(op);
     program.cycles = time(program.program).cycles;
     program.inputs = std::move(function.inputs);
@@ -242,28 +304,30 @@ private:
   }
 
   /// Adds programs for several rows, as many as fit on the cores beside all weights. These lie differently for products
-  /// of matrices, so that a program has those of its kernel a second time.
-  void addPrograms(Plan &plan, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
+  /// of matrices, so that a program has those of its kernel a second time; caches lie as for one token.
+  void addPrograms(Plan &plan, int64_t context, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
     for (int64_t tile = mostRowsOfTile; tile >= 1; tile /= 2) {
       // A verifier refuses programs that do not fit; fewer rows are tried then, and the user need not know.
       mlir::ScopedDiagnosticHandler ignore(module.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
       std::vector<KernelFunction> functions;
       int64_t rows = tile * plan.grid, bytes = plan.bytes;
-      mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, rows, plan.grid, functions);
+      mlir::OwningOpRef<mlir::ModuleOp> programs = lower(module, kernels, {rows, plan.grid, context}, functions);
       if (!programs)
         continue;
       std::vector<RowsProgram> made;
       for (auto [function, op] : zip_equal(functions, programs->getOps<ProgramOp>())) {
-        made.push_back(programOf(rows, function, op));
-        bytes = std::max(bytes, plan.resident + made.back().program.bytesPerCore());
+        int64_t inPlace = function.cache ? residentBytes(function, plan.grid) : 0;
+        made.push_back(programOf(function, op));
+        bytes = std::max(bytes, plan.resident + made.back().program.bytesPerCore() - inPlace);
       }
       if (bytes > mesh.figure("sram_bytes"))
         continue;
       plan.bytes = bytes;
       plan.rows = rows;
       for (auto [kernel, program, count] : zip_equal(plan.kernels, made, plan.launches)) {
-        plan.rowsCycles += program.cycles * double(count);
-        kernel.programs.insert(kernel.programs.begin(), std::move(program));
+        plan.rowsCycles += program.cycles * double(count) * double(divideCeil(rows, program.rows));
+        if (program.rows > 1)
+          kernel.programs.insert(kernel.programs.begin(), std::move(program));
       }
       return;
     }

@@ -111,7 +111,7 @@ wafer.program @sum on #wafer grid 2 by 2 {
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
 wafer.program @factor on #wafer grid 2 by 2 {
   %a = wafer.buffer "a" : memref<1x4xf32>
-  // expected-error@+1 {{'wafer.compute' op copy has a factor or an addend, which affine and rsqrt have}}
+  // expected-error@+1 {{'wafer.compute' op copy has a factor, which affine, rsqrt, mask and rotate have}}
   wafer.compute copy %a, %a {factor = 2.0 : f32} : memref<1x4xf32>, memref<1x4xf32>
 }
 
