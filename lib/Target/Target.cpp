@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Target/Target.h"
+#include "intarsia/Target/Candidates.h"
 
 #include "lib/Target/CPU/CpuTarget.h"
 #include "lib/Target/GPU/GpuTarget.h"
@@ -39,6 +39,8 @@ const Target *Target::find(StringRef kind) {
       return target;
   return nullptr;
 }
+
+bool findsCandidates(const Target &target) { return &target != &wafer::waferTarget(); }
 
 void printTargets(raw_ostream &stream) {
   std::vector<NamedVariant> rows;

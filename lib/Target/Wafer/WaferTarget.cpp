@@ -316,9 +316,12 @@ private:
         continue;
       std::vector<RowsProgram> made;
       for (auto [function, op] : zip_equal(functions, programs->getOps<ProgramOp>())) {
-        int64_t inPlace = function.cache ? residentBytes(function, plan.grid) : 0;
-        made.push_back(programOf(function, op));
-        bytes = std::max(bytes, plan.resident + made.back().program.bytesPerCore() - inPlace);
+        const RowsProgram &several = made.emplace_back(programOf(function, op));
+        int64_t inPlace = 0;
+        for (const Binding &input : several.program.inputs)
+          if (several.inputs[size_t(input.argument)].kind == ViewKind::Cache)
+            inPlace += several.program.buffers[size_t(input.slot)].bytes();
+        bytes = std::max(bytes, plan.resident + several.program.bytesPerCore() - inPlace);
       }
       if (bytes > mesh.figure("sram_bytes"))
         continue;
