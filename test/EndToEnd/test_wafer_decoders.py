@@ -16,12 +16,13 @@ from safetensors.numpy import save_file
 HERE = Path(__file__).resolve().parent
 GLOSSARY = HERE.parents[1] / "examples" / "glossary"
 PROMPT = [1, 5, 9, 60, 31, 8]
+GLOSSARY_PROMPT = [0, 300, 20, 77, 1000, 45]
 ON_WAFER = ["--place=model.layers.*=@wafer", "--place=model.norm*=@wafer", "--place=lm_head=@wafer"]
 
 
 @pytest.fixture(scope="module")
 def eight_heads(folder: Path) -> Path:
-    """A Llama of random weights with two layers, eight heads, and two or four of keys."""
+    """Return a Llama of random weights with two layers and eight heads, four of keys."""
     path = folder / "llama-8-heads"
     path.mkdir()
     hidden, heads, key_heads, features, inner, words = 64, 8, 4, 8, 96, 128
@@ -64,8 +65,10 @@ def eight_heads(folder: Path) -> Path:
     return path
 
 
-def compare(tools, scratch: Path, model: Path, target: str, *flags: str, precision: str, tolerance: float) -> None:
-    """Compare logits of a prompt and of steps after it, and 20 tokens, with those of the CPU in f32."""
+def compare(
+    tools, scratch: Path, model: Path, target: str, *flags: str, precision: str, tolerance: float, prompt: list[int]
+) -> None:
+    """Compare the logits of a prompt, and 20 tokens after it, with those of the CPU in f32."""
     kv = f"--kv={precision}"
     tools.compile(model, "-o", scratch / "cpu.itx", "--matmul-precision=f32", "--kv=f32", *flags)
     tools.compile(
@@ -87,12 +90,12 @@ def compare(tools, scratch: Path, model: Path, target: str, *flags: str, precisi
     ]
     assert all("embedding" in kernel for kernel in elsewhere), elsewhere
     on_cpu, on_wafer = intarsia.Generator(scratch / "cpu.itx"), intarsia.Generator(module)
-    expected = on_cpu.logits([PROMPT])[0]
-    error = np.abs(on_wafer.logits([PROMPT])[0] - expected).max() / np.abs(expected).max()
+    expected = on_cpu.logits([prompt])[0]
+    error = np.abs(on_wafer.logits([prompt])[0] - expected).max() / np.abs(expected).max()
     assert 0 < error < tolerance
     tokens = {
         name: tools.run(
-            "intarsia-run", scratch / f"{name}.itx", f"--ids={','.join(map(str, PROMPT))}", "--max-tokens=20"
+            "intarsia-run", scratch / f"{name}.itx", f"--ids={','.join(map(str, prompt))}", "--max-tokens=20"
         ).stdout.split()
         for name in ("cpu", "wafer")
     }
@@ -105,21 +108,86 @@ def compare(tools, scratch: Path, model: Path, target: str, *flags: str, precisi
 @pytest.mark.parametrize(("precision", "tolerance"), [("f32", 2e-5), ("f16", 1e-2)])
 def test_eight_heads(tools, scratch, eight_heads: Path, grid: int, precision: str, tolerance: float) -> None:
     """Grids with fewer columns than a head has pairs of features, with more, and that divide nothing."""
-    compare(
-        tools, scratch, eight_heads, f"wafer:wse-2+grid={grid}", precision=precision, tolerance=tolerance
-    )
+    target = f"wafer:wse-2+grid={grid}"
+    compare(tools, scratch, eight_heads, target, precision=precision, tolerance=tolerance, prompt=PROMPT)
 
 
 @pytest.mark.cpu_only
-@pytest.mark.parametrize(("target", "precision", "tolerance"), [("wafer", "f32", 2e-5), ("wafer:wse-2+grid=32", "f16", 1e-2)])
+@pytest.mark.parametrize(
+    ("target", "precision", "tolerance"),
+    [
+        pytest.param("wafer", "f32", 2e-5, marks=pytest.mark.slow),
+        ("wafer:wse-2+grid=32", "f16", 1e-2),
+    ],
+)
 def test_glossary(tools, scratch, target: str, precision: str, tolerance: float) -> None:
     """A trained model: on the grid that the compiler chooses, and on 32 by 32."""
-    compare(tools, scratch, GLOSSARY, target, "--context=256", precision=precision, tolerance=tolerance)
+    compare(tools, scratch, GLOSSARY, target, "--context=256", precision=precision, tolerance=tolerance, prompt=GLOSSARY_PROMPT)
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "mistral", "llama-yarn", "llama-tied-bf16"])
+def test_logits_are_those_of_pytorch(tools, scratch, name: str) -> None:
+    """Biases, norms of heads, windows, factors of rotations, grouped heads."""
+    model = HERE / "decoders" / name
+    target = "--target=cpu,wafer:wse-2+grid=8"
+    tools.compile(model, "-o", scratch / "golden.itx", target, "--kv=f32", "--matmul-precision=f32", *ON_WAFER)
+    with np.load(model / "golden.npz") as golden:
+        ids, length, logits = golden["input_ids"][0], golden["lengths"][0], golden["logits"][0]
+    actual = intarsia.Generator(scratch / "golden.itx").logits([ids[:length].tolist()])[0]
+    assert np.abs(actual - logits[:length]).max() < 2e-5
 
 
 @pytest.mark.cpu_only
 def test_more_heads_than_columns(tools, scratch, eight_heads: Path) -> None:
     """Four heads of keys on three columns: two on the first, two on the second."""
-    compare(
-        tools, scratch, eight_heads, "wafer:wse-2+grid=3", "--context=64", precision="f32", tolerance=2e-5
-    )
+    target = "wafer:wse-2+grid=3"
+    compare(tools, scratch, eight_heads, target, "--context=64", precision="f32", tolerance=2e-5, prompt=PROMPT)
+
+
+def refusal(tools, scratch: Path, model: Path, *flags: str) -> str:
+    """Return the message of a compilation that must fail."""
+    artifact = scratch / "refused.itx"
+    artifact.unlink(missing_ok=True)
+    done = tools.run("intarsia-compile", model, "-o", artifact, *flags, check=False)
+    assert done.returncode == 1, done.stderr
+    assert not artifact.exists()
+    return done.stderr
+
+
+@pytest.mark.cpu_only
+def test_the_longest_context_is_named(tools, scratch) -> None:
+    """It fits, and one more token for each row of cores does not."""
+    flags = ["--target=cpu,wafer:wse-2+grid=20", "--kv=f32", "--matmul-precision=f16", *ON_WAFER]
+    message = refusal(tools, scratch, GLOSSARY, *flags)
+    found = re.search(r"a context of (\d+) tokens is the longest that fits: compile with --context=(\d+)", message)
+    assert found, message
+    longest = int(found[1])
+    tools.compile(GLOSSARY, "-o", scratch / "longest.itx", *flags, f"--context={longest}")
+    assert f"a context of {longest} tokens" in refusal(tools, scratch, GLOSSARY, *flags, f"--context={longest + 1}")
+
+
+@pytest.mark.cpu_only
+def test_one_sequence_at_a_time(tools, scratch, eight_heads: Path) -> None:
+    """The cores have memory for the cache of one."""
+    tools.compile(eight_heads, "-o", scratch / "one.itx", "--target=cpu,wafer:wse-2+grid=8", "--kv=f32", *ON_WAFER)
+    generator = intarsia.Generator(scratch / "one.itx")
+    with pytest.raises(intarsia.Error, match="a wafer has the cache of one sequence, this call has several"):
+        generator.logits([PROMPT, PROMPT[::-1]])
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(
+    ("model", "flags", "message"),
+    [
+        ("llama", ["--kv=int8"], "its cache is not f32 or f16; compile the model with --kv=f16"),
+        ("llama", ["--kv=bf16"], "its cache is not f32 or f16; compile the model with --kv=f16"),
+        ("gpt-oss", [], "cannot be computed on a wafer: sinks are not supported"),
+        ("mixtral", [], "cannot be computed on a wafer"),
+        ("phi3", [], "cannot be computed on a wafer"),
+    ],
+)
+def test_what_is_refused(tools, scratch, model: str, flags: list[str], message: str) -> None:
+    """By the op's name in the model, and what to do."""
+    text = refusal(tools, scratch, HERE / "decoders" / model, "--target=cpu,wafer", *ON_WAFER, *flags)
+    assert message in text, text

@@ -170,6 +170,7 @@ public:
       RowsProgram &program = kernel.programs.emplace_back();
       program.rows = number(one, "rows", 1, mostItems);
       program.cycles = real(one, "cycles", 0);
+      program.relayoutCycles = real(one, "relayout_cycles", 0);
       if (const Json *value = member(one, "program"))
         program.program = this->program(*value);
       program.inputs = views(one, "inputs", kernel.operands);
@@ -535,6 +536,7 @@ std::string writeObject(const std::vector<WaferKernel> &kernels) {
     for (const RowsProgram &program : kernel.programs)
       programs.push_back({{"rows", program.rows},
                           {"cycles", program.cycles},
+                          {"relayout_cycles", program.relayoutCycles},
                           {"program", json(program.program)},
                           {"inputs", json(program.inputs)},
                           {"outputs", json(program.outputs)}});

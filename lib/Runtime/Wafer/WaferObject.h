@@ -76,6 +76,8 @@ struct CacheOperands {
 struct RowsProgram {
   int64_t rows = 1;
   double cycles = 0; ///< predicted
+  /// Predicted, once for each launch: weights move from where the program for one row has them.
+  double relayoutCycles = 0;
   Program program;
   std::vector<MatrixView> inputs, outputs; ///< by argument of the program
 };

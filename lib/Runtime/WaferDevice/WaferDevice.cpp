@@ -297,6 +297,7 @@ Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch, S
     if (found == executions.end()) {
       ITX_RETURN_IF_ERROR(checkOperands(program, launch, *rows));
       found = executions.try_emplace(&program, kernel, program, launch).first;
+      spent.cycles += program.relayoutCycles;
     }
     int64_t count = std::min(program.rows, *rows - first);
     bool appends = kernel.cache && kernel.cache->appends;

@@ -273,9 +273,11 @@ FailureOr<KernelFunction> buildCacheFunction(rt::KernelOp kernel, StringRef name
   Value result = yield.getValues().front();
   if (auto narrowed = result.getDefiningOp<arith::TruncFOp>())
     result = narrowed.getIn();
+  // Formats that are not supported have several tensors.
+  auto append = result.getDefiningOp<nn::CacheAppendOp>();
+  if (append && (yield.getValues().size() == 1 || append.getFormat().isQuantized()))
+    return CacheBuilder(kernel, name, sizes, module).append(append);
   if (yield.getValues().size() == 1) {
-    if (auto append = result.getDefiningOp<nn::CacheAppendOp>())
-      return CacheBuilder(kernel, name, sizes, module).append(append);
     if (auto attention = result.getDefiningOp<nn::CachedAttentionOp>())
       return CacheBuilder(kernel, name, sizes, module).attention(attention);
   }

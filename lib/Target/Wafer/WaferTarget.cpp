@@ -62,6 +62,9 @@ struct Plan {
   double cycles = 0;               ///< of all launches, for one row each
   int64_t rows = 1;                ///< of the programs for several rows
   double rowsCycles = 0;           ///< of all launches, for these rows
+  /// Of these the cycles, and the bytes of a core, in which weights move to where programs for several rows have them.
+  double relayoutCycles = 0;
+  int64_t relayoutBytes = 0;
   std::vector<WaferKernel> kernels;
   std::vector<int64_t> launches; ///< of each kernel in a call
 };
@@ -81,7 +84,10 @@ public:
     int64_t count = std::accumulate(plan->launches.begin(), plan->launches.end(), int64_t(0));
     std::string of = formatv("{0:F0} cycles ({1:F1} us) for one row", plan->cycles, microseconds(plan->cycles));
     if (plan->rows > 1)
-      of += formatv(", {0:F0} ({1:F1} us) for {2}", plan->rowsCycles, microseconds(plan->rowsCycles), plan->rows);
+      of += formatv(", {0:F0} ({1:F1} us) for {2}, of which {3:F0} move {4} bytes of weights of each core to where "
+                    "programs for many rows have them",
+                    plan->rowsCycles, microseconds(plan->rowsCycles), plan->rows, plan->relayoutCycles,
+                    plan->relayoutBytes);
     module.emitRemark() << count << " launches on " << plan->grid << " by " << plan->grid << " cores of "
                         << mesh.wafer.name << ": " << plan->bytes << " of " << mesh.figure("sram_bytes")
                         << " bytes of a core, " << of;
@@ -303,6 +309,46 @@ private:
     return program;
   }
 
+  /// Returns the cycles, and the bytes of a core, in which the weights of a program for several rows come from where that
+  /// for one row has them. Its tiles follow the interleaved ring, skewed along y: a tile goes around the ring of its row,
+  /// then around that of its column, and each core keeps the one that it needs when it passes.
+  static std::pair<double, int64_t> relayout(const Program &program) {
+    double cycles = 0;
+    int64_t bytes = 0;
+    for (const Binding &input : program.inputs) {
+      if (input.tiles.skew != TileSkew::Rows)
+        continue;
+      CoreBuffer tile = program.buffers[size_t(input.slot)];
+      bytes += tile.bytes();
+      Program moves = program;
+      moves.buffers = {tile, tile, tile}; // what passes, what comes, and what stays
+      moves.slots = 3;
+      moves.inputs.clear(), moves.outputs.clear(), moves.ops.clear();
+      for (auto [index, route] : enumerate(program.routes)) {
+        if (route.name != "interleaved_x" && route.name != "interleaved_y")
+          continue;
+        Op &around = moves.ops.emplace_back();
+        around.kind = OpKind::Repeat;
+        around.count = program.columns - 1;
+        around.slots = {0, 1};
+        around.arguments = {moves.slots, moves.slots + 1};
+        around.yields = {moves.slots + 1, moves.slots};
+        moves.slots += 2;
+        Op send, receive, await;
+        send.kind = OpKind::Send, receive.kind = OpKind::Receive;
+        send.route = receive.route = int(index);
+        send.slots = {around.arguments[0]}, receive.slots = {around.arguments[1]};
+        around.body = {send, receive, await};
+        Op &keep = moves.ops.emplace_back();
+        keep.kind = OpKind::Compute;
+        keep.compute = ComputeKind::Copy;
+        keep.slots = {2, 0};
+      }
+      cycles += time(moves).cycles;
+    }
+    return {cycles, bytes};
+  }
+
   /// Adds programs for several rows, as many as fit on the cores beside all weights. These lie differently for products
   /// of matrices, so that a program has those of its kernel a second time; caches lie as for one token.
   void addPrograms(Plan &plan, int64_t context, mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
@@ -328,7 +374,11 @@ private:
       plan.bytes = bytes;
       plan.rows = rows;
       for (auto [kernel, program, count] : zip_equal(plan.kernels, made, plan.launches)) {
-        plan.rowsCycles += program.cycles * double(count) * double(divideCeil(rows, program.rows));
+        auto [cycles, moved] = relayout(program.program);
+        program.relayoutCycles = cycles;
+        plan.relayoutCycles += cycles * double(count);
+        plan.relayoutBytes += moved * count;
+        plan.rowsCycles += (program.cycles * double(divideCeil(rows, program.rows)) + cycles) * double(count);
         if (program.rows > 1)
           kernel.programs.insert(kernel.programs.begin(), std::move(program));
       }
