@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 
@@ -245,6 +246,18 @@ def test_unknown_wafers_are_refused_with_those_that_are_known(tools, folder: Pat
     """The names of the catalogue are in the message."""
     text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), "--target=wse-1")
     assert "unknown wafer 'wse-1'; known are wse-2, wse-3, or a .yaml file" in text
+
+
+def test_pictures_show_every_core(tools, folder: Path) -> None:
+    """Three maps with a square for each core of a small grid, and squares of several cores of a large one."""
+    for grid, squares in ((8, 64), (130, 44 * 44)):
+        (folder / "drawn.mlir").write_text(gemv(2 * grid, grid, grid, "tree"))
+        tools.run("intarsia-wafer", folder / "drawn.mlir", f"--picture={folder / 'drawn.svg'}")
+        root = ElementTree.parse(folder / "drawn.svg").getroot()
+        colored = [one for one in root.iter() if one.get("fill", "").startswith("rgb(")]
+        assert len(colored) == 3 * squares
+        assert len({one.get("fill") for one in colored}) > 5
+        assert "memory of each core" in "".join(root.itertext())
 
 
 def test_cycles_of_a_decode_layer_are_those_that_were_published(tools) -> None:

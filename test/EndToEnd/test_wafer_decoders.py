@@ -20,12 +20,8 @@ GLOSSARY_PROMPT = [0, 300, 20, 77, 1000, 45]
 ON_WAFER = ["--place=model.layers.*=@wafer", "--place=model.norm*=@wafer", "--place=lm_head=@wafer"]
 
 
-@pytest.fixture(scope="module")
-def eight_heads(folder: Path) -> Path:
-    """Return a Llama of random weights with two layers and eight heads, four of keys."""
-    path = folder / "llama-8-heads"
-    path.mkdir()
-    hidden, heads, key_heads, features, inner, words = 64, 8, 4, 8, 96, 128
+def write_llama(path: Path, *, words: int, hidden: int, heads: int, key_heads: int, features: int, inner: int) -> None:
+    """Write a Llama of random weights with two layers."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -62,6 +58,14 @@ def eight_heads(folder: Path) -> Path:
             tensors[f"{name}.mlp.{part}_proj.weight"] = random(inner, hidden)
         tensors[f"{name}.mlp.down_proj.weight"] = random(hidden, inner)
     save_file(tensors, path / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def eight_heads(folder: Path) -> Path:
+    """Return a model with eight heads, of which two have the same keys."""
+    path = folder / "llama-8-heads"
+    path.mkdir()
+    write_llama(path, words=128, hidden=64, heads=8, key_heads=4, features=8, inner=96)
     return path
 
 
@@ -168,6 +172,61 @@ def test_the_longest_context_is_named(tools, scratch) -> None:
 
 
 @pytest.mark.cpu_only
+def test_weights_that_no_grid_holds(tools, scratch) -> None:
+    """The compiler tries grids up to the smallest side of a linear; the head alone is more than their memory."""
+    path = scratch / "wide"
+    path.mkdir()
+    words, hidden = 300_000, 16
+    write_llama(path, words=words, hidden=hidden, heads=2, key_heads=2, features=8, inner=16)
+    message = refusal(tools, scratch, path, "--target=cpu,wafer", "--place=lm_head=@wafer", "--matmul-precision=f32")
+    assert re.search(r"its layers need \d+ bytes of each core on a grid of \d+ by \d+, wse-2 has 49152", message)
+    assert "put fewer layers on it with --place" in message
+
+
+@pytest.mark.cpu_only
+def test_a_wafer_without_room(tools, scratch, eight_heads: Path) -> None:
+    """Its weights and caches lie in memory of the host, of which the device may have little."""
+    tools.compile(eight_heads, "-o", scratch / "room.itx", "--target=cpu,wafer:wse-2+grid=8", "--kv=f32", *ON_WAFER)
+    done = tools.run(
+        "intarsia-run",
+        scratch / "room.itx",
+        "--ids=1,2,3",
+        environment={"ITX_WAFER_MEMORY_BYTES": "1000"},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "the simulated wafer has no" in done.stderr
+
+
+@pytest.mark.cpu_only
+def test_timing_is_that_of_the_compiler(tools, scratch, eight_heads: Path) -> None:
+    """Cycles of a token are those that the compiler predicts; the profile has all launches, one after another."""
+    done = tools.compile(
+        eight_heads, "-o", scratch / "timed.itx", "--target=cpu,wafer:wse-2+grid=8", "--kv=f32", *ON_WAFER
+    )
+    predicted = re.search(r"(\d+) launches on .*, (\d+) cycles \(.*?\) for one row", done.stderr)
+    assert predicted, done.stderr
+    arguments = ["intarsia-run", scratch / "timed.itx", "--ids=1,2,3", "--max-tokens=6"]
+    trace = scratch / "trace.json"
+    text = tools.run(*arguments, "--timing", f"--profile={trace}").stdout
+    found = re.search(r"decode   a token in (\d+) cycles \((.*) us\), (\d+) tokens a second", text)
+    assert found, text
+    assert abs(int(found[1]) - int(predicted[2])) <= 1
+    assert float(found[3]) == pytest.approx(1.1e9 / int(found[1]), rel=1e-3)
+    events = [one for one in json.loads(trace.read_text())["traceEvents"] if one.get("cat") == "simulated"]
+    assert len(events) == 6 * int(predicted[1])
+    total = re.search(r"all +\d+ +\d+ +(\d+) ", text)
+    assert total
+    assert sum(one["args"]["cycles"] for one in events) == pytest.approx(int(total[1]), abs=1)
+    for one, after in zip(events, events[1:], strict=False):
+        assert after["ts"] == pytest.approx(one["ts"] + one["dur"], abs=2e-3)
+    tools.compile(eight_heads, "-o", scratch / "cpu-only.itx")
+    refused = tools.run("intarsia-run", scratch / "cpu-only.itx", "--ids=1,2", "--timing", check=False)
+    assert refused.returncode == 1
+    assert "--timing shows the time of simulated wafers, and nothing of this call ran on one" in refused.stderr
+
+
+@pytest.mark.cpu_only
 def test_one_sequence_at_a_time(tools, scratch, eight_heads: Path) -> None:
     """The cores have memory for the cache of one."""
     tools.compile(eight_heads, "-o", scratch / "one.itx", "--target=cpu,wafer:wse-2+grid=8", "--kv=f32", *ON_WAFER)
@@ -183,8 +242,9 @@ def test_one_sequence_at_a_time(tools, scratch, eight_heads: Path) -> None:
         ("llama", ["--kv=int8"], "its cache is not f32 or f16; compile the model with --kv=f16"),
         ("llama", ["--kv=bf16"], "its cache is not f32 or f16; compile the model with --kv=f16"),
         ("gpt-oss", [], "cannot be computed on a wafer: sinks are not supported"),
-        ("mixtral", [], "cannot be computed on a wafer"),
-        ("phi3", [], "cannot be computed on a wafer"),
+        ("mixtral", [], "cannot be computed on a wafer: kernels of 'route' are not supported"),
+        ("phi3", [], "it turns neighbours, or a part of the features; halves of whole heads are supported"),
+        ("gemma2", [], "linears, norms, additions, products, silu, gelu, relu and tanh are supported"),
     ],
 )
 def test_what_is_refused(tools, scratch, model: str, flags: list[str], message: str) -> None:
