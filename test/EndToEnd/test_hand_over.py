@@ -46,6 +46,7 @@ def artifacts(tools, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
         "int8 and int4 weights": ["--kv=int8", "--quantize=int4"],
         "reference": ["--target=reference"],
         "int4": ["--kv=int4"],
+        "int4-unrotated": ["--kv=int4-unrotated"],
         "fp8": ["--kv=fp8"],
         "int8 reference": ["--target=reference", "--kv=int8"],
     }
@@ -90,7 +91,7 @@ def handed_over(sender: Path, receiver: Path) -> list[int]:
             assert process.returncode == 0, errors
 
 
-@pytest.mark.parametrize("name", ["f16", "f32", "int8"])
+@pytest.mark.parametrize("name", ["f16", "f32", "int8", "int4-unrotated"])
 def test_tokens_are_those_of_one_process(artifacts: dict[str, Path], name: str) -> None:
     assert handed_over(artifacts[name], artifacts[name]) == decode(artifacts[name])
 
@@ -168,6 +169,8 @@ def test_quantized_caches_are_converted(artifacts: dict[str, Path], sender: str,
 def test_caches_that_are_not_converted(artifacts: dict[str, Path]) -> None:
     _, received = both(artifacts["fp8"], artifacts["f16"])
     assert "has elements of f8E4M3FN, here of f16: compile both with the same --kv" in received
+    _, received = both(artifacts["int4-unrotated"], artifacts["int4"])
+    assert "has elements of ui4 unrotated, here of ui4: compile both with the same --kv" in received
     _, received = both(artifacts["int8"], artifacts["fp8"])
     assert "--kv" in received
 
