@@ -65,14 +65,14 @@ void drawMap(raw_ostream &out, double x, double y, const Program &program, Array
     writeText(out, x, y + mapSide + 32, formatv("a square has {0} x {0} cores, and their largest value", cores), 10);
 }
 
-/// Draws the memory of a core, which is the same for all cores, as one column of buffers.
+/// Draws the memory that a core uses, which is the same for all cores, as one column of buffers.
 void drawMemory(raw_ostream &out, double x, double y, const Program &program) {
-  int64_t all = program.target.sramBytes;
-  writeText(out, x, y - 8, formatv("memory of each core: {0} of {1} bytes", program.bytesPerCore(), all));
+  int64_t used = program.bytesPerCore();
+  writeText(out, x, y - 8, formatv("memory of each core: {0} of {1} bytes", used, program.target.sramBytes));
   double at = y;
   int index = 0;
   auto draw = [&](StringRef name, int64_t bytes) {
-    double height = mapSide * double(bytes) / double(all);
+    double height = mapSide * double(bytes) / double(used);
     out << formatv("<rect x='{0:F1}' y='{1:F2}' width='70' height='{2:F2}' fill='hsl({3},55%,70%)' stroke='#666' "
                    "stroke-width='0.3'/>\n",
                    x, at, height, index++ * 67 % 360);

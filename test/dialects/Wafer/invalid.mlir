@@ -177,3 +177,63 @@ wafer.program @repeat on #wafer grid 2 by 2 {
     wafer.await
   }
 }
+
+// -----
+
+func.func @attention(%q: tensor<2x32xf32>, %k: tensor<16x32xf32>, %v: tensor<12x32xf32>, %p: tensor<2x1xf32>, %f: tensor<1x8xf32>) {
+  // expected-error@+1 {{'wafer.dist_attention' op has 3 heads on 2 columns each, the grid has 4}}
+  %o = wafer.dist_attention %q, %k, %k, %p on 4 heads 3 columns 2 {scale = 1.0 : f32} : tensor<2x32xf32>, tensor<16x32xf32>, tensor<16x32xf32>, tensor<2x1xf32> -> tensor<2x32xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<2x32xf32>, %k: tensor<16x32xf32>, %v: tensor<12x32xf32>, %p: tensor<2x1xf32>, %f: tensor<1x8xf32>) {
+  // expected-error@+1 {{op query 'tensor<2x32xf32>', keys 'tensor<16x32xf32>', values 'tensor<12x32xf32>' and result 'tensor<2x32xf32>' disagree in their sizes}}
+  %o = wafer.dist_attention %q, %k, %v, %p on 4 heads 2 columns 2 {scale = 1.0 : f32} : tensor<2x32xf32>, tensor<16x32xf32>, tensor<12x32xf32>, tensor<2x1xf32> -> tensor<2x32xf32>
+  return
+}
+
+// -----
+
+func.func @attention(%q: tensor<2x32xf32>, %k: tensor<16x32xf32>, %v: tensor<12x32xf32>, %p: tensor<2x1xf32>, %f: tensor<1x8xf32>) {
+  // expected-error@+1 {{op has frequencies 'tensor<1x8xf32>', must be one for each pair of features of 'tensor<2x32xf32>'}}
+  %o = wafer.dist_attention %q, %k, %k, %p rotated by %f : tensor<1x8xf32> on 4 heads 2 columns 2 {scale = 1.0 : f32} : tensor<2x32xf32>, tensor<16x32xf32>, tensor<16x32xf32>, tensor<2x1xf32> -> tensor<2x32xf32>
+  return
+}
+
+// -----
+
+func.func @append(%c: tensor<15x32xf32>, %r: tensor<1x32xf32>) {
+  // expected-error@+1 {{'wafer.dist_append' op cache 'tensor<15x32xf32>' has no slots and pairs of features for each of 4 cores}}
+  %n = wafer.dist_append %c, %r on 4 : tensor<15x32xf32>, tensor<1x32xf32> -> tensor<15x32xf32>
+  return
+}
+
+// -----
+
+func.func @append(%c: tensor<16x32xf32>, %r: tensor<1x32xf32>, %p: tensor<1x1xf32>) {
+  // expected-error@+1 {{op must have both positions and frequencies, or none}}
+  %n = wafer.dist_append %c, %r at %p : tensor<1x1xf32> on 4 : tensor<16x32xf32>, tensor<1x32xf32> -> tensor<16x32xf32>
+  return
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @take on #wafer grid 2 by 2 {
+  %cache = wafer.buffer "cache" : memref<4x2xf32>
+  %entry = wafer.buffer "entry" : memref<2x2xf32>
+  // expected-error@+1 {{op take of 'memref<4x2xf32>' to 'memref<2x2xf32>'}}
+  wafer.compute take %entry, %cache : memref<2x2xf32>, memref<4x2xf32>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+wafer.program @maximum on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" : memref<1x2xf32>
+  wafer.route @up along y [#wafer.path<start = <start = 1, end = 2>, by = -1, color = 0>]
+  // expected-error@+1 {{op has maximum without add}}
+  wafer.receive maximum %a on @up at <y = <start = 0, end = 1>> : memref<1x2xf32>
+}

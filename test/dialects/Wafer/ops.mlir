@@ -18,6 +18,43 @@ func.func @products(%a: tensor<64x32xf16>, %b: tensor<32x48xf16>, %x: tensor<1x6
   return
 }
 
+// CHECK-LABEL: func.func @caches
+func.func @caches(%q: tensor<2x32xf32>, %k: tensor<16x32xf32>, %p: tensor<2x1xf32>, %f: tensor<1x16xf32>, %r: tensor<1x32xf32>, %t: tensor<1x1xf32>) {
+  // CHECK: wafer.dist_attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} on 4 heads 2 columns 2 {scale = 2.500000e-01 : f32} :
+  %o = wafer.dist_attention %q, %k, %k, %p on 4 heads 2 columns 2 {scale = 0.25 : f32} :
+    tensor<2x32xf32>, tensor<16x32xf32>, tensor<16x32xf32>, tensor<2x1xf32> -> tensor<2x32xf32>
+  // CHECK: wafer.dist_attention {{.*}} rotated by %{{.*}} : tensor<1x16xf32> on 4 heads 1 columns 3 {scale = 1.000000e+00 : f32, soft_cap = 5.000000e+01 : f32, window = 7 : i64}
+  %c = wafer.dist_attention %q, %k, %k, %p rotated by %f : tensor<1x16xf32> on 4 heads 1 columns 3
+    {scale = 1.0 : f32, window = 7, soft_cap = 50.0 : f32} :
+    tensor<2x32xf32>, tensor<16x32xf32>, tensor<16x32xf32>, tensor<2x1xf32> -> tensor<2x32xf32>
+  // CHECK: wafer.dist_append %{{.*}}, %{{.*}} on 4 : tensor<16x32xf32>, tensor<1x32xf32> -> tensor<16x32xf32>
+  %a = wafer.dist_append %k, %r on 4 : tensor<16x32xf32>, tensor<1x32xf32> -> tensor<16x32xf32>
+  // CHECK: wafer.dist_append %{{.*}}, %{{.*}} at %{{.*}} : tensor<1x1xf32> rotated by %{{.*}} : tensor<1x16xf32> on 4 :
+  %b = wafer.dist_append %k, %r at %t : tensor<1x1xf32> rotated by %f : tensor<1x16xf32> on 4 : tensor<16x32xf32>, tensor<1x32xf32> -> tensor<16x32xf32>
+  return
+}
+
+// CHECK-LABEL: wafer.program @cache
+wafer.program @cache on #wafer grid 2 by 2 {
+  %cache = wafer.buffer "cache" : memref<4x2xf32>
+  %entry = wafer.buffer "entry" : memref<1x2xf32>
+  %scores = wafer.buffer "scores" : memref<3x4xf32>
+  %position = wafer.buffer "position" : memref<3x1xf32>
+  wafer.route @up along y [#wafer.path<start = <start = 1, end = 2>, by = -1, color = 0>]
+  // CHECK: wafer.repeat launches 2
+  wafer.repeat launches 2 {
+    // CHECK: wafer.compute take
+    wafer.compute take %entry, %cache : memref<1x2xf32>, memref<4x2xf32>
+    // CHECK: wafer.compute put
+    wafer.compute put %cache, %entry : memref<4x2xf32>, memref<1x2xf32>
+    wafer.yield
+  }
+  // CHECK: wafer.compute mask %{{.*}}, %{{.*}} {factor = 5.000000e+00 : f32}
+  wafer.compute mask %scores, %position {factor = 5.0 : f32} : memref<3x4xf32>, memref<3x1xf32>
+  // CHECK: wafer.receive add maximum %{{.*}} on @up
+  wafer.receive add maximum %position on @up at <y = <start = 0, end = 1>> : memref<3x1xf32>
+}
+
 // CHECK-LABEL: wafer.program @shift on <name = "tiny"
 // CHECK-SAME: grid 4 by 2
 wafer.program @shift on #wafer grid 4 by 2 {
