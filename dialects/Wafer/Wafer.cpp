@@ -172,7 +172,8 @@ LogicalResult DistAttentionOp::verify() {
   if (failed(verifySizes(*this, {query, keys, getValues().getType(), getPositions().getType()}, grid)))
     return failure();
   if (getHeads() < 1 || getColumns() < 1 || int64_t(getHeads() * getColumns()) > grid)
-    return emitOpError() << "has " << getHeads() << " heads on " << getColumns() << " columns each, the grid has " << grid;
+    return emitOpError() << "has " << getHeads() << " heads on " << getColumns() << " columns each, the grid has "
+                         << grid;
   if (keys.getShape() != getValues().getType().getShape() || keys.getDimSize(1) != query.getDimSize(1) ||
       query.getShape() != getResult().getType().getShape())
     return emitOpError() << "query " << query << ", keys " << keys << ", values " << getValues().getType()

@@ -40,7 +40,7 @@ def rows_of_tokens(count: int, grid: int) -> list[list[int]]:
                 row.append(oldest)
         rows[-1].append(token)
         assert max(map(len, rows)) - min(map(len, rows)) <= 1
-        assert sum(rows, []) == list(range(token + 1))
+        assert [one for row in rows for one in row] == list(range(token + 1))
     return rows
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -126,7 +127,16 @@ def test_eight_heads(tools, scratch, eight_heads: Path, grid: int, precision: st
 )
 def test_glossary(tools, scratch, target: str, precision: str, tolerance: float) -> None:
     """A trained model: on the grid that the compiler chooses, and on 32 by 32."""
-    compare(tools, scratch, GLOSSARY, target, "--context=256", precision=precision, tolerance=tolerance, prompt=GLOSSARY_PROMPT)
+    compare(
+        tools,
+        scratch,
+        GLOSSARY,
+        target,
+        "--context=256",
+        precision=precision,
+        tolerance=tolerance,
+        prompt=GLOSSARY_PROMPT,
+    )
 
 
 @pytest.mark.cpu_only
@@ -218,7 +228,7 @@ def test_timing_is_that_of_the_compiler(tools, scratch, eight_heads: Path) -> No
     total = re.search(r"all +\d+ +\d+ +(\d+) ", text)
     assert total
     assert sum(one["args"]["cycles"] for one in events) == pytest.approx(int(total[1]), abs=1)
-    for one, after in zip(events, events[1:], strict=False):
+    for one, after in itertools.pairwise(events):
         assert after["ts"] == pytest.approx(one["ts"] + one["dur"], abs=2e-3)
     tools.compile(eight_heads, "-o", scratch / "cpu-only.itx")
     refused = tools.run("intarsia-run", scratch / "cpu-only.itx", "--ids=1,2", "--timing", check=False)

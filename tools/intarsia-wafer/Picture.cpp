@@ -53,14 +53,13 @@ void drawMap(raw_ostream &out, double x, double y, const Program &program, Array
         for (int64_t j = column * cores; j < std::min((column + 1) * cores, program.columns); ++j)
           largest = std::max(largest, values[size_t(i * program.columns + j)]);
       out << formatv("<rect x='{0:F2}' y='{1:F2}' width='{2:F2}' height='{2:F2}' fill='{3}'/>\n",
-                     x + side * double(column), y + side * double(row), side,
-                     heat(most > 0 ? largest / most : 0));
+                     x + side * double(column), y + side * double(row), side, heat(most > 0 ? largest / most : 0));
     }
   out << formatv("<rect x='{0:F1}' y='{1:F1}' width='{2:F1}' height='{3:F1}' fill='none' stroke='#888'/>\n", x, y,
                  side * double(columns), side * double(rows));
-  writeText(out, x, y + mapSide + 16,
-            formatv("{0:F0} to {1:F0} cycles (the darkest color)",
-                    *std::min_element(values.begin(), values.end()), most));
+  writeText(
+      out, x, y + mapSide + 16,
+      formatv("{0:F0} to {1:F0} cycles (the darkest color)", *std::min_element(values.begin(), values.end()), most));
   if (cores > 1)
     writeText(out, x, y + mapSide + 32, formatv("a square has {0} x {0} cores, and their largest value", cores), 10);
 }
@@ -96,15 +95,13 @@ void drawPicture(raw_ostream &out, ArrayRef<Pictured> programs) {
   for (auto [index, one] : enumerate(programs)) {
     double y = gap + panelHeight * double(index), cycles = one.timing.cycles;
     writeText(out, gap, y,
-              formatv("@{0}: {1} x {2} cores of {3}, {4:F0} cycles, {5:F2} us", one.program.name,
-                      one.program.columns, one.program.rows, one.program.target.name, cycles,
-                      cycles / (one.program.target.clockGHz * 1e3)),
+              formatv("@{0}: {1} x {2} cores of {3}, {4:F0} cycles, {5:F2} us", one.program.name, one.program.columns,
+                      one.program.rows, one.program.target.name, cycles, cycles / (one.program.target.clockGHz * 1e3)),
               14);
     ArrayRef<double> maps[] = {one.cores.carried, one.cores.waited, one.cores.computed};
     StringRef titles[] = {"busiest link that leaves the router", "waiting", "arithmetic"};
     for (auto [column, values] : enumerate(maps))
-      drawMap(out, gap + (mapSide + gap) * double(column), y + top - gap + 8, one.program, values,
-              titles[column]);
+      drawMap(out, gap + (mapSide + gap) * double(column), y + top - gap + 8, one.program, values, titles[column]);
     drawMemory(out, gap + (mapSide + gap) * 3, y + top - gap + 8, one.program);
   }
   out << "</svg>\n";

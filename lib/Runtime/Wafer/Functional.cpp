@@ -218,8 +218,8 @@ void Simulator::mask(const Op &op, int64_t core) {
     int64_t token = first + (slot - first % slots + slots) % slots; // the only one of this slot that the row may have
     for (int64_t m = 0; m < scores.rows; ++m) {
       float position = plane(bufferOf(op, 1), m)[core];
-      bool isSeen = token < first + count && float(token) <= position &&
-                    (op.factor == 0 || float(token) > position - op.factor);
+      bool isSeen =
+          token < first + count && float(token) <= position && (op.factor == 0 || float(token) > position - op.factor);
       if (!isSeen)
         plane(target, m * slots + slot)[core] = hiddenScore;
     }

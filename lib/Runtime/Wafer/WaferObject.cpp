@@ -21,16 +21,37 @@ constexpr const char *axes[] = {"none", "x", "y"};
 constexpr const char *skews[] = {"none", "rows", "columns"};
 constexpr const char *viewKinds[] = {"strided", "gathered", "heads", "positions", "frequencies", "cache"};
 constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
-constexpr const char *computations[] = {
-    "zero", "copy",        "add",   "multiply", "exp",    "silu",  "gelu", "gelu_tanh",       "relu", "tanh",
-    "sum",  "sum_squares", "scale", "shift",    "affine", "rsqrt", "largest", "reciprocal", "mask", "take", "put",
-    "gemm", "gemm_transposed", "gemv", "rotate"};
+constexpr const char *computations[] = {"zero",
+                                        "copy",
+                                        "add",
+                                        "multiply",
+                                        "exp",
+                                        "silu",
+                                        "gelu",
+                                        "gelu_tanh",
+                                        "relu",
+                                        "tanh",
+                                        "sum",
+                                        "sum_squares",
+                                        "scale",
+                                        "shift",
+                                        "affine",
+                                        "rsqrt",
+                                        "largest",
+                                        "reciprocal",
+                                        "mask",
+                                        "take",
+                                        "put",
+                                        "gemm",
+                                        "gemm_transposed",
+                                        "gemv",
+                                        "rotate"};
 
 // The largest numbers of a file; whatever is larger is an error of the file, and sums of them stay exact.
-constexpr int64_t mostCores = 1 << 12;           // along an axis
-constexpr int64_t mostElements = 1 << 28;        // along an axis of a matrix, of a buffer
-constexpr int64_t mostItems = 1 << 20;           // of a list
-constexpr int64_t mostBuffers = INT16_MAX;       // of a program: the simulator numbers them with 16 bits
+constexpr int64_t mostCores = 1 << 12;     // along an axis
+constexpr int64_t mostElements = 1 << 28;  // along an axis of a matrix, of a buffer
+constexpr int64_t mostItems = 1 << 20;     // of a list
+constexpr int64_t mostBuffers = INT16_MAX; // of a program: the simulator numbers them with 16 bits
 constexpr double mostGHz = 1000;
 constexpr int64_t mostOffset = int64_t(1) << 48; // of a view, in elements
 
@@ -144,12 +165,8 @@ Json json(const std::vector<MatrixView> &views) {
 Json json(const std::optional<CacheOperands> &cache) {
   if (!cache)
     return nullptr;
-  return {{"positions", cache->positions},
-          {"sequences", cache->sequences},
-          {"table", cache->table},
-          {"table_size", cache->tableSize},
-          {"page", cache->page},
-          {"appends", cache->appends}};
+  return {{"positions", cache->positions},  {"sequences", cache->sequences}, {"table", cache->table},
+          {"table_size", cache->tableSize}, {"page", cache->page},           {"appends", cache->appends}};
 }
 
 /// Reads the parts of an object and checks them; nothing that a program names is missing afterwards.
@@ -402,8 +419,8 @@ private:
             number(item, "page", 1, mostElements),      flag(item, "appends")};
   }
 
-  void checkViews(const RowsProgram &program, const std::vector<Binding> &bindings, const std::vector<MatrixView> &views,
-                  bool hasCache, const char *what) {
+  void checkViews(const RowsProgram &program, const std::vector<Binding> &bindings,
+                  const std::vector<MatrixView> &views, bool hasCache, const char *what) {
     auto refuse = [&](const char *why) { fail(std::string(what) + " of the program " + why); };
     for (const Binding &binding : bindings) {
       if (size_t(binding.argument) >= views.size()) {
@@ -415,7 +432,8 @@ private:
         refuse("has other rows than the program");
       if ((view.kind == ViewKind::Cache || view.kind == ViewKind::Positions) && !hasCache)
         refuse("is of a cache, which the kernel does not have");
-      if (view.kind == ViewKind::Cache && (binding.tiles.rows != MeshAxis::Y || binding.rows % program.program.rows != 0))
+      if (view.kind == ViewKind::Cache &&
+          (binding.tiles.rows != MeshAxis::Y || binding.rows % program.program.rows != 0))
         refuse("is a cache that is not split over the rows of the grid");
       if ((view.kind == ViewKind::Heads || view.kind == ViewKind::Positions || view.kind == ViewKind::Gathered) &&
           !view.hasRows)
@@ -430,7 +448,9 @@ bool fits(const Program &program, const Op &op, const std::vector<int> &bound) {
   if (op.slots.size() == 1)
     return true;
   const CoreBuffer &c = buffer(0), &a = buffer(1);
-  auto isSumOf = [](const CoreBuffer &sum, const CoreBuffer &rows) { return sum.columns == 1 && sum.rows == rows.rows; };
+  auto isSumOf = [](const CoreBuffer &sum, const CoreBuffer &rows) {
+    return sum.columns == 1 && sum.rows == rows.rows;
+  };
   if (sumsRows(op.compute))
     return isSumOf(c, a);
   if (spreadsOverRows(op.compute))

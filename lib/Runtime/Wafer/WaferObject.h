@@ -20,8 +20,8 @@
 
 namespace intarsia::wafer {
 
-/// How heads lie on the columns of a grid: as wafer.dist_attention says. Key head `group * parts + part` has the columns
-/// of cores `group * columns` and the next ones; each has pairs of its features.
+/// How heads lie on the columns of a grid: as wafer.dist_attention says. Key head `group * parts + part` has the
+/// columns of cores `group * columns` and the next ones; each has pairs of its features.
 struct PackedHeads {
   int64_t heads = 1;           ///< of keys
   int64_t group = 1;           ///< query heads for each of them
@@ -84,9 +84,9 @@ struct RowsProgram {
 
 /// A kernel, whose launches execute its programs until all rows are computed.
 struct WaferKernel {
-  uint32_t index = 0;                ///< in the artifact
-  int64_t operands = 0;              ///< inputs and outputs of a launch
-  SizeExpression rows;               ///< of a launch
+  uint32_t index = 0;   ///< in the artifact
+  int64_t operands = 0; ///< inputs and outputs of a launch
+  SizeExpression rows;  ///< of a launch
   std::optional<CacheOperands> cache;
   std::vector<RowsProgram> programs; ///< the one with the most rows first, the last with one
 

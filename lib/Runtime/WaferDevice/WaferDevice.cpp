@@ -196,7 +196,8 @@ private:
         int64_t entry = sequence * tablePages + token / cache.page;
         uint64_t tableBytes = launch.operands[size_t(cache.table)].bytes.value_or(0);
         bool isListed = token / cache.page < tablePages && sequence >= 0 && uint64_t(entry) < tableBytes / 8;
-        int64_t page = isListed ? ints(cache.table)[entry] : -1, pageElements = heads.heads * cache.page * heads.features;
+        int64_t page = isListed ? ints(cache.table)[entry] : -1,
+                pageElements = heads.heads * cache.page * heads.features;
         int64_t start = 0, end = 0;
         if (page < 0 || __builtin_mul_overflow(page, pageElements, &start) ||
             __builtin_add_overflow(start, pageElements - 1, &end) || !holds(view, end))
@@ -205,8 +206,7 @@ private:
         int64_t to = (row * slots + token % slots) * matrix.columns;
         for (int64_t c = 0; c < matrix.columns; ++c)
           if (const auto &place = places[size_t(c)])
-            action(to + c,
-                   start + (place->head * cache.page + token % cache.page) * heads.features + place->feature);
+            action(to + c, start + (place->head * cache.page + token % cache.page) * heads.features + place->feature);
       }
     }
     return Status::success();

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // A simulated wafer. A launch executes the kernel's program with the values of its operands, which lie in the memory
-// beside the wafer: weights and caches are placed on the cores in each launch. Profiles have the cycles that the compiler
-// has predicted.
+// beside the wafer: weights and caches are placed on the cores in each launch. Profiles have the cycles that the
+// compiler has predicted.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_WAFERDEVICE_WAFERDEVICE_H
 #define INTARSIA_RUNTIME_WAFERDEVICE_WAFERDEVICE_H

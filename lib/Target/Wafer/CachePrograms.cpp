@@ -221,8 +221,7 @@ FailureOr<KernelFunction> CacheBuilder::attention(nn::CachedAttentionOp op) {
   auto values = cast<RankedTensorType>(op.getValues().front().getType());
   auto query = cast<RankedTensorType>(op.getQuery().getType());
   if (failed(checkFormat(op, op.getKeyFormat(), op.getKeys())) ||
-      failed(checkFormat(op, op.getValueFormat(), op.getValues())) ||
-      failed(placeHeads(op, keys, query.getDimSize(1))))
+      failed(checkFormat(op, op.getValueFormat(), op.getValues())) || failed(placeHeads(op, keys, query.getDimSize(1))))
     return failure();
   if (op.getSinks())
     return refuse(op, "sinks are not supported");

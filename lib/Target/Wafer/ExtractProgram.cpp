@@ -184,7 +184,7 @@ private:
     } else if (auto compute = dyn_cast<ComputeOp>(op)) {
       data.kind = OpKind::Compute;
       data.compute = dataOf(compute.getArithmetic());
-      data.factor = compute.getFactor() ? compute.getFactor()->convertToFloat()
+      data.factor = compute.getFactor()                 ? compute.getFactor()->convertToFloat()
                     : data.compute == ComputeKind::Mask ? 0.0f
                                                         : 1.0f;
       data.addend = compute.getAddend() ? compute.getAddend()->convertToFloat() : 0.0f;

@@ -104,8 +104,8 @@ FlatSymbolRefAttr ProgramBuilder::route(StringRef name, Axis axis, llvm::functio
   return known = FlatSymbolRefAttr::get(builder.getContext(), full);
 }
 
-void ProgramBuilder::repeat(int64_t count, ValueRange buffers,
-                            llvm::function_ref<SmallVector<Value>(ValueRange)> body, bool launches) {
+void ProgramBuilder::repeat(int64_t count, ValueRange buffers, llvm::function_ref<SmallVector<Value>(ValueRange)> body,
+                            bool launches) {
   if (count < 1)
     return;
   auto op = RepeatOp::create(builder, loc, count, buffers, launches);

@@ -89,7 +89,8 @@ public:
   void send(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}) {
     SendOp::create(builder, loc, buffer, route, cores);
   }
-  void receive(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {}, Combine combine = Combine::None) {
+  void receive(mlir::Value buffer, mlir::FlatSymbolRefAttr route, CoresAttr cores = {},
+               Combine combine = Combine::None) {
     ReceiveOp::create(builder, loc, buffer, route, flag(combine != Combine::None), flag(combine == Combine::Maximum),
                       cores);
   }
@@ -136,8 +137,8 @@ mlir::LogicalResult lowerAppend(ProgramBuilder &builder, DistAppendOp op);
 /// Without `groups` there are as many as take the fewest stages: the square root.
 void combineOverTree(ProgramBuilder &builder, Axis axis, mlir::Value buffer, Combine combine = Combine::Sum,
                      std::optional<int64_t> groups = std::nullopt);
-/// Adds a buffer in each of the first `count` groups of `size` cores that are side by side along an axis; all cores of a
-/// group have its sum afterwards.
+/// Adds a buffer in each of the first `count` groups of `size` cores that are side by side along an axis; all cores of
+/// a group have its sum afterwards.
 void addInGroups(ProgramBuilder &builder, Axis axis, mlir::Value buffer, int64_t count, int64_t size);
 
 /// The route to the place before on a ring of all cores along an axis: the interleaved ring, or that in their order.

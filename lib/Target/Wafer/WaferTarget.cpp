@@ -235,8 +235,8 @@ private:
                    4);
   }
 
-  /// Returns the bytes of a core for what is the same in each execution of a function, and so stays there, once for each
-  /// launch of the kernel in a call: weights, and caches.
+  /// Returns the bytes of a core for what is the same in each execution of a function, and so stays there, once for
+  /// each launch of the kernel in a call: weights, and caches.
   static int64_t residentBytes(KernelFunction &function, int64_t grid) {
     int64_t bytes = 0;
     for (auto [view, type] : zip_equal(function.inputs, function.function.getArgumentTypes()))
@@ -309,9 +309,9 @@ private:
     return program;
   }
 
-  /// Returns the cycles, and the bytes of a core, in which the weights of a program for several rows come from where that
-  /// for one row has them. Its tiles follow the interleaved ring, skewed along y: a tile goes around the ring of its row,
-  /// then around that of its column, and each core keeps the one that it needs when it passes.
+  /// Returns the cycles, and the bytes of a core, in which the weights of a program for several rows come from where
+  /// that for one row has them. Its tiles follow the interleaved ring, skewed along y: a tile goes around the ring of
+  /// its row, then around that of its column, and each core keeps the one that it needs when it passes.
   static std::pair<double, int64_t> relayout(const Program &program) {
     double cycles = 0;
     int64_t bytes = 0;

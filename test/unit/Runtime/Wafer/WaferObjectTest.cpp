@@ -29,6 +29,7 @@ WaferKernel sample() {
   program.target.name = "small";
   program.target.sramBytes = 1024;
   program.target.colors = 4;
+  program.target.clockGHz = 1.1;
   program.columns = 4, program.rows = 1, program.slots = 2;
   program.buffers = {{"a", 1, 1, false}, {"b", 1, 1, true}};
   Range senders{/*all=*/false, 0, 3}, receivers{/*all=*/false, 1, 4};
@@ -40,8 +41,8 @@ WaferKernel sample() {
   Op send{.kind = OpKind::Send, .cores = {senders, {}}, .slots = {0}, .route = 0};
   Op receive{.kind = OpKind::Receive, .cores = {receivers, {}}, .slots = {1}, .route = 0};
   program.ops = {doubled, send, receive, Op{.kind = OpKind::Await}};
-  one.inputs = {{0, ITX_F32, true, 0, 4, 1}, {0, ITX_BF16, false, 2, 4, 1}};
-  one.outputs = {{1, ITX_F16, true, 0, 4, 1}};
+  one.inputs = {{ViewKind::Strided, 0, ITX_F32, true, 0, 4, 1}, {ViewKind::Strided, 0, ITX_BF16, false, 2, 4, 1}};
+  one.outputs = {{ViewKind::Strided, 1, ITX_F16, true, 0, 4, 1}};
   return kernel;
 }
 
@@ -76,6 +77,13 @@ TEST(WaferObject, ThatIsDamagedIsRefused) {
            {"\"type\":\"bf16\"", "\"type\":\"i64\"", "another type than f32, f16 and bf16"},
            {"\"operand\":1", "\"operand\":2", "'operand' is 2, must be from 0 to 1"},
            {"\"argument\":1", "\"argument\":2", "an input of the program is in no operand of the kernel"},
+           {"\"clock_ghz\":1.1", "\"clock_ghz\":0", "'clock_ghz' is no clock"},
+           {"\"kind\":\"strided\"", "\"kind\":\"gathered\"", "'indices' is missing"},
+           {"\"kind\":\"strided\"", "\"kind\":\"heads\"", "'heads' is missing"},
+           {"\"kind\":\"strided\"", "\"heads\":[2,1,8,1,0,1,6],\"kind\":\"heads\"",
+            "'heads' do not lie on the columns of a grid"},
+           {"\"kind\":\"strided\"", "\"heads\":[2,1,8,1,0,1,8],\"kind\":\"cache\"",
+            "an input of the program is of a cache, which the kernel does not have"},
            {"\"columns\":4", "\"columns\":0", "'columns' is 0"},
            {"\"op\":\"await\"", "\"op\":\"receive\",\"route\":0", "an op has 0 buffers, must have 1"},
            {"\"sram_bytes\":1024", "\"sram_bytes\":7", "needs 8 bytes of each core, small has 7"},
@@ -97,13 +105,34 @@ TEST(WaferObject, ThatIsDamagedIsRefused) {
 }
 
 TEST(WaferObject, ViewsSayHowManyElementsTheyNeed) {
-  MatrixView view{0, ITX_F32, true, 5, 10, 1};
+  MatrixView view{ViewKind::Strided, 0, ITX_F32, true, 5, 10, 1};
   EXPECT_EQ(view.elements(0, 3, 4), 0);
   EXPECT_EQ(view.elements(7, 3, 4), 5 + 6 * 10 + 3 + 1);
   view.hasRows = false;
   EXPECT_EQ(view.elements(7, 3, 4), 5 + 2 * 10 + 3 + 1);
   view.rowStride = int64_t(1) << 48;
   EXPECT_EQ(view.elements(7, int64_t(1) << 20, 4), std::nullopt);
+}
+
+TEST(WaferObject, HeadsLieInPairsOfFeatures) {
+  // Three heads of six features, each on two columns of cores with two pairs; the second has one pair.
+  PackedHeads heads{/*heads=*/3, /*group=*/2,   /*features=*/6, /*parts=*/1,
+                    /*part=*/0,  /*columns=*/2, /*tile=*/4};
+  std::vector<std::pair<int64_t, int64_t>> places;
+  for (int64_t column = 0; column < 7 * 4; ++column)
+    if (auto place = heads.at(column))
+      places.push_back({place->head, place->feature});
+    else
+      places.push_back({-1, -1});
+  std::vector<std::pair<int64_t, int64_t>> expected;
+  for (int64_t head = 0; head < 3; ++head)
+    for (int64_t feature : {0, 1, 3, 4, 2, -1, 5, -1})
+      expected.push_back({feature < 0 ? -1 : head, feature});
+  expected.resize(28, {-1, -1});
+  EXPECT_EQ(places, expected);
+  heads.parts = 2, heads.part = 1; // the second, and one that does not exist
+  EXPECT_EQ(heads.at(0)->head, 1);
+  EXPECT_FALSE(heads.at(8));
 }
 
 TEST(WaferObject, RowsGoWhereTheyTakeTheLeastTime) {
