@@ -60,10 +60,12 @@ static uint64_t bytesOf(CacheElement element) {
 }
 
 static int64_t headsOf(const HandOverState &state) { return state.shape[0]; }
-static int64_t featuresOf(const HandOverState &state) {
-  return state.shape[state.transposed ? 1 : 2] * (state.element == uint8_t(CacheElement::U4) ? 2 : 1);
+/// Elements of a row of a page. Of 4 bits a byte has two.
+static int64_t columnsOf(const HandOverState &state) {
+  return state.shape[2] * (state.element == uint8_t(CacheElement::U4) ? 2 : 1);
 }
-static int64_t slotsOf(const HandOverState &state) { return state.shape[state.transposed ? 2 : 1]; }
+static int64_t featuresOf(const HandOverState &state) { return state.transposed ? state.shape[1] : columnsOf(state); }
+static int64_t slotsOf(const HandOverState &state) { return state.transposed ? columnsOf(state) : state.shape[1]; }
 
 /// True if a unit is a page of elements of their size: converting it reads no byte behind it. The shape's product by
 /// the size of the type is known not to overflow.
@@ -155,9 +157,9 @@ static bool findParameters(const HandOver &part, const HandOverState &cache, boo
   const HandOverState *parameters, *tail;
   source.parameters = unitsOf(part, stem + "_parameters", &parameters);
   source.tail = unitsOf(part, stem + "_tail", &tail);
-  if (cache.rank != 3 || cache.transposed || uint64_t(slotsOf(cache)) != page || cache.shape[3] != 1 ||
+  if (cache.rank != 3 || uint64_t(slotsOf(cache)) != page || cache.shape[3] != 1 ||
       cache.unitBytes != heads * page * features * uint64_t(quantizedBits(cache)) / 8 ||
-      (quantizedBits(cache) == 4 && features % 32 != 0))
+      (quantizedBits(cache) == 4 && columnsOf(cache) % 32 != 0))
     return false;
   bool hasParameters = parameters && parameters->paged && parameters->unitBytes == heads * 2 * (isOfKeys ? features : page);
   bool hasTail = !isOfKeys || (tail && !tail->paged && tail->unitBytes == heads * page * features * 2);
@@ -246,24 +248,27 @@ static void forEachElement(const HeadSource &source, const HandOverState &to, ui
   }
 }
 
+/// Returns the place of an element in a head of a page, which has a row for each slot, or for each feature.
+static uint64_t placeIn(const HandOverState &cache, uint64_t pageTokens, uint64_t slot, uint64_t feature) {
+  return cache.transposed ? feature * pageTokens + slot : slot * uint64_t(featuresOf(cache)) + feature;
+}
+
 /// Returns an element of a cache that was sent.
 static float sentValue(const HeadSource &source, bool isOfKeys, uint64_t token, uint64_t feature) {
   const HandOverState &from = *source.state;
   uint64_t page = source.handOver->header.pageTokens, features = uint64_t(featuresOf(from));
   uint64_t heads = uint64_t(headsOf(from)), head = uint64_t(source.head), slot = token % page;
+  uint64_t place = placeIn(from, page, slot, feature), elements = features * page, groups = isOfKeys ? features : page;
   int bits = quantizedBits(from);
-  if (bits == 0) {
-    uint64_t inside = from.transposed ? feature * page + slot : slot * features + feature;
-    uint64_t at = (token / page * heads + head) * features * page + inside;
-    return readElement(CacheElement(from.element), source.units + at * bytesOf(CacheElement(from.element)));
-  }
+  if (bits == 0)
+    return readElement(CacheElement(from.element), source.units + ((token / page * heads + head) * elements + place) *
+                                                                      bytesOf(CacheElement(from.element)));
   if (isOfKeys && token >= source.handOver->header.tokens / page * page)
-    return readElement(CacheElement::F16, source.tail + ((head * page + slot) * features + feature) * 2);
-  uint64_t rowBytes = features * uint64_t(bits) / 8, groups = isOfKeys ? features : page;
-  const uint8_t *row = source.units + token / page * from.unitBytes + (head * page + slot) * rowBytes;
+    return readElement(CacheElement::F16, source.tail + (head * elements + place) * 2);
+  const uint8_t *quantized = source.units + token / page * from.unitBytes + head * elements * uint64_t(bits) / 8;
   const uint8_t *parameters = source.parameters + (token / page * heads + head) * 2 * groups;
   uint64_t group = isOfKeys ? feature : slot;
-  return groupValue({parameters[group], parameters[groups + group]}, bits, readQuantized(row, bits, feature));
+  return groupValue({parameters[group], parameters[groups + group]}, bits, readQuantized(quantized, bits, place));
 }
 
 /// Returns the values of a group of a head: of keys a feature in a page, of values the row of a token.
@@ -283,7 +288,7 @@ static void quantizeHead(const Conversion &conversion, const HeadSource &source,
                          uint64_t page, uint8_t *unit) {
   bool isOfKeys = conversion.isOfKeys;
   int bits = quantizedBits(conversion.cache);
-  uint64_t features = uint64_t(featuresOf(conversion.cache)), rowBytes = features * uint64_t(bits) / 8;
+  uint64_t features = uint64_t(featuresOf(conversion.cache)), headSize = features * pageTokens * uint64_t(bits) / 8;
   uint64_t groups = isOfKeys ? features : pageTokens, tokens = source.handOver->header.tokens;
   for (uint64_t group = 0; group < groups; ++group) {
     // Keys are quantized when their page is full.
@@ -297,9 +302,8 @@ static void quantizeHead(const Conversion &conversion, const HeadSource &source,
       continue;
     }
     for (uint64_t i = 0; i < values.size(); ++i) {
-      uint64_t slot = isOfKeys ? i : group;
-      writeQuantized(unit + (head * pageTokens + slot) * rowBytes, bits, isOfKeys ? group : i,
-                     quantizeInGroup(parameters, bits, values[i]));
+      uint64_t place = placeIn(conversion.cache, pageTokens, isOfKeys ? i : group, isOfKeys ? group : i);
+      writeQuantized(unit + head * headSize, bits, place, quantizeInGroup(parameters, bits, values[i]));
     }
   }
 }
@@ -311,7 +315,9 @@ static void fillTail(const Conversion &conversion, const HeadSource &source, uin
   for (uint64_t token = tokens / pageTokens * pageTokens; token < tokens; ++token)
     for (uint64_t feature = 0; feature < features; ++feature)
       writeElement(CacheElement::F16, sentValue(source, true, token, feature),
-                   unit + ((head * pageTokens + token % pageTokens) * features + feature) * 2);
+                   unit + (head * pageTokens * features +
+                           placeIn(conversion.cache, pageTokens, token % pageTokens, feature)) *
+                              2);
 }
 
 /// Makes one head of elements that are not quantized.
@@ -333,10 +339,9 @@ static void convertHead(const Conversion &conversion, const HeadSource &source, 
   uint64_t features = uint64_t(featuresOf(to)), tokens = source.handOver->header.tokens;
   for (uint64_t token = page * toPageTokens; token < std::min((page + 1) * toPageTokens, tokens); ++token)
     for (uint64_t feature = 0; feature < features; ++feature) {
-      uint64_t slot = token % toPageTokens;
-      uint64_t inside = to.transposed ? feature * toPageTokens + slot : slot * features + feature;
+      uint64_t place = placeIn(to, toPageTokens, token % toPageTokens, feature);
       writeElement(target, sentValue(source, conversion.isOfKeys, token, feature),
-                   unit + (toHead * features * toPageTokens + inside) * bytesOf(target));
+                   unit + (toHead * features * toPageTokens + place) * bytesOf(target));
     }
 }
 

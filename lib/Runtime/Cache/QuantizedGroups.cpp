@@ -52,19 +52,19 @@ uint8_t quantizeInGroup(const GroupParameters &parameters, int bits, float value
   return uint8_t(std::clamp(roundIn(value / scaleOf(parameters), -(1 << 20), 1 << 20) + zero, 0, high));
 }
 
-uint8_t readQuantized(const uint8_t *row, int bits, size_t element) {
+uint8_t readQuantized(const uint8_t *bytes, int bits, size_t element) {
   if (bits == 8)
-    return row[element];
-  uint8_t byte = row[element / 32 * 16 + element % 16];
+    return bytes[element];
+  uint8_t byte = bytes[element / 32 * 16 + element % 16];
   return element % 32 < 16 ? byte & 15 : byte >> 4;
 }
 
-void writeQuantized(uint8_t *row, int bits, size_t element, uint8_t quantized) {
+void writeQuantized(uint8_t *bytes, int bits, size_t element, uint8_t quantized) {
   if (bits == 8) {
-    row[element] = quantized;
+    bytes[element] = quantized;
     return;
   }
-  uint8_t &byte = row[element / 32 * 16 + element % 16];
+  uint8_t &byte = bytes[element / 32 * 16 + element % 16];
   byte = element % 32 < 16 ? uint8_t((byte & 0xF0) | quantized) : uint8_t((byte & 15) | quantized << 4);
 }
 

@@ -29,9 +29,9 @@ GroupParameters chooseGroup(const std::vector<float> &values, int bits);
 /// Quantizes a value.
 uint8_t quantizeInGroup(const GroupParameters &parameters, int bits, float value);
 
-/// Reads and writes an element of a row of a cache: of 4-bit elements 16 bytes hold 32.
-uint8_t readQuantized(const uint8_t *row, int bits, size_t element);
-void writeQuantized(uint8_t *row, int bits, size_t element, uint8_t quantized);
+/// Reads and writes an element of a matrix whose rows are whole blocks: of 4-bit elements 16 bytes hold 32.
+uint8_t readQuantized(const uint8_t *bytes, int bits, size_t element);
+void writeQuantized(uint8_t *bytes, int bits, size_t element, uint8_t quantized);
 
 } // namespace intarsia::runtime
 
