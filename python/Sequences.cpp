@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <tuple>
 
-extern "C" ITX_API itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, size_t count, double timeout_s, itx_sequence **sequence); // TEMPORARY
 namespace intarsia::python {
 namespace {
 
@@ -121,8 +120,7 @@ public:
       for (nb::handle socket : sockets)
         numbers.push_back(nb::cast<int32_t>(socket.attr("fileno")()));
     itx_sequence *made = nullptr;
-    checkUnlocked(
-        [&] { return itx_sequence_receive_parts(cache, numbers.data(), numbers.size(), timeout, &made); });
+    checkUnlocked([&] { return itx_sequence_receive_parts(cache, numbers.data(), numbers.size(), timeout, &made); });
     return std::make_unique<Sequence>(made);
   }
 
@@ -189,7 +187,8 @@ void bindSequences(nb::module_ &m) {
       .def(
           "receive", &Cache::receive, nb::arg("socket"), nb::arg("timeout") = 60.0,
           "Return a new sequence with what `Sequence.send` sends from another process, whose artifact is made from the "
-          "same model; its caches and pages may have another layout. A list of sockets: from the ranks of a world, each "
+          "same model; its caches and pages may have another layout. A list of sockets: from the ranks of a world, "
+          "each "
           "of which sends its part; a rank keeps what it needs of them.")
       .def("step", &Cache::step, nb::arg("chunks"))
       .def("step_on_device", &Cache::stepOnDevice, nb::arg("chunks"))

@@ -61,8 +61,8 @@ public:
 
   void allReduce(int reduction, Target target, Source source) {
     nb::gil_scoped_release released;
-    check(itx_world_all_reduce(world_, itx_reduction(reduction), dtypeOf(source.dtype()), target.data(),
-                               source.data(), source.size()));
+    check(itx_world_all_reduce(world_, itx_reduction(reduction), dtypeOf(source.dtype()), target.data(), source.data(),
+                               source.size()));
   }
   void reduceScatter(int reduction, Target target, Source source) {
     nb::gil_scoped_release released;
@@ -105,8 +105,8 @@ private:
 
 void bindWorlds(nb::module_ &m) {
   nb::class_<World>(m, "World")
-      .def(nb::init<int32_t, int32_t, const std::string &, double, const std::string &>(), nb::arg("size"), nb::arg("rank"),
-           nb::arg("address"), nb::arg("deadline_s"), nb::arg("token_file"))
+      .def(nb::init<int32_t, int32_t, const std::string &, double, const std::string &>(), nb::arg("size"),
+           nb::arg("rank"), nb::arg("address"), nb::arg("deadline_s"), nb::arg("token_file"))
       .def_prop_ro("rank", &World::rank)
       .def_prop_ro("size", &World::size)
       .def("group", &World::group, nb::arg("ranks"))

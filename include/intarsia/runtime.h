@@ -432,14 +432,19 @@ ITX_API itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_
 /* Hands a sequence over to another process: one computes the prompt and sends, another receives and decodes. `socket`
  * is connected to the other process, a stream socket of any family; it stays open, and more sequences or other data may
  * follow. The two artifacts may differ in what they were compiled for: device, precision of weights, elements of caches
- * of 16 and 32 bits, tokens of a page and their order; both must be made from the same model. Send returns when the
- * other process has the sequence, which the sender keeps. No silence of the other process is longer than timeout_s.
- * Receive makes a new sequence, or none at all. ITX_INVALID_ARGUMENT says what the artifacts differ in (another model,
- * quantized caches that are not the same); ITX_IO_ERROR that the connection ended or timed out, ITX_CORRUPT that what
- * came is damaged, ITX_CACHE_FULL that there is no room. A connection on which that happened can only be closed. The
- * hash finds damage, it is no signature: connect only with processes that you trust. */
+ * of 16 and 32 bits, int8 and int4, tokens of a page and their order; both must be made from the same model. Send
+ * returns when the other process has the sequence, which the sender keeps. No silence of the other process is longer
+ * than timeout_s. Receive makes a new sequence, or none at all. ITX_INVALID_ARGUMENT says what the artifacts differ in
+ * (another model, caches in fp8 that are not the same); ITX_IO_ERROR that the connection ended or timed out,
+ * ITX_CORRUPT that what came is damaged, ITX_CACHE_FULL that there is no room. A connection on which that happened can
+ * only be closed. The hash finds damage, it is no signature: connect only with processes that you trust. */
 ITX_API itx_status itx_sequence_send(const itx_sequence *sequence, int32_t socket, double timeout_s);
 ITX_API itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout_s, itx_sequence **sequence);
+/* The same from the ranks of a world, each of which sends its part of one sequence to each rank that receives: sockets
+ * that are connected to all of them. A rank keeps what it needs of the parts. All senders send to the receiving ranks
+ * in one order. ITX_INVALID_ARGUMENT names what is in none of the parts. */
+ITX_API itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, size_t count, double timeout_s,
+                                              itx_sequence **sequence);
 
 /* New tokens of one sequence. */
 typedef struct itx_chunk {
@@ -473,8 +478,8 @@ ITX_API itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logi
 /* ---- Worlds ----------------------------------------------------------------------------------------------- */
 
 /* Processes that run a model together: ranks, which exchange data through shared memory on one host, and by TCP between
- * hosts. Loading a module that was compiled for several ranks joins the world of the environment, so that these functions are for programs that
- * start ranks in another way, or that exchange data of their own.
+ * hosts. Loading a module that was compiled for several ranks joins the world of the environment, so that these
+ * functions are for programs that start ranks in another way, or that exchange data of their own.
  *
  * All ranks call the same functions with the same sizes in the same order. Data are in memory of the host, at any
  * alignment. A function returns when this rank's part is done. If a rank dies, leaves, hangs or does something else,
@@ -495,9 +500,9 @@ typedef struct itx_world_options {
 } itx_world_options;
 
 /* Waits until all ranks have joined. options may be null. The environment says ITX_WORLD_SIZE, ITX_WORLD_RANK and
- * ITX_WORLD_ADDRESS, and ITX_WORLD_TOKEN_FILE, as intarsia-run --world sets them, or is that of mpirun. A process is in one world at a time: one
- * that is in it already gets another handle. ITX_NOT_FOUND if the environment has no world; ITX_RANK_LOST names the
- * ranks that did not come. A child of a fork is in no world. */
+ * ITX_WORLD_ADDRESS, and ITX_WORLD_TOKEN_FILE, as intarsia-run --world sets them, or is that of mpirun. A process is in
+ * one world at a time: one that is in it already gets another handle. ITX_NOT_FOUND if the environment has no world;
+ * ITX_RANK_LOST names the ranks that did not come. A child of a fork is in no world. */
 ITX_API itx_status itx_world_join(const itx_world_options *options, itx_world **world);
 /* Makes a handle of a part of the world: its ranks are numbered from 0 on in the order of `ranks`. All ranks of the
  * world call this. The handle of a process that is not in the group has rank -1, and can only be freed. */
@@ -515,8 +520,8 @@ typedef ITX_ENUM(itx_reduction){ITX_SUM = 0, ITX_MAXIMUM = 1, ITX_SUM_INT8 = 2} 
  * f64, f16, bf16 (both summed in f32 and rounded once), i32 and i64. The destination may be the source. Between hosts
  * the elements of each host's ranks are combined first, then those of the hosts.
  * ITX_SUM_INT8 is the sum of f32 whose messages between hosts are rounded to 8 bits, with a scale for each 32 elements:
- * each host's part, and the sum of more than 64 KiB, is off by at most the largest of the 32, divided by 254. On one host
- * it is ITX_SUM. */
+ * each host's part, and the sum of more than 64 KiB, is off by at most the largest of the 32, divided by 254. On one
+ * host it is ITX_SUM. */
 ITX_API itx_status itx_world_all_reduce(itx_world *world, itx_reduction reduction, itx_dtype dtype, void *destination,
                                         const void *source, size_t elements);
 /* The rank's part of that: the destination has `elements` / size elements. */

@@ -10,7 +10,6 @@ import numpy as np
 
 from . import _runtime
 
-
 _REDUCTIONS = ("sum", "max", "sum-int8")  # in the order of itx_reduction
 
 

@@ -62,9 +62,7 @@ def address_of_hosts(folder: Path) -> dict[str, str]:
     return {"ITX_WORLD_ADDRESS": f"tcp:localhost:{port}", "ITX_WORLD_TOKEN_FILE": str(token)}
 
 
-def run_world(
-    artifact: Path, inputs: Path, results: Path, world: int, hosts: str = ""
-) -> list[dict[str, np.ndarray]]:
+def run_world(artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "") -> list[dict[str, np.ndarray]]:
     """Run a split model as so many processes, and return the results of each.
 
     ``hosts`` has a letter for each rank's host: ranks with different ones exchange data by TCP.

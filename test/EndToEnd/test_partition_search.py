@@ -40,9 +40,7 @@ def test_rows_around_norms_are_considered(tools, tmp_path: Path) -> None:
     np.savez(tmp_path / "inputs.npz", **inputs)
     whole, split, explained = tmp_path / "whole.itx", tmp_path / "split.itx", tmp_path / "explained.json"
     tools.run("intarsia-compile", model, "-o", whole)
-    done = tools.run(
-        "intarsia-compile", model, "-o", split, "--world=2", "--partition=auto", f"--explain={explained}"
-    )
+    done = tools.run("intarsia-compile", model, "-o", split, "--world=2", "--partition=auto", f"--explain={explained}")
     alternatives = {row["partition"]: row for row in json.loads(explained.read_text())["partition"]}
     # Pipelines and parts of a batch have no layers that ranks share.
     assert {name for name in alternatives if "sequence" in name} == {"tensor,sequence"}

@@ -155,8 +155,9 @@ struct Flags {
                "(default: all are equal)")};
   cl::opt<std::string> rankMessages{
       "rank-messages", cl::init("f32"), cl::value_desc("format"), cl::cat(category),
-      cl::desc("What ranks of different hosts send each other of what they add up: f32, or int8 with a scale for each 32 "
-               "values, which rounds (default: f32)")};
+      cl::desc(
+          "What ranks of different hosts send each other of what they add up: f32, or int8 with a scale for each 32 "
+          "values, which rounds (default: f32)")};
   cl::opt<Phase> stopAfter{
       "stop-after", cl::init(Phase::Assemble), cl::cat(category),
       cl::desc("Print the IR after this phase instead of an artifact:"),
@@ -249,8 +250,9 @@ std::optional<DeployOptions> parseDeployOptions(const Flags &flags, CompileOptio
                " and --plan: the plan decides this, or makes artifacts of its own kind; leave "
                "one of the two out");
   };
-  refuseWithPlan(flags.targets, flags.quantize, flags.world, flags.partition, flags.rankSpeeds, flags.rankMessages, flags.placements,
-                 flags.gpuMemory, flags.matmulPrecision, flags.stopAfter, flags.startFrom, flags.emit);
+  refuseWithPlan(flags.targets, flags.quantize, flags.world, flags.partition, flags.rankSpeeds, flags.rankMessages,
+                 flags.placements, flags.gpuMemory, flags.matmulPrecision, flags.stopAfter, flags.startFrom,
+                 flags.emit);
   DeployOptions options;
   options.plan = flags.plan;
   options.output = flags.output;

@@ -36,9 +36,9 @@ struct Options {
   std::string dumpCode;     // folder for the code of devices; empty: nothing is written
   bool listDevices = false; // then no artifact is needed
   bool verify = false;
-  int threads = 0;     // 0: default
-  uint64_t memory = 0; // bytes that the process may use; 0: no limit
-  int world = 0;       // ranks that the command line asks for; 0: it does not say
+  int threads = 0;                         // 0: default
+  uint64_t memory = 0;                     // bytes that the process may use; 0: no limit
+  int world = 0;                           // ranks that the command line asks for; 0: it does not say
   std::string rankText, rendezvous, token; // of a world of several hosts
   std::vector<int> ranks;                  // that run on this host; empty: all
 };

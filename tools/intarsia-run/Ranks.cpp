@@ -31,7 +31,8 @@ static Status checkHosts(const Options &options) {
   std::vector<int> ranks = options.ranks;
   std::sort(ranks.begin(), ranks.end());
   if (hasAny && (ranks.back() >= options.world || std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()))
-    return error(ITX_INVALID_ARGUMENT, "--rank=%s are no different ranks of --world=%d, which are numbered from 0 to %d",
+    return error(ITX_INVALID_ARGUMENT,
+                 "--rank=%s are no different ranks of --world=%d, which are numbered from 0 to %d",
                  options.rankText.c_str(), options.world, options.world - 1);
   return Status::success();
 }

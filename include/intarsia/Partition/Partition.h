@@ -31,8 +31,8 @@ struct PartitionOptions {
   int64_t context = 1, data = 1;
   /// Norms and residuals between what ranks of a stage add up are computed by some rows on each of these ranks.
   bool sequence = false;
-  std::string rankMemory;     ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
-  std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
+  std::string rankMemory;      ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
+  std::vector<double> speeds;  ///< of each rank against the others; empty: all are equal
   bool roundsMessages = false; ///< sums over ranks send 8 bits an element between hosts
 };
 

@@ -76,8 +76,8 @@ public:
   Status save(const Sequence &sequence, const std::string &path) const;
   Status restore(const std::string &path, Sequence *&sequence);
 
-  /// Sends a sequence to another process, or takes one from there: from several that each have a part of it, such as the
-  /// ranks of a world. The sockets are connected to them.
+  /// Sends a sequence to another process, or takes one from there: from several that each have a part of it, such as
+  /// the ranks of a world. The sockets are connected to them.
   Status send(const Sequence &sequence, int socket, double timeoutSeconds) const;
   Status receive(const std::vector<int> &sockets, double timeoutSeconds, Sequence *&sequence);
 

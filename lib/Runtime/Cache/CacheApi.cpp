@@ -174,7 +174,6 @@ itx_status itx_sequence_send(const itx_sequence *sequence, int32_t socket, doubl
   });
 }
 
-extern "C" ITX_API itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, size_t count, double timeout_s, itx_sequence **sequence); // TEMPORARY
 itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout_s, itx_sequence **sequence) {
   return itx_sequence_receive_parts(cache, &socket, 1, timeout_s, sequence);
 }

@@ -139,8 +139,7 @@ static bool hasEnding(const std::string &text, const std::string &ending) {
 
 /// Splits a name: "cache.0.key_tail" belongs to "cache.0.keys". Returns what the state is.
 static Conversion::Kind kindOf(const std::string &name, std::string &cache) {
-  for (auto [ending, kind] :
-       {std::pair("_parameters", Conversion::Parameters), std::pair("_tail", Conversion::Tail)})
+  for (auto [ending, kind] : {std::pair("_parameters", Conversion::Parameters), std::pair("_tail", Conversion::Tail)})
     if (hasEnding(name, ending)) {
       cache = name.substr(0, name.size() - std::strlen(ending)) + "s";
       return kind;
@@ -161,7 +160,8 @@ static bool findParameters(const HandOver &part, const HandOverState &cache, boo
       cache.unitBytes != heads * page * features * uint64_t(quantizedBits(cache)) / 8 ||
       (quantizedBits(cache) == 4 && columnsOf(cache) % 32 != 0))
     return false;
-  bool hasParameters = parameters && parameters->paged && parameters->unitBytes == heads * 2 * (isOfKeys ? features : page);
+  bool hasParameters =
+      parameters && parameters->paged && parameters->unitBytes == heads * 2 * (isOfKeys ? features : page);
   bool hasTail = !isOfKeys || (tail && !tail->paged && tail->unitBytes == heads * page * features * 2);
   return hasParameters && hasTail;
 }
@@ -240,8 +240,8 @@ static void forEachElement(const HeadSource &source, const HandOverState &to, ui
   uint64_t fromFeature = from.transposed ? fromPage : 1, fromSlot = from.transposed ? 1 : features;
   uint64_t toFeature = to.transposed ? toPageTokens : 1, toSlot = to.transposed ? 1 : features;
   for (uint64_t token = first; token < last; ++token) {
-    uint64_t at = token / fromPage * fromUnit + uint64_t(source.head) * features * fromPage +
-                  token % fromPage * fromSlot;
+    uint64_t at =
+        token / fromPage * fromUnit + uint64_t(source.head) * features * fromPage + token % fromPage * fromSlot;
     uint64_t target = toHead * features * toPageTokens + (token - first) * toSlot;
     for (uint64_t feature = 0; feature < features; ++feature)
       copy(at + feature * fromFeature, target + feature * toFeature);
@@ -314,15 +314,15 @@ static void fillTail(const Conversion &conversion, const HeadSource &source, uin
   uint64_t tokens = source.handOver->header.tokens, features = uint64_t(featuresOf(conversion.cache));
   for (uint64_t token = tokens / pageTokens * pageTokens; token < tokens; ++token)
     for (uint64_t feature = 0; feature < features; ++feature)
-      writeElement(CacheElement::F16, sentValue(source, true, token, feature),
-                   unit + (head * pageTokens * features +
-                           placeIn(conversion.cache, pageTokens, token % pageTokens, feature)) *
-                              2);
+      writeElement(
+          CacheElement::F16, sentValue(source, true, token, feature),
+          unit +
+              (head * pageTokens * features + placeIn(conversion.cache, pageTokens, token % pageTokens, feature)) * 2);
 }
 
 /// Makes one head of elements that are not quantized.
-static void convertHead(const Conversion &conversion, const HeadSource &source, const HandOverState &to, uint64_t toHead,
-                        uint64_t toPageTokens, uint64_t page, uint8_t *unit) {
+static void convertHead(const Conversion &conversion, const HeadSource &source, const HandOverState &to,
+                        uint64_t toHead, uint64_t toPageTokens, uint64_t page, uint8_t *unit) {
   CacheElement element = CacheElement(source.state->element), target = CacheElement(to.element);
   const uint8_t *units = source.units;
   auto move = [&]<typename Bits>(Bits) {

@@ -3,8 +3,8 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// #nn.cache_format says what the values mean and how they are chosen: `scale * (q - zero)`, with a byte for each of scale
-// and zero. Kernels do the same to what they append; this is for caches that come from another process.
+// #nn.cache_format says what the values mean and how they are chosen: `scale * (q - zero)`, with a byte for each of
+// scale and zero. Kernels do the same to what they append; this is for caches that come from another process.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_CACHE_QUANTIZEDGROUPS_H
 #define INTARSIA_RUNTIME_CACHE_QUANTIZEDGROUPS_H

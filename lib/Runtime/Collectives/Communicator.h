@@ -19,8 +19,8 @@ public:
   /// The members on one host, by their places in the group, ascending. The first one speaks for the others.
   using Host = std::vector<size_t>;
 
-  /// Returns the bytes of a host's shared memory for a group, a multiple of the page size. `hosts` is the number of each
-  /// rank's host.
+  /// Returns the bytes of a host's shared memory for a group, a multiple of the page size. `hosts` is the number of
+  /// each rank's host.
   static uint64_t bytesFor(const std::vector<int32_t> &ranks, const std::vector<int32_t> &hosts, int32_t ownRank);
 
   /// `ranks`: the members in the group's order. The memory at `offset` of the file is zero before the first use.

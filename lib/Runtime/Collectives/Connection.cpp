@@ -224,10 +224,11 @@ Status proveToken(const Socket &socket, ConnectionSide side, const std::string &
   if (other.magic != connectionMagic)
     return error(ITX_NOT_FOUND, "%s is no rank of a world", peerAddress(socket).c_str());
   if (other.version != own.version)
-    return error(ITX_VERSION_MISMATCH,
-                 "a process on %s is of a runtime with module ABI %u, this one of ABI %u: start all ranks with the same "
-                 "version of Intarsia",
-                 peerAddress(socket).c_str(), other.version, own.version);
+    return error(
+        ITX_VERSION_MISMATCH,
+        "a process on %s is of a runtime with module ABI %u, this one of ABI %u: start all ranks with the same "
+        "version of Intarsia",
+        peerAddress(socket).c_str(), other.version, own.version);
   Digest proof = signWith(token, proofText(side, other, own)), answer = {};
   ITX_RETURN_IF_ERROR(sendAll(socket, proof.data(), proof.size(), patience));
   ITX_RETURN_IF_ERROR(receiveAll(socket, answer.data(), answer.size(), patience));

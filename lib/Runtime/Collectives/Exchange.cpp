@@ -15,12 +15,18 @@ namespace intarsia::runtime {
 
 /// Returns "an all-gather of 16 f32".
 static std::string operationText(const Exchange &operation) {
-  static const char *const names[] = {"an all-reduce", "an all-reduce by maximum",
-                                      "an all-gather", "a reduce-scatter",
-                                      "an all-to-all", "a broadcast",
-                                      "a transfer",    "a transfer",
-                                      "a reduce-scatter", "an all-gather",
-                                      "an all-reduce in INT8", "a reduce-scatter in INT8"};
+  static const char *const names[] = {"an all-reduce",
+                                      "an all-reduce by maximum",
+                                      "an all-gather",
+                                      "a reduce-scatter",
+                                      "an all-to-all",
+                                      "a broadcast",
+                                      "a transfer",
+                                      "a transfer",
+                                      "a reduce-scatter",
+                                      "an all-gather",
+                                      "an all-reduce in INT8",
+                                      "a reduce-scatter in INT8"};
   if (operation.kind == barrierKind)
     return "a barrier";
   std::string text = operation.kind < std::size(names) ? names[operation.kind] : "an all-to-all of unequal parts";

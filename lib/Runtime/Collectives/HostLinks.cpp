@@ -100,11 +100,11 @@ Status HostLinks::readHeader(const Incoming &part, bool &moved) {
   ITX_RETURN_IF_ERROR(compareExchanges(
       *world_, part.rank, {header.kind, itx_dtype(header.element), header.root, header.elements}, operation_));
   if (header.bytes != part.messageBytes)
-    return world_->fail(error(ITX_INVALID_ARGUMENT,
-                              "rank %d sends %llu bytes in an exchange in which rank %d expects %llu: do all ranks give "
-                              "the same sizes?",
-                              part.rank, (unsigned long long)header.bytes, world_->rank(),
-                              (unsigned long long)part.messageBytes));
+    return world_->fail(
+        error(ITX_INVALID_ARGUMENT,
+              "rank %d sends %llu bytes in an exchange in which rank %d expects %llu: do all ranks give "
+              "the same sizes?",
+              part.rank, (unsigned long long)header.bytes, world_->rank(), (unsigned long long)part.messageBytes));
   link.restBytes = header.bytes;
   return Status::success();
 }

@@ -25,9 +25,9 @@ class HostLinks {
 public:
   /// A part of a message that is to be received.
   struct Incoming {
-    int32_t rank;         ///< that sends it
-    void *data;           ///< where it goes
-    uint64_t bytes;       ///< of this part
+    int32_t rank;          ///< that sends it
+    void *data;            ///< where it goes
+    uint64_t bytes;        ///< of this part
     uint64_t messageBytes; ///< of the message that it is of
     bool isDone = false;
     uint64_t received = 0;

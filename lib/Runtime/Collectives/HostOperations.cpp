@@ -318,8 +318,8 @@ Status allGather(Communicator &group, uint64_t elementBytes, void *destination, 
   uint8_t *all = isInOrder ? bytesOf(destination) : links.scratch(total);
   uint64_t ownElements = counts[size_t(group.index())];
   if (hasOthersHere(group))
-    ITX_RETURN_IF_ERROR(shared::allGather(group.here(), elementBytes, all + hostBegins[own], source, ownElements,
-                                          ownCounts.data()));
+    ITX_RETURN_IF_ERROR(
+        shared::allGather(group.here(), elementBytes, all + hostBegins[own], source, ownElements, ownCounts.data()));
   else
     copyBytes(all + hostBegins[own], source, ownElements * elementBytes);
   if (group.isFirstHere()) {
@@ -365,11 +365,9 @@ Status exchangeParts(Communicator &group, void *destination, const void *source,
           {rank, bytesOf(destination) + received.offsets[member], received.bytes[member], received.bytes[member]});
     }
   if (hasOthersHere(group))
-    ITX_RETURN_IF_ERROR(
-        shared::exchangeParts(group.here(), destination, source, longest, sentHere, receivedHere));
+    ITX_RETURN_IF_ERROR(shared::exchangeParts(group.here(), destination, source, longest, sentHere, receivedHere));
   else
-    copyBytes(bytesOf(destination) + receivedHere.offsets[0], bytesOf(source) + sentHere.offsets[0],
-              sentHere.bytes[0]);
+    copyBytes(bytesOf(destination) + receivedHere.offsets[0], bytesOf(source) + sentHere.offsets[0], sentHere.bytes[0]);
   ITX_RETURN_IF_ERROR(group.links().receive(std::move(parts)));
   return group.links().finish();
 }

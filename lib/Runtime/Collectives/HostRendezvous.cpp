@@ -4,9 +4,9 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each rank comes to rank 0 with a Greeting, and gets the members of the world. Then it connects with the ranks of other
-// hosts: it calls those before it, and is called by those behind it. When all have done that, rank 0 lets them go. Until
-// then a rank that fails or ends is noticed by rank 0, which tells the others.
+// Each rank comes to rank 0 with a Greeting, and gets the members of the world. Then it connects with the ranks of
+// other hosts: it calls those before it, and is called by those behind it. When all have done that, rank 0 lets them
+// go. Until then a rank that fails or ends is noticed by rank 0, which tells the others.
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/HostRendezvous.h"
 
@@ -269,8 +269,7 @@ Status HostMeeting::host() {
   Verdict good;
   for (size_t rank = 1; rank < callers_.size(); ++rank) {
     ITX_RETURN_IF_ERROR(sendAll(callers_[rank].socket, &good, sizeof(good), patience_));
-    ITX_RETURN_IF_ERROR(
-        sendAll(callers_[rank].socket, members_.data(), members_.size() * sizeof(Member), patience_));
+    ITX_RETURN_IF_ERROR(sendAll(callers_[rank].socket, members_.data(), members_.size() * sizeof(Member), patience_));
   }
   return Status::success();
 }
@@ -387,8 +386,9 @@ Status HostMeeting::connectLinks(Meeting &meeting) {
       ITX_RETURN_IF_ERROR(takeCall(meeting, missing));
     ITX_RETURN_IF_ERROR(look());
     if (patience_.isOver())
-      return error(ITX_RANK_LOST, "%zu connections of other ranks with rank %d did not come within %g s: may their "
-                                  "hosts reach port %u of this one?",
+      return error(ITX_RANK_LOST,
+                   "%zu connections of other ranks with rank %d did not come within %g s: may their "
+                   "hosts reach port %u of this one?",
                    missing, settings_.rank, patience_.seconds, own_.port);
   }
   return Status::success();

@@ -14,8 +14,8 @@ namespace intarsia::runtime {
 
 /// Waits until all ranks of a world at tcp:HOST:PORT have come. Rank 0 listens there; each other rank proves that it
 /// knows the token, and learns where the others are. Ranks of one host get memory together, of as many bytes as
-/// `bytesFor` says for the ranks' hosts; those of different hosts get two connections. Errors name who is missing, or who
-/// does not belong here; all that have come get the same one.
+/// `bytesFor` says for the ranks' hosts; those of different hosts get two connections. Errors name who is missing, or
+/// who does not belong here; all that have come get the same one.
 Status meetHosts(const WorldSettings &settings, uint64_t (*bytesFor)(const std::vector<int32_t> &hosts, int32_t rank),
                  Meeting &meeting);
 

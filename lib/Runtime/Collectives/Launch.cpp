@@ -166,7 +166,8 @@ Status RankLauncher::start(const std::vector<std::string> &command) {
       become(i, command, ends[1], parent);
     close(ends[1]);
     if (process < 0)
-      return error(ITX_IO_ERROR, "cannot start rank %d of %d: %s", ranks_[i].number, launch_.size, std::strerror(errno));
+      return error(ITX_IO_ERROR, "cannot start rank %d of %d: %s", ranks_[i].number, launch_.size,
+                   std::strerror(errno));
     ranks_[i].process = process;
     ranks_[i].isRunning = true;
   }

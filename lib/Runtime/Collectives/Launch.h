@@ -20,10 +20,10 @@ inline constexpr int rankLostExit = 3;
 
 /// Which ranks of which world a process starts.
 struct LaunchSettings {
-  int size = 0;            ///< of the world
-  std::vector<int> ranks;  ///< that are started here; empty: all
-  std::string address;     ///< of a world of several hosts: "tcp:HOST:PORT"; empty: a new one of this host
-  std::string tokenFile;   ///< of such a world
+  int size = 0;           ///< of the world
+  std::vector<int> ranks; ///< that are started here; empty: all
+  std::string address;    ///< of a world of several hosts: "tcp:HOST:PORT"; empty: a new one of this host
+  std::string tokenFile;  ///< of such a world
 };
 
 /// Runs a command as ranks of a world, and waits for them. Each has its share of the processors and as many threads

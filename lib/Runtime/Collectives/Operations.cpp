@@ -75,8 +75,7 @@ Status reduceScatterRows(Communicator &group, Reduction reduction, itx_dtype dty
     return allReduce(group, reduction, dtype, destination, source, rows * rowElements);
   Reducer reducer;
   ITX_RETURN_IF_ERROR(findReducer(reduction, dtype, reducer));
-  ITX_RETURN_IF_ERROR(
-      begin(group, {ITX_COLLECTIVE_REDUCE_SCATTER, dtype, uint32_t(reduction), rows * rowElements}));
+  ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_REDUCE_SCATTER, dtype, uint32_t(reduction), rows * rowElements}));
   if (group.isOnOneHost())
     return shared::reduceScatterRows(group.here(), reducer, destination, source, shares, rowElements);
   if (!needsWideSums(group, reduction, dtype))
@@ -114,7 +113,8 @@ Status allGather(Communicator &group, itx_dtype dtype, void *destination, const 
   }
   ITX_RETURN_IF_ERROR(begin(group, {ITX_COLLECTIVE_ALL_GATHER, dtype, 0, elements, /*hasOwnElements=*/true}));
   if (all[size_t(group.index())] != elements)
-    return error(ITX_INVALID_ARGUMENT, "rank %d gives %llu elements to an all-gather in which it expects %llu of itself",
+    return error(ITX_INVALID_ARGUMENT,
+                 "rank %d gives %llu elements to an all-gather in which it expects %llu of itself",
                  group.world().rank(), (unsigned long long)elements, (unsigned long long)all[size_t(group.index())]);
   return across::allGather(group, dtypeInfo(dtype)->bytes, destination, source, all);
 }

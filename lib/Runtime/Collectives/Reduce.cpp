@@ -115,7 +115,8 @@ template <typename Type> static ReduceFunction functionFor(Reduction reduction) 
   if (canReduceByAvx2())
     return reduction == Reduction::Maximum ? reduceAvx2<Type, Reduction::Maximum> : reduceAvx2<Type, Reduction::Sum>;
 #endif
-  return reduction == Reduction::Maximum ? reduceAnywhere<Type, Reduction::Maximum> : reduceAnywhere<Type, Reduction::Sum>;
+  return reduction == Reduction::Maximum ? reduceAnywhere<Type, Reduction::Maximum>
+                                         : reduceAnywhere<Type, Reduction::Sum>;
 }
 
 ReduceFunction reduceFunction(Reduction reduction, itx_dtype dtype) {

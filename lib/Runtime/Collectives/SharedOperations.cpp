@@ -159,8 +159,8 @@ Status allReduce(Rounds &group, const Reducer &reducer, void *destination, const
 Status reduceScatterRows(Rounds &group, const Reducer &reducer, void *destination, const void *source,
                          const RowShares &shares, uint64_t rowElements) {
   size_t members = group.size(), own = size_t(group.index());
-  Reducing all = {
-      group, reducer.function, reducer.elementBytes, bytesOf(destination), bytesOf(source), shares.rows * rowElements};
+  Reducing all = {group,           reducer.function,         reducer.elementBytes, bytesOf(destination),
+                  bytesOf(source), shares.rows * rowElements};
   uint64_t size = all.elementBytes, first = group.next();
   uint64_t room = mostOfARound / members / partAlignment * partAlignment / size;
   auto length = [&](size_t member, uint64_t i) {

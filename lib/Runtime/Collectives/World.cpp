@@ -42,10 +42,9 @@ Status World::make(const WorldSettings &settings, std::shared_ptr<World> &world)
   made->settings_ = settings;
   size_t size = size_t(settings.size);
   Meeting meeting;
-  ITX_RETURN_IF_ERROR(
-      settings.isOfHosts()
-          ? meetHosts(settings, worldBytes, meeting)
-          : meet(settings, worldBytes(std::vector<int32_t>(size), settings.rank), meeting));
+  ITX_RETURN_IF_ERROR(settings.isOfHosts()
+                          ? meetHosts(settings, worldBytes, meeting)
+                          : meet(settings, worldBytes(std::vector<int32_t>(size), settings.rank), meeting));
   made->hosts_ = std::move(meeting.hosts);
   made->fileBytes_ = worldBytes(made->hosts_, settings.rank);
   made->file_ = std::move(meeting.file);
@@ -56,8 +55,7 @@ Status World::make(const WorldSettings &settings, std::shared_ptr<World> &world)
   made->links_.open(made->state_, std::move(meeting.links));
   std::vector<int32_t> ranks = allRanks(size);
   auto all = std::make_unique<Communicator>();
-  ITX_RETURN_IF_ERROR(
-      all->open(made->state_, made->links_, made->hosts_, made->file_, stateBytes(size), ranks));
+  ITX_RETURN_IF_ERROR(all->open(made->state_, made->links_, made->hosts_, made->file_, stateBytes(size), ranks));
   made->all_ = all.get();
   made->groups_.emplace(ranks, std::move(all));
   // Rank 0 notices by this that one has died between its greeting and now.

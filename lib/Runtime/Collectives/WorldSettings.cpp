@@ -121,8 +121,9 @@ Status readWorldSettings(WorldSettings &settings) {
 Status readToken(WorldSettings &settings) {
   if (!settings.token.empty())
     return Status::success();
-  const std::string advice = "a token keeps others out of a world of several hosts: make one by `openssl rand -hex 32 > "
-                             "token`, and give all ranks this file (--token, ITX_WORLD_TOKEN_FILE)";
+  const std::string advice =
+      "a token keeps others out of a world of several hosts: make one by `openssl rand -hex 32 > "
+      "token`, and give all ranks this file (--token, ITX_WORLD_TOKEN_FILE)";
   if (settings.tokenFile.empty())
     return error(ITX_INVALID_ARGUMENT, "the world at %s has no token; %s", settings.address.c_str(), advice.c_str());
   std::ifstream file(settings.tokenFile, std::ios::binary);
@@ -176,9 +177,10 @@ Status checkWorldSettings(const WorldSettings &settings) {
   size_t most = sizeof(sockaddr_un::sun_path) - 1 - std::string("intarsia-").size();
   if (settings.size > 1 &&
       (address.compare(0, prefix, localPrefix) != 0 || address.size() == prefix || address.size() - prefix > most))
-    return error(ITX_INVALID_ARGUMENT,
-                 "the address '%s' of the world is neither tcp:HOST:PORT nor local:NAME with a name of at most %zu characters",
-                 address.c_str(), most);
+    return error(
+        ITX_INVALID_ARGUMENT,
+        "the address '%s' of the world is neither tcp:HOST:PORT nor local:NAME with a name of at most %zu characters",
+        address.c_str(), most);
   return Status::success();
 }
 

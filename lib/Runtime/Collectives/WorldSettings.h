@@ -33,8 +33,8 @@ struct WorldSettings {
 };
 
 /// Reads the world that a launcher has put into the environment: ITX_WORLD_SIZE and ITX_WORLD_RANK, or what mpirun says
-/// (OMPI_COMM_WORLD_*, or PMI_* with MPI_LOCALNRANKS); ITX_WORLD_ADDRESS, which mpirun's ranks of one host need not have,
-/// and ITX_WORLD_TOKEN_FILE. `size` is 0 if there is none.
+/// (OMPI_COMM_WORLD_*, or PMI_* with MPI_LOCALNRANKS); ITX_WORLD_ADDRESS, which mpirun's ranks of one host need not
+/// have, and ITX_WORLD_TOKEN_FILE. `size` is 0 if there is none.
 Status readWorldSettings(WorldSettings &settings);
 
 /// Reads ITX_WORLD_DEADLINE_S if `deadlineS` is negative. Its default is 300 s: death of a rank is noticed at once

@@ -47,9 +47,8 @@ Status WorldState::open(const SharedFile &file, int32_t rank, const std::vector<
   spinMicroseconds_ = processors >= size_t(here) ? spinWithProcessors : spinWithoutProcessors;
   processes_ = processes;
   for (int32_t i = 0; i < size_; ++i)
-    processDescriptors_.push_back(i == rank || hosts[size_t(i)] != hosts[size_t(rank)]
-                                      ? -1
-                                      : int(syscall(SYS_pidfd_open, processes[i], 0)));
+    processDescriptors_.push_back(
+        i == rank || hosts[size_t(i)] != hosts[size_t(rank)] ? -1 : int(syscall(SYS_pidfd_open, processes[i], 0)));
   return Status::success();
 }
 

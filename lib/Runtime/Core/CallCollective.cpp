@@ -65,9 +65,9 @@ static Status run(Communicator &group, const CollectiveCall &given) {
 
 Status runCollective(::itx_call &call, const CollectiveCall &given) {
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
-  static const char *const names[] = {"all-reduce", "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                                      "broadcast",  "send",       "receive",    "reduce-scatter", "all-gather",
-                                      "all-reduce", "reduce-scatter"};
+  static const char *const names[] = {"all-reduce",     "all-reduce", "all-gather", "reduce-scatter",
+                                      "all-to-all",     "broadcast",  "send",       "receive",
+                                      "reduce-scatter", "all-gather", "all-reduce", "reduce-scatter"};
   const std::vector<std::string> &labels = call.module->manifest().labels;
   const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
   bool profiled = isProfiling();

@@ -72,7 +72,7 @@ TEST_F(Library, IsSmall) {
   for (const char *name : {".text", ".rodata", ".eh_frame", ".gcc_except_table", ".data.rel.ro", ".dynstr", ".dynsym"})
     if (const ElfSection *section = elf.find(name))
       loaded += section->bytes;
-  // An eighth of it decompresses objects of GPUs, a tenth drives or emulates them, an eighth is for worlds on one host and
-  // on several, a fourteenth simulates wafers, a fiftieth reads weights from disk.
+  // An eighth of it decompresses objects of GPUs, a tenth drives or emulates them, an eighth is for worlds on one host
+  // and on several, a fourteenth simulates wafers, a fiftieth reads weights from disk.
   EXPECT_LE(loaded, 1825000u);
 }

@@ -217,7 +217,10 @@ struct WholeCache {
     int64_t bytes = element == CacheElement::U4 ? columns / 2 : columns;
     std::string stem = isOfKeys ? "key" : "value";
     add(stem + "s", element, true, isFloat ? element == CacheElement::F32 ? ITX_F32 : ITX_F16 : ITX_I8,
-        {heads, rows, bytes}, element == CacheElement::F32 ? 4 : isFloat ? 2 : 1);
+        {heads, rows, bytes},
+        element == CacheElement::F32 ? 4
+        : isFloat                    ? 2
+                                     : 1);
     if (!isFloat)
       add(stem + "_parameters", CacheElement::Other, true, ITX_I8, {heads, 2, isOfKeys ? features : page}, 1);
     if (!isFloat && isOfKeys)
@@ -279,9 +282,8 @@ TEST(HandOver, ConvertsQuantizedCaches) {
             for (int64_t feature = 0; feature < Cache::features; ++feature) {
               float has = made[((token / 8 * Cache::heads + head) * 8 + token % 8) * Cache::features + feature];
               float off = std::fabs(has - value(head, token, feature));
-              EXPECT_LE(off, step * 1.01f)
-                  << isOfKeys << " " << int(element) << " " << first << " " << second << ": " << head << " " << token << " "
-                  << feature;
+              EXPECT_LE(off, step * 1.01f) << isOfKeys << " " << int(element) << " " << first << " " << second << ": "
+                                           << head << " " << token << " " << feature;
               most = std::max(most, off);
               if (isOfKeys && token >= Cache::tokens / std::min(first, second) * std::min(first, second) &&
                   token >= Cache::tokens / first * first && token >= Cache::tokens / second * second)

@@ -56,9 +56,9 @@ TEST(Hosts, KilledRank) {
     std::vector<RankResult> results = ranks.wait();
     EXPECT_EQ(results[2].signal, SIGKILL);
     for (int32_t rank : {0, 1, 3})
-      EXPECT_EQ(results[rank].message,
-                format("rank 2 (process %d on %c) of the world of 4 has ended: no other rank can go on", killed,
-                       hosts[2]))
+      EXPECT_EQ(
+          results[rank].message,
+          format("rank 2 (process %d on %c) of the world of 4 has ended: no other rank can go on", killed, hosts[2]))
           << hosts << " " << rank;
   }
 }
@@ -109,9 +109,8 @@ TEST(Hosts, HungRank) {
 }
 
 TEST(Hosts, RankThatLeaves) {
-  std::vector<RankResult> results = Ranks(2, 60, "ab").run([](World &world) {
-    return world.rank() == 1 ? std::string() : sumOfOnes(world);
-  });
+  std::vector<RankResult> results =
+      Ranks(2, 60, "ab").run([](World &world) { return world.rank() == 1 ? std::string() : sumOfOnes(world); });
   EXPECT_THAT(results[0].message, AllOf(HasSubstr("rank 1 (process "), HasSubstr("has left the world of 2")));
 }
 
@@ -203,7 +202,8 @@ TEST(Hosts, RanksOfOtherWorlds) {
   twins.start(0, sumOfOnes);
   twins.start(1, sumOfOnes);
   twins.start(2, sumOfOnes, [](WorldSettings &settings) { settings.rank = 1; });
-  EXPECT_THAT(twins.wait()[0].message, MatchesRegex("two processes .one of them [0-9]+ on .. are rank 1 of the world.*"));
+  EXPECT_THAT(twins.wait()[0].message,
+              MatchesRegex("two processes .one of them [0-9]+ on .. are rank 1 of the world.*"));
 }
 
 TEST(Hosts, OtherArtifacts) {
@@ -245,8 +245,7 @@ TEST(Hosts, SumsAreInTheOrderOfRanks) {
       std::vector<float> source(elements), sum(source.size());
       for (size_t i = 0; i < elements; ++i)
         source[i] = value(world.rank(), int(i));
-      if (Status status =
-              allReduce(world.all(), Reduction::Sum, ITX_F32, sum.data(), source.data(), elements);
+      if (Status status = allReduce(world.all(), Reduction::Sum, ITX_F32, sum.data(), source.data(), elements);
           !status.ok())
         return status.message();
       for (int i = 0; i < int(elements); ++i)
@@ -259,7 +258,8 @@ TEST(Hosts, SumsAreInTheOrderOfRanks) {
     EXPECT_EQ(result.message, "");
 }
 
-/// Sums whose messages are rounded: within what runtime.h promises of the exact sum, and with the same bits on all ranks.
+/// Sums whose messages are rounded: within what runtime.h promises of the exact sum, and with the same bits on all
+/// ranks.
 TEST(Hosts, SumsInInt8) {
   for (const char *hosts : {"ab", "aabb", "abc"}) {
     Ranks ranks(int32_t(std::strlen(hosts)), 60, hosts);
@@ -320,26 +320,27 @@ TEST(Hosts, SumsInInt8) {
 /// The same of rows, each of which is rounded once.
 TEST(Hosts, RowsInInt8) {
   for (const char *hosts : {"ab", "abab"}) {
-    std::vector<RankResult> results = Ranks(int32_t(std::strlen(hosts)), 60, hosts).run([](World &world) -> std::string {
-      uint64_t rows = 7, length = 96, size = uint64_t(world.size()), each = (rows + size - 1) / size;
-      auto value = [](int32_t rank, uint64_t i) { return std::sin(float(i) * 0.7f + float(rank)); };
-      std::vector<float> source(rows * length), own(each * length);
-      for (uint64_t i = 0; i < source.size(); ++i)
-        source[i] = value(world.rank(), i);
-      if (Status status =
-              reduceScatterRows(world.all(), Reduction::SumInt8, ITX_F32, own.data(), source.data(), rows, length);
-          !status.ok())
-        return status.message();
-      for (uint64_t i = 0; i < own.size(); ++i) {
-        uint64_t row = std::min(uint64_t(world.rank()) * each + i / length, rows - 1);
-        float exact = 0;
-        for (int32_t rank = 0; rank < world.size(); ++rank)
-          exact += value(rank, row * length + i % length);
-        if (!(std::fabs(own[i] - exact) <= float(size) / 254))
-          return format("element %llu is %g, not %g", (unsigned long long)i, double(own[i]), double(exact));
-      }
-      return {};
-    });
+    std::vector<RankResult> results =
+        Ranks(int32_t(std::strlen(hosts)), 60, hosts).run([](World &world) -> std::string {
+          uint64_t rows = 7, length = 96, size = uint64_t(world.size()), each = (rows + size - 1) / size;
+          auto value = [](int32_t rank, uint64_t i) { return std::sin(float(i) * 0.7f + float(rank)); };
+          std::vector<float> source(rows * length), own(each * length);
+          for (uint64_t i = 0; i < source.size(); ++i)
+            source[i] = value(world.rank(), i);
+          if (Status status =
+                  reduceScatterRows(world.all(), Reduction::SumInt8, ITX_F32, own.data(), source.data(), rows, length);
+              !status.ok())
+            return status.message();
+          for (uint64_t i = 0; i < own.size(); ++i) {
+            uint64_t row = std::min(uint64_t(world.rank()) * each + i / length, rows - 1);
+            float exact = 0;
+            for (int32_t rank = 0; rank < world.size(); ++rank)
+              exact += value(rank, row * length + i % length);
+            if (!(std::fabs(own[i] - exact) <= float(size) / 254))
+              return format("element %llu is %g, not %g", (unsigned long long)i, double(own[i]), double(exact));
+          }
+          return {};
+        });
     for (const RankResult &result : results)
       EXPECT_EQ(result.message, "") << hosts;
   }

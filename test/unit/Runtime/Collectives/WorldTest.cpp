@@ -274,7 +274,8 @@ TEST(WorldSettings, Environment) {
     ScopedVariable outside("ITX_WORLD_RANK", "4");
     EXPECT_THAT(readWorldSettings(settings).message(), HasSubstr("ITX_WORLD_RANK is '4', a number from 0 to 3"));
     ScopedVariable first("ITX_WORLD_RANK", "0"), wrong("ITX_WORLD_ADDRESS", "host:77");
-    EXPECT_THAT(readWorldSettings(settings).message(), HasSubstr("'host:77' of the world is neither tcp:HOST:PORT nor local:NAME"));
+    EXPECT_THAT(readWorldSettings(settings).message(),
+                HasSubstr("'host:77' of the world is neither tcp:HOST:PORT nor local:NAME"));
     ScopedVariable good("ITX_WORLD_ADDRESS", "local:x"), deadline("ITX_WORLD_DEADLINE_S", "soon");
     EXPECT_THAT(readWorldSettings(settings).message(), HasSubstr("ITX_WORLD_DEADLINE_S is 'soon'"));
   }
