@@ -438,7 +438,7 @@ class Generator:
         Parameters
         ----------
         connection : socket.socket, or a sequence of them
-            A connected stream socket; those to all ranks of the other world, in their order, if the other process is one.
+            A connected stream socket; those to all ranks of the other world, in their order, if it is one.
         prompt : str or sequence of int
             Text or token ids.
         timeout : float
