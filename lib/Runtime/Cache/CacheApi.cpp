@@ -182,10 +182,10 @@ itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, 
                                       itx_sequence **sequence) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(cache);
-    ITX_REQUIRE(sockets);
     ITX_REQUIRE(sequence);
     if (count == 0)
       return error(ITX_INVALID_ARGUMENT, "a sequence is received in parts from no process at all");
+    ITX_REQUIRE(sockets);
     std::vector<int> all(sockets, sockets + count);
     return makeHandle(cache->cache, sequence,
                       [&](Sequence *&made) { return cache->cache->receive(all, timeout_s, made); });
