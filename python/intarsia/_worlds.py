@@ -24,8 +24,9 @@ class World:
 
     Ranks are processes that were started by ``mpirun``, or with ``ITX_WORLD_SIZE``, ``ITX_WORLD_RANK`` and
     ``ITX_WORLD_ADDRESS`` in their environment, and ``ITX_WORLD_TOKEN_FILE`` if they are on several hosts. Loading a
-    model that was compiled for several ranks joins the world by itself; this class is for programs that exchange data of their own. All ranks call the same methods in the same
-    order. If a rank dies, hangs or does something else, all others get an error that names it.
+    model that was compiled for several ranks joins the world by itself; this class is for programs that exchange data
+    of their own. All ranks call the same methods in the same order. If a rank dies, hangs or does something else, all
+    others get an error that names it.
 
     Parameters
     ----------
