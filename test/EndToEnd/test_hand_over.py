@@ -290,7 +290,9 @@ def test_ranks_that_are_missing(tools, tmp_path: Path) -> None:
         for end in pair:
             end.close()
     for process in sending:
-        assert "did not import the sequence" in process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=60)[1]
+        # The part that was read has no answer, the other one no reader.
+        assert "did not import the sequence" in errors or "the connection ended after" in errors
 
 
 class Recorder:
