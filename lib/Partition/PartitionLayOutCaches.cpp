@@ -46,7 +46,8 @@ private:
     NamedAttrList formats, entries(metadata);
     for (FunctionCache &cache : *caches) {
       std::string element;
-      llvm::raw_string_ostream(element) << cache.format.getElement() << (cache.format.getUnrotated() ? " unrotated" : "");
+      llvm::raw_string_ostream(element) << cache.format.getElement()
+                                        << (cache.format.getUnrotated() ? " unrotated" : "");
       formats.set(cache.name,
                   builder.getDictionaryAttr(
                       {builder.getNamedAttr("element", builder.getStringAttr(element)),

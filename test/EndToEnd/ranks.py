@@ -9,7 +9,9 @@ RESULTS.npz.0.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -52,11 +54,18 @@ def results_of(artifact: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.nd
     return {"logits": np.concatenate(logits)}
 
 
+def free_port() -> int:
+    """Return a port that nobody listens at, below those that the system gives to connections."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+
+
 def address_of_hosts(folder: Path) -> dict[str, str]:
     """Return the variables of a new world whose ranks are on several hosts, all of them this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     token = folder / "token"
     token.write_text(uuid.uuid4().hex)
     return {"ITX_WORLD_ADDRESS": f"tcp:localhost:{port}", "ITX_WORLD_TOKEN_FILE": str(token)}

@@ -13,8 +13,8 @@
 
 namespace intarsia::runtime {
 
-static constexpr const char *cacheElements[] = {"f32", "f16", "bf16", "f8E4M3FN", "ui8", "ui4",
-                                               "ui8 unrotated", "ui4 unrotated", "other elements"};
+static constexpr const char *cacheElements[] = {"f32", "f16",           "bf16",          "f8E4M3FN",      "ui8",
+                                                "ui4", "ui8 unrotated", "ui4 unrotated", "other elements"};
 
 const char *nameOf(CacheElement element) { return cacheElements[size_t(element)]; }
 

@@ -62,7 +62,8 @@ protected:
   };
   /// Computes what keys are turned by, once for all tiles. `frequencies` may be null: keys are not turned.
   mlir::FailureOr<PageTurn> makeTurn(mlir::Value frequencies, bool interleaved);
-  /// Turns the keys of a panel [features, page] of f32, the first of which has the position `base`, or turns them `back`.
+  /// Turns the keys of a panel [features, page] of f32, the first of which has the position `base`, or turns them
+  /// `back`.
   mlir::LogicalResult turnPage(mlir::Value panel, const PageTurn &turn, mlir::Value base, bool back);
   /// Returns bytes of scales as f32.
   mlir::Value scaleOf(mlir::Value bytes, int64_t width);

@@ -60,8 +60,8 @@ private:
   void dequantizePage(mlir::Value quantized);
   void score(mlir::Value begin, mlir::Value end, mlir::Value from, const PageOfKeys &pageOfKeys, mlir::Value p);
 
-  /// Scratch for quantized keys: a page of keys that are not quantized yet, or of dequantized ones, queries times the scales of a page, and
-  /// scales and zero points of the keys.
+  /// Scratch for quantized keys: a page of keys that are not quantized yet, or of dequantized ones, queries times the
+  /// scales of a page, and scales and zero points of the keys.
   mlir::Value panel, scaledQueries, keyScales, keyZeros;
   PageTurn turn;
 };

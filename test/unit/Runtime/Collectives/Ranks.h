@@ -13,6 +13,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <random>
 #include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -99,10 +100,16 @@ public:
   }
 
 private:
-  /// Returns a port that nobody listens at.
+  /// Returns a port that nobody listens at. It is below those that the system gives to connections (32768 and more),
+  /// one of which could take it before the ranks listen.
   static int freePort() {
-    runtime::Socket listener;
-    return runtime::listenAt("localhost", "0", listener).ok() ? int(runtime::portOf(listener)) : 0;
+    std::random_device random;
+    while (true) {
+      int port = 20000 + int(random() % 12000);
+      runtime::Socket listener;
+      if (runtime::listenAt("localhost", std::to_string(port), listener).ok())
+        return port;
+    }
   }
 
   struct Slot {
