@@ -1,5 +1,4 @@
-//===- CalibratedInputs.cpp - Linears whose factors are quantized as a text has shown
-//--------------------------------===//
+//===- CalibratedInputs.cpp - Linears whose factors are quantized as a text has shown ----------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- StaticInputs.cpp - Inputs of linears with scales that a text has shown
-//----------------------------------------===//
+//===- StaticInputs.cpp - Inputs of linears with scales that a text has shown ------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Ranks.cpp - One run by several processes
-//---------------------------------------------------------------------===//
+//===- Ranks.cpp - One run by several processes ------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Ranks.h - One run by several processes
-//-----------------------------------------------------------------------===//
+//===- Ranks.h - One run by several processes --------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

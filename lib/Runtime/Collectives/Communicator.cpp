@@ -1,5 +1,4 @@
-//===- Communicator.cpp - A group of ranks
-//-----------------------------------------------------------------------------===//
+//===- Communicator.cpp - A group of ranks -----------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

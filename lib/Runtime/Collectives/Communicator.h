@@ -1,5 +1,4 @@
-//===- Communicator.h - A group of ranks
-//-------------------------------------------------------------------------------===//
+//===- Communicator.h - A group of ranks -------------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

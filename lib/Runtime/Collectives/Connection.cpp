@@ -1,5 +1,4 @@
-//===- Connection.cpp - Connections whose two ends know the same token
-//--------------------------------------------------===//
+//===- Connection.cpp - Connections whose two ends know the same token -------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

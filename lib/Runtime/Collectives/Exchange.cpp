@@ -1,5 +1,4 @@
-//===- Exchange.cpp - What all ranks of a group do together
-//-------------------------------------------------------------===//
+//===- Exchange.cpp - What all ranks of a group do together ------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

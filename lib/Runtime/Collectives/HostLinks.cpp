@@ -1,5 +1,4 @@
-//===- HostLinks.cpp - Data between ranks of different hosts
-//-----------------------------------------------------------===//
+//===- HostLinks.cpp - Data between ranks of different hosts -----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- HostOperations.h - Exchanges between hosts
-//----------------------------------------------------------------------===//
+//===- HostOperations.h - Exchanges between hosts ----------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

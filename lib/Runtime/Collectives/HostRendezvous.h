@@ -1,5 +1,4 @@
-//===- HostRendezvous.h - How processes of several hosts meet
-//----------------------------------------------------------===//
+//===- HostRendezvous.h - How processes of several hosts meet ----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Int8Messages.cpp - Floats that are rounded to 8 bits on their way between hosts
-//------------------------------------===//
+//===- Int8Messages.cpp - Floats that are rounded to 8 bits on their way between hosts ---------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

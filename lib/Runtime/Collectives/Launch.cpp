@@ -1,5 +1,4 @@
-//===- Launch.cpp - Start the ranks of a world on this host
-//---------------------------------------------------------===//
+//===- Launch.cpp - Start the ranks of a world on this host ------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

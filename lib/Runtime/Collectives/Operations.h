@@ -1,5 +1,4 @@
-//===- Operations.h - Collective operations of a group
-//--------------------------------------------------------------===//
+//===- Operations.h - Collective operations of a group -----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

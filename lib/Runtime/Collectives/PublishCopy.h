@@ -1,5 +1,4 @@
-//===- PublishCopy.h - Copies into memory that another processor reads
-//----------------------------------------------===//
+//===- PublishCopy.h - Copies into memory that another processor reads -------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Reduce.cpp - Sums and maxima over ranks
-//----------------------------------------------------------------------===//
+//===- Reduce.cpp - Sums and maxima over ranks -------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

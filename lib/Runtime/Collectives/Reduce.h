@@ -1,5 +1,4 @@
-//===- Reduce.h - Sums and maxima over ranks
-//------------------------------------------------------------------------===//
+//===- Reduce.h - Sums and maxima over ranks ---------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- RemoteRanks.h - What ranks of other hosts say of themselves
-//-----------------------------------------------------===//
+//===- RemoteRanks.h - What ranks of other hosts say of themselves -----------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

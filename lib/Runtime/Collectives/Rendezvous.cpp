@@ -1,5 +1,4 @@
-//===- Rendezvous.cpp - How the processes of a world meet
-//-----------------------------------------------------------===//
+//===- Rendezvous.cpp - How the processes of a world meet --------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Rounds.h - How ranks of one host exchange data
-//------------------------------------------------------===//
+//===- Rounds.h - How ranks of one host exchange data ------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Sha256.h - SHA-256 and messages that are signed with a shared secret
-//-------------------------------------------===//
+//===- Sha256.h - SHA-256 and messages that are signed with a shared secret --------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

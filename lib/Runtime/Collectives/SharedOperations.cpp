@@ -1,5 +1,4 @@
-//===- SharedOperations.cpp - Exchanges of ranks of one host
-//------------------------------------------------------------===//
+//===- SharedOperations.cpp - Exchanges of ranks of one host -----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

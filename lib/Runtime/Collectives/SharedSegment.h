@@ -1,5 +1,4 @@
-//===- SharedSegment.h - Memory that all ranks of a world map
-//--------------------------------------------------------===//
+//===- SharedSegment.h - Memory that all ranks of a world map ----------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Socket.h - A descriptor that is closed
-//--------------------------------------------------------------------------===//
+//===- Socket.h - A descriptor that is closed --------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

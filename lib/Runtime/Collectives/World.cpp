@@ -1,5 +1,4 @@
-//===- World.cpp - Processes that run one model together
-//------------------------------------------------------------===//
+//===- World.cpp - Processes that run one model together ---------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- World.h - Processes that run one model together
-//--------------------------------------------------------------===//
+//===- World.h - Processes that run one model together -----------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- WorldSettings.h - Which rank of which world this process is
-//--------------------------------------------------===//
+//===- WorldSettings.h - Which rank of which world this process is -----------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

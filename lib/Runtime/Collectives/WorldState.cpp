@@ -1,5 +1,4 @@
-//===- WorldState.cpp - What the ranks of a world know of each other
-//------------------------------------------------===//
+//===- WorldState.cpp - What the ranks of a world know of each other ---------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- CallCollective.h - Exchanges of a call with other ranks
-//------------------------------------------------------===//
+//===- CallCollective.h - Exchanges of a call with other ranks ---------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

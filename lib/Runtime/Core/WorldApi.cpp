@@ -1,5 +1,4 @@
-//===- WorldApi.cpp - The C interface of worlds
-//---------------------------------------------------------------------===//
+//===- WorldApi.cpp - The C interface of worlds ------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- LaunchTest.cpp - A module of two ranks, and how intarsia-run starts them
-//-------------------------------------===//
+//===- LaunchTest.cpp - A module of two ranks, and how intarsia-run starts them ----------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- OperationsTest.cpp - Collective operations against plain sums
-//------------------------------------------------===//
+//===- OperationsTest.cpp - Collective operations against plain sums ---------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Ranks.h - Worlds of forked processes for tests
-//---------------------------------------------------------------===//
+//===- Ranks.h - Worlds of forked processes for tests ------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

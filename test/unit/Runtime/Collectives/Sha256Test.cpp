@@ -1,5 +1,4 @@
-//===- Sha256Test.cpp - SHA-256 against published digests
-//-------------------------------------------------------------===//
+//===- Sha256Test.cpp - SHA-256 against published digests --------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

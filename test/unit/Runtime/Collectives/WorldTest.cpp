@@ -1,5 +1,4 @@
-//===- WorldTest.cpp - Worlds whose ranks are missing, dead, stuck or wrong
-//-----------------------------------------===//
+//===- WorldTest.cpp - Worlds whose ranks are missing, dead, stuck or wrong --------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
