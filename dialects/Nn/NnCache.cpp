@@ -154,7 +154,8 @@ static LogicalResult verifySlots(Operation *op, StringRef name, int64_t tokens, 
   return verifyCount(op, "sequences", typeOf(sequences).getDimSize(0), "tokens", name, tokens);
 }
 
-/// What keys are turned by where their format says so: by pairs of the `features` of a head.
+/// Verifies the frequencies by which keys are turned: they are there if the format needs them, and a head of so many
+/// `features` has a pair for each.
 static LogicalResult verifyFrequencies(Operation *op, Value frequencies, bool areNeeded, CacheFormatAttr format,
                                        int64_t features) {
   if (static_cast<bool>(frequencies) != areNeeded)

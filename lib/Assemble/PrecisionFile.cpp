@@ -55,12 +55,12 @@ llvm::Error readEach(const Json &file, const char *section, llvm::ArrayRef<const
     return createStringError(llvm::formatv("{0}: '{1}' is no list", path, section));
   for (const auto &[number, entry] : llvm::enumerate(*found)) {
     auto wrong = [&](const llvm::Twine &what) {
-      return createStringError(llvm::formatv("{0}: of input {1} in '{2}' {3}", path, number, section, what.str()));
+      return createStringError(llvm::formatv("{0}: input {1} of '{2}': {3}", path, number, section, what.str()));
     };
     bool isWhole = entry.is_object() && entry.contains("weights") && entry.size() == settings.size() + 1 &&
                    llvm::all_of(settings, [&entry = entry](const char *name) { return entry.contains(name); });
     if (!isWhole)
-      return wrong("must be said 'weights', '" + llvm::join(settings, "', '") + "'");
+      return wrong("of it must be said 'weights', '" + llvm::join(settings, "', '") + "'");
     const Json &weights = entry["weights"];
     if (!weights.is_array() || !llvm::all_of(weights, [](const Json &value) { return value.is_string(); }))
       return wrong("'weights' is no list of keys");

@@ -145,7 +145,7 @@ SequenceRegions::RowSpace *SequenceRegions::rowsOf(Operation *op) {
     return nullptr;
   if (!llvm::all_of(op->getResults(), [&](Value result) { return isOfRows(result, *rows); }))
     return nullptr;
-  // What has other sizes is of no row: weights of norms, and what is broadcast.
+  // A value of other sizes belongs to no row: it is the weight of a norm, or is broadcast.
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.get().getType());
     bool isOfNoRow = type && type.getRank() <= 1;

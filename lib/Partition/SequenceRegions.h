@@ -31,7 +31,7 @@ public:
 
   void build();
 
-  /// What the ranks of the first row of the grid do.
+  /// Counts what the ranks of the first row of the grid do.
   struct Counts {
     int64_t ranks = 0, sums = 0, norms = 0, others = 0, gathers = 0;
     void add(const Counts &more);

@@ -57,7 +57,10 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
                                                 type.getRank() - 1);
     OperandQuantization fixed{inputFormat, {}, inverse, {}, UnitAttr::get(&getContext())};
     operands.replace(linear.getInputMutable(), input, fixed, type.getElementType());
-    operands.replace(linear.getWeightMutable(), ofWeight.getInput(), {format, {}, factors, {}, {}},
+    // Factors hold the scale of the input, which makes weights too small for scales in f16: these would be subnormal.
+    auto weightFormat = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, /*block=*/0,
+                                                 format.getAxis());
+    operands.replace(linear.getWeightMutable(), ofWeight.getInput(), {weightFormat, {}, factors, {}, {}},
                      Float32Type::get(&getContext()));
     return success();
   }

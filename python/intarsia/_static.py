@@ -70,7 +70,7 @@ def rounded_input(rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
 def rounded_weight(weight: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Return what stands for a weight [outputs, features] where inputs are integers."""
     scaled = weight * factors
-    scales = (np.abs(scaled).max(1, keepdims=True) / np.float32(LARGEST)).astype(np.float16).astype(np.float32)
+    scales = np.abs(scaled).max(1, keepdims=True) / np.float32(LARGEST)
     return np.rint(np.divide(scaled, scales, out=np.zeros_like(scaled), where=scales > 0)) * scales
 
 

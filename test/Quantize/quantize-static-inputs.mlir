@@ -14,14 +14,14 @@ func.func @main(%x: tensor<?x2xf32>) -> (tensor<?x1xf32>, tensor<?x2xf32>, tenso
   // CHECK: %[[XQ:.*]], %[[XS:.*]] = nn.quantize %arg0 factors %[[R]] {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale}
   // CHECK: %[[X:.*]] = nn.dequantize %[[XQ]], %[[XS]]
   // CHECK: nn.weight @weights["q"]
-  // CHECK: nn.quantize %{{.*}} factors %[[F]] {format = #nn.block_format<i8, f16, 0, axis = 1>}
+  // CHECK: nn.quantize %{{.*}} factors %[[F]] {format = #nn.block_format<i8, f32, 0, axis = 1>}
   // CHECK: %[[H:.*]] = nn.linear %[[X]]
   // CHECK: nn.quantize %[[H]] factors %[[DR]] {format = #nn.block_format<i8, f32, 0, axis = 1>, unit_scale}
   // CHECK: nn.weight @weights["k"]
   // CHECK-NOT: nn.quantize %arg0
-  // CHECK: nn.quantize %{{.*}} factors %[[F]] {format = #nn.block_format<i8, f16, 0, axis = 1>}
+  // CHECK: nn.quantize %{{.*}} factors %[[F]] {format = #nn.block_format<i8, f32, 0, axis = 1>}
   // CHECK: nn.linear %[[X]]
-  // CHECK: nn.quantize %{{.*}} factors %[[DF]] {format = #nn.block_format<i8, f16, 0, axis = 1>}
+  // CHECK: nn.quantize %{{.*}} factors %[[DF]] {format = #nn.block_format<i8, f32, 0, axis = 1>}
   // CHECK: nn.quantize %{{.*}} {format = #nn.block_format<i8, f32, 256, axis = 1>}
   // CHECK: nn.weight @weights["o"]
   %q = nn.weight @weights["q"] : tensor<1x2xf32>

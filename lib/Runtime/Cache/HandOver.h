@@ -63,7 +63,7 @@ struct HeadSource {
   const HandOverState *state = nullptr;
   const uint8_t *units = nullptr; // those of the state lie one after another
   int64_t head = 0;               // in them
-  // Of a quantized cache that is converted:
+  // These are set if the cache is quantized and is converted.
   const uint8_t *parameters = nullptr;
   const uint8_t *tail = nullptr; // null for values
 };

@@ -19,9 +19,9 @@ static int zeroOf(const GroupParameters &parameters, int bits) {
   return bits == 4 ? int(int8_t(parameters.zero)) : int(parameters.zero);
 }
 
-/// Rounds to the nearest integer, to even between two, in a range.
+/// Rounds to the nearest integer, to even between two, in a range. NaN becomes the lowest one, as in kernels.
 static int roundIn(float value, int low, int high) {
-  return int(std::nearbyint(std::clamp(value, float(low), float(high))));
+  return value > float(low) ? int(std::nearbyint(std::min(value, float(high)))) : low;
 }
 
 float groupValue(const GroupParameters &parameters, int bits, uint8_t quantized) {

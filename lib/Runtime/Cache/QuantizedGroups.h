@@ -15,7 +15,7 @@
 
 namespace intarsia::runtime {
 
-/// What a group's values are multiplied with, and what is subtracted before.
+/// The scale that a group's values are multiplied by, and the zero point that is subtracted before.
 struct GroupParameters {
   uint8_t scale = 0; ///< bits 14 to 7 of an f16
   uint8_t zero = 0;  ///< a signed byte for 4 bits

@@ -110,8 +110,12 @@ private:
     auto first = heads.find("first"), all = heads.find("all");
     if (first == heads.end() || all == heads.end() || !first->is_number_integer() || !all->is_number_integer())
       return;
-    state.firstHead = first->get<int64_t>();
-    state.allHeads = all->get<int64_t>();
+    constexpr int64_t mostHeads = int64_t(1) << 32; // products with it do not overflow
+    int64_t own = state.shape.empty() ? 0 : state.shape[0], begin = first->get<int64_t>(), count = all->get<int64_t>();
+    if (begin < 0 || count < own || count > mostHeads || begin > count - own)
+      return; // a damaged file: the state is handed over as that of a whole model
+    state.firstHead = begin;
+    state.allHeads = count;
   }
 
   Status readInput(size_t index, const ValueInfo &table, StepLayout &layout) const {

@@ -197,7 +197,7 @@ Status receiveAll(const Socket &socket, void *data, uint64_t bytes, const Patien
 }
 
 namespace {
-/// What both ends say first.
+/// Both ends send this first.
 struct Opening {
   uint64_t magic = connectionMagic;
   uint32_t version = ITX_MODULE_ABI_VERSION;

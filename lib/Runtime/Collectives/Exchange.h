@@ -15,7 +15,7 @@ namespace intarsia::runtime {
 
 class WorldState;
 
-/// What all ranks of a group do together, as they compare it.
+/// Describes an exchange; ranks compare these to find out whether all of a group do the same.
 struct Exchange {
   uint32_t kind = 0; ///< one of ITX_COLLECTIVE_*, or one of the two below
   itx_dtype element = ITX_U8;

@@ -29,7 +29,7 @@ constexpr double proofS = 2;
 /// How much longer the others wait than rank 0, which knows who is missing, and whose answer they want.
 constexpr double verdictS = 2;
 
-/// What a rank says when it comes. All are of one version of this program, which the proof of the token compares.
+/// A rank sends this when it comes. All are of one version of this program, which the proof of the token compares.
 struct HostGreeting {
   int32_t size = 0, rank = 0, process = 0;
   int32_t file = -1;            ///< descriptor of memory that the ranks of its host may share
@@ -46,13 +46,13 @@ struct Member {
   char address[64] = {};
 };
 
-/// Whether a rank can go on.
+/// Rank 0 says by this whether a rank can go on.
 struct Verdict {
   int32_t status = ITX_OK;
   char message[1020] = {};
 };
 
-/// What a rank says on a connection that it makes for itself.
+/// A rank sends this on a connection with another rank: what it is for.
 struct Purpose {
   int32_t rank = 0;
   uint32_t isControl = 0;

@@ -19,7 +19,7 @@
 
 namespace intarsia::runtime {
 
-/// What a rank tells those of other hosts.
+/// A rank sends this to those of other hosts.
 struct Note {
   enum Kind : uint32_t {
     Failure = 1, ///< the world has failed: status and text
@@ -36,7 +36,7 @@ static_assert(sizeof(Note) == 1024);
 
 class RemoteRanks {
 public:
-  /// What a rank has said.
+  /// Describes a rank by the notes that it has sent.
   struct State {
     bool isRemote = false;
     bool hasLeft = false;

@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/HandOver.h"
 #include "lib/Formats/FloatFormats.h"
+#include "lib/Runtime/Cache/QuantizedGroups.h"
 
 #include <cmath>
 #include <cstring>
@@ -346,4 +347,16 @@ TEST(HandOver, RefusesPagesThatAreNoneOfTheirElements) {
   longer.shape[1] = 8;
   longer.unitBytes *= 2;
   EXPECT_EQ(exchanged(longer).code(), ITX_CORRUPT);
+}
+
+/// NaN becomes the lowest value, as in kernels, and infinities the ends of the range.
+TEST(HandOver, QuantizesWhatIsNoNumber) {
+  for (int bits : {4, 8}) {
+    GroupParameters parameters = chooseGroup({-1.0f, 3.0f}, bits);
+    EXPECT_EQ(quantizeInGroup(parameters, bits, NAN), 0);
+    EXPECT_EQ(quantizeInGroup(parameters, bits, -INFINITY), 0);
+    EXPECT_EQ(quantizeInGroup(parameters, bits, INFINITY), bits == 4 ? 15 : 255);
+    GroupParameters none = chooseGroup({NAN, NAN}, bits);
+    EXPECT_EQ(quantizeInGroup(none, bits, NAN), 0);
+  }
 }
