@@ -10,10 +10,12 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <tuple>
 
 namespace intarsia::python {
@@ -73,8 +75,10 @@ using Chunks = std::vector<std::tuple<Sequence *, Ids, int64_t>>;
 
 class Cache {
 public:
-  Cache(const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes) {
-    itx_cache_options options = {sizeof(options), sequences, pages, bytes};
+  Cache(const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes,
+        const std::optional<std::filesystem::path> &spillFolder, uint64_t spillMemory, uint64_t spillFiles) {
+    itx_cache_options options = {sizeof(options), sequences, pages, bytes, spillFolder ? spillFolder->c_str() : nullptr,
+                                 spillMemory, spillFiles};
     checkUnlocked([&] { return itx_cache_create(module.handle(), function.c_str(), &options, &cache); });
   }
   Cache(const Cache &) = delete;
@@ -96,8 +100,15 @@ public:
     result["context"] = info.context;
     result["vocabulary"] = info.vocabulary;
     result["candidates"] = info.candidates;
+    result["spilled_sequences"] = info.spilled_sequences;
+    result["spilled_bytes"] = info.spilled_bytes;
+    result["lost_sequences"] = info.lost_sequences;
     return result;
   }
+
+  void checkSpill() const { check(itx_cache_spill_status(cache)); }
+
+  int64_t prefillTokens(int64_t promptTokens) const { return itx_cache_prefill_tokens(cache, promptTokens); }
 
   std::unique_ptr<Sequence> sequence() {
     itx_sequence *made = nullptr;
@@ -178,9 +189,15 @@ void bindSequences(nb::module_ &m) {
            "when that has it. No silence is longer than `timeout` seconds.")
       .def("save", &Sequence::save, nb::arg("path"), "Write it to a file, which appears when it is complete.");
   nb::class_<Cache>(m, "Cache")
-      .def(nb::init<const Module &, const std::string &, int64_t, int64_t, uint64_t>(), nb::arg("module"),
-           nb::arg("function"), nb::arg("sequences"), nb::arg("pages"), nb::arg("bytes"))
+      .def(nb::init<const Module &, const std::string &, int64_t, int64_t, uint64_t,
+                    const std::optional<std::filesystem::path> &, uint64_t, uint64_t>(),
+           nb::arg("module"), nb::arg("function"), nb::arg("sequences"), nb::arg("pages"), nb::arg("bytes"),
+           nb::arg("spill_folder").none(), nb::arg("spill_memory"), nb::arg("spill_files"))
+      .def("check_spill", &Cache::checkSpill,
+           "Raise the error with which a sequence could not be spilled, the last of them.")
       .def_prop_ro("info", &Cache::info, "Sizes, and what of them is free.")
+      .def("prefill_tokens", &Cache::prefillTokens, nb::arg("prompt_tokens"),
+           "Return how many tokens of a prompt of so many a call best takes.")
       .def("sequence", &Cache::sequence, "Return a sequence without tokens.")
       .def("restore", &Cache::restore, nb::arg("path"),
            "Return a new sequence with what `Sequence.save` wrote; it must have been made with the same artifact.")

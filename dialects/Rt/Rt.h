@@ -41,6 +41,8 @@ inline constexpr llvm::StringLiteral deviceAttr = "rt.device";
 inline constexpr llvm::StringLiteral alternativeAttr = "rt.alternative";
 /// On a function of a split module: the number of the rank that runs it.
 inline constexpr llvm::StringLiteral rankAttr = "rt.rank";
+/// On a function of a rank that is one of the stages of a pipeline: their number, an integer.
+inline constexpr llvm::StringLiteral stagesAttr = "rt.stages";
 /// On the grid of the ranks: a StringAttr "int8" if messages of sums between hosts are rounded to 8 bits.
 inline constexpr llvm::StringLiteral messagesAttr = "rt.messages";
 /// True if an op computes tensors on a device: weights, views and sizes are wherever they are read.

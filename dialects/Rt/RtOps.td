@@ -427,7 +427,8 @@ def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", 
     I32EnumAttrCase<"ReduceScatterRows", 8, "reduce_scatter_rows">,
     I32EnumAttrCase<"AllGatherRows", 9, "all_gather_rows">,
     I32EnumAttrCase<"AllReduceInt8", 10, "all_reduce_int8">,
-    I32EnumAttrCase<"ReduceScatterRowsInt8", 11, "reduce_scatter_rows_int8">]> {
+    I32EnumAttrCase<"ReduceScatterRowsInt8", 11, "reduce_scatter_rows_int8">,
+    I32EnumAttrCase<"BroadcastResult", 12, "broadcast_result">]> {
   let description = "Numbers are those of ITX_COLLECTIVE_* in module_abi.h.";
   let cppNamespace = "::intarsia::rt";
 }
@@ -440,6 +441,8 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
     - `all_gather`: the destination gets the sources one after another, in the order of the ranks; it has as many along
       its first dimension as there are ranks, for each one that the source has;
     - `broadcast`: the destination gets the source of the first rank, which alone has one;
+    - `broadcast_result`: the same, of a result of the function that nothing else reads. A caller that wants no results
+      does without it, so that ranks go on with the next call while others still compute this one;
     - `send`, `receive`: the destination of the second rank gets the source of the first one;
     - `reduce_scatter_rows`: the i-th of n ranks gets rows `[i * each, (i + 1) * each)` of the sum over the ranks, along the
       first dimension, with `each = ceil(rows / n)`; what is behind the last row repeats it;

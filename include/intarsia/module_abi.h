@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 9u
+#define ITX_MODULE_ABI_VERSION 10u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -89,7 +89,10 @@ enum {
   ITX_COLLECTIVE_ALL_GATHER_ROWS = 9,
   /* The sums of f32, whose messages between hosts are rounded to 8 bits: ITX_SUM_INT8 of runtime.h. */
   ITX_COLLECTIVE_ALL_REDUCE_INT8 = 10,
-  ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8 = 11
+  ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8 = 11,
+  /* A broadcast of a result that no kernel reads. It does nothing in calls whose caller wants no results: ranks go on
+   * with the next call while others still compute this one. */
+  ITX_COLLECTIVE_BROADCAST_RESULT = 12
 };
 
 /* Which sides of a copy are in the memory of the device that copies. */
@@ -133,8 +136,8 @@ typedef struct itx_host_api {
                            int64_t limit);
   /* Exchanges data with the other ranks of a group: an index into the manifest's "world"."groups". All of them do this
    * with the same `kind` (ITX_COLLECTIVE_*), `element` (an itx_dtype of runtime.h) and size, in the same order.
-   * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE, ITX_COLLECTIVE_BROADCAST and
-   * ITX_COLLECTIVE_ALL_GATHER_ROWS. `rows`: how many rows these elements are, for the two kinds of rows; others ignore
+   * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE, ITX_COLLECTIVE_ALL_GATHER_ROWS
+   * and the two kinds of ITX_COLLECTIVE_BROADCAST. `rows`: how many rows these elements are, for the two kinds of rows; others ignore
    * it. Source and destination are in memory of the host; they may be the same where they have one size. Waits for the
    * events, blocks until this rank's part is done and returns 0. If it fails, the call has failed. */
   itx_event (*collective)(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,

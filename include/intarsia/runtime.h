@@ -373,6 +373,12 @@ typedef struct itx_cache_options {
   int64_t pages;       /* of all sequences together; 0: what `bytes` is enough for, and no more than they can use */
   uint64_t bytes;      /* the most memory that the cache may take; 0: no limit, for pages 0 half of what is available on
                           the host, or half of a device's memory if that holds state and is less */
+  /* Where sequences that the cache evicts to make room keep their state, instead of losing it: memory of the host, then
+   * files in a folder (without names: nothing is left of them). They are moved back when they are used again, which is
+   * much faster than computing their tokens. If there is no room, those that were used least recently are evicted. */
+  const char *spill_folder;    /* null: no files */
+  uint64_t spill_memory_bytes; /* 0: none */
+  uint64_t spill_file_bytes;   /* 0: as many as the disk has */
 } itx_cache_options;
 
 typedef struct itx_cache_info {
@@ -388,6 +394,9 @@ typedef struct itx_cache_info {
   int64_t context; /* the most tokens of a sequence */
   int64_t vocabulary;
   int64_t candidates; /* tokens that itx_cache_candidates gives for each row; 0: it gives none */
+  int64_t spilled_sequences;
+  int64_t lost_sequences; /* that were evicted because there was no room to spill, ever: itx_cache_spill_status says why */
+  uint64_t spilled_bytes;
 } itx_cache_info;
 
 /* Gives the bytes of a cache with these options. function: name, null means "step"; options may be null: one sequence
@@ -402,6 +411,12 @@ ITX_API itx_status itx_cache_create(const itx_module *module, const char *functi
 /* Frees the handle; the memory lives as long as a sequence. A null pointer is allowed. */
 ITX_API void itx_cache_free(itx_cache *cache);
 ITX_API itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *info);
+/* Returns the error with which a sequence could not be spilled, the last of them; ITX_OK if none failed. */
+ITX_API itx_status itx_cache_spill_status(const itx_cache *cache);
+/* Returns how many tokens of a prompt of so many a call best takes. Larger parts need more memory; smaller ones read the
+ * weights more often. Ranks that are stages of a pipeline compute different parts at the same time, if the calls of all
+ * parts but the last have an output_count of 0. */
+ITX_API int64_t itx_cache_prefill_tokens(const itx_cache *cache, int64_t prompt_tokens);
 
 /* Makes a sequence without tokens. ITX_CACHE_FULL if all sequences are in use. */
 ITX_API itx_status itx_sequence_create(itx_cache *cache, itx_sequence **sequence);

@@ -240,6 +240,8 @@ public:
       json.attribute("name", standsFor ? standsFor.getValue() : function.getName());
       if (auto rank = function->getAttrOfType<IntegerAttr>(rt::rankAttr))
         json.attribute("rank", rank.getInt());
+      if (auto stages = function->getAttrOfType<IntegerAttr>(rt::stagesAttr))
+        json.attribute("stages", stages.getInt());
       if (tables.devices.size() > 1)
         json.attributeArray("devices", [&] {
           for (unsigned device : devicesOf(function))

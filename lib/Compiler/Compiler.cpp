@@ -287,6 +287,14 @@ llvm::Error Compilation::checkFlags() const {
                              std::to_string(mostRanks) + " ranks");
   if (!options.partition.rankMemory.empty() && options.partition.stages != 0)
     return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
+  const std::vector<int64_t> &hosts = options.partition.hosts;
+  if ((!hosts.empty() || !options.partition.network.empty()) && options.partition.stages != 0)
+    return createStringError("--rank-hosts and --rank-network are for --partition=auto, which chooses by what exchanges "
+                             "take: add that");
+  if (hosts.size() > 1 && options.partition.network.empty())
+    return createStringError("--rank-hosts: say what is between the hosts too, as in --rank-network=10Gbit/s,50us");
+  if (hosts.size() < 2 && !options.partition.network.empty())
+    return createStringError("--rank-network is between hosts: say how many ranks each has, as in --rank-hosts=2,2");
   const std::vector<double> &speeds = options.partition.speeds;
   if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
     return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +

@@ -37,6 +37,13 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
     flags.push_back("--partition=" + text);
   if (!options.partition.rankMemory.empty())
     flags.push_back("--rank-memory=" + options.partition.rankMemory);
+  for (auto [number, ranks] : llvm::enumerate(options.partition.hosts)) {
+    if (number == 0)
+      flags.push_back("--rank-hosts=");
+    flags.back() += (number ? "," : "") + std::to_string(ranks);
+  }
+  if (!options.partition.network.empty())
+    flags.push_back("--rank-network=" + options.partition.network);
   for (auto [number, speed] : llvm::enumerate(options.partition.speeds)) {
     if (number == 0)
       flags.push_back("--rank-speeds=");

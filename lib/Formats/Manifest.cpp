@@ -176,6 +176,9 @@ __attribute__((cold)) static void readFunction(MemberReader &reader, const Json 
   if (const Json *tokens = reader.member(json, "page_tokens", false))
     if (reader.integer(*tokens, "'page_tokens'", function.pageTokens) && function.pageTokens < 1)
       reader.fail("'page_tokens' of function '" + function.name + "' is not positive");
+  if (const Json *stages = reader.member(json, "stages", false))
+    if (reader.integer(*stages, "'stages'", function.stages) && function.stages < 1)
+      reader.fail("'stages' of function '" + function.name + "' is not positive");
   for (const Json &size : reader.array(json, "sizes", false)) {
     SizeInfo info;
     info.name = reader.text(size, "name");

@@ -59,6 +59,7 @@ struct FunctionInfo {
   int32_t rank = -1;             // rank of the world that runs it; -1: all
   std::vector<uint32_t> devices; // indices of those that it puts work on, in ascending order
   int64_t pageTokens = 0;        // tokens of a page of its caches; 0: the manifest does not say it
+  int64_t stages = 1;            // of the pipeline that the ranks are
   std::vector<SizeInfo> sizes;
   std::vector<CheckInfo> checks; // in the order of host code's indices
   std::vector<ValueInfo> inputs;

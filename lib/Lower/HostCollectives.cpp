@@ -51,7 +51,8 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
         auto root = all.begin() + broadcast.getRoot().front();
         bool isRoot = *root == rank;
         std::rotate(all.begin(), root, root + 1); // the root comes first
-        return Exchange{rt::CollectiveKind::Broadcast, all, isRoot};
+        bool isResult = llvm::all_of(broadcast->getUsers(), llvm::IsaPred<func::ReturnOp>);
+        return Exchange{isResult ? rt::CollectiveKind::BroadcastResult : rt::CollectiveKind::Broadcast, all, isRoot};
       })
       .Case([&](shard::SendOp send) -> Result {
         if (send.getDestination().size() != 1 || !send.getDestinationDynamic().empty())

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
-#include "intarsia/Target/Candidates.h"
+#include "intarsia/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Pass/Pass.h"
@@ -83,7 +83,7 @@ private:
     if (failed(device))
       return failure();
     if (!device->target->usesHostMemory())
-      return target::findsCandidates(*device->target);
+      return device->target->findsCandidates();
     llvm::StringSet<> used;
     getOperation().walk([&](Operation *op) {
       if (auto placed = op->getAttrOfType<FlatSymbolRefAttr>(rt::deviceAttr))
@@ -91,7 +91,7 @@ private:
     });
     return llvm::any_of(llvm::drop_begin(getOperation().getOps<rt::DeviceOp>()), [&](rt::DeviceOp other) {
       const target::Target *target = target::Target::find(other.getTarget().getKind());
-      return target && !target->usesHostMemory() && target::findsCandidates(*target) &&
+      return target && !target->usesHostMemory() && target->findsCandidates() &&
              !used.contains(other.getSymName());
     });
   }

@@ -80,6 +80,7 @@ private:
   void split(func::FuncOp function, SymbolTable &symbols) {
     StageOfOps ofOps(function, [&](Operation *op) { return stages.lookup(op); });
     auto after = std::next(function->getIterator());
+    function->setAttr(rt::stagesAttr, Builder(&getContext()).getI64IntegerAttr(world));
     for (int64_t rank = 0; rank < world; ++rank)
       symbols.insert(StageFunction(function, ofOps, rank).build(), after);
     symbols.erase(function);

@@ -19,6 +19,31 @@
 
 using namespace mlir;
 
+llvm::Expected<intarsia::Link> intarsia::parseNetwork(StringRef text) {
+  static constexpr std::pair<StringLiteral, double> bandwidths[] = {
+      {"Gbit/s", 0.125}, {"Mbit/s", 0.125e-3}, {"GB/s", 1}, {"MB/s", 1e-3}};
+  static constexpr std::pair<StringLiteral, double> times[] = {{"us", 1}, {"ms", 1e3}};
+  auto read = [](StringRef number, auto units, double &value) {
+    for (auto [unit, factor] : units)
+      if (number.consume_back(unit)) {
+        number = number.trim();
+        bool isNumber = !number.empty() && number.find_first_not_of("0123456789.") == StringRef::npos;
+        if (!isNumber || number.getAsDouble(value) || !(value > 0))
+          return false;
+        value *= factor;
+        return true;
+      }
+    return false;
+  };
+  Link link;
+  auto [bandwidth, time] = text.split(',');
+  if (read(bandwidth, ArrayRef(bandwidths), link.gigabytesPerSecond) && read(time, ArrayRef(times), link.alphaUs))
+    return link;
+  return llvm::createStringError("--rank-network=" + text +
+                                 ": write the bandwidth of a host's adapter and the time of a short message, as in "
+                                 "10Gbit/s,50us (Gbit/s, Mbit/s, GB/s, MB/s; us, ms; half of what ping prints)");
+}
+
 namespace intarsia::partition {
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_PARTITIONSEARCH
@@ -48,6 +73,8 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
       return;
     ModuleOp module = getOperation();
     FailureOr<double> limit = memoryLimit();
+    if (failed(readLinks()))
+      return signalPassFailure();
     auto functions = module.getOps<func::FuncOp>();
     auto whole = llvm::find_if(functions, [](func::FuncOp function) { return !function.isExternal(); });
     if (failed(limit) || whole == functions.end())
@@ -101,6 +128,25 @@ private:
     getOperation().emitError() << "--rank-memory=" << memory
                                << ": is no size: write a positive number and a unit, as in 8GB, 7.5GiB or 512MB";
     return failure();
+  }
+
+  LogicalResult readLinks() {
+    links.memory = ParallelFigures::get().sharedMemory;
+    links.roundsMessages = messages;
+    if (hosts.empty())
+      return success();
+    for (auto [host, count] : llvm::enumerate(hosts))
+      links.hosts.append(std::max<int64_t>(count, 0), int64_t(host));
+    if (int64_t(links.hosts.size()) != world || llvm::any_of(hosts, [](int64_t count) { return count < 1; }))
+      return getOperation().emitError() << "--rank-hosts: the ranks of all hosts are " << links.hosts.size()
+                                        << ", at least one each; --world has " << world.getValue();
+    if (hosts.size() == 1)
+      return success();
+    llvm::Expected<Link> read = parseNetwork(network);
+    if (!read)
+      return getOperation().emitError() << llvm::toString(read.takeError());
+    links.network = *read;
+    return success();
   }
 
   /// Returns the most rows that a call of a function with weights has at the expected sizes.
@@ -174,7 +220,7 @@ private:
     }
     SmallVector<double> ranks(speeds.begin(), speeds.end());
     ranks.resize(world, 1.0);
-    alternative.times = timesOfRanks(*copy, device, ranks, ParallelFigures::get().sharedMemory);
+    alternative.times = timesOfRanks(*copy, device, ranks, links);
   }
 
   /// Returns the fastest that fits, the first of equally fast ones; says why the others lost.
@@ -219,7 +265,9 @@ private:
   void report(ArrayRef<Alternative> all, const Alternative &best) {
     Builder builder(&getContext());
     SmallVector<Attribute> recorded;
-    std::string text = llvm::formatv("--partition=auto over {0} ranks: {1}", world.getValue(), best.name);
+    std::string text = llvm::formatv("--partition=auto over {0} ranks{1}: {2}", world.getValue(),
+                                     hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "",
+                                     best.name);
     size_t longest = 0;
     for (const Alternative &alternative : all)
       longest = std::max(longest, alternative.name.size());
@@ -245,6 +293,8 @@ private:
     getOperation()->setAttr(partitionAttr, builder.getArrayAttr(recorded));
     getOperation().emitRemark() << text;
   }
+
+  RankLinks links;
 };
 
 } // namespace

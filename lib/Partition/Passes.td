@@ -212,7 +212,8 @@ def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
     Each way that the compiler can carry out (`partition-shard`, `partition-pipeline`, products of them) is tried on a
     copy of the module.
     The cost model follows the ranks through their functions at the expected sizes: each op is a kernel of its own,
-    exchanges take as long as the figures for shared memory say. The way with the shortest step whose fullest rank has
+    exchanges take as long as the figures for shared memory say, or those of the network for ranks of different `hosts`,
+    which share the adapter of a host. The way with the shortest step whose fullest rank has
     no more than `memory` (weights, caches of one sequence of full length) is carried out. A remark shows all of them with
     the reason why they lost; `rt.partition` on the module records it.
 
@@ -224,6 +225,9 @@ def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
                  Option<"memory", "memory", "std::string", /*default=*/"", "The most memory of a rank: 8GB">,
+                 ListOption<"hosts", "hosts", "int64_t", "Ranks of each host, in their order; default: all are on one">,
+                 Option<"network", "network", "std::string", /*default=*/"", "Between hosts: 10Gbit/s,50us">,
+                 Option<"messages", "rounds-messages", "bool", /*default=*/"false", "Sums send 8 bits an element between hosts">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
 }
 

@@ -130,6 +130,9 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
     given.world = options.world;
     given.speeds.assign(options.speeds.begin(), options.speeds.end());
     given.memory = options.rankMemory;
+    given.hosts.assign(options.hosts.begin(), options.hosts.end());
+    given.network = options.network;
+    given.messages = options.roundsMessages;
     pipeline.addPass(partition::createPartitionSearch(given));
     return;
   }
@@ -189,6 +192,8 @@ void intarsia::registerPartitionPasses() {
                                                              given.context,
                                                              given.data,
                                                              given.sequence,
+                                                             "",
+                                                             {},
                                                              "",
                                                              {given.speeds.begin(), given.speeds.end()}});
                                             });

@@ -27,8 +27,9 @@ namespace {
 /// The functions of all ranks that stand for one function of the model, run together.
 class Walk {
 public:
-  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, ArrayRef<double> speeds, const Link &link)
-      : device(device), speeds(speeds), link(link) {
+  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, ArrayRef<double> speeds,
+       const RankLinks &links)
+      : device(device), speeds(speeds), links(links) {
     for (func::FuncOp function : functions) {
       models.push_back(std::make_unique<WorkModel>(function));
       SmallVector<Operation *> ops;
@@ -77,7 +78,9 @@ private:
     if (auto send = dyn_cast<shard::SendOp>(op)) {
       double bytes = models[rank]->bytes(send.getInput());
       size_t receiver = rowOf(rank, op)[send.getDestination().front()];
-      messages[{rank, receiver}].push_back(ranks[rank].us + link.microseconds(bytes));
+      bool isOnHost = links.hostOf(rank) == links.hostOf(receiver);
+      double us = isOnHost ? links.memory.microseconds(bytes) : networkOf(rank, op).microseconds(bytes);
+      messages[{rank, receiver}].push_back(ranks[rank].us + us);
     } else if (auto receive = dyn_cast<shard::RecvOp>(op)) {
       size_t sender = rowOf(rank, op)[receive.getSource()->front()];
       std::deque<double> &queue = messages[{sender, rank}];
@@ -106,8 +109,23 @@ private:
 
   /// The ranks that an op of a rank is about: those of a row along its axis of the grid.
   SmallVector<int64_t> rowOf(size_t rank, Operation *op) const {
-    auto grid = SymbolTable::lookupNearestSymbolFrom<shard::GridOp>(op, op->getAttrOfType<FlatSymbolRefAttr>("grid"));
-    return rt::rowOfRanks(int64_t(rank), grid.getShape(), op->getAttrOfType<DenseI16ArrayAttr>("grid_axes")[0]);
+    return rt::rowOfRanks(int64_t(rank), shapeOf(op), op->getAttrOfType<DenseI16ArrayAttr>("grid_axes")[0]);
+  }
+
+  static ArrayRef<int64_t> shapeOf(Operation *op) {
+    auto name = op->getAttrOfType<FlatSymbolRefAttr>("grid");
+    return SymbolTable::lookupNearestSymbolFrom<shard::GridOp>(op, name).getShape();
+  }
+
+  /// The network as one of the rows sees it that leave the rank's host for an exchange: they share its adapter.
+  Link networkOf(size_t rank, Operation *op) const {
+    int64_t leaving = 0, host = links.hostOf(int64_t(rank));
+    for (size_t first = 0; first < ranks.size(); ++first) {
+      SmallVector<int64_t> row = rowOf(first, op);
+      auto isHere = [&](int64_t member) { return links.hostOf(member) == host; };
+      leaving += row.front() == int64_t(first) && llvm::any_of(row, isHere) && !llvm::all_of(row, isHere);
+    }
+    return {links.network.alphaUs, links.network.gigabytesPerSecond / double(std::max<int64_t>(leaving, 1))};
   }
 
   /// Runs the exchanges that all ranks of a row have come to; returns false if there is none.
@@ -124,7 +142,7 @@ private:
       });
       if (!areThere)
         continue;
-      double latest = 0, time = exchangeUs(op, double(row.size()), *models[first]);
+      double latest = 0, time = exchangeUs(op, row, *models[first]);
       for (int64_t rank : row)
         latest = std::max(latest, ranks[rank].us);
       for (int64_t rank : row) {
@@ -136,23 +154,63 @@ private:
     return isAny;
   }
 
-  double exchangeUs(Operation *op, double count, const WorkModel &model) const {
-    double bytes = model.bytes(op->getResult(0));
-    if (isa<shard::AllReduceOp>(op))
-      return fastestAllReduceUs(count, bytes, link);
+  double exchangeUs(Operation *op, ArrayRef<int64_t> row, const WorkModel &model) const {
+    std::map<int64_t, double> members; // by host
+    for (int64_t rank : row)
+      ++members[links.hostOf(rank)];
+    double most = 0; // ranks of a host
+    for (auto [host, count] : members)
+      most = std::max(most, count);
+    double us = most > 1 ? onHostUs(op, most, model) : 0;
+    return members.size() == 1 ? us : us + betweenHostsUs(op, row, double(members.size()), most, model);
+  }
+
+  /// Bytes of what all ranks have after an exchange, or of the sum that each gets a part of; 0 if nothing is exchanged.
+  static double bytesOf(Operation *op, const WorkModel &model) {
     if (auto gather = dyn_cast<shard::AllGatherOp>(op)) {
       tensor::ExtractSliceOp rows = gatheredRowsOf(gather);
-      bool haveAll = rows && model.bytes(rows.getResult()) == model.bytes(gather.getInput());
-      return haveAll ? 0 : allGatherUs(count, bytes, link); // one row is on each rank
+      if (rows && model.bytes(rows.getResult()) == model.bytes(gather.getInput()))
+        return 0; // one row is on each rank
     }
-    if (isa<shard::ReduceScatterOp>(op))
-      return allGatherUs(count, model.bytes(op->getOperand(0)), link); // the same steps, with sums
-    return std::ceil(std::log2(count)) * link.microseconds(bytes);     // a tree of messages
+    return model.bytes(isa<shard::ReduceScatterOp>(op) ? op->getOperand(0) : op->getResult(0));
   }
+
+  double onHostUs(Operation *op, double count, const WorkModel &model) const {
+    double bytes = bytesOf(op, model);
+    if (isa<shard::AllReduceOp>(op))
+      return fastestAllReduceUs(count, bytes, links.memory);
+    if (isa<shard::AllGatherOp, shard::ReduceScatterOp>(op)) // the latter is the same steps, with sums
+      return bytes == 0 ? 0 : allGatherUs(count, bytes, links.memory);
+    return std::ceil(std::log2(count)) * links.memory.microseconds(bytes); // a tree of messages
+  }
+
+  /// What the first ranks of hosts do for the others, which then get the result (lib/Runtime/Collectives).
+  double betweenHostsUs(Operation *op, ArrayRef<int64_t> row, double hosts, double most, const WorkModel &model) const {
+    double bytes = bytesOf(op, model);
+    if (bytes == 0)
+      return 0;
+    Link network = networkOf(row.front(), op);
+    double others = hosts - 1, share = most / double(row.size());
+    double after = most > 1 ? std::ceil(std::log2(most)) * links.memory.microseconds(bytes) : 0;
+    bool isSum = isa<shard::AllReduceOp, shard::ReduceScatterOp>(op);
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    double sent = isSum && links.roundsMessages && type.getElementType().isF32() ? bytes * 36 / 128 : bytes;
+    if (isa<shard::AllReduceOp>(op)) // short ones go to all hosts at once, others by pieces
+      return after + (sent <= mostBytesAtOnce ? network.microseconds(others * sent)
+                                              : 2 * network.microseconds(others / hosts * sent));
+    if (isa<shard::ReduceScatterOp>(op))
+      return after + network.microseconds(others / hosts * sent);
+    if (isa<shard::AllGatherOp>(op)) // each host sends its part to the others
+      return after + network.microseconds(others * share * sent);
+    return after + network.microseconds(others * sent);
+  }
+
+  /// Up to so many bytes hosts send each other all of what they add up.
+  static constexpr double mostBytesAtOnce = 65536;
 
   const target::Device &device;
   ArrayRef<double> speeds;
-  const Link &link;
+  const RankLinks &links;
   std::vector<std::unique_ptr<WorkModel>> models;
   std::vector<SmallVector<Operation *>> programs;
   std::vector<Rank> ranks;
@@ -199,7 +257,8 @@ double cacheBytes(func::FuncOp function) {
 
 } // namespace
 
-RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds, const Link &link) {
+RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds,
+                       const RankLinks &links) {
   RankTimes times;
   llvm::MapVector<Attribute, SmallVector<func::FuncOp>> families;
   SmallVector<double> bytes(speeds.size(), 0);
@@ -215,7 +274,7 @@ RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<d
         sum += weightBytes(function) + cacheBytes(function);
   }
   for (auto &[name, functions] : families)
-    Walk(functions, device, speeds, link).run(times);
+    Walk(functions, device, speeds, links).run(times);
   times.fullestBytes = *llvm::max_element(bytes);
   return times;
 }

@@ -22,11 +22,12 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/WithColor.h"
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <sys/socket.h>
-#include <thread>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
@@ -155,31 +156,26 @@ public:
   }
 
   /// Returns the time until another decoder has the first sequence.
+  /// Returns the time of a hand-over to a child process, which has the other decoder.
   Expected<double> handOverUs(Decoder &other) {
     int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
-      return createStringError(std::error_code(errno, std::generic_category()), "no socket for a hand-over");
-    itx_sequence *received = nullptr;
-    auto round = [&]() -> Error {
-      std::string failure;
-      std::thread receiver([&] {
-        if (itx_sequence_receive(other.cache.get(), sockets[1], handOverTimeout, &received) != ITX_OK) {
-          failure = itx_last_error();
-          shutdown(sockets[1], SHUT_RDWR);
-        }
-      });
-      Error error = check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout));
-      receiver.join();
-      if (error || failure.empty())
-        return error;
-      return createStringError(failure);
-    };
-    Expected<double> us = medianUs(round, [&] {
-      SequenceHandle(std::exchange(received, nullptr)).reset();
-      return Error::success();
-    });
-    for (int socket : sockets)
-      close(socket);
+    pid_t child = -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0 || (child = fork()) < 0)
+      return createStringError(std::error_code(errno, std::generic_category()), "no process for a hand-over");
+    if (child == 0) { // until the connection ends
+      close(sockets[0]);
+      itx_sequence *received = nullptr;
+      while (itx_sequence_receive(other.cache.get(), sockets[1], handOverTimeout, &received) == ITX_OK)
+        itx_sequence_free(received);
+      _exit(0);
+    }
+    close(sockets[1]);
+    Expected<double> us =
+        medianUs([&] { return check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout)); },
+                 [] { return Error::success(); });
+    close(sockets[0]);
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
     return us;
   }
 
@@ -342,7 +338,7 @@ private:
     return Error::success();
   }
 
-  /// Measures the way of a cache from one process to another, by two caches of this one: a time for each, and a rate.
+  /// Measures the way of a cache from one process to another: a time for each, and a rate.
   Error measureHandOver(const std::string &artifact, const ModelShape &shape) {
     auto from = Decoder::load(artifact, 1, handedOver[1]);
     if (!from)

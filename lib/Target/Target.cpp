@@ -4,8 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "intarsia/Target/Candidates.h"
-
 #include "lib/Target/CPU/CpuTarget.h"
 #include "lib/Target/GPU/GpuTarget.h"
 #include "lib/Target/Host.h"
@@ -39,8 +37,6 @@ const Target *Target::find(StringRef kind) {
       return target;
   return nullptr;
 }
-
-bool findsCandidates(const Target &target) { return &target != &wafer::waferTarget(); }
 
 void printTargets(raw_ostream &stream) {
   std::vector<NamedVariant> rows;

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -33,17 +34,41 @@ class Cache(_runtime.Cache):
         Pages of all sequences together; 0: as many as fit `memory`.
     memory : int
         The most bytes that the cache may take; 0: no limit, or half of the available memory if `pages` is 0.
+    spill_memory : int
+        Bytes of other memory for sequences that are evicted to make room (`Sequence.set_evictable`): they keep their
+        state, and are moved back when they are used again.
+    spill_folder : path, optional
+        A folder for those that this memory does not hold. The files have no names: nothing is left of them.
+    spill_files : int
+        The most bytes of these files; 0: as many as the disk has. Without room the sequences that were used least
+        recently are evicted; `check_spill` raises the reason.
 
     Raises
     ------
     Error
-        The machine, or the cgroup, has less memory available.
+        The machine, or the cgroup, has less memory available; the folder cannot be written to.
     """
 
     def __init__(
-        self, module: Module, function: str = "step", *, sequences: int = 1, pages: int = 0, memory: int = 0
+        self,
+        module: Module,
+        function: str = "step",
+        *,
+        sequences: int = 1,
+        pages: int = 0,
+        memory: int = 0,
+        spill_memory: int = 0,
+        spill_folder: str | os.PathLike[str] | None = None,
+        spill_files: int = 0,
     ) -> None:
-        super().__init__(module._runtime, function, *_checked(sequences, pages, memory))
+        super().__init__(
+            module._runtime,
+            function,
+            *_checked(sequences, pages, memory),
+            spill_folder,
+            whole_number("spill_memory", spill_memory, 0, INT64_MAX),
+            whole_number("spill_files", spill_files, 0, INT64_MAX),
+        )
 
     @staticmethod
     def bytes_needed(

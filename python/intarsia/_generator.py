@@ -14,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from . import _runtime
+from ._batch import Batch, common_length
 from ._cache import Cache
 from ._chat import ChatTemplate
 from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
-from ._device_rows import DeviceRow, log_probability
-from ._errors import CacheFullError, InvalidArgumentError
+from ._device_rows import log_probability
+from ._errors import InvalidArgumentError
 from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
 from ._tokenizer import Text, encode, open_tokenizer, open_tokenizer_of
 from ._writer import Generation, Writer
 
-#: Tokens of a prompt in one call of the step function: enough that weights are read once for many tokens.
-PREFILL_TOKENS = 512
 #: Sequences that a cache has room for, unless a call needs more.
 MOST_SEQUENCES = 64
 
@@ -50,6 +49,11 @@ class Generator:
         first call. Memory is taken as it is needed.
     memory : int, optional
         Bytes of memory that this process may use; see `Module`. An artifact that is loaded already has its own limit.
+    kept_tokens : int, optional
+        The most tokens of earlier prompts and answers whose keys and values stay in the cache: prompts that begin like
+        one of them start behind what they have in common. By default as many as the model's context; 0: none.
+    spill_memory, spill_folder, spill_files
+        Where these go when the cache has no room for them, instead of being forgotten: see `Cache`.
 
     Attributes
     ----------
@@ -67,6 +71,10 @@ class Generator:
         *,
         cache: int | None = None,
         memory: int | None = None,
+        kept_tokens: int | None = None,
+        spill_memory: int = 0,
+        spill_folder: str | os.PathLike[str] | None = None,
+        spill_files: int = 0,
     ) -> None:
         self.module = artifact if isinstance(artifact, Module) else load(artifact, memory=memory)
         if "step" not in self.module.functions:
@@ -85,7 +93,13 @@ class Generator:
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
         self._cache_bytes = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
         self._cache: Cache | None = None
-        self._kept: list[_runtime.Sequence] = []  # sequences that prompts may begin with
+        self._kept: list[_runtime.Sequence] = []  # sequences that prompts may begin with, the latest one last
+        self._spill: dict[str, Any] = {
+            "spill_memory": spill_memory,
+            "spill_folder": spill_folder,
+            "spill_files": spill_files,
+        }
+        self._kept_tokens = self.context if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
         self._grammars: Grammars | None = None
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
@@ -214,7 +228,7 @@ class Generator:
 
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Return the logits [length, vocabulary] after each token of each sequence."""
-        batch = _Batch(self, [self.encode(ids) for ids in sequences], 0)
+        batch = Batch(self, [self.encode(ids) for ids in sequences], 0)
         return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
 
     def encode_document(self, text: str) -> list[int]:
@@ -239,8 +253,8 @@ class Generator:
         """Return the seconds of prefill and of `decode` forward steps after it, which repeat tokens of the prompts."""
         sequences = [self.encode(ids) for ids in prompts]
         begin = time.perf_counter()
-        batch = _Batch(self, sequences, decode, temperature=1.0)
-        batch.prefill(every_token=False)
+        batch = Batch(self, sequences, decode, temperature=1.0)
+        batch.prefill(every_token=False, reuse=False)
         middle = time.perf_counter()
         for step in range(decode):
             if not all(batch.has_room(i) for i in range(len(sequences))):
@@ -395,13 +409,15 @@ class Generator:
         if draft is None:
             needs_all = any(writer.needs_all_logits for writer in writers)
             temperature = None if needs_all else writers[0].sampling.divisor  # the same for all
-            return self._decode(_Batch(self, prompts, max_tokens, temperature), writers, max_tokens)
-        batch = _Batch(self, prompts, max_tokens)
+            batch = Batch(self, prompts, max_tokens, temperature)
+            return _then_keep(self._decode(batch, writers, max_tokens), batch)
+        batch = Batch(self, prompts, max_tokens)
         # A prompt longer than the draft's context is continued without the draft: its first token is a placeholder.
         fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
-        return speculate(batch, _Batch(draft, fitting, max_tokens), writers, max_tokens, draft_tokens)
+        drafts = Batch(draft, fitting, max_tokens)
+        return _then_keep(speculate(batch, drafts, writers, max_tokens, draft_tokens), batch, drafts)
 
-    def _decode(self, batch: _Batch, writers: list[Writer], max_tokens: int) -> Iterator[None]:
+    def _decode(self, batch: Batch, writers: list[Writer], max_tokens: int) -> Iterator[None]:
         latest: dict[int, Any] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
         for count in range(1, max_tokens + 1):
             tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
@@ -413,7 +429,7 @@ class Generator:
 
     def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
         """Compute a prompt, and write its state to a file for `restore`."""
-        batch = _Batch(self, [self.encode(prompt)], 0)
+        batch = Batch(self, [self.encode(prompt)], 0)
         batch.prefill(every_token=False)
         batch.caches[0].save(path)
 
@@ -426,8 +442,7 @@ class Generator:
             The tokens.
         """
         sequence = self._open_cache(1).restore(path)
-        sequence.set_evictable(True)
-        self._kept.append(sequence)
+        self._keep(sequence, is_asked=True)
         return sequence.tokens
 
     def send(
@@ -444,7 +459,7 @@ class Generator:
         timeout : float
             Seconds that the other process may be silent.
         """
-        batch = _Batch(self, [self.encode(prompt)], 0)
+        batch = Batch(self, [self.encode(prompt)], 0)
         batch.prefill(every_token=False)
         for one in connection if isinstance(connection, Sequence) else [connection]:
             batch.caches[0].send(one, timeout)
@@ -460,8 +475,7 @@ class Generator:
             The tokens. Prompts that begin with them do not compute them again.
         """
         sequence = self._open_cache(1).receive(connection, timeout)
-        sequence.set_evictable(True)
-        self._kept.append(sequence)
+        self._keep(sequence, is_asked=True)
         return sequence.tokens
 
     def cache_bytes(self, lengths: Sequence[int]) -> int:
@@ -475,136 +489,53 @@ class Generator:
 
     def _open_cache(self, sequences: int) -> Cache:
         """Return a cache with room for so many more sequences."""
+        while self._cache is not None and self._kept and self._cache.info["free_sequences"] < sequences:
+            self._kept.pop(0)
         if self._cache is None or self._cache.info["free_sequences"] < sequences:
             self._kept, self._cache = [], None  # frees the old cache before the new one is made
-            self._cache = Cache(self.module, sequences=max(sequences, MOST_SEQUENCES), memory=self._cache_bytes or 0)
+            room = max(sequences, MOST_SEQUENCES)
+            self._cache = Cache(self.module, sequences=room, memory=self._cache_bytes or 0, **self._spill)
         return self._cache
 
     def _sequence(self, cache: Cache, ids: list[int], reuse: bool) -> _runtime.Sequence:
         """Return a sequence that holds the known beginning of a prompt, or is empty."""
         self._kept = [sequence for sequence in self._kept if not sequence.evicted]
-        common = [_common_length(sequence.tokens, ids[:-1]) for sequence in self._kept] if reuse else []
+        common = [common_length(sequence.tokens, ids[:-1]) for sequence in self._kept] if reuse else []
         if not any(common):
             return cache.sequence()
-        best = self._kept[int(np.argmax(common))].fork()
+        index = int(np.argmax(common))
+        self._kept.append(self._kept.pop(index))  # it is the latest one that was used
+        best = self._kept[-1].fork()
         best.truncate(max(common))
         return best
 
-
-class _Batch:
-    """Sequences that are decoded together, and their state in the cache.
-
-    Logits are arrays [rows, vocabulary] on the host. With a temperature they are rows that stay on the device which
-    computes them, if the likeliest tokens can be found there.
-    """
-
-    def __init__(
-        self,
-        generator: Generator,
-        sequences: list[list[int]],
-        max_tokens: int,
-        temperature: float | None = None,
-    ) -> None:
-        self.generator = generator
-        self.sequences = sequences
-        self.lengths = [0] * len(sequences)
-        self.caches: list[_runtime.Sequence] = []
-        lengths = [len(ids) + max_tokens for ids in sequences]
-        info = generator._open_cache(len(sequences)).info
-        self.temperature = temperature if info["candidates"] else None
-        if generator._pages(lengths) > info["pages"]:
-            raise CacheFullError(
-                f"{len(sequences)} prompts and {max_tokens} tokens after each need {generator.cache_bytes(lengths)} "
-                f"bytes of keys and values, the cache has {info['bytes']}: give fewer prompts, a smaller max_tokens, "
-                "or more memory (Generator(artifact, cache=bytes))",
-                "cache full",
-            )
-
-    def room(self, sequence: int) -> int:
-        """Return the number of tokens that still fit the model's context."""
-        return self.generator.context - self.lengths[sequence]
-
-    def has_room(self, sequence: int) -> bool:
-        """Return True if another token fits the model's context."""
-        return self.room(sequence) > 0
-
-    def rewind(self, sequence: int, length: int) -> None:
-        """Keep the first tokens of a sequence; if fewer remain (`lengths`), the others must be appended again."""
-        self.lengths[sequence] = self.caches[sequence].truncate(length)
-
-    def prefill(self, every_token: bool) -> list[list[Any]]:
-        """Run all prompts in chunks; return logits of every token, or of the last one of each prompt."""
-        # Logits of every token require that every token is computed.
-        self.cache = self.generator._open_cache(len(self.sequences))
-        self.caches = [self.generator._sequence(self.cache, ids, reuse=not every_token) for ids in self.sequences]
-        self.lengths = [sequence.length for sequence in self.caches]
-        results: list[list[Any]] = [[] for _ in self.sequences]
-        pieces: list[tuple[int, int, int]] = []
-        room = PREFILL_TOKENS
-        for i, ids in enumerate(self.sequences):
-            begin = self.lengths[i]
-            while begin < len(ids):
-                end = min(begin + room, len(ids))
-                pieces.append((i, begin, end))
-                room -= end - begin
-                begin = end
-                if room == 0:
-                    self._chunk(pieces, every_token, results)
-                    pieces, room = [], PREFILL_TOKENS
-        if pieces:
-            self._chunk(pieces, every_token, results)
-        return results
-
-    def _chunk(self, pieces: list[tuple[int, int, int]], every_token: bool, results: list[list[Any]]) -> None:
-        # The wanted logits are those of the last tokens of a piece.
-        counts = [end - begin if every_token else int(end == len(self.sequences[i])) for i, begin, end in pieces]
-        logits = self._step(
-            [(i, self.sequences[i][begin:end], count) for (i, begin, end), count in zip(pieces, counts, strict=True)]
-        )
-        for (i, _, _), count, rows in zip(pieces, counts, _split(logits, counts), strict=True):
-            if count:
-                results[i].append(rows)
-
-    def decode(self, tokens: dict[int, int]) -> list[Any]:
-        """Append one token to some sequences; return the logits after it."""
-        return [rows[0] for rows in self.extend({i: ([token], 1) for i, token in tokens.items()})]
-
-    def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[Any]:
-        """Append tokens to some sequences; return logits after the last tokens of each, as many as the number says."""
-        logits = self._step([(i, ids, count) for i, (ids, count) in tokens.items()])
-        return _split(logits, [count for _, count in tokens.values()])
-
-    def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray | list[DeviceRow]:
-        """Append tokens to some sequences; return logits after the last `outputs` tokens of each."""
-        chunks = [(self.caches[i], ids, outputs) for i, ids, outputs in rows]
-        logits: np.ndarray | list[DeviceRow]
-        if self.temperature is None:
-            logits = self.cache.step(chunks)
-        else:
-            logits = self.cache.step_on_device(chunks, self.temperature)
-        for i, ids, _ in rows:
-            self.lengths[i] += len(ids)
-        return logits
+    def _keep(self, sequence: _runtime.Sequence, is_asked: bool = False) -> None:
+        """Keep a sequence for prompts that begin like it, as long as nothing else needs its pages."""
+        sequence.set_evictable(True)
+        tokens = sequence.tokens
+        # What the new one begins with is in it, and its pages are shared.
+        self._kept = [
+            old for old in self._kept if not old.evicted and common_length(old.tokens, tokens) < len(old.tokens)
+        ]
+        self._kept.append(sequence)
+        room = max(self._kept_tokens, len(tokens) if is_asked else 0)
+        while sum(len(old.tokens) for old in self._kept) > room:
+            self._kept.pop(0)
 
 
-def _split(rows: np.ndarray | list[DeviceRow], counts: Sequence[int]) -> list[Any]:
-    """Return parts of rows, each of so many."""
-    ends = np.cumsum(counts)
-    return [rows[end - count : end] for end, count in zip(ends, counts, strict=True)]
+def _then_keep(steps: Iterator[None], *batches: Batch) -> Iterator[None]:
+    """Run steps; let later prompts begin with what they have computed, also if the caller stops early."""
+    try:
+        yield from steps
+    finally:
+        for batch in batches:
+            batch.keep()
 
 
 def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
     for _ in steps:
         yield from writer.news()
     yield from writer.news(last=True)
-
-
-def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many tokens two sequences have in common at their beginning."""
-    for count, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return count
-    return min(len(left), len(right))
 
 
 def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:

@@ -17,7 +17,8 @@ from ._errors import InvalidArgumentError
 from ._sampling import draw
 
 if TYPE_CHECKING:
-    from ._generator import Generator, _Batch
+    from ._batch import Batch
+    from ._generator import Generator
     from ._writer import Writer
 
 
@@ -68,14 +69,12 @@ def choose(target: np.ndarray, draft: np.ndarray, token: int, random: np.random.
     return draw(rest if rest.any() else target, random)
 
 
-def speculate(
-    batch: _Batch, drafts: _Batch, writers: list[Writer], max_tokens: int, draft_tokens: int
-) -> Iterator[None]:
+def speculate(batch: Batch, drafts: Batch, writers: list[Writer], max_tokens: int, draft_tokens: int) -> Iterator[None]:
     """Decode all texts together until each has ended; yield after every call of the model.
 
     Parameters
     ----------
-    batch, drafts : _Batch
+    batch, drafts : Batch
         The sequences in the caches of the model, and of the draft model.
     writers : list of Writer
         The writers that choose and collect tokens.
@@ -138,7 +137,7 @@ class _Proposal:
             self.limit = len(self.tokens)
 
 
-def _propose(drafts: _Batch, proposals: dict[int, _Proposal]) -> None:
+def _propose(drafts: Batch, proposals: dict[int, _Proposal]) -> None:
     feed = {}
     for i, proposal in proposals.items():
         missing = proposal.text[drafts.lengths[i] :]

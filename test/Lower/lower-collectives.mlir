@@ -93,3 +93,23 @@ func.func @rounded(%x: tensor<8x64xf32> {nn.name = "x"}, %h: tensor<8x64xf16> {n
   %3 = shard.all_reduce %h on @world grid_axes = [0] : tensor<8x64xf16> -> tensor<8x64xf16>
   return %0, %1, %2, %3 : tensor<8x64xf32>, tensor<8x64xf32>, tensor<4x64xf32>, tensor<8x64xf16>
 }
+
+// -----
+
+// A broadcast of a result is left out by calls that want no results; one that a kernel reads is not.
+
+shard.grid @world(shape = 2)
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// CHECK-LABEL: func.func @results
+// CHECK: rt.collective broadcast in [1, 0]
+// CHECK: rt.collective broadcast_result in [0, 1]
+func.func @results(%x: tensor<8x64xf32> {nn.name = "x"}) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  %0 = shard.broadcast %x on @world grid_axes = [0] root = [1] : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = nn.group rows(%a = %0) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
+    %r = nn.relu %a : tensor<8x64xf32>
+    nn.yield %r : tensor<8x64xf32>
+  }
+  %2 = shard.broadcast %1 on @world grid_axes = [0] root = [0] : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %0, %2 : tensor<8x64xf32>, tensor<8x64xf32>
+}

@@ -19,7 +19,7 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-LABEL: func.func @step.rank0
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
 // CHECK-SAME: %[[KEYS:[a-z0-9]*]]: tensor<?x2x32x32xf32> {nn.name = "keys.0", nn.state}) -> (tensor<?x64xf32> {nn.name = "y"}, tensor<?x2x32x32xf32> {nn.name = "keys.0", nn.state = 5 : i64})
-// CHECK-SAME: attributes {rt.alternative = "step", rt.rank = 0 : i64}
+// CHECK-SAME: attributes {rt.alternative = "step", rt.rank = 0 : i64, rt.stages = 2 : i64}
 // CHECK: %[[MASK:.*]] = nn.relu %[[X]]
 // CHECK: nn.weight @weights["w0"]
 // CHECK: nn.cache_append(%[[KEYS]])

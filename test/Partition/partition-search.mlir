@@ -3,6 +3,11 @@
 // RUN: intarsia-opt %s --partition-search='world=2 memory=50kB' 2>/dev/null | FileCheck %s --check-prefix=SMALL
 // RUN: intarsia-opt %s --partition-search='world=2 memory=50kB' 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: intarsia-opt %s --partition-search='world=2 speeds=1,0.1' 2>&1 >/dev/null | FileCheck %s --check-prefix=UNLIKE
+// RUN: intarsia-opt %s --partition-search='world=2 hosts=1,1 network=1Gbit/s,200us' 2>&1 >/dev/null | FileCheck %s --check-prefix=SLOW
+// RUN: intarsia-opt %s --partition-search='world=2 hosts=1,1 network=900Gbit/s,1us' 2>&1 >/dev/null | FileCheck %s --check-prefix=FAST
+// RUN: intarsia-opt %s --partition-search='world=4 hosts=2,2 network=1Gbit/s,200us' 2>&1 >/dev/null | FileCheck %s --check-prefix=FOUR
+// RUN: not intarsia-opt %s --partition-search='world=4 hosts=2,1 network=1Gbit/s,200us' 2>&1 >/dev/null | FileCheck %s --check-prefix=HOSTS
+// RUN: not intarsia-opt %s --partition-search='world=2 hosts=1,1 network=1Gbit' 2>&1 >/dev/null | FileCheck %s --check-prefix=NETWORK
 // RUN: intarsia-opt %s --partition-search=world=9 2>&1 >/dev/null | FileCheck %s --check-prefix=LAYERS
 // RUN: not intarsia-opt %s --partition-search='world=2 memory=1kB' 2>&1 >/dev/null | FileCheck %s --check-prefix=NONE
 // RUN: not intarsia-opt %s --partition-search='world=2 memory=1' 2>&1 >/dev/null | FileCheck %s --check-prefix=SIZE
@@ -25,6 +30,17 @@
 
 // Parts of a layer that a slow rank has hold up the others at each of them.
 // UNLIKE: remark: --partition=auto over 2 ranks:
+// A sum of 256 bytes between hosts: the time of a short message, and 2.048 us at 0.125 GB/s. A pipeline sends a value and
+// the result.
+// SLOW: remark: --partition=auto over 2 ranks of 2 hosts: tensor
+// SLOW-NEXT: tensor 204.4 us a step, 202.0 us of them in exchanges
+// SLOW-NEXT: pipeline {{.*}}, 405.4 us of them in exchanges
+// FAST: tensor 3.4 us a step, 1.0 us of them in exchanges
+// Those of a host add up in its memory first.
+// FOUR: remark: --partition=auto over 4 ranks of 2 hosts: tensor
+// FOUR-NEXT: tensor 205.0 us a step, 202.7 us of them in exchanges
+// HOSTS: error: --rank-hosts: the ranks of all hosts are 3, at least one each; --world has 4
+// NETWORK: error: --rank-network=1Gbit: write the bandwidth of a host's adapter and the time of a short message, as in 10Gbit/s,50us
 // LAYERS: pipeline --world=9 --partition=pipeline: the model has 4 layers
 // NONE: error: --rank-memory=1kB: no partition over 2 ranks fits; the smallest, pipeline, needs 0.041 MB a rank: allow more, or give a larger --world
 // SIZE: error: --rank-memory=1: is no size: write a positive number and a unit

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tokenizers
-from intarsia._generator import _Batch
+from intarsia._batch import Batch
 from intarsia._sampling import Sampling, draw
 from intarsia._speculative import _Proposal, choose
 from safetensors import deserialize
@@ -65,14 +65,14 @@ def tiny(tools, tmp_path_factory):
 
 def calls_of(generator: intarsia.Generator, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the tokens that each call of the model takes."""
-    step, counts = _Batch._step, []
+    step, counts = Batch._step, []
 
-    def counting(batch: _Batch, rows: list, *arguments: object) -> np.ndarray:
+    def counting(batch: Batch, rows: list, *arguments: object) -> np.ndarray:
         if batch.generator is generator:
             counts.append(sum(len(row[1]) for row in rows))
         return step(batch, rows, *arguments)
 
-    monkeypatch.setattr(_Batch, "_step", counting)
+    monkeypatch.setattr(Batch, "_step", counting)
     return counts
 
 

@@ -149,6 +149,13 @@ struct Flags {
   cl::opt<std::string> rankMemory{
       "rank-memory", cl::value_desc("size"), cl::cat(category),
       cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
+  cl::list<int64_t> rankHosts{
+      "rank-hosts", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
+      cl::desc("How many ranks of --world each host has, 2,2, for --partition=auto (default: all are on one host)")};
+  cl::opt<std::string> rankNetwork{
+      "rank-network", cl::value_desc("bandwidth,time"), cl::cat(category),
+      cl::desc("What is between these hosts, for --partition=auto: the bandwidth of a host's adapter and the time of a "
+               "short message, 10Gbit/s,50us")};
   cl::list<double> rankSpeeds{
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
@@ -304,6 +311,8 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   if (!flags.partition.empty())
     setPartition(flags.partition, options.partition);
   options.partition.rankMemory = flags.rankMemory;
+  options.partition.hosts.assign(flags.rankHosts.begin(), flags.rankHosts.end());
+  options.partition.network = flags.rankNetwork;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());
   options.partition.roundsMessages = isInt8(flags.rankMessages);
   options.flip.assign(flags.flip.begin(), flags.flip.end());

@@ -14,9 +14,6 @@
 
 namespace intarsia::run {
 
-/// Tokens of a prompt in one call: enough that weights are read once for many tokens.
-static constexpr int64_t prefillTokens = 512;
-
 static CacheHandle makeCache(const itx_module *module, const itx_function *step, int64_t pages, itx_cache_info &info) {
   itx_cache_options options = {sizeof(options), /*sequences=*/1, pages, /*bytes=*/0};
   itx_cache *cache = nullptr;
@@ -111,8 +108,9 @@ TensorHandle continueIds(const itx_module *module, const itx_function *step, con
     check(itx_tensor_create(ITX_F32, 2, shape, nullptr, &tensor));
     all.reset(tensor);
   }
-  for (int64_t begin = 0; begin < count; begin += prefillTokens) {
-    int64_t tokens = std::min(prefillTokens, count - begin);
+  int64_t part = itx_cache_prefill_tokens(cache.get(), count);
+  for (int64_t begin = 0; begin < count; begin += part) {
+    int64_t tokens = std::min(part, count - begin);
     logits = append(cache.get(), sequence.get(), &ids[begin], tokens,
                     withLogits                ? tokens
                     : begin + tokens == count ? 1

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_PARTITION_PARTITION_H
 #define INTARSIA_PARTITION_PARTITION_H
 
+#include "intarsia/Cost/Collectives.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct PartitionOptions {
   /// Norms and residuals between what ranks of a stage add up are computed by some rows on each of these ranks.
   bool sequence = false;
   std::string rankMemory;      ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
+  std::vector<int64_t> hosts;  ///< ranks of each host, in the order of the ranks; empty: all are on one
+  std::string network;         ///< "10Gbit/s,50us": between several hosts, for costs
   std::vector<double> speeds;  ///< of each rank against the others; empty: all are equal
   bool roundsMessages = false; ///< sums over ranks send 8 bits an element between hosts
 };
@@ -46,6 +49,10 @@ inline constexpr llvm::StringLiteral partitionAttr = "rt.partition";
 
 /// Returns the bytes of a size of memory: "8GB", "7.5GiB".
 llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
+
+/// Returns what a network is by a text: the bandwidth of a host's adapter, and the time of a short message between two
+/// hosts: "10Gbit/s,50us".
+llvm::Expected<Link> parseNetwork(llvm::StringRef text);
 
 /// Sets how the ranks of a world share a model by a text: "tensor" (each rank has a part of every layer), "pipeline"
 /// (each has some layers), "expert" (each has some experts, and a part of everything else), "context" or "data" (each

@@ -133,6 +133,8 @@ public:
   virtual bool runsHostCode() const = 0;
   /// True if its objects have the kernels of all devices of an artifact, so that a run can compute each a second time.
   virtual bool verifiesKernels() const { return false; }
+  /// True if its kernels compute nn.candidates, so that logits may stay in the memory of its device.
+  virtual bool findsCandidates() const { return true; }
   /// Returns the functions of an object's code, in the order of kernels and launches; none where a device does not
   /// count the resources that functions take.
   virtual llvm::Expected<std::vector<KernelFunction>> listFunctions(llvm::ArrayRef<char>) const {

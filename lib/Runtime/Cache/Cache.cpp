@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstring>
 
 namespace intarsia::runtime {
@@ -83,7 +84,8 @@ static Status choosePages(const StepLayout &layout, const Module &module, const 
 Status Cache::bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes) {
   StepLayout layout;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(readStepLayout(*module.functions()[function].info, module.name(), layout));
+  ITX_RETURN_IF_ERROR(readStepLayout(module.manifest().functions, *module.functions()[function].info, module.name(),
+                                     layout));
   return choosePages(layout, module, options, pages, bytes);
 }
 
@@ -92,12 +94,21 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   std::shared_ptr<Cache> result(new Cache(std::move(module), function));
   const Module &loaded = *result->module_;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(readStepLayout(*loaded.functions()[function].info, loaded.name(), result->layout_));
+  ITX_RETURN_IF_ERROR(readStepLayout(loaded.manifest().functions, *loaded.functions()[function].info, loaded.name(),
+                                     result->layout_));
   if (result->layout_.model == Hash128{}) // of IR that was written by hand: only itself is the same model
     result->layout_.model = loaded.hash();
   ITX_RETURN_IF_ERROR(findCandidates(loaded, function, result->candidates_));
   ITX_RETURN_IF_ERROR(choosePages(result->layout_, loaded, options, pages, result->bytes_));
   ITX_RETURN_IF_ERROR(StateMemory::create(result->layout_, pages, options.sequences, loaded, result->memory_));
+  if (const SpillStore::Limits &limits = options.spill; !limits.folder.empty() || limits.memoryBytes != 0) {
+    if (loaded.functions()[function].info->rank >= 0)
+      return error(ITX_UNSUPPORTED,
+                   "%s: the cache of a rank cannot spill sequences: with parts of other sizes, ranks would keep "
+                   "different ones; leave out its folder and memory",
+                   loaded.name().c_str());
+    ITX_RETURN_IF_ERROR(SpillStore::create(limits, result->spill_));
+  }
   result->sequences_.resize(options.sequences);
   cache = std::move(result);
   return Status::success();
@@ -117,7 +128,29 @@ itx_cache_info Cache::info() const {
   info.context = layout_.context;
   info.vocabulary = layout_.vocabulary;
   info.candidates = candidates_.count;
+  for (const std::unique_ptr<Sequence> &sequence : sequences_)
+    if (sequence && sequence->spilled) {
+      ++info.spilled_sequences;
+      info.spilled_bytes += sequence->spilled->bytes();
+    }
+  info.lost_sequences = lost_;
   return info;
+}
+
+/// Tokens of a call from which on more do not make it faster: weights are read once for many tokens.
+static constexpr int64_t mostPrefillTokens = 512;
+/// Parts of prompts are multiples of this: the rows that kernels compute at once.
+static constexpr int64_t partUnit = 16;
+/// What a call of a stage takes beside its tokens, as the time of so many tokens.
+static constexpr double pipelineOverheadTokens = 8;
+
+int64_t Cache::prefillTokens(int64_t promptTokens) const {
+  if (layout_.stages < 2)
+    return mostPrefillTokens;
+  // Of n tokens in parts of c, each of S stages takes n / c + S - 1 times as long as for a part, which is in proportion
+  // to c + pipelineOverheadTokens. This is least at the root below.
+  double best = std::sqrt(double(std::max<int64_t>(promptTokens, 1)) * pipelineOverheadTokens / (layout_.stages - 1));
+  return std::clamp<int64_t>(int64_t(best) / partUnit * partUnit, partUnit, mostPrefillTokens);
 }
 
 // ---- Sequences --------------------------------------------------------------------------------------------
@@ -180,11 +213,12 @@ void Cache::setEvictable(Sequence &sequence, bool evictable) {
   sequence.isEvictable = evictable;
 }
 
-Status Cache::fork(const Sequence &sequence, Sequence *&child) {
+Status Cache::fork(Sequence &sequence, Sequence *&child) {
   std::lock_guard lock(mutex_);
   if (sequence.isEvicted)
     return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to share: give its tokens again first",
                  name());
+  ITX_RETURN_IF_ERROR(bringBack(sequence, {}));
   // Copied before anything changes: this may throw.
   std::vector<int64_t> tokens = sequence.tokens;
   std::vector<int32_t> pages = sequence.pages;
@@ -219,6 +253,8 @@ Status Cache::truncate(Sequence &sequence, int64_t length, int64_t *kept) {
         name(), (long long)before, (long long)result, (long long)length);
   sequence.isEvicted = false;
   sequence.tokens.resize(result);
+  if (result == 0)
+    sequence.spilled.reset();
   dropPages(sequence, layout_.pagesFor(result));
   if (kept)
     *kept = result;
@@ -230,6 +266,7 @@ void Cache::evict(Sequence &sequence) {
   if (sequence.tokens.empty())
     return;
   dropPages(sequence, 0);
+  sequence.spilled.reset();
   sequence.isEvicted = true;
 }
 
@@ -259,10 +296,83 @@ Status Cache::makeRoom(int64_t pages, const std::vector<const Sequence *> &busy)
                  name(), (long long)pages, (long long)layout_.pageTokens, (long long)memory_->freePages(),
                  (long long)memory_->pages(), (long long)(free - memory_->freePages()));
   for (size_t i = 0; i < count; ++i) {
+    if (spill_)
+      spill(*candidates[i], busy);
     dropPages(*candidates[i], 0);
-    candidates[i]->isEvicted = true;
+    candidates[i]->isEvicted = !candidates[i]->spilled;
   }
   return Status::success();
+}
+
+// ---- Spilled sequences ------------------------------------------------------------------------------------
+
+Status Cache::spillStatus() const {
+  std::lock_guard lock(mutex_);
+  return spillStatus_;
+}
+
+void Cache::spill(Sequence &sequence, const std::vector<const Sequence *> &busy) {
+  std::vector<std::vector<const uint8_t *>> units;
+  std::vector<std::vector<uint8_t>> copies;
+  Status status = readUnits(sequence, /*paged=*/true, units, copies);
+  std::vector<SpillStore::Piece> pieces;
+  for (size_t i = 0; i < units.size(); ++i)
+    for (const uint8_t *unit : units[i])
+      pieces.push_back({unit, layout_.states[i].unitBytes});
+  bool isFull = false;
+  if (status.ok())
+    status = spill_->put(pieces, sequence.spilled, isFull);
+  while (!status.ok() && isFull) {
+    Sequence *oldest = nullptr;
+    for (const std::unique_ptr<Sequence> &other : sequences_)
+      if (other && other->spilled && (!oldest || other->lastUse < oldest->lastUse) &&
+          std::find(busy.begin(), busy.end(), other.get()) == busy.end())
+        oldest = other.get();
+    if (!oldest)
+      break;
+    oldest->spilled.reset();
+    oldest->isEvicted = true;
+    ++lost_;
+    status = spill_->put(pieces, sequence.spilled, isFull);
+  }
+  sequence.spilledPages = sequence.pages.size();
+  if (!status.ok()) {
+    ++lost_;
+    spillStatus_ = std::move(status);
+  }
+}
+
+Status Cache::bringBack(Sequence &sequence, const std::vector<const Sequence *> &busy) {
+  if (!sequence.spilled)
+    return Status::success();
+  size_t pages = size_t(layout_.pagesFor(sequence.length()));
+  std::vector<std::vector<uint8_t>> contents; // of the states
+  uint64_t offset = 0;
+  for (const StateTensor &state : layout_.states) {
+    contents.emplace_back(state.paged ? pages * state.unitBytes : 0);
+    if (!state.paged)
+      continue;
+    ITX_RETURN_IF_ERROR(sequence.spilled->read(offset, contents.back().data(), contents.back().size()));
+    offset += sequence.spilledPages * state.unitBytes;
+  }
+  sequence.pages.reserve(pages);
+  std::vector<const Sequence *> needed = busy;
+  needed.push_back(&sequence);
+  ITX_RETURN_IF_ERROR(makeRoom(int64_t(pages), needed));
+  Status status;
+  while (sequence.pages.size() < pages && status.ok()) {
+    sequence.pages.push_back(0);
+    status = memory_->takePage(sequence.pages.back());
+  }
+  for (size_t i = 0; i < contents.size(); ++i)
+    for (size_t page = 0; page < pages && layout_.states[i].paged && status.ok(); ++page)
+      status = memory_->write(i, sequence.pages[page], &contents[i][page * layout_.states[i].unitBytes]);
+  status = memory_->finish(std::move(status));
+  if (status.ok())
+    sequence.spilled.reset();
+  else
+    dropPages(sequence, 0);
+  return status;
 }
 
 // ---- Files ------------------------------------------------------------------------------------------------
@@ -274,19 +384,9 @@ static std::vector<SequenceFileState> fileStates(const StepLayout &layout) {
   return states;
 }
 
-Status Cache::save(const Sequence &sequence, const std::string &path) const {
-  std::lock_guard lock(mutex_);
-  if (sequence.isEvicted)
-    return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to save: give its tokens again first",
-                 name());
-  SequenceFileContents contents;
-  contents.module = module_->hash();
-  contents.function = function_;
-  contents.pageTokens = uint64_t(layout_.pageTokens);
-  contents.tokens = sequence.tokens;
-  contents.states = fileStates(layout_);
-  std::vector<std::vector<const uint8_t *>> units(layout_.states.size());
-  std::vector<std::vector<uint8_t>> copies; // of units on devices
+Status Cache::readUnits(const Sequence &sequence, bool paged, std::vector<std::vector<const uint8_t *>> &units,
+                        std::vector<std::vector<uint8_t>> &copies) {
+  units.resize(layout_.states.size());
   Status status;
   auto give = [&](size_t state, int64_t index) {
     const uint8_t *unit = memory_->hostUnit(state, index);
@@ -302,10 +402,27 @@ Status Cache::save(const Sequence &sequence, const std::string &path) const {
     if (layout_.states[i].paged)
       for (int32_t page : sequence.pages)
         give(i, page);
-    else
+    else if (!paged)
       give(i, sequence.slot);
   }
-  ITX_RETURN_IF_ERROR(memory_->finish(std::move(status)));
+  return memory_->finish(std::move(status));
+}
+
+Status Cache::save(Sequence &sequence, const std::string &path) {
+  std::lock_guard lock(mutex_);
+  if (sequence.isEvicted)
+    return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to save: give its tokens again first",
+                 name());
+  ITX_RETURN_IF_ERROR(bringBack(sequence, {}));
+  SequenceFileContents contents;
+  contents.module = module_->hash();
+  contents.function = function_;
+  contents.pageTokens = uint64_t(layout_.pageTokens);
+  contents.tokens = sequence.tokens;
+  contents.states = fileStates(layout_);
+  std::vector<std::vector<const uint8_t *>> units;
+  std::vector<std::vector<uint8_t>> copies;
+  ITX_RETURN_IF_ERROR(readUnits(sequence, /*paged=*/false, units, copies));
   return writeSequenceFile(path, contents, units);
 }
 
@@ -371,13 +488,14 @@ Status Cache::takeOver(std::vector<int64_t> tokens, size_t pages, const uint8_t 
 
 // ---- Hand-over --------------------------------------------------------------------------------------------
 
-Status Cache::send(const Sequence &sequence, int socket, double timeoutSeconds) const {
+Status Cache::send(Sequence &sequence, int socket, double timeoutSeconds) {
   HandOver handOver;
   {
     std::lock_guard lock(mutex_); // not while bytes are on their way: others decode meanwhile
     if (sequence.isEvicted)
       return error(ITX_EVICTED,
                    "%s: the sequence was evicted, there is nothing to hand over: give its tokens again first", name());
+    ITX_RETURN_IF_ERROR(bringBack(sequence, {}));
     HandOverHeader &header = handOver.header;
     std::memcpy(header.magic, handOverMagic, sizeof(handOverMagic));
     header.version = handOverVersion;

@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_CACHE_CACHE_H
 
 #include "lib/Runtime/Cache/Candidates.h"
+#include "lib/Runtime/Cache/SpillStore.h"
 #include "lib/Runtime/Cache/StateMemory.h"
 #include "lib/Runtime/Core/Module.h"
 #include "lib/Support/Hash.h"
@@ -25,6 +26,8 @@ struct Sequence {
   bool isEvicted = false;
   bool isEvictable = false;
   uint64_t lastUse = 0;
+  std::unique_ptr<SpillStore::Entry> spilled; // its pages, which are then not in the cache
+  size_t spilledPages = 0;
 
   int64_t length() const { return isEvicted ? 0 : int64_t(tokens.size()); }
 };
@@ -45,6 +48,7 @@ public:
     int64_t sequences = 1;
     int64_t pages = 0;
     uint64_t bytes = 0;
+    SpillStore::Limits spill;
   };
 
   static Status create(std::shared_ptr<Module> module, size_t function, const Options &options,
@@ -53,6 +57,7 @@ public:
 
   const StepLayout &layout() const { return layout_; }
   itx_cache_info info() const;
+  int64_t prefillTokens(int64_t promptTokens) const;
 
   Status createSequence(Sequence *&sequence);
   void freeSequence(Sequence &sequence);
@@ -60,7 +65,7 @@ public:
   bool isEvicted(const Sequence &sequence) const;
   std::vector<int64_t> tokens(const Sequence &sequence) const;
   void setEvictable(Sequence &sequence, bool evictable);
-  Status fork(const Sequence &sequence, Sequence *&child);
+  Status fork(Sequence &sequence, Sequence *&child);
   /// With a null `kept` it is an error if fewer than `length` tokens can be kept.
   Status truncate(Sequence &sequence, int64_t length, int64_t *kept);
   void evict(Sequence &sequence);
@@ -73,12 +78,15 @@ public:
   /// Computes the likeliest tokens of rows of logits that a step has left on their device.
   Status candidates(const Tensor &logits, const float *temperatures, Candidates &candidates);
 
-  Status save(const Sequence &sequence, const std::string &path) const;
+  /// Returns why the last sequence that could not be spilled could not; success if all could.
+  Status spillStatus() const;
+
+  Status save(Sequence &sequence, const std::string &path);
   Status restore(const std::string &path, Sequence *&sequence);
 
   /// Sends a sequence to another process, or takes one from there: from several that each have a part of it, such as
   /// the ranks of a world. The sockets are connected to them.
-  Status send(const Sequence &sequence, int socket, double timeoutSeconds) const;
+  Status send(Sequence &sequence, int socket, double timeoutSeconds);
   Status receive(const std::vector<int> &sockets, double timeoutSeconds, Sequence *&sequence);
 
 private:
@@ -96,9 +104,18 @@ private:
   Status takeOver(std::vector<int64_t> tokens, size_t pages, const uint8_t *units, const std::vector<uint64_t> &offsets,
                   Sequence *&sequence);
   Status checkChunks(const std::vector<Chunk> &chunks) const;
+  /// Gives the state of a sequence, a unit for each page and slot, state by state; `paged` leaves the slots out. Units
+  /// on devices are copied.
+  Status readUnits(const Sequence &sequence, bool paged, std::vector<std::vector<const uint8_t *>> &units,
+                   std::vector<std::vector<uint8_t>> &copies);
+  /// Moves the pages of a sequence out of the cache. If there is no room for them, those that were spilled earlier are
+  /// lost first, without `busy` sequences, then these.
+  void spill(Sequence &sequence, const std::vector<const Sequence *> &busy);
+  /// Moves them back, without evicting `busy` sequences.
+  Status bringBack(Sequence &sequence, const std::vector<const Sequence *> &busy);
   /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
-  bool hasSlots() const { return layout_.sequenceBytes != 0; }
+  bool hasSlots() const { return layout_.hasSlots; }
   Status run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
 
   std::shared_ptr<Module> module_;
@@ -106,6 +123,9 @@ private:
   StepLayout layout_;
   CandidatesFunction candidates_;
   std::unique_ptr<StateMemory> memory_;
+  std::unique_ptr<SpillStore> spill_; // null: sequences that are evicted lose their state
+  int64_t lost_ = 0;                  // sequences that could not be spilled, or not be kept
+  Status spillStatus_;
   uint64_t bytes_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Sequence>> sequences_; // by slot; null: free

@@ -23,7 +23,10 @@ static Status readArguments(const itx_module *module, const char *function, cons
                  given->struct_bytes);
   if (given)
     std::memcpy(&options, given, std::min(given->struct_bytes, sizeof(options)));
-  result = {options.sequences ? options.sequences : 1, options.pages, options.bytes};
+  result = {options.sequences ? options.sequences : 1,
+            options.pages,
+            options.bytes,
+            {options.spill_folder ? options.spill_folder : "", options.spill_memory_bytes, options.spill_file_bytes}};
   loaded = moduleOf(module);
   return findFunction(*loaded, function ? function : "step", index);
 }
@@ -69,6 +72,17 @@ itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *info) {
     result.struct_bytes = bytes;
     std::memcpy(info, &result, std::min(bytes, sizeof(result)));
     return Status::success();
+  });
+}
+
+int64_t itx_cache_prefill_tokens(const itx_cache *cache, int64_t prompt_tokens) {
+  return cache ? cache->cache->prefillTokens(prompt_tokens) : 0;
+}
+
+itx_status itx_cache_spill_status(const itx_cache *cache) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    return cache->cache->spillStatus();
   });
 }
 

@@ -262,6 +262,7 @@ Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logit
   Status status = prepareCall(*module_, function_, inputs.data(), inputs.size(), *call);
   if (onDevice)
     call->outputMemories = {module_->memoryOf(call->function->outputs[0].device)};
+  call->wantsResults = outputs != 0;
   if (status.ok())
     status = runCall(*call);
   if (status.ok() && outputs != 0)
@@ -274,6 +275,11 @@ Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logit
 Status Cache::step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
   std::lock_guard lock(mutex_);
   ITX_RETURN_IF_ERROR(checkChunks(chunks));
+  std::vector<const Sequence *> busy;
+  for (const Chunk &chunk : chunks)
+    busy.push_back(chunk.sequence);
+  for (const Chunk &chunk : chunks)
+    ITX_RETURN_IF_ERROR(bringBack(*chunk.sequence, busy));
   Transaction transaction(*this, chunks);
   ITX_RETURN_IF_ERROR(transaction.begin());
   ITX_RETURN_IF_ERROR(run(chunks, onDevice, logits));

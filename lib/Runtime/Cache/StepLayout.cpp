@@ -9,6 +9,7 @@
 #include "lib/Formats/Dtype.h"
 #include "lib/Support/Json.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace intarsia::runtime {
@@ -33,8 +34,17 @@ public:
     layout.inputs = function_.inputs.size();
     const ValueInfo &ids = function_.inputs[layout.inputIds], &positions = function_.inputs[layout.positions];
     const ValueInfo &table = function_.inputs[layout.pageTable];
+    layout.context = positions.rangeHigh;
+    layout.vocabulary = ids.rangeHigh;
+    layout.stages = function_.stages;
+    bool isStateless = layout.stages > 1 && std::none_of(function_.inputs.begin(), function_.inputs.end(),
+                                                         [](const ValueInfo &input) { return input.state; });
     if (!ids.hasRange || !positions.hasRange)
       return refuse("'input_ids' and 'positions' have no range of values");
+    if (isStateless) {
+      readMetadata(layout);
+      return checkOutputs();
+    }
     // Positions are less than pages * tokens of a page, or kernels would read beyond the page table.
     if (table.symbols[0] < 0 || table.symbols[1] < 0 || table.belowSize < 0 || positions.belowSize != table.symbols[1])
       return refuse("'positions' and 'page_table' do not say what limits them");
@@ -45,20 +55,23 @@ public:
       return refuse(format("'positions' may be %lld times the pages of a sequence, a page has %lld tokens",
                            (long long)positions.belowFactor, (long long)function_.pageTokens));
     layout.pageTokens = function_.pageTokens;
-    layout.context = positions.rangeHigh;
-    layout.vocabulary = ids.rangeHigh;
     for (size_t i = 0; i < function_.inputs.size(); ++i)
       ITX_RETURN_IF_ERROR(readInput(i, table, layout));
     if (layout.states.empty())
       return refuse("no input is state");
     readMetadata(layout);
+    layout.hasSlots = layout.sequenceBytes != 0;
+    return checkOutputs();
+  }
+
+private:
+  Status checkOutputs() const {
     const std::vector<ValueInfo> &outputs = function_.outputs;
     if (outputs.size() != 1 || outputs[0].dtype != ITX_F32 || outputs[0].shape.size() != 2)
       return refuse("its outputs are not logits, one f32 [outputs, vocabulary]");
     return Status::success();
   }
 
-private:
   Status refuse(const std::string &why) const {
     return error(ITX_INVALID_ARGUMENT, "%s: function '%s' is no forward step of a language model: %s", name_.c_str(),
                  function_.name.c_str(), why.c_str());
@@ -151,9 +164,21 @@ private:
 };
 } // namespace
 
-Status readStepLayout(const FunctionInfo &function, const std::string &name, StepLayout &layout) {
+Status readStepLayout(const std::vector<FunctionInfo> &functions, const FunctionInfo &function, const std::string &name,
+                      StepLayout &layout) {
   StepLayout result;
   ITX_RETURN_IF_ERROR(LayoutReader(function, name).read(result));
+  for (const FunctionInfo &other : functions) {
+    StepLayout ofOther;
+    if (function.rank < 0 || other.name != function.name || !LayoutReader(other, name).read(ofOther).ok())
+      continue;
+    result.hasSlots |= ofOther.hasSlots;
+    if (result.pageTokens == 0)
+      result.pageTokens = ofOther.pageTokens;
+  }
+  if (result.pageTokens == 0)
+    return error(ITX_INVALID_ARGUMENT, "%s: function '%s' is no forward step of a language model: no input is state",
+                 name.c_str(), function.name.c_str());
   layout = std::move(result);
   return Status::success();
 }

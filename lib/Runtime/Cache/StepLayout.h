@@ -37,18 +37,22 @@ struct StepLayout {
   size_t inputIds = 0, positions = 0, sequences = 0, pageTable = 0, outputTokens = 0; // indices of inputs
   size_t inputs = 0;
   int64_t pageTokens = 0;
+  int64_t stages = 1;  // of the pipeline that the ranks of a world are
   int64_t context = 0; // maximal tokens of a sequence
   Hash128 model = {};  // hash of the model that the artifact was made from; zero if it does not say it
   int64_t vocabulary = 0;
   std::vector<StateTensor> states;
   uint64_t pageBytes = 0;     // of all states together
   uint64_t sequenceBytes = 0; // likewise
+  bool hasSlots = false;      // there is state with one unit a sequence, here or on another rank
   int64_t pagesFor(int64_t tokens) const { return tokens / pageTokens + (tokens % pageTokens != 0); }
 };
 
-/// Reads the layout from a signature. An error says what this function lacks to be a step function. `name` starts each
+/// Reads the layout from the signature of one of the functions, which are those of all ranks. Ranks divide the state of
+/// a sequence in the same places; a stage of a pipeline may have none. An error says what this function lacks to be a step function. `name` starts each
 /// message.
-Status readStepLayout(const FunctionInfo &function, const std::string &name, StepLayout &layout);
+Status readStepLayout(const std::vector<FunctionInfo> &functions, const FunctionInfo &function, const std::string &name,
+                      StepLayout &layout);
 
 } // namespace intarsia::runtime
 

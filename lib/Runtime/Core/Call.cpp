@@ -277,6 +277,7 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   const FunctionInfo &function = *module.functions()[functionIndex].info;
   call.module = &module;
   call.function = &function;
+  call.wantsResults = true;
   call.functionIndex = functionIndex;
   call.symbols.assign(function.sizes.size(), 0);
   call.inputs.assign(function.inputs.size(), nullptr);

@@ -16,7 +16,7 @@ namespace intarsia::runtime {
 /// Refuses what a module cannot mean.
 static Status checkCollective(const ::itx_call &call, const CollectiveCall &given) {
   const std::vector<Communicator *> &groups = call.module->groups();
-  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8 ||
+  if (given.group >= groups.size() || given.kind > ITX_COLLECTIVE_BROADCAST_RESULT ||
       !dtypeInfo(itx_dtype(given.element)) || given.elements < 0 || given.rows < 0)
     return error(ITX_CORRUPT, "function '%s' exchanges %lld elements of type %u by operation %u in group %u of %zu",
                  call.function->name.c_str(), (long long)given.elements, given.element, given.kind, given.group,
@@ -46,6 +46,7 @@ static Status run(Communicator &group, const CollectiveCall &given) {
   case ITX_COLLECTIVE_ALL_TO_ALL:
     return allToAll(group, dtype, given.destination, given.source, elements);
   case ITX_COLLECTIVE_BROADCAST:
+  case ITX_COLLECTIVE_BROADCAST_RESULT:
     return broadcast(group, dtype, 0, given.destination, given.source, elements);
   case ITX_COLLECTIVE_REDUCE_SCATTER_ROWS:
     return reduceScatterRows(group, Reduction::Sum, dtype, given.destination, given.source, rows, rowElements);
@@ -64,9 +65,12 @@ static Status run(Communicator &group, const CollectiveCall &given) {
 
 Status runCollective(::itx_call &call, const CollectiveCall &given) {
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
+  if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && !call.wantsResults)
+    return Status::success();
   static const char *const names[] = {"all-reduce",     "all-reduce", "all-gather", "reduce-scatter",
                                       "all-to-all",     "broadcast",  "send",       "receive",
-                                      "reduce-scatter", "all-gather", "all-reduce", "reduce-scatter"};
+                                      "reduce-scatter", "all-gather", "all-reduce", "reduce-scatter",
+                                      "broadcast"};
   const std::vector<std::string> &labels = call.module->manifest().labels;
   const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
   bool profiled = isProfiling();

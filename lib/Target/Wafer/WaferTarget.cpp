@@ -434,6 +434,7 @@ public:
   bool splitsAt(int64_t) const override { return true; }
   bool storesQuantized(BlockFormatAttrInterface, int64_t) const override { return false; }
   bool multipliesIn(mlir::Type precision) const override { return precision.isF16(); }
+  bool findsCandidates() const override { return false; }
   unsigned activationBits() const override { return 16; }
   rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand, BlockFormatAttrInterface,
                                  int64_t) const override {

@@ -95,8 +95,10 @@ func.func @main(%x: memref<?x384xf32>, %i: memref<?xi64>) {
   %e3 = rt.collective reduce_scatter_rows in [0, 1] from %o : memref<?x768xf32> to %b : memref<?x768xf32> after(%e2) sizes(%n)
   // CHECK: %[[E4:.*]] = rt.collective all_gather_rows in [0, 1] from %[[B]] : memref<?x768xf32> to %{{.*}} : memref<?x768xf32> after(%[[E3]]) sizes(%[[N]])
   %e4 = rt.collective all_gather_rows in [0, 1] from %b : memref<?x768xf32> to %o : memref<?x768xf32> after(%e3) sizes(%n)
-  // CHECK: rt.wait %[[E4]]
-  rt.wait %e4
+  // CHECK: %[[E5:.*]] = rt.collective broadcast_result in [1, 0] to %[[B]] : memref<?x768xf32> after(%[[E4]]) sizes(%[[N]])
+  %e5 = rt.collective broadcast_result in [1, 0] to %b : memref<?x768xf32> after(%e4) sizes(%n)
+  // CHECK: rt.wait %[[E5]]
+  rt.wait %e5
   return
 }
 

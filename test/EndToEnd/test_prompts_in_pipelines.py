@@ -1,0 +1,111 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Stages of a pipeline compute different parts of a prompt at the same time, and give what one process gives.
+
+As a program it is a rank: test_prompts_in_pipelines.py ARTIFACT RESULTS FLAG. The first rank makes the flag, a file, after
+its part of a prompt without results, and the ranks of the last stage wait for it before they begin.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+from ranks import address_of_hosts
+from test_split_models import HERE, TOLERANCE, difference
+
+TOKENS, DECODED = 45, 8
+WAIT_S = 60
+
+
+def results_of(artifact: Path, flag: Path | None = None) -> dict[str, np.ndarray]:
+    """Return the logits after a prompt that is given in parts, and after each of some tokens."""
+    rank = int(os.environ.get("ITX_WORLD_RANK", "0"))
+    waits = 2 * rank >= int(os.environ.get("ITX_WORLD_SIZE", "0"))
+    module = intarsia.load(artifact)
+    cache = intarsia.Cache(module)
+    sequence = cache.sequence()
+    ids = [int(id) for id in np.random.default_rng(4).integers(5, 90, TOKENS)]
+    part = cache.prefill_tokens(len(ids))
+    if flag and waits:
+        end = time.monotonic() + WAIT_S
+        while not flag.exists():
+            assert time.monotonic() < end, "the first rank waits for results that it does not want"
+            time.sleep(0.01)
+    logits = []
+    for begin in range(0, len(ids), part):
+        is_last = begin + part >= len(ids)
+        rows = cache.step([(sequence, ids[begin : begin + part], int(is_last))])
+        assert (rows is not None and len(rows)) == is_last
+        if flag and rank == 0 and begin == 0:
+            flag.touch()
+    logits.append(rows)
+    for _ in range(DECODED):
+        logits.append(cache.step([(sequence, [int(logits[-1].argmax())], 1)]))
+    return {"logits": np.concatenate(logits), "part": np.array(part)}
+
+
+def run_ranks(artifact: Path, folder: Path, world: int, flag: Path, hosts: str = "") -> list[dict]:
+    environment = os.environ | {
+        "ITX_WORLD_SIZE": str(world),
+        "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}",
+        "ITX_WORLD_DEADLINE_S": str(WAIT_S),
+        "ITX_THREADS": "1",
+    }
+    if hosts:
+        environment |= address_of_hosts(folder)
+    command = [sys.executable, __file__, artifact, folder / "results", flag]
+    ranks = []
+    for rank in range(world):
+        own = {"ITX_WORLD_RANK": str(rank)} | ({"ITX_WORLD_HOST": hosts[rank]} if hosts else {})
+        ranks.append(subprocess.Popen(command, env=environment | own, stderr=subprocess.PIPE, text=True))
+    messages = [process.communicate(timeout=2 * WAIT_S)[1] for process in ranks]
+    assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
+    return [dict(np.load(folder / f"results.{rank}.npz")) for rank in range(world)]
+
+
+@pytest.mark.parametrize(
+    ("name", "partition", "world", "hosts"),
+    [
+        ("llama", "pipeline", 2, ""),
+        ("qwen3", "pipeline", 3, "aab"),
+        ("mixtral", "pipeline:2,tensor:2", 4, ""),
+        ("gemma3", "pipeline", 2, "ab"),
+    ],
+)
+def test_parts_of_a_prompt(tools, name: str, partition: str, world: int, hosts: str, tmp_path: Path) -> None:
+    model = HERE / "decoders" / name
+    whole, split = tmp_path / "whole.itx", tmp_path / "split.itx"
+    tools.run("intarsia-compile", model, "-o", whole, "--kv=f32")
+    tools.run("intarsia-compile", model, "-o", split, "--kv=f32", f"--world={world}", f"--partition={partition}")
+    expected = results_of(whole)
+    assert expected["part"] == 512
+    flag = tmp_path / "flag"
+    for results in run_ranks(split, tmp_path, world, flag, hosts):
+        assert results["part"] == 16
+        assert difference(results, {"logits": expected["logits"]}) <= TOLERANCE
+    assert flag.exists()
+
+
+def test_command_line(tools, tmp_path: Path) -> None:
+    model = HERE / "decoders" / "llama"
+    whole, split = tmp_path / "whole.itx", tmp_path / "split.itx"
+    tools.run("intarsia-compile", model, "-o", whole, "--kv=f32")
+    tools.run("intarsia-compile", model, "-o", split, "--kv=f32", "--world=2", "--partition=pipeline")
+    ids = ",".join(str(id) for id in np.random.default_rng(4).integers(5, 90, TOKENS))
+    expected = tools.run("intarsia-run", whole, f"--ids={ids}", "--max-tokens=8").stdout
+    done = tools.run("intarsia-run", split, "--world=2", f"--ids={ids}", "--max-tokens=8")
+    assert done.stdout == expected
+    assert len(expected.split()) == 8
+
+
+if __name__ == "__main__":
+    artifact_path, results_path, flag_path = map(Path, sys.argv[1:])
+    np.savez(f"{results_path}.{os.environ['ITX_WORLD_RANK']}", **results_of(artifact_path, flag_path))
