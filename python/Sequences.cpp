@@ -78,7 +78,7 @@ public:
   Cache(const Module &module, const std::string &function, int64_t sequences, int64_t pages, uint64_t bytes,
         const std::optional<std::filesystem::path> &spillFolder, uint64_t spillMemory, uint64_t spillFiles) {
     itx_cache_options options = {sizeof(options), sequences, pages, bytes, spillFolder ? spillFolder->c_str() : nullptr,
-                                 spillMemory, spillFiles};
+                                 spillMemory,     spillFiles};
     checkUnlocked([&] { return itx_cache_create(module.handle(), function.c_str(), &options, &cache); });
   }
   Cache(const Cache &) = delete;

@@ -351,8 +351,8 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError() << "is done by ranks [" << getRanks() << "]; "
                          << (isPair ? "two are needed" : "each is at least 0 and named once");
   bool hasSource = getSource() != nullptr, hasDestination = getDestination() != nullptr;
-  bool isFromOne = kind == CollectiveKind::Broadcast || kind == CollectiveKind::BroadcastResult ||
-                   kind == CollectiveKind::Receive;
+  bool isFromOne =
+      kind == CollectiveKind::Broadcast || kind == CollectiveKind::BroadcastResult || kind == CollectiveKind::Receive;
   if ((!hasSource && !isFromOne) || (hasSource && kind == CollectiveKind::Receive) ||
       hasDestination == (kind == CollectiveKind::Send))
     return emitOpError() << stringifyCollectiveKind(kind) << " with" << (hasSource ? "" : "out") << " a source and with"

@@ -137,9 +137,9 @@ typedef struct itx_host_api {
   /* Exchanges data with the other ranks of a group: an index into the manifest's "world"."groups". All of them do this
    * with the same `kind` (ITX_COLLECTIVE_*), `element` (an itx_dtype of runtime.h) and size, in the same order.
    * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE, ITX_COLLECTIVE_ALL_GATHER_ROWS
-   * and the two kinds of ITX_COLLECTIVE_BROADCAST. `rows`: how many rows these elements are, for the two kinds of rows; others ignore
-   * it. Source and destination are in memory of the host; they may be the same where they have one size. Waits for the
-   * events, blocks until this rank's part is done and returns 0. If it fails, the call has failed. */
+   * and the two kinds of ITX_COLLECTIVE_BROADCAST. `rows`: how many rows these elements are, for the two kinds of rows;
+   * others ignore it. Source and destination are in memory of the host; they may be the same where they have one size.
+   * Waits for the events, blocks until this rank's part is done and returns 0. If it fails, the call has failed. */
   itx_event (*collective)(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
                           void *destination, const void *source, int64_t elements, int64_t rows, const itx_event *after,
                           uint32_t after_count);

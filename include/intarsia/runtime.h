@@ -395,7 +395,8 @@ typedef struct itx_cache_info {
   int64_t vocabulary;
   int64_t candidates; /* tokens that itx_cache_candidates gives for each row; 0: it gives none */
   int64_t spilled_sequences;
-  int64_t lost_sequences; /* that were evicted because there was no room to spill, ever: itx_cache_spill_status says why */
+  int64_t
+      lost_sequences; /* that were evicted because there was no room to spill, ever: itx_cache_spill_status says why */
   uint64_t spilled_bytes;
 } itx_cache_info;
 
@@ -413,9 +414,9 @@ ITX_API void itx_cache_free(itx_cache *cache);
 ITX_API itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *info);
 /* Returns the error with which a sequence could not be spilled, the last of them; ITX_OK if none failed. */
 ITX_API itx_status itx_cache_spill_status(const itx_cache *cache);
-/* Returns how many tokens of a prompt of so many a call best takes. Larger parts need more memory; smaller ones read the
- * weights more often. Ranks that are stages of a pipeline compute different parts at the same time, if the calls of all
- * parts but the last have an output_count of 0. */
+/* Returns how many tokens of a prompt of so many a call best takes. Larger parts need more memory; smaller ones read
+ * the weights more often. Ranks that are stages of a pipeline compute different parts at the same time, if the calls of
+ * all parts but the last have an output_count of 0. */
 ITX_API int64_t itx_cache_prefill_tokens(const itx_cache *cache, int64_t prompt_tokens);
 
 /* Makes a sequence without tokens. ITX_CACHE_FULL if all sequences are in use. */

@@ -289,8 +289,9 @@ llvm::Error Compilation::checkFlags() const {
     return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
   const std::vector<int64_t> &hosts = options.partition.hosts;
   if ((!hosts.empty() || !options.partition.network.empty()) && options.partition.stages != 0)
-    return createStringError("--rank-hosts and --rank-network are for --partition=auto, which chooses by what exchanges "
-                             "take: add that");
+    return createStringError(
+        "--rank-hosts and --rank-network are for --partition=auto, which chooses by what exchanges "
+        "take: add that");
   if (hosts.size() > 1 && options.partition.network.empty())
     return createStringError("--rank-hosts: say what is between the hosts too, as in --rank-network=10Gbit/s,50us");
   if (hosts.size() < 2 && !options.partition.network.empty())

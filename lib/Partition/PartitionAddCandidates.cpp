@@ -91,8 +91,7 @@ private:
     });
     return llvm::any_of(llvm::drop_begin(getOperation().getOps<rt::DeviceOp>()), [&](rt::DeviceOp other) {
       const target::Target *target = target::Target::find(other.getTarget().getKind());
-      return target && !target->usesHostMemory() && target->findsCandidates() &&
-             !used.contains(other.getSymName());
+      return target && !target->usesHostMemory() && target->findsCandidates() && !used.contains(other.getSymName());
     });
   }
 

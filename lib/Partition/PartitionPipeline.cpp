@@ -9,12 +9,14 @@
 #include "lib/Partition/Layers.h"
 #include "lib/Partition/RankFunction.h"
 #include "lib/Partition/Stages.h"
+#include "lib/Support/PromptParts.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -61,20 +63,34 @@ private:
     ranks.resize(world, 1.0);
     SmallVector<unsigned> begins = cutIntoStages(times, ranks);
     begins.push_back(count);
-    std::string text = llvm::formatv("pipeline of {0} ranks", world.getValue());
-    for (int64_t stage = 0; stage < world; ++stage) {
-      double time = 0;
+    SmallVector<double> ofRanks(world, 0);
+    for (int64_t stage = 0; stage < world; ++stage)
       for (unsigned layer = begins[stage]; layer < begins[stage + 1]; ++layer) {
-        time += times[layer];
+        ofRanks[stage] += times[layer] / ranks[stage];
         for (Operation *op : layers.all()[layer].ops)
           stages[op] = stage;
       }
+    // The slowest stage sets the pace of the parts of a prompt; the first one goes through all others too.
+    constexpr int64_t prompt = 512;
+    int64_t part = promptPart(prompt, world), parts = llvm::divideCeil(prompt, part);
+    double all = std::accumulate(ofRanks.begin(), ofRanks.end(), 0.0) + (parts - 1) * *llvm::max_element(ofRanks);
+    std::string text = llvm::formatv("pipeline of {0} ranks", world.getValue());
+    for (int64_t stage = 0; stage < world; ++stage) {
       text += llvm::formatv("\n  rank {0}: {1} to {2}, {3:f1} us for each kernel alone", stage,
-                            layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name,
-                            time / ranks[stage]);
+                            layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name, ofRanks[stage]);
+      if (hasCaches())
+        text += llvm::formatv(", idle for {0:f0} % of a prompt of {1} tokens in parts of {2}",
+                              100 * (1 - double(parts) * ofRanks[stage] / all), prompt, part);
     }
     getOperation().emitRemark() << text;
     return success();
+  }
+
+  bool hasCaches() {
+    return llvm::any_of(functionsWithWeights(getOperation()), [](func::FuncOp function) {
+      return llvm::any_of(llvm::seq(function.getNumArguments()),
+                          [&](unsigned number) { return bool(function.getArgAttr(number, "nn.state")); });
+    });
   }
 
   void split(func::FuncOp function, SymbolTable &symbols) {

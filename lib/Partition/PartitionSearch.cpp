@@ -265,9 +265,9 @@ private:
   void report(ArrayRef<Alternative> all, const Alternative &best) {
     Builder builder(&getContext());
     SmallVector<Attribute> recorded;
-    std::string text = llvm::formatv("--partition=auto over {0} ranks{1}: {2}", world.getValue(),
-                                     hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "",
-                                     best.name);
+    std::string text =
+        llvm::formatv("--partition=auto over {0} ranks{1}: {2}", world.getValue(),
+                      hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "", best.name);
     size_t longest = 0;
     for (const Alternative &alternative : all)
       longest = std::max(longest, alternative.name.size());

@@ -27,8 +27,7 @@ namespace {
 /// The functions of all ranks that stand for one function of the model, run together.
 class Walk {
 public:
-  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, ArrayRef<double> speeds,
-       const RankLinks &links)
+  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links)
       : device(device), speeds(speeds), links(links) {
     for (func::FuncOp function : functions) {
       models.push_back(std::make_unique<WorkModel>(function));
@@ -257,8 +256,7 @@ double cacheBytes(func::FuncOp function) {
 
 } // namespace
 
-RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds,
-                       const RankLinks &links) {
+RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links) {
   RankTimes times;
   llvm::MapVector<Attribute, SmallVector<func::FuncOp>> families;
   SmallVector<double> bytes(speeds.size(), 0);

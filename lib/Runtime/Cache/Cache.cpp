@@ -10,10 +10,10 @@
 #include "lib/Runtime/Cache/SequenceFile.h"
 #include "lib/Support/Json.h"
 #include "lib/Support/MachineLimits.h"
+#include "lib/Support/PromptParts.h"
 
 #include <algorithm>
 #include <climits>
-#include <cmath>
 #include <cstring>
 
 namespace intarsia::runtime {
@@ -84,8 +84,8 @@ static Status choosePages(const StepLayout &layout, const Module &module, const 
 Status Cache::bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes) {
   StepLayout layout;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(readStepLayout(module.manifest().functions, *module.functions()[function].info, module.name(),
-                                     layout));
+  ITX_RETURN_IF_ERROR(
+      readStepLayout(module.manifest().functions, *module.functions()[function].info, module.name(), layout));
   return choosePages(layout, module, options, pages, bytes);
 }
 
@@ -94,8 +94,8 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   std::shared_ptr<Cache> result(new Cache(std::move(module), function));
   const Module &loaded = *result->module_;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(readStepLayout(loaded.manifest().functions, *loaded.functions()[function].info, loaded.name(),
-                                     result->layout_));
+  ITX_RETURN_IF_ERROR(
+      readStepLayout(loaded.manifest().functions, *loaded.functions()[function].info, loaded.name(), result->layout_));
   if (result->layout_.model == Hash128{}) // of IR that was written by hand: only itself is the same model
     result->layout_.model = loaded.hash();
   ITX_RETURN_IF_ERROR(findCandidates(loaded, function, result->candidates_));
@@ -137,21 +137,7 @@ itx_cache_info Cache::info() const {
   return info;
 }
 
-/// Tokens of a call from which on more do not make it faster: weights are read once for many tokens.
-static constexpr int64_t mostPrefillTokens = 512;
-/// Parts of prompts are multiples of this: the rows that kernels compute at once.
-static constexpr int64_t partUnit = 16;
-/// What a call of a stage takes beside its tokens, as the time of so many tokens.
-static constexpr double pipelineOverheadTokens = 8;
-
-int64_t Cache::prefillTokens(int64_t promptTokens) const {
-  if (layout_.stages < 2)
-    return mostPrefillTokens;
-  // Of n tokens in parts of c, each of S stages takes n / c + S - 1 times as long as for a part, which is in proportion
-  // to c + pipelineOverheadTokens. This is least at the root below.
-  double best = std::sqrt(double(std::max<int64_t>(promptTokens, 1)) * pipelineOverheadTokens / (layout_.stages - 1));
-  return std::clamp<int64_t>(int64_t(best) / partUnit * partUnit, partUnit, mostPrefillTokens);
-}
+int64_t Cache::prefillTokens(int64_t promptTokens) const { return promptPart(promptTokens, layout_.stages); }
 
 // ---- Sequences --------------------------------------------------------------------------------------------
 

@@ -119,11 +119,12 @@ Status SpillStore::put(const std::vector<Piece> &pieces, std::unique_ptr<Entry> 
   }
   if (limits_.folder.empty() || (limits_.fileBytes != 0 && bytes > limits_.fileBytes - fileBytes_)) {
     isFull = true;
-    return error(ITX_CACHE_FULL,
-                 "a sequence of %llu bytes leaves the cache, for which %llu bytes of memory and %llu of files are left: "
-                 "let it have more",
-                 (unsigned long long)bytes, (unsigned long long)(limits_.memoryBytes - memoryBytes_),
-                 (unsigned long long)(limits_.folder.empty() ? 0 : limits_.fileBytes - fileBytes_));
+    return error(
+        ITX_CACHE_FULL,
+        "a sequence of %llu bytes leaves the cache, for which %llu bytes of memory and %llu of files are left: "
+        "let it have more",
+        (unsigned long long)bytes, (unsigned long long)(limits_.memoryBytes - memoryBytes_),
+        (unsigned long long)(limits_.folder.empty() ? 0 : limits_.fileBytes - fileBytes_));
   }
   std::unique_ptr<Entry> made(new Entry(*this, bytes));
   fileBytes_ += bytes; // the entry gives them back

@@ -49,8 +49,8 @@ struct StepLayout {
 };
 
 /// Reads the layout from the signature of one of the functions, which are those of all ranks. Ranks divide the state of
-/// a sequence in the same places; a stage of a pipeline may have none. An error says what this function lacks to be a step function. `name` starts each
-/// message.
+/// a sequence in the same places; a stage of a pipeline may have none. An error says what this function lacks to be a
+/// step function. `name` starts each message.
 Status readStepLayout(const std::vector<FunctionInfo> &functions, const FunctionInfo &function, const std::string &name,
                       StepLayout &layout);
 

@@ -54,7 +54,7 @@ struct itx_call {
   std::vector<void *> inputs;
   std::vector<intarsia::runtime::Tensor> outputs;
   bool wantsResults = true; // false: what is in `outputs` after the call is undefined; the same on all ranks
-  intarsia::Status status; // the first error
+  intarsia::Status status;  // the first error
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;

@@ -67,10 +67,9 @@ Status runCollective(::itx_call &call, const CollectiveCall &given) {
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
   if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && !call.wantsResults)
     return Status::success();
-  static const char *const names[] = {"all-reduce",     "all-reduce", "all-gather", "reduce-scatter",
-                                      "all-to-all",     "broadcast",  "send",       "receive",
-                                      "reduce-scatter", "all-gather", "all-reduce", "reduce-scatter",
-                                      "broadcast"};
+  static const char *const names[] = {"all-reduce", "all-reduce",     "all-gather", "reduce-scatter", "all-to-all",
+                                      "broadcast",  "send",           "receive",    "reduce-scatter", "all-gather",
+                                      "all-reduce", "reduce-scatter", "broadcast"};
   const std::vector<std::string> &labels = call.module->manifest().labels;
   const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
   bool profiled = isProfiling();

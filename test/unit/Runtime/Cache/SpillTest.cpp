@@ -22,8 +22,8 @@ struct Spilled : CacheTest {
 
   CachePointer makeSpilling(int64_t sequences, int64_t pages, uint64_t memory, bool hasFolder, uint64_t files = 0) {
     path = folder.path();
-    itx_cache_options options = {
-        sizeof(options), sequences, pages, 0, hasFolder ? path.c_str() : nullptr, memory, files};
+    itx_cache_options options = {sizeof(options), sequences, pages, 0, hasFolder ? path.c_str() : nullptr,
+                                 memory,          files};
     itx_cache *cache = nullptr;
     EXPECT_EQ(itx_cache_create(module.get(), function(), &options, &cache), ITX_OK) << itx_last_error();
     return CachePointer(cache);
