@@ -55,6 +55,12 @@ LogicalResult ModelOp::verify() {
     for (StringRef precision : precisions.getAsValueRange<StringAttr>())
       if (failed(fleet::verifyPrecision(errors, precision)))
         return failure();
+  if (getCache()) {
+    if (failed(fleet::verifyPrecision(errors, *getCache())))
+      return failure();
+    if (*getCache() == "f32")
+      return emitOpError() << "cache is 'f32', must be 'bf16', 'f16', 'fp8', 'int8', 'fp4' or 'int4'";
+  }
   if (DictionaryAttr encoders = getEncodersAttr())
     for (NamedAttribute encoder : encoders) {
       if (!llvm::is_contained({"image", "audio", "video"}, encoder.getName().getValue()))

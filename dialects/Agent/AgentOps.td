@@ -20,14 +20,15 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Agent_ModelOp : Agent_Op<"model", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A model that tasks ask";
   let description = [{
-    `shape` names it among the published shapes of the catalogue; `module` is a compiled one; otherwise its figures are
-    given: `parameters` (a number), `flops_per_unit` of input (2 for each parameter, if it is not said) and
+    `shape` names it among the published shapes of the catalogue, or a directory of Hugging Face or its `config.json`,
+    relative to the file with the agents; `module` is a compiled one; otherwise its figures are given: `parameters` (a number), `flops_per_unit` of input (2 for each parameter, if it is not said) and
     `flops_per_output` for each unit of output. What stands here comes before what the catalogue says of the parameters of
     a shape.
 
-    `context_tokens` bounds prompt and answer of a language model together; `kv_bytes_per_token` is what its cache takes.
-    The planner has a language model's parameters, flops and cache from its `shape`, and refuses to be told them beside
-    it. `precisions` are the element types that its weights may have, of `f32`, `f16`, `bf16`, `fp8`, `int8`, `fp4` and `int4`.
+    `context_tokens` bounds prompt and answer of a language model together. The planner has a language model's parameters,
+    flops and cache from its `shape`, and refuses to be told them beside it; of one without shape it needs `parameters`
+    and `kv_bytes_per_token`, what its cache takes in 16 bits, and derives a dense decoder of these sizes. `cache` is the
+    element type of the cache: `bf16` if it is not said, `f16`, `fp8`, `int8`, `fp4` or `int4`. `precisions` are the element types that its weights may have, of `f32`, `f16`, `bf16`, `fp8`, `int8`, `fp4` and `int4`.
     `encoders` says which model makes tokens of what is no text; an encoder's `tokens_per_unit` is how many of a pixel or
     a second.
 
@@ -40,7 +41,8 @@ def Agent_ModelOp : Agent_Op<"model", [Symbol, DeclareOpInterfaceMethods<SymbolU
                        OptionalAttr<F64Attr>:$parameters, OptionalAttr<F64Attr>:$flops_per_unit,
                        OptionalAttr<F64Attr>:$flops_per_output, OptionalAttr<F64Attr>:$tokens_per_unit,
                        OptionalAttr<F64Attr>:$kv_bytes_per_token, OptionalAttr<I64Attr>:$context_tokens,
-                       OptionalAttr<StrArrayAttr>:$precisions, OptionalAttr<DictionaryAttr>:$encoders);
+                       OptionalAttr<StrArrayAttr>:$precisions, OptionalAttr<StrAttr>:$cache,
+                       OptionalAttr<DictionaryAttr>:$encoders);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
 }

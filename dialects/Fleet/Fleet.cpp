@@ -179,6 +179,9 @@ LogicalResult SystemOp::verifyRegions() {
   if (getBody().getOps<PoolOp>().empty())
     return emitOpError() << "@" << getSymName()
                          << " has no pool: nothing can be placed on it; add a fleet.pool of one of its devices";
+  if (auto networks = llvm::to_vector(getBody().getOps<NetworkOp>()); networks.size() > 1)
+    return (networks[1].emitOpError() << "is a second network, must be the only one").attachNote(networks[0].getLoc())
+           << "the first is here";
   llvm::DenseMap<std::pair<Attribute, Attribute>, LinkOp> seen;
   for (LinkOp link : getBody().getOps<LinkOp>()) {
     SmallVector<std::pair<Attribute, Attribute>> ways = {{link.getSourceAttr(), link.getDestinationAttr()}};
@@ -230,13 +233,18 @@ LogicalResult PoolOp::verifySymbolUses(SymbolTableCollection &tables) {
   return success(lookupNamed<DeviceOp>(*this, getDeviceAttr(), tables, "fleet.device") != nullptr);
 }
 
-LogicalResult LinkOp::verify() {
-  auto errors = errorsOf(*this);
-  if (failed(verifyFigure(errors, "gigabytes_per_second", getGigabytesPerSecondAttr(), bandwidthRange)) ||
-      failed(verifyFigure(errors, "microseconds", getMicrosecondsAttr(), microsecondsRange)))
+/// Verifies the figures of a link or a network.
+template <typename Op> static LogicalResult verifyWire(Op op) {
+  auto errors = errorsOf(op);
+  if (failed(verifyFigure(errors, "gigabytes_per_second", op.getGigabytesPerSecondAttr(), bandwidthRange)) ||
+      failed(verifyFigure(errors, "microseconds", op.getMicrosecondsAttr(), microsecondsRange)))
     return failure();
-  return verifyFigure(errors, "dollars_per_gigabyte", getDollarsPerGigabyteAttr(), dollarsPerGigabyteRange);
+  return verifyFigure(errors, "dollars_per_gigabyte", op.getDollarsPerGigabyteAttr(), dollarsPerGigabyteRange);
 }
+
+LogicalResult LinkOp::verify() { return verifyWire(*this); }
+
+LogicalResult NetworkOp::verify() { return verifyWire(*this); }
 
 LogicalResult LinkOp::verifySymbolUses(SymbolTableCollection &tables) {
   for (FlatSymbolRefAttr end : {getSourceAttr(), getDestinationAttr()})

@@ -79,6 +79,22 @@ def Fleet_PoolOp : Fleet_Op<"pool", [Symbol, HasParent<"SystemOp">, DeclareOpInt
   }];
 }
 
+def Fleet_NetworkOp : Fleet_Op<"network", [HasParent<"SystemOp">]> {
+  let summary = "What all pools without a link of their own send each other data over";
+  let description = [{
+    A link between each pair of pools that no `fleet.link` connects, with the same figures. With `shared` all of them are
+    one wire, together with the links of that name. Rejected: a second network.
+
+    ```mlir
+    fleet.network {gigabytes_per_second = 12.5, microseconds = 20.0}
+    ```
+  }];
+  let arguments = (ins F64Attr:$gigabytes_per_second, F64Attr:$microseconds, OptionalAttr<StrAttr>:$shared,
+                       OptionalAttr<F64Attr>:$dollars_per_gigabyte);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
 def Fleet_LinkOp : Fleet_Op<"link", [HasParent<"SystemOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "What two pools send each other data over";
   let description = [{

@@ -298,7 +298,8 @@ std::vector<std::string> CatalogueDevice::unsureFigures() const {
 }
 
 Expected<double> CatalogueDevice::rentalPerHour() const {
-  return need(rentalDollarsPerHour, "price.rental_dollars_per_hour");
+  return need(rentalLowDollarsPerHour ? rentalLowDollarsPerHour : rentalDollarsPerHour,
+              "price.rental_dollars_per_hour");
 }
 
 static Error checkTerms(const OwnershipTerms &terms) {

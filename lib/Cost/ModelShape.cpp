@@ -11,11 +11,13 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -373,6 +375,59 @@ Expected<ModelShape> ModelShape::parse(StringRef text, StringRef name) {
   return shape;
 }
 
+/// Typical proportions of the dense shapes of catalogue/models: hidden size over the number of layers (19 to 128, most
+/// about 100), size of a head, and the parameters below which embeddings are tied and vocabularies small.
+static constexpr double hiddenOfLayers = 100;
+static constexpr int usualHeadDim = 128;
+static constexpr double fewParameters = 2e9;
+static constexpr int vocabularyOfFew = 32000, vocabularyOfMany = 128256;
+
+Expected<ModelShape> ModelShape::ofParameters(StringRef name, double parameters, double cacheBytesPerToken) {
+  ModelShape best;
+  double bestScore = std::numeric_limits<double>::infinity();
+  for (int layers = 1; layers <= 256; ++layers) {
+    double elements = cacheBytesPerToken / 2 / layers; // keys and values of one layer
+    if (elements != std::floor(elements) || std::fmod(elements, 2) != 0)
+      continue;
+    ModelShape shape;
+    shape.name = name.str();
+    shape.layers = shape.denseLayers = layers;
+    // A layer has 12 to 13 times the square of the hidden size.
+    double hidden = std::sqrt(parameters / (12.5 * layers));
+    shape.hidden = std::max(usualHeadDim, int(std::lround(hidden / usualHeadDim)) * usualHeadDim);
+    shape.tiedEmbeddings = parameters < fewParameters;
+    shape.vocabulary = shape.tiedEmbeddings ? vocabularyOfFew : vocabularyOfMany;
+    for (int keyHeads = 1; keyHeads <= 128; keyHeads *= 2) {
+      double dim = elements / 2 / keyHeads;
+      if (dim != std::floor(dim) || dim < 16 || dim > 1024)
+        continue;
+      AttentionLayers attention;
+      attention.layers = layers;
+      attention.keyHeads = keyHeads;
+      attention.keyDim = attention.valueDim = int(dim);
+      int perKeyHead = std::max(1, int(std::lround(shape.hidden / dim / keyHeads)));
+      attention.heads = keyHeads * perKeyHead;
+      shape.attention = {attention};
+      shape.denseWidth = 0;
+      double rest = parameters - shape.parameters();
+      shape.denseWidth = int(std::lround(rest / (3.0 * shape.hidden * layers)));
+      double score = std::abs(std::log(shape.hidden / (hiddenOfLayers * layers))) +
+                     std::abs(std::log(dim / usualHeadDim)) + std::abs(std::log2(keyHeads / 8.0)) * 0.1;
+      if (shape.denseWidth >= shape.hidden && score < bestScore)
+        best = shape, bestScore = score;
+    }
+  }
+  if (std::isinf(bestScore))
+    return createStringError(
+        inconvertibleErrorCode(),
+        name + formatv(
+                   ": no decoder of {0:e2} parameters has a cache of {1:f0} bytes for a token, in 16 bits: 4 bytes for "
+                   "each layer, head of keys and element of a head",
+                   parameters, cacheBytesPerToken)
+                   .str());
+  return best;
+}
+
 namespace {
 struct EmbeddedFile {
   const char *path, *text;
@@ -416,9 +471,17 @@ static Expected<const ModelShape *> shapeOfFile(StringRef file) {
   return &shapes.emplace(file.str(), std::move(*shape)).first->second;
 }
 
+bool intarsia::isPathOfShape(StringRef name) {
+  return name.ends_with(".json") || name.contains('/') || sys::fs::is_directory(name);
+}
+
 Expected<const ModelShape *> intarsia::findShape(StringRef name) {
-  if (name.ends_with(".json"))
-    return shapeOfFile(name);
+  if (isPathOfShape(name)) {
+    SmallString<128> file(name);
+    if (!name.ends_with(".json"))
+      sys::path::append(file, "config.json");
+    return shapeOfFile(file);
+  }
   std::vector<std::string> names;
   for (const ModelShape &shape : catalogueShapes()) {
     if (shape.name == name)

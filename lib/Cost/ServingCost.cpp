@@ -121,6 +121,8 @@ static std::string refusalOfMeasured(const Deployment &deployment) {
   StringRef precision = formatName(deployment.precision.weights);
   if (!times.hasDecoder(precision))
     return formatv("decoders in {0} were not measured on it, only in {1}", precision, times.decoderPrecisions());
+  if (deployment.precision.cache != NumberFormat::BF16)
+    return formatv("caches in {0} were not measured on it, only in 16 bits", formatName(deployment.precision.cache));
   if (deployment.degrees.devices() > 1)
     return formatv("a split over {0} devices; its times were measured on one, and no link between two of them",
                    deployment.degrees.devices());
@@ -165,8 +167,11 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   if (!device.serving && deployment.precision.weights == NumberFormat::F32)
     return where("no serving engine was measured with weights in f32; choose bf16");
   if (!device.serving && device.efficiencyOf.empty())
-    return where("its catalogue entry names no 'efficiency_of' (" + device.file +
-                 "): no measured generation stands for it");
+    return where(
+        "its catalogue entry names no 'efficiency_of' (" + device.file + "): no measured generation stands for it" +
+        (device.generation == "cpu" ? "; intarsia-plan --probe=cpu.yaml, run there, measures what a plan needs, and "
+                                      "fleet.device {file = \"cpu.yaml\"} names it"
+                                    : ""));
 
   ServingCost cost;
   cost.what = deployment;

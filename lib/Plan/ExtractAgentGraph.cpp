@@ -166,6 +166,7 @@ private:
       model.flopsPerOutput = valueOf(op.getFlopsPerOutputAttr());
       model.tokensPerUnit = valueOf(op.getTokensPerUnitAttr());
       model.kvBytesPerToken = valueOf(op.getKvBytesPerTokenAttr());
+      model.cache = op.getCache().value_or("").str();
       model.contextTokens = valueOf(op.getContextTokens());
       if (op.getPrecisionsAttr())
         for (StringRef precision : op.getPrecisionsAttr().getAsValueRange<StringAttr>())

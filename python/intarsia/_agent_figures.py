@@ -115,6 +115,8 @@ RANGES: Mapping[str, Range] = {
 
 # The catalogue's names of precisions.
 PRECISIONS = ("f32", "f16", "bf16", "fp8", "int8", "fp4", "int4")
+#: Element types of caches.
+CACHES = tuple(precision for precision in PRECISIONS if precision != "f32")
 
 
 def check(argument: str, what: str, figure: Any, within: Range) -> None:

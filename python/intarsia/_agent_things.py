@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._agent_figures import PRECISIONS, AgentError, check_all, check_text
+from ._agent_figures import CACHES, PRECISIONS, AgentError, check_all, check_text
 from ._agent_text import attributes, symbol
 from ._agent_values import (
     Amount,
@@ -36,18 +36,18 @@ class Model(_Declared):
     name
         Its name in the graph.
     shape
-        The name of a published shape in the catalogue.
+        The name of a published shape in the catalogue, or a Hugging Face directory or its config.json.
     module
-        A compiled model.
+        A compiled model, for other tools: its file does not say the sizes that a plan needs.
     parameters
         The number of parameters, for a model without shape.
     flops_per_unit, flops_per_output
         FLOPs for each token, pixel or second of the input, and of the output.
     tokens_per_unit
         For encoders: the tokens that a pixel or a second becomes.
-    kv_bytes_per_token, context_tokens, precisions
-        For language models: bytes of cache for a token (without shape), the longest prompt and answer together,
-        element types of weights.
+    kv_bytes_per_token, context_tokens, precisions, cache
+        For language models: bytes of a 16-bit cache for a token (without shape), the longest prompt and answer
+        together, element types of weights, and the element type of the cache.
     encoders
         For language models: models by "image", "audio" or "video" that turn such inputs into tokens.
 
@@ -62,6 +62,7 @@ class Model(_Declared):
     kv_bytes_per_token: float | None = None
     context_tokens: int | None = None
     precisions: Sequence[str] | None = None
+    cache: str | None = None
     encoders: Mapping[str, Model] = field(default_factory=dict)
 
     def _check(self, what: str) -> None:
@@ -76,6 +77,8 @@ class Model(_Declared):
         for precision in self.precisions or ():
             if precision not in PRECISIONS:
                 raise AgentError(f"precision {precision!r} of {what} is unknown; known are {', '.join(PRECISIONS)}")
+        if self.cache is not None and self.cache not in CACHES:
+            raise AgentError(f"cache of {what} is {self.cache!r}; known are {', '.join(CACHES)}")
         for kind, encoder in self.encoders.items():
             if kind not in ("image", "audio", "video"):
                 raise AgentError(f"encoders of {what} has {kind!r}, known are image, audio, video")

@@ -332,3 +332,175 @@ def test_writes_in_the_background_are_said_not_to_count(tmp_path: pathlib.Path) 
     last = "  agent.write @notes(%b) : !agent.text\n  agent.return"
     planned = plan(tmp_path, MEMORY.replace("RATE", "1").replace("  agent.return", last))
     assert "memory 'notes': writes that nothing waits for are not counted in its 'concurrency'" in planned["unsure"]
+
+
+# Qwen3 8B, which the catalogue does not have: 36 layers, 8 heads of keys of 128.
+QWEN = """{"model_type": "qwen3", "hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32,
+  "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288, "vocab_size": 151936}"""
+ASK = """agent.model @m {{{model}}}
+agent.graph @ask(%q: !agent.text {{agent.size = #agent.amount<2000 tokens>}}) -> !agent.text
+    attributes {{sla = #agent.sla<p95_ms = 60000, ttft_ms = 2000, tbt_ms = 40, requests_per_second = 20>}} {{
+  %a = agent.llm @m(%q) produces <200 tokens> {{label = "ask"{placed}}} : (!agent.text) -> !agent.text
+  agent.return %a : !agent.text
+}}
+fleet.system @dc {{
+  fleet.device @h100 {{catalogue = "nvidia/h100-sxm"}}
+  fleet.pool @here of @h100 count 64 per_node 8
+}}
+"""
+ONE = ', place = #fleet.placement<@dc::@here, batch = 32, precision = "bf16", aggregated = true>'
+
+
+def asked(
+    directory: pathlib.Path, model: str, placed: str = ONE
+) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+    """Plan an answer of a model; return the plan and its decode."""
+    result = plan(directory, ASK.format(model=model, placed=placed), "--headroom=0")
+    (decode,) = (piece for piece in result["pieces"].values() if piece["kind"] == "decode")
+    return result, decode
+
+
+def test_shapes_of_directories(tmp_path: pathlib.Path) -> None:
+    """A directory and its config.json are taken, relative to the file with the agents, and also from what -o wrote."""
+    (tmp_path / "qwen").mkdir()
+    (tmp_path / "qwen" / "config.json").write_text(QWEN)
+    _, by_directory = asked(tmp_path, 'shape = "qwen"')
+    _, by_file = asked(tmp_path, 'shape = "qwen/config.json"')
+    assert by_directory["full_ms"] == by_file["full_ms"]
+    # 8.19e9 parameters, as published.
+    assert by_directory["shape"]["parameters"] == pytest.approx(8.19e9, rel=0.005)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    placed = elsewhere / "placed.mlir"
+    agent = tmp_path / "agent.mlir"
+    agent.write_text(ASK.format(model='shape = "qwen"', placed=ONE))
+    done = subprocess.run([TOOL, agent, "--why=false", f"-o={placed}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([TOOL, placed, "--why=false"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, ASK.format(model='shape = "none/such"', placed=ONE))
+    assert done.returncode == 1
+    assert "none/such/config.json' cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("shape", ["llama-3.1-8b", "llama-3.1-70b", "qwen3-32b", "tinyllama-1.1b"])
+def test_a_model_of_its_parameters_and_cache(shape: str, tmp_path: pathlib.Path) -> None:
+    """Of a published dense model the parameters and the cache alone give nearly the times of its whole shape."""
+    _, decode = asked(tmp_path, f'shape = "{shape}"', "")
+    (parameters, cached) = (decode["shape"][key] for key in ("parameters", "cached_elements_per_token"))
+    placed = ONE.replace("batch", f"tensor = {decode['tensor']}, batch").replace("32", "16")
+    _, whole = asked(tmp_path, f'shape = "{shape}"', placed)
+    model = f"parameters = {parameters:.6e}, kv_bytes_per_token = {2 * cached:.6e}"
+    derived, alone = asked(tmp_path, model, placed)
+    assert alone["shape"]["cached_elements_per_token"] == cached
+    assert alone["shape"]["parameters"] == pytest.approx(parameters, rel=0.02)
+    assert alone["full_ms"] == pytest.approx(whole["full_ms"], rel=0.15)
+    assert any("model 'm': taken for a dense decoder of" in line for line in derived["unsure"])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("parameters = 8.2e9", "has no shape, which the time of its layers and caches follows from"),
+        (
+            'module = "m.itx"',
+            "'m.itx' does not say the sizes of its layers; name the directory that it was compiled from",
+        ),
+        (
+            "parameters = 8.2e9, kv_bytes_per_token = 1001.0",
+            "no decoder of 8.20e+09 parameters has a cache of 1001 bytes",
+        ),
+        ('shape = "llama-3.1-8b", cache = "f32"', "cache is 'f32', must be"),
+        ('shape = "llama-3.1-8b", cache = "fp7"', "precision 'fp7' is unknown"),
+    ],
+)
+def test_models_that_say_too_little(model: str, message: str, tmp_path: pathlib.Path) -> None:
+    done = run(tmp_path, ASK.format(model=model, placed=""))
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_caches_of_fewer_bits(tmp_path: pathlib.Path) -> None:
+    """A cache in FP8 takes half of the bytes over a link, one in 4 bits with scales 0.28, and steps are shorter."""
+    fleet = """fleet.pool @far of @h100 count 64 per_node 8
+  fleet.network {{gigabytes_per_second = 400.0, microseconds = 5.0}}
+}}
+"""
+    text = ASK[: ASK.rindex("}}")] + fleet
+    sent, steps = {}, {}
+    for cache in ("bf16", "fp8", "int4"):
+        one = text.format(model=f'shape = "llama-3.1-70b", precisions = ["fp8"], cache = "{cache}"', placed="")
+        one = one.replace("agent.llm", "AGENT")
+        body = """%kv, %first = agent.prefill @m(%q) {label = "p", place = #fleet.placement<@dc::@far>}
+      : (!agent.text) -> (!agent.kv, !agent.text)
+  %a = agent.decode @m(%kv, %first) produces <200 tokens> {label = "d",
+      place = #fleet.placement<@dc::@here, tensor = 4, batch = 16, precision = "fp8">}
+      : (!agent.kv, !agent.text) -> !agent.text"""
+        line = next(line for line in one.splitlines() if "AGENT" in line)
+        result = plan(tmp_path, one.replace(line, "  " + body), "--headroom=0")
+        (cache_sent,) = (of for of in result["transfers"] if of["name"].startswith("kv "))
+        sent[cache] = cache_sent["bytes"]
+        steps[cache] = next(piece for piece in result["pieces"].values() if piece["kind"] == "decode")["full_ms"]
+    # Llama 3.1 70B: 80 layers, 8 heads of keys and values of 128, 2000 tokens.
+    assert sent["bf16"] == pytest.approx(2000 * 80 * 2 * 8 * 128 * 2)
+    assert sent["fp8"] == pytest.approx(sent["bf16"] / 2)
+    assert sent["int4"] == pytest.approx(sent["bf16"] * (0.5 + 1 / 16) / 2)
+    assert steps["bf16"] > steps["fp8"] > steps["int4"]
+
+
+def test_a_network_links_all_pools(tmp_path: pathlib.Path) -> None:
+    """What a network says is what links between all pairs say, and a link of two pools stands before it."""
+    pools = """fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @here of @h100 count 8 per_node 8
+  fleet.pool @there of @h100 count 8 per_node 8
+  fleet.pool @yonder of @h100 count 8 per_node 8
+  LINKS
+}
+"""
+    link = "fleet.link @{} to @{} {{gigabytes_per_second = {}, microseconds = 20.0}}"
+    network = "fleet.network {gigabytes_per_second = 12.5, microseconds = 20.0}"
+    pairs = [("here", "there"), ("here", "yonder"), ("there", "yonder")]
+    body = SHARED[: SHARED.index("fleet.system")].format(body=BODIES["one after the other"][1])
+    found = {}
+    for name, links in {
+        "pairs": [link.format(*pair, 12.5) for pair in pairs],
+        "network": [network],
+        "both": [link.format("here", "there", 5.0), network],
+    }.items():
+        result = plan(tmp_path, body + pools.replace("LINKS", "\n  ".join(links)))
+        found[name] = {of["what"]: (of["used"], of["bound"]) for of in result["constraints"] if "link" in of["what"]}
+    assert found["network"] == found["pairs"]
+    assert len(found["pairs"]) == 6
+    assert found["both"]["link here to there"][1] == 5
+    done = run(tmp_path, body + pools.replace("LINKS", f"{network}\n  {network}"))
+    assert done.returncode == 1
+    assert "is a second network, must be the only one" in done.stderr
+
+
+PROCESSORS = """agent.model @minilm {{parameters = 2.27e7}}
+agent.model @llama {{shape = "llama-3.1-8b"}}
+agent.index @kb {{vectors = 400000, dimension = 384, chunk_tokens = 100, embedder = @minilm}}
+agent.graph @find(%q: !agent.text {{agent.size = #agent.amount<100 tokens>}}) -> !agent.text
+    attributes {{sla = #agent.sla<p95_ms = 5000, requests_per_second = 2>}} {{
+  %f = agent.retrieve @kb(%q) {{top_k = 4 : i64, label = "find"}} : (!agent.text) -> !agent.text
+  {answer}
+  agent.return %f : !agent.text
+}}
+fleet.system @hall {{
+  fleet.device @cpu {{catalogue = "{device}"}}
+  fleet.pool @hosts of @cpu count 8
+}}
+"""
+
+
+@pytest.mark.parametrize("device", ["amd/epyc-9654", "amd/epyc-9755", "intel/xeon-6980p", "intel/xeon-8480"])
+def test_a_fleet_of_processors(device: str, tmp_path: pathlib.Path) -> None:
+    """Each processor of the catalogue has the figures of encoders and searches; language models want a probe."""
+    result = plan(tmp_path, PROCESSORS.format(answer="", device=device))
+    assert {piece["pool"] for piece in result["pieces"].values()} == {"hosts"}
+    assert result["totals"]["dollars_per_hour"] > 0
+    answer = """%a = agent.llm @llama(%q) produces <100 tokens> : (!agent.text) -> !agent.text"""
+    done = run(tmp_path, PROCESSORS.format(answer=answer, device=device))
+    assert done.returncode == 1
+    assert "intarsia-plan --probe=cpu.yaml, run there, measures what a plan needs" in done.stderr

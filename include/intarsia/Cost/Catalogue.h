@@ -79,7 +79,7 @@ struct CatalogueDevice {
   /// Returns the names of the figures that are unsure, as the file spells them.
   std::vector<std::string> unsureFigures() const;
 
-  /// Returns the rental price of an hour.
+  /// Returns the rental price of an hour: the lowest of the list prices found.
   llvm::Expected<double> rentalPerHour() const;
   /// Returns the owner's cost of an hour: principal and interest spread over all hours of the years, and energy: (price
   /// + price·(e^(interest·years) − 1)) / (8760·years) + kW·utilisation·$/kWh.

@@ -102,12 +102,18 @@ struct ModelShape {
   /// Reads a `config.json` as Hugging Face names its settings. Errors name the setting that is missing, not a number,
   /// or not expressible in the shape.
   static llvm::Expected<ModelShape> parse(llvm::StringRef json, llvm::StringRef name);
+  /// Returns a dense decoder with so many parameters and bytes of a 16-bit cache for each token. Its layers are as
+  /// many, and as wide for their number, as in published models of its size. Fails if no decoder has such a cache.
+  static llvm::Expected<ModelShape> ofParameters(llvm::StringRef name, double parameters, double cacheBytesPerToken);
 };
 
 /// Returns the shapes that are part of the program (catalogue/models), by name.
 llvm::ArrayRef<ModelShape> catalogueShapes();
-/// Looks up a shape; the error lists the nearest names. A name that ends in ".json" is the path of a config.json.
+/// Looks up a shape; the error lists the nearest names. A name that ends in ".json", has a slash or is a directory is
+/// the path of a config.json or of the directory that has it.
 llvm::Expected<const ModelShape *> findShape(llvm::StringRef name);
+/// Returns true if the name of a shape is a path.
+bool isPathOfShape(llvm::StringRef name);
 
 } // namespace intarsia
 

@@ -49,6 +49,7 @@ struct Model {
   std::optional<double> tokensPerUnit;   ///< encoders: tokens for each pixel or second
   std::optional<double> kvBytesPerToken; ///< bytes of cache for each token of context
   std::optional<int64_t> contextTokens;  ///< limit of prompt and answer together
+  std::string cache;                     ///< element type of the cache; empty: 16 bits
   std::vector<std::string> precisions;   ///< element types that the weights may have; empty: any
 };
 

@@ -40,6 +40,8 @@ struct Pool {
   double gramsPerKilowattHour = 0;
   /// True if payment is not rounded up, only the number of devices needed: a lower bound for parts that share the pool.
   bool paidByPart = false;
+  /// True for a service outside of the fleet: it has one replica, whose slots are the calls that it takes at once.
+  bool isService = false;
   std::string device, target; ///< name in the catalogue, and what to compile for; empty outside of the fleet
 };
 
@@ -100,6 +102,9 @@ struct Piece {
   /// The piece whose executions each include one of this piece; -1: none. This piece then has no execution in an agent,
   /// no wait of its own, and no bound on time.
   int calledBy = -1;
+  /// Share of what the replicas sustain that the plan leaves free, unless their number is set by hand. Waits and times
+  /// do not depend on it.
+  double headroom = 0;
   /// Number of replicas to consider above the smallest number that sustains the load: they may shorten queues.
   int extraReplicas = 6;
 };
@@ -270,6 +275,8 @@ struct Conflict {
     Dollars,
     Watts,
     Grams,
+    Calls, ///< of a service; the index is the piece's
+    Busy,  ///< largest utilization of pieces with headroom
     LinkBandwidth,
     Pin,
     Together,
@@ -377,10 +384,11 @@ struct ParetoPoint {
 constexpr int mostParetoPoints = 100;
 /// Returns plans none of which is better in both latency and dollars per request than another, cheapest first: at most
 /// `points` and the cheapest, fewer if the time limit for all together ends. `best` is the result of solve() for the
-/// problem, if known.
+/// problem, if known. `isComplete` (optional) is false if time ended before all points were found, or before the
+/// fastest plan was proven to be that.
 llvm::Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points,
                                                      const SolveOptions &options = {},
-                                                     const SolveResult *best = nullptr);
+                                                     const SolveResult *best = nullptr, bool *isComplete = nullptr);
 
 /// Returns the problem without lost devices, given as (pool, devices); `previous` is the plan whose placements are kept
 /// where possible.

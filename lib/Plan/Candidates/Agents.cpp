@@ -68,17 +68,19 @@ void ProblemBuilder::addLinks() {
 }
 
 double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
-  if (edge.bytes)
+  if (edge.bytes && edge.flow != wf::Flow::Cache)
     return *edge.bytes;
   double amount = edge.amount.amount.mean();
   const wf::Task &consumer = graph.tasks[edge.to];
   int model = consumer.model >= 0 ? consumer.model : graph.tasks[edge.from].model;
-  if (model >= 0 && !graph.models[model].shape.empty()) {
-    // The candidates exist, so the shape is known. Caches are in 16 bits, as their figures assume; features are vectors
-    // of the consumer's width.
-    const ModelShape &shape = *llvm::cantFail(findShape(graph.models[model].shape));
+  bool hasShape =
+      model >= 0 && (!graph.models[model].shape.empty() || result.derivedShapes.count(graph.models[model].name));
+  if (hasShape) {
+    // The candidates exist, so the shape is known. Features are vectors of the consumer's width.
+    const ModelShape &shape = *llvm::cantFail(modelShapeOf(graph.models[model]));
     if (edge.flow == wf::Flow::Cache)
-      return shape.cachedElements(amount) * bytesOf16 + shape.stateBytes();
+      return shape.cachedElements(amount) * intarsia::bytesOf(llvm::cantFail(cacheOf(graph.models[model]))) +
+             shape.stateBytes();
     return amount * shape.hidden * bytesOf16;
   }
   notes.insert("what flows from '" + graph.tasks[edge.from].name + "' to '" + consumer.name +

@@ -13,6 +13,7 @@
 #include "intarsia/Cost/ServingCost.h"
 #include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Plan/Placement.h"
+#include <map>
 
 namespace intarsia::plan {
 
@@ -90,6 +91,7 @@ struct DecoderWork {
   std::string model;
   const ModelShape *shape = nullptr;
   std::vector<std::string> precisions; ///< empty: bf16, and fp8 or int8 by the device; 4 bits only if named
+  NumberFormat cache = NumberFormat::BF16;
   bool decodes = false;
   double newTokens = 0, cachedTokens = 0;      ///< prefill
   double generatedTokens = 0;                  ///< prefill: the new tokens that a decode in reach has cached
@@ -204,6 +206,7 @@ struct BuiltProblem {
   std::vector<std::string> notes;  ///< candidates that are left out, and why
   size_t fleetPools = 0;           ///< number of the fleet's pools, which come first; the others are outside
   std::vector<PieceWork> works;    ///< by piece
+  std::map<std::string, ModelShape> derivedShapes; ///< of models without one, by their names
 };
 
 /// Builds the problem. Tasks of all graphs with the same demand on the same model become one piece, whose executions

@@ -161,7 +161,7 @@ static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, c
   deployment.shape = work.shape;
   deployment.device = &pool.device;
   deployment.engine = options.engine;
-  deployment.precision = usualPrecision(*work.shape, pool.device, format, NumberFormat::BF16);
+  deployment.precision = usualPrecision(*work.shape, pool.device, format, work.cache);
   deployment.degrees = degrees;
   deployment.onePhase = !aggregated;
   return deployment;

@@ -114,14 +114,20 @@ Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &
   piece.pinnedPool = int(pool - fleet.pools.begin());
   if (placement.pinsPoolOnly)
     return Error::success();
-  piece.pinnedReplicas = placement.replicas;
+  // An aggregated prefill, and aggregated experts, are in the replicas of their decode, whose number is pinned there.
+  bool isGuest = placement.aggregated && task.kind != Kind::Decode;
+  if (!isGuest)
+    piece.pinnedReplicas = placement.replicas;
   const wf::FixedPlacement *ofDecode = nullptr;
   if (task.kind == Kind::Prefill && task.pair >= 0 && graph.tasks[task.pair].placement)
     ofDecode = &*graph.tasks[task.pair].placement;
-  if (placement.aggregated && ofDecode && ofDecode->aggregated && placement.replicas != ofDecode->replicas) {
-    auto said = [](const wf::FixedPlacement &of) { return of.replicas ? std::to_string(*of.replicas) : "not said"; };
-    return createStringError(where + ", aggregated: its replicas are " + said(placement) + ", those of '" +
-                             graph.tasks[task.pair].name + "' are " + said(*ofDecode) +
+  std::optional<int64_t> hosts;
+  if (ofDecode && ofDecode->aggregated)
+    hosts = ofDecode->replicas;
+  if (isGuest && task.kind == Kind::Prefill && task.pair >= 0 && placement.replicas != hosts) {
+    auto said = [](std::optional<int64_t> replicas) { return replicas ? std::to_string(*replicas) : "not said"; };
+    return createStringError(where + ", aggregated: its replicas are " + said(placement.replicas) + ", those of '" +
+                             graph.tasks[task.pair].name + "' are " + said(hosts) +
                              ", and they are the same replicas; say the same number in both");
   }
   // A language model that is placed as a whole has the batch of its decode; the batch of its prefill follows from it.
@@ -207,31 +213,76 @@ Expected<Candidates> ProblemBuilder::deviceCandidates(Group &group) {
 /// Number of quantiles for the second moment of a prompt's length.
 constexpr int quantilesOfPrompt = 50;
 
+Error ProblemBuilder::deriveShapes() {
+  for (const wf::Graph &graph : graphs)
+    for (const wf::Task &task : graph.tasks) {
+      if (task.kind != Kind::Prefill && task.kind != Kind::Decode)
+        continue;
+      const wf::Model &model = graph.models[task.model];
+      if (!model.shape.empty() || result.derivedShapes.count(model.name))
+        continue;
+      std::string where =
+          (task.location.empty() ? "" : task.location + ": ") + "task '" + task.name + "': model '" + model.name + "'";
+      if (!model.parameters || !model.kvBytesPerToken)
+        return createStringError(
+            where +
+            (!model.module.empty() && !model.parameters
+                 ? " is compiled: '" + model.module +
+                       "' does not say the sizes of its layers; name the directory that it "
+                       "was compiled from with 'shape'"
+                 : " has no shape, which the time of its layers and caches follows from; name one of the catalogue, or "
+                   "a directory with a config.json, with 'shape', or give 'parameters' and 'kv_bytes_per_token'"));
+      Expected<ModelShape> shape = ModelShape::ofParameters(model.name, *model.parameters, *model.kvBytesPerToken);
+      if (!shape)
+        return createStringError(where + ": " + toString(shape.takeError()));
+      unsure.insert(
+          formatv("model '{0}': taken for a dense decoder of {1} layers of {2} and a vocabulary of {3}, as its "
+                  "parameters and its cache do not say",
+                  model.name, shape->layers, shape->hidden, shape->vocabulary));
+      result.derivedShapes.emplace(model.name, std::move(*shape));
+    }
+  return Error::success();
+}
+
+Expected<const ModelShape *> ProblemBuilder::modelShapeOf(const wf::Model &model) const {
+  auto derived = result.derivedShapes.find(model.name);
+  if (model.shape.empty() && derived != result.derivedShapes.end())
+    return &derived->second;
+  Expected<const ModelShape *> shape = findShape(model.shape);
+  if (!shape)
+    return createStringError("model '" + model.name + "': " + toString(shape.takeError()));
+  return shape;
+}
+
+Expected<NumberFormat> ProblemBuilder::cacheOf(const wf::Model &model) {
+  return model.cache.empty() || model.cache == "f16" ? NumberFormat::BF16 : parseNumberFormat(model.cache);
+}
+
 Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Model &model = graphs[group.members.front().graph].models[first.model];
   DecoderWork work;
   work.model = model.name;
   work.precisions = model.precisions;
-  if (model.shape.empty())
-    return createStringError("model '" + model.name +
-                             "' has no shape, which the time of its layers and caches follows "
-                             "from; name one of the catalogue with 'shape'");
   std::pair<const char *, std::optional<double>> figures[] = {{"parameters", model.parameters},
                                                               {"flops_per_unit", model.flopsPerUnit},
                                                               {"flops_per_output", model.flopsPerOutput},
                                                               {"kv_bytes_per_token", model.kvBytesPerToken}};
   for (auto [name, figure] : figures)
-    if (figure)
+    if (figure && !model.shape.empty())
       return createStringError(
           formatv("model '{0}' has '{1}' beside the shape {2}, from which that of a language model "
                   "follows; leave out '{1}'",
                   model.name, name, model.shape)
               .str());
-  Expected<const ModelShape *> shape = findShape(model.shape);
+  Expected<const ModelShape *> shape = modelShapeOf(model);
   if (!shape)
-    return createStringError("model '" + model.name + "': " + toString(shape.takeError()));
+    return shape.takeError();
   work.shape = *shape;
+  Expected<NumberFormat> cache = cacheOf(model);
+  if (!cache)
+    return cache.takeError();
+  work.cache = *cache;
   work.decodes = first.kind == Kind::Decode;
   work.prunes = !first.placement || first.placement->pinsPoolOnly;
   if (work.decodes) {
@@ -272,6 +323,10 @@ Expected<Candidates> ProblemBuilder::languageModelCandidates(Group &group) {
   Expected<Candidates> candidates = decoderCandidates(*work, fleet, options);
   if (!candidates)
     return candidates;
+  if (work->cache != NumberFormat::BF16 && work->cache != NumberFormat::FP8)
+    unsure.insert("model '" + work->model +
+                  "': no engine was measured with a cache of this format; it is priced by its "
+                  "bytes");
   std::set<int> pools;
   for (auto [choice, meaning] : llvm::zip(candidates->choices, candidates->meanings)) {
     if (!pools.insert(choice.pool).second)
@@ -391,9 +446,9 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
   work.precisions = model.precisions;
   const ModelShape *shape = nullptr;
   if (!model.shape.empty()) {
-    Expected<const ModelShape *> found = findShape(model.shape);
+    Expected<const ModelShape *> found = modelShapeOf(model);
     if (!found)
-      return createStringError(work.what + ": " + toString(found.takeError()));
+      return found.takeError();
     shape = *found;
   }
   if (!model.parameters && !shape)

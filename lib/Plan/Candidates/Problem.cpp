@@ -31,6 +31,8 @@ Expected<BuiltProblem> ProblemBuilder::run() {
     unsure.insert("times: by the figures of '" + options.efficiency->file + "', not by measured ones");
   if (Error error = addPools())
     return std::move(error);
+  if (Error error = deriveShapes())
+    return std::move(error);
   groupTasks();
   for (Group &group : groups)
     if (Error error = addPiece(group))
@@ -133,6 +135,7 @@ int ProblemBuilder::addOutsidePool(const std::string &name, int64_t devices) {
   Pool pool;
   pool.name = name;
   pool.devices = devices;
+  pool.isService = devices > 0;
   result.problem.pools.push_back(pool);
   return int(result.problem.pools.size()) - 1;
 }

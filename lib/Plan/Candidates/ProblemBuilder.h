@@ -93,6 +93,11 @@ private:
   llvm::Expected<Candidates> languageModelCandidates(Group &group);
   llvm::Expected<Candidates> expertsCandidates(const Group &group);
   llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
+  /// Derives the shapes of language models that have none from their parameters and caches.
+  llvm::Error deriveShapes();
+  /// Returns the shape of a language model, derived or found.
+  llvm::Expected<const ModelShape *> modelShapeOf(const wf::Model &model) const;
+  static llvm::Expected<NumberFormat> cacheOf(const wf::Model &model);
   /// Returns the decode that each execution of a prefill goes to, one to one, or the prefill of a decode. Null if there
   /// is none.
   const Group *partnerOf(const Group &group) const;
@@ -119,7 +124,7 @@ private:
 
   void addLinks();
   double bytesOf(const wf::Graph &graph, const wf::Edge &edge);
-  static constexpr double bytesOf16 = 2;
+  static constexpr double bytesOf16 = 2; ///< features
   /// Returns how many values of `from` flow at once: those of all its executions in loops and maps that `to` is not in.
   /// A value flows once into a loop, a map or a case, however often it is read there.
   static double valuesTogether(const wf::Graph &graph, const wf::Edge &edge);

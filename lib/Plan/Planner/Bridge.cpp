@@ -11,6 +11,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include <set>
 
 using namespace mlir;
 
@@ -90,6 +91,36 @@ static FailureOr<FleetPool> poolOf(fleet::PoolOp op, const llvm::StringMap<Catal
   return pool;
 }
 
+/// Returns the link of a fleet.link or fleet.network, without its ends.
+template <typename Op> static FleetLink linkOf(Op op) {
+  FleetLink link;
+  link.gigabytesPerSecond = op.getGigabytesPerSecond().convertToDouble();
+  link.microseconds = op.getMicroseconds().convertToDouble();
+  link.shared = op.getShared().value_or("").str();
+  if (op.getDollarsPerGigabyte())
+    link.dollarsPerGigabyte = op.getDollarsPerGigabyte()->convertToDouble();
+  return link;
+}
+
+/// Adds links between all pools that have none.
+static void addNetwork(fleet::NetworkOp network, Fleet &fleet) {
+  std::set<std::pair<int, int>> linked;
+  for (const FleetLink &link : fleet.links) {
+    linked.insert({link.from, link.to});
+    if (!link.oneWay)
+      linked.insert({link.to, link.from});
+  }
+  for (int from = 0; from < int(fleet.pools.size()); ++from)
+    for (int to = from + 1; to < int(fleet.pools.size()); ++to) {
+      FleetLink link = linkOf(network);
+      bool there = linked.count({from, to}), back = linked.count({to, from});
+      link.from = there ? to : from, link.to = there ? from : to;
+      link.oneWay = there || back;
+      if (!(there && back))
+        fleet.links.push_back(std::move(link));
+    }
+}
+
 FailureOr<Fleet> fleetOf(fleet::SystemOp system, StringRef directory) {
   Fleet result;
   result.name = system.getSymName().str();
@@ -117,17 +148,14 @@ FailureOr<Fleet> fleetOf(fleet::SystemOp system, StringRef directory) {
     result.pools.push_back(std::move(*pool));
   }
   for (auto op : system.getBody().getOps<fleet::LinkOp>()) {
-    FleetLink link;
+    FleetLink link = linkOf(op);
     link.from = pools.lookup(op.getSource());
     link.to = pools.lookup(op.getDestination());
-    link.gigabytesPerSecond = op.getGigabytesPerSecond().convertToDouble();
-    link.microseconds = op.getMicroseconds().convertToDouble();
-    link.shared = op.getShared().value_or("").str();
     link.oneWay = op.getOneWay();
-    if (op.getDollarsPerGigabyte())
-      link.dollarsPerGigabyte = op.getDollarsPerGigabyte()->convertToDouble();
     result.links.push_back(std::move(link));
   }
+  for (auto network : system.getBody().getOps<fleet::NetworkOp>())
+    addNetwork(network, result);
   return result;
 }
 
@@ -148,9 +176,10 @@ void writePlacements(ModuleOp module, StringRef system, const BuiltProblem &buil
         return;
       const std::string &pool = built.problem.pools[built.problem.pieces[piece].candidates[placed.choice].pool].name;
       auto reference = SymbolRefAttr::get(context, system, FlatSymbolRefAttr::get(context, pool));
+      int64_t replicas = placements[hostOf(built.problem, placements, piece)].replicas;
       auto precision = meaning.precision.empty() ? StringAttr() : StringAttr::get(context, meaning.precision);
       op.setPlaceAttr(fleet::PlacementAttr::get(context, reference, meaning.tensor, meaning.pipeline, meaning.expert,
-                                                meaning.data, meaning.parts, placed.replicas, meaning.batch, precision,
+                                                meaning.data, meaning.parts, replicas, meaning.batch, precision,
                                                 meaning.aggregate > 0));
     });
   }
