@@ -104,7 +104,8 @@ def test_conflicts_are_written(tmp_path: pathlib.Path) -> None:
 
 def test_simulation_is_written(tmp_path: pathlib.Path) -> None:
     """Percentiles are in order, pieces and links are busy, and a request costs what the plan says."""
-    result = plan(tmp_path, ROOT / "examples" / "agents" / "rag_chat.mlir", "--why=false", "--simulate=20000")
+    flags = ("--why=false", "--simulate=20000", "--headroom=0")
+    result = plan(tmp_path, ROOT / "examples" / "agents" / "rag_chat.mlir", *flags)
     simulation, (agent,) = result["simulation"], result["agents"]
     for figure in ("", "first_token_", "next_token_"):
         p50, p95, p99 = (agent["simulated"][f"{figure}p{level}_ms"] for level in (50, 95, 99))

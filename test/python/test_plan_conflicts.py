@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 import typing
 
 import jsonschema
@@ -115,3 +116,65 @@ def test_a_model_that_fits_nowhere(tmp_path: pathlib.Path) -> None:
     assert (
         f"its weights take {weights:.1f} GB in bf16, and the largest pool @gpus has 1 devices of 80 GB" in done.stderr
     )
+
+
+# A human who takes 20 s or more before a search; nothing that the fleet does makes the answer come sooner.
+SLOW = """agent.tool @human takes <8000 ms, p95 = 20000> {{concurrency = 500}}
+agent.model @llama {{shape = "llama-3.1-8b"}}
+agent.graph @refund(%q: !agent.text {{agent.size = #agent.amount<500 tokens>}}) -> !agent.text
+    attributes {{sla = #agent.sla<p95_ms = {bound}, requests_per_second = {rate}>}} {{
+  %f = agent.invoke @human(%q) produces <50 tokens> {{label = "approves"}} : (!agent.text) -> !agent.text
+  %a = agent.llm @llama(%f) produces <100 tokens> {{label = "answer"}} : (!agent.text) -> !agent.text
+  agent.return %a : !agent.text
+}}
+fleet.system @hall {{
+  fleet.device @h100 {{catalogue = "nvidia/h100-sxm"}}
+  fleet.device @l4 {{catalogue = "nvidia/l4"}}
+  fleet.pool @gpus of @h100 count 16 per_node 8
+  fleet.pool @small of @l4 count 16 per_node 4
+  fleet.network {{gigabytes_per_second = 12.5, microseconds = 20.0}}
+}}
+"""
+
+
+def slow(directory: pathlib.Path, bound: float, rate: float = 5, **changes: str) -> tuple[int, dict[str, typing.Any]]:
+    """Plan the refund, which may fail; return the exit code and the JSON."""
+    agent, file = directory / "agent.mlir", directory / "plan.json"
+    text = SLOW.format(bound=bound, rate=rate)
+    for before, after in changes.values():
+        assert before in text
+        text = text.replace(before, after)
+    agent.write_text(text)
+    command = [str(TOOL), str(agent), f"--json={file}", "--why=false"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, json.loads(file.read_text())
+
+
+def test_a_promise_that_a_task_alone_breaks(tmp_path: pathlib.Path) -> None:
+    """The promise is named within seconds, with the task that takes the time; not links, pools or power."""
+    began = time.monotonic()
+    code, result = slow(tmp_path, 15000)
+    assert code == 2
+    assert time.monotonic() - began < 10
+    (found,) = result["conflicts"]
+    assert found["text"].startswith("agent 'refund': end-to-end in 15000.000 ms at most")
+    assert "with each task at its fastest, nothing waiting and nothing sent" in found["text"]
+    assert "without 'approves'" in found["text"]
+    # The human alone: a lognormal with its 95th percentile at 20 s.
+    (least,) = re.findall(r"nothing sent, it takes ([\d.]+) ms", found["text"])
+    assert 20000 < float(least) < 21500
+    assert slow(tmp_path, found["would_do"] * 1.001)[0] == 0
+
+
+def test_a_tool_that_takes_too_few_calls(tmp_path: pathlib.Path) -> None:
+    """What would do is a number of calls, and it does."""
+    code, result = slow(tmp_path, 60000, fewer=("concurrency = 500", "concurrency = 40"))
+    assert code == 2
+    (found,) = result["conflicts"]
+    assert found["text"].startswith("'human' takes 40 calls at once at most; ")
+    assert found["given"] == 40
+    # 5 a second of 8 s each are 40 under way.
+    assert 40 < found["would_do"] <= 60
+    assert f"; {found['would_do']:.0f} calls at once would do" in found["text"]
+    enough = ("concurrency = 500", f"concurrency = {found['would_do']:.0f}")
+    assert slow(tmp_path, 60000, enough=enough)[0] == 0

@@ -26,7 +26,7 @@ agent.graph @ask(%q: !agent.text {{agent.size = #agent.amount<{prompt} tokens>}}
 fleet.system @dc {{
   fleet.device @b200 {{catalogue = "nvidia/b200-sxm"}}
   fleet.device @gaudi {{catalogue = "intel/gaudi3"}}
-  fleet.pool @one of @b200 count {ones} per_node 8
+  fleet.pool @one of @b200 count {ones} per_node 8 price #fleet.rental<dollars_per_hour = 14.0>
   fleet.pool @two of @gaudi count 256 per_node 8
   {link}
 }}
@@ -54,7 +54,7 @@ def run(directory: pathlib.Path, agent: str, *flags: str) -> subprocess.Complete
     """Runs the planner; its JSON is then in plan.json."""
     file = directory / "agent.mlir"
     file.write_text(agent)
-    command = [str(TOOL), str(file), f"--json={directory / 'plan.json'}", "--why=false", *flags]
+    command = [str(TOOL), str(file), f"--json={directory / 'plan.json'}", "--why=false", "--headroom=0", *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -218,3 +218,21 @@ def test_what_is_in_the_same_replicas_is_in_one_pool(tmp_path: pathlib.Path) -> 
     done = run(tmp_path, text(place=", place = #fleet.placement<@dc::@two, parts = 2, aggregated = true>"))
     assert done.returncode == 1
     assert "prefill and decode in the same replicas take whole devices, and parts is 2" in done.stderr
+
+
+def test_a_written_plan_of_shared_replicas_is_taken(tmp_path: pathlib.Path) -> None:
+    """A prefill has the number of replicas of the decode that it runs in: in the table, in the JSON and in the IR."""
+    placed = tmp_path / "placed.mlir"
+    figures = {"shape": "llama-3.1-70b", "prompt": 2000, "answer": 200, "rate": 8, "tbt": 100, "ones": 8}
+    result, pieces = plan(tmp_path, text(**figures), "-o", str(placed))
+    assert pieces["prefill"]["aggregated"]
+    assert pieces["decode"]["replicas"] > 1
+    assert pieces["prefill"]["replicas"] == pieces["decode"]["replicas"]
+    (tmp_path / "plan.json").rename(tmp_path / "before.json")
+    again, same = plan(tmp_path, placed.read_text())
+    assert again["totals"] == result["totals"]
+    assert {name: piece["replicas"] for name, piece in same.items()} == {
+        name: piece["replicas"] for name, piece in pieces.items()
+    }
+    kept, _ = plan(tmp_path, text(**figures), f"--previous={tmp_path / 'before.json'}")
+    assert kept["replan"]["changes"] == []

@@ -67,3 +67,62 @@ def test_energy_without_a_rate(tmp_path: pathlib.Path) -> None:
     assert joules["energy"] < 0.9 * joules["cost"]
     assert plans["energy"]["totals"]["dollars_per_request"] > 1.1 * plans["cost"]["totals"]["dollars_per_request"]
     assert joules["carbon"] == pytest.approx(joules["energy"], rel=1e-6)
+
+
+# Searches take fractions of a millisecond beside an answer of seconds: more devices for them gain next to nothing.
+SEARCH = """agent.model @minilm {parameters = 2.27e7}
+agent.model @llama {shape = "llama-3.1-8b", precisions = ["bf16"]}
+agent.index @kb {vectors = 400000, dimension = 384, chunk_tokens = 100, embedder = @minilm}
+agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<100 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 60000, requests_per_second = 2>} {
+  %f = agent.retrieve @kb(%q) {top_k = 4 : i64, label = "find"} : (!agent.text) -> !agent.text
+  %a = agent.llm @llama(%f) produces <300 tokens, p95 = 700> {label = "answer"} : (!agent.text) -> !agent.text
+  agent.return %a : !agent.text
+}
+fleet.system @hall {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  fleet.pool @fast of @h100 count 8 per_node 8 price #fleet.rental<dollars_per_hour = 2.99>
+}
+"""
+
+
+def searched(directory: pathlib.Path, *flags: str) -> tuple[str, dict[str, typing.Any]]:
+    """Plan the search; return what is printed, and the JSON."""
+    agent, file = directory / "agent.mlir", directory / "plan.json"
+    agent.write_text(SEARCH)
+    command = [str(TOOL), str(agent), "--why=false", f"--json={file}", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, json.loads(file.read_text())
+
+
+def test_a_thousandth_of_the_time_is_not_worth_any_price(tmp_path: pathlib.Path) -> None:
+    """Among plans within the room of the fastest the cheapest is taken; without room the fastest is."""
+    _, fastest = searched(tmp_path, "--objective=latency", "--latency-room=0")
+    printed, near = searched(tmp_path, "--objective=latency")
+    _, nearer = searched(tmp_path, "--objective=latency", "--latency-room=0.05")
+    ms = {name: plan["agents"][0]["end_to_end_ms"] for name, plan in [("0", fastest), ("1", near), ("50", nearer)]}
+    cost = {name: plan["totals"]["dollars_per_hour"] for name, plan in [("0", fastest), ("1", near), ("50", nearer)]}
+    # Percentiles lie on grids, whose distance is a thousandth.
+    assert ms["1"] <= 1.001 * ms["0"] * (1 + 1e-3)
+    assert ms["50"] <= 1.05 * ms["0"] * (1 + 1e-3)
+    assert cost["0"] >= 1.1 * cost["1"]
+    assert cost["1"] >= cost["50"]
+    assert "is faster by more than 0.1%" in printed or "out of time" in printed
+
+
+def test_a_front_that_was_cut_says_so(tmp_path: pathlib.Path) -> None:
+    """No point dominates another or the plan shown, and costs that differ are printed with different figures."""
+    for seconds, complete in (("60", True), ("0.4", False)):
+        printed, result = searched(tmp_path, "--pareto=5", f"--time-limit={seconds}")
+        front = result["pareto"]
+        shown = (result["totals"]["dollars_per_request"], result["agents"][0]["end_to_end_ms"])
+        for one in front:
+            point = (one["dollars_per_request"], one["latency_ms"])
+            assert not (point[0] <= shown[0] * (1 + 1e-9) and point[1] < shown[1] * (1 - 1e-6))
+        costs = [one["dollars_per_request"] for one in front]
+        assert costs == sorted(costs)
+        table = printed[printed.index("cost against latency") :].splitlines()[2 : 2 + len(front)]
+        assert len({line.split()[0] for line in table}) == len({f"{cost:.4g}" for cost in costs})
+        assert result["pareto_complete"] or "out of time: there may be faster plans" in printed
+        assert not complete or result["pareto_complete"]

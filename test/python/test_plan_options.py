@@ -101,3 +101,20 @@ def test_a_first_plan_whatever_the_time(seconds: str) -> None:
     assert "out of time: another plan may be better by" in done.stdout
     assert "of 12000 ms" in done.stdout
     assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--objektive=cost", "unknown flag '--objektive'; did you mean 'objective'?"),
+        ("--time-limt=5", "unknown flag '--time-limt'; did you mean 'time-limit'?"),
+        ("--qqqqqqqqqq", "unknown flag '--qqqqqqqqqq'; --help lists all"),
+        ("--latency-room=0.1", "--latency-room=0.1: is about --objective=latency; leave it out"),
+        ("--without=@fast:300", "--without=@fast:300: pool @fast has 64 devices, 300 cannot be lost"),
+    ],
+)
+def test_flags_that_cannot_be_meant(flag: str, message: str) -> None:
+    """One line says what is wrong."""
+    done = execute(flag)
+    assert done.returncode == 1
+    assert done.stderr == f"intarsia-plan: error: {message}\n"

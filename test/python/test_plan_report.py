@@ -155,7 +155,7 @@ def check(report: pathlib.Path, sections: set[str]) -> Page:
     return page
 
 
-PLANNED = {"summary", "placements", "graph", "request", "utilization", "why-not", "sensitivity", "notes"}
+PLANNED = {"checks", "summary", "placements", "graph", "request", "utilization", "why-not", "sensitivity", "notes"}
 
 
 @pytest.mark.parametrize("agent", ["react", "coding_agent", "debate", "long_document_qa", "speech_assistant"])

@@ -79,3 +79,61 @@ def test_control_characters(escaped: str, byte: int, tmp_path: pathlib.Path) -> 
     assert all(char >= " " or char == "\n" for char in done.stdout.decode())
     assert f"critical path: find.embed > find.search > an{escaped}er.prefill > an{escaped}er.decode" in lines[8]
     assert f"an{chr(byte)}er.decode" in [piece["name"] for piece in json.loads(plan.read_text())["pieces"]]
+
+
+CASES = """agent.tool @human takes <3000 ms>
+agent.model @llama {shape = "llama-3.1-8b"}
+agent.graph @ask(%q: !agent.text {agent.size = #agent.amount<500 tokens>}) -> !agent.text
+    attributes {sla = #agent.sla<p95_ms = 60000, requests_per_second = 2>} {
+  %r = agent.llm @llama(%q) produces <5 tokens> {label = "route"} : (!agent.text) -> !agent.text
+  %a = agent.branch on(%r) {decide = "f"} : (!agent.text) -> !agent.text
+    case 0.7 "easy" {
+      %e = agent.llm @llama(%q) produces <200 tokens> {label = "answer"} : (!agent.text) -> !agent.text
+      agent.yield %e : !agent.text
+    }
+    case 0.3 "hard" {
+      %h = agent.invoke @human(%q) produces <50 tokens> {label = "approve"} : (!agent.text) -> !agent.text
+      agent.yield %h : !agent.text
+    }
+  agent.return %a : !agent.text
+}
+"""
+
+
+def test_cases_and_tasks_that_share_a_row(tmp_path: pathlib.Path) -> None:
+    """Of exclusive cases one is on the way of a request; a task of 5 tokens takes 4 steps, one of 200 takes 199."""
+    agent, plan = tmp_path / "agent.mlir", tmp_path / "plan.json"
+    agent.write_text(CASES)
+    done = execute(agent, f"--json={plan}", "--why=false")
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.decode()
+    assert "critical path: route.prefill > route.decode > (answer.prefill > answer.decode | approve)" in printed
+    result = json.loads(plan.read_text())
+    (decode,) = (piece for piece in result["pieces"] if piece["kind"] == "decode")
+    ms = {task["task"]: task["milliseconds"] for task in decode["tasks"]}
+    assert ms["answer.decode"] / ms["route.decode"] == pytest.approx(199 / 4)
+    # The row has the mean over executions: each request is routed, 0.7 are answered.
+    assert decode["milliseconds"] == pytest.approx((ms["route.decode"] + 0.7 * ms["answer.decode"]) / 1.7)
+    (line,) = (line for line in printed.splitlines() if line.startswith("  route.decode "))
+    assert line.split() == ["route.decode", f"{ms['route.decode']:.1f}"]
+
+
+def test_figures_of_devices_that_are_not_used(tmp_path: pathlib.Path) -> None:
+    """What a plan rests on is what it uses."""
+    agent, fleet, plan = (tmp_path / name for name in ("agent.mlir", "fleet.mlir", "plan.json"))
+    agent.write_text(CASES)
+    fleet.write_text("""fleet.system @dc {
+  fleet.device @l4 {catalogue = "nvidia/l4"}
+  fleet.device @mi300 {catalogue = "amd/mi300x"}
+  fleet.pool @small of @l4 count 16 per_node 4
+  fleet.pool @dear of @mi300 count 16 per_node 8 price #fleet.rental<dollars_per_hour = 500.0>
+}
+""")
+    command = [TOOL, agent, f"--fleet={fleet}", f"--json={plan}", "--why=false"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(plan.read_text())
+    assert {piece["pool"] for piece in result["pieces"]} == {"small", None}
+    assert not [line for line in result["unsure"] if line.startswith("amd/mi300x")]
+    assert "amd/mi300x" not in done.stdout
+    assert result["unsure"]

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
 
+#include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Plan/Confidence.h"
 #include "intarsia/Plan/Simulation.h"
 #include "intarsia/Version.h"
@@ -65,6 +66,13 @@ struct Flags {
       "confidence", cl::ValueOptional, cl::value_desc("P"), cl::cat(category),
       cl::desc("Draw the cost model's measured errors: how probably all promises hold; with P, plan until they do so "
                "with this probability")};
+  cl::opt<std::string> headroom{
+      "headroom", cl::value_desc("share"), cl::cat(category),
+      cl::desc("Share of what replicas sustain that the plan leaves free (default: enough for times that one in ten "
+               "exceeds, where there is such a plan; none with --confidence=P)")};
+  cl::opt<std::string> latencyRoom{
+      "latency-room", cl::value_desc("share"), cl::cat(category),
+      cl::desc("With --objective=latency: by how much a cheaper plan may be slower than the fastest (default 0.001)")};
   cl::opt<bool> why{"why", cl::init(true), cl::cat(category),
                     cl::desc("For each piece, what the next best choice would cost (default; --why=false is faster)")};
   cl::opt<bool> sensitivity{"sensitivity", cl::cat(category),
@@ -150,6 +158,30 @@ double amountOf(const cl::opt<std::string> &flag, double standard, bool allowsZe
   return amount;
 }
 
+/// Returns nothing if the flag is not given.
+std::optional<double> shareOf(const cl::opt<std::string> &flag, StringRef meaning) {
+  double share = 0;
+  if (!flag.getNumOccurrences())
+    return std::nullopt;
+  if (StringRef(flag.getValue()).getAsDouble(share) || !(share >= 0 && share <= 0.9))
+    refuse(flag, "a share from 0 to 0.9 is expected, " + meaning);
+  return share;
+}
+
+/// Refuses flags that are not known, before LLVM takes them for groups of flags of one letter.
+void refuseUnknown(int argc, char **argv) {
+  std::vector<std::string> names{"help", "help-hidden", "version"};
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    names.push_back(name.str());
+  for (int index = 1; index < argc && StringRef(argv[index]) != "--"; ++index) {
+    StringRef name = argv[index];
+    if (!name.consume_front("--") || is_contained(names, name.split('=').first))
+      continue;
+    std::string near = nearestNames(name.split('=').first, names);
+    refuse("unknown flag '--" + name.split('=').first + "'" + (near.empty() ? "; --help lists all" : near));
+  }
+}
+
 void checkFileNames(const Flags &flags) {
   for (const cl::opt<std::string> *flag :
        {&flags.fleet, &flags.output, &flags.json, &flags.report, &flags.explain, &flags.efficiency, &flags.arrivals,
@@ -178,6 +210,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   static Flags flags;
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &stream) { stream << "intarsia-plan " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  refuseUnknown(argc, argv);
   cl::ParseCommandLineOptions(
       argc, argv,
       "Places the tasks of agents on a fleet: which pool, precision, degrees, batch and how many "
@@ -220,6 +253,14 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   if (options.simulatedRequests == 0 && asksForSimulation)
     options.simulatedRequests = standardRequests;
   options.confidence = probabilityOf(flags.confidence);
+  options.headroom = shareOf(flags.headroom, "such as 0.2: replicas are then busy for 0.8 of what they sustain");
+  if (flags.latencyRoom.getNumOccurrences()) {
+    if (flags.objective != plan::Objective::Latency)
+      refuse(flags.latencyRoom, "is about --objective=latency; leave it out");
+    options.latencyRoom = *shareOf(flags.latencyRoom, "such as 0.001: a plan may be 0.1 % slower than the fastest");
+  }
+  if (!options.headroom && options.confidence.value_or(0) > 0)
+    options.headroom = 0; // the probability says how much is needed
   options.explains = flags.why;
   options.asksSensitivity = flags.sensitivity.getNumOccurrences() ? flags.sensitivity : !options.report.empty();
   options.timeLimitSeconds = amountOf(flags.timeLimit, 60, /*allowsZero=*/false, "seconds");

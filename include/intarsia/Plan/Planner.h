@@ -32,6 +32,10 @@ struct PlannerOptions {
   bool tightens = false;         ///< plan again while the simulation breaks a promise
   /// Samples the cost model's errors; above 0: plans until the service levels hold with this probability.
   std::optional<double> confidence;
+  /// Share of what the replicas on the fleet sustain that stays free. Unset: as much as slower times need that one in
+  /// ten exceeds by the cost model's measured errors, where there is such a plan.
+  std::optional<double> headroom;
+  double latencyRoom = 1e-3;    ///< latency as the objective: share by which a cheaper plan may be slower
   bool explains = true;         ///< explain each choice by the next best
   bool asksSensitivity = false; ///< find the prices, promises and figures that would change the plan
   double timeLimitSeconds = 60;

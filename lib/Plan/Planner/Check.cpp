@@ -88,10 +88,15 @@ Expected<std::optional<SimulationOptions>> simulationOf(const PlannerOptions &op
   return simulation;
 }
 
+/// Trials of every plan, and their limit: fewer than --confidence takes, so that plans come soon.
+constexpr int trialsOfProbability = 200;
+constexpr double secondsOfProbability = 2;
+
 Error check(const PlannerOptions &options, const ErrorModel &errors, const std::optional<SimulationOptions> &simulation,
             const SolveOptions &solveOptions, PlacementProblem &problem, SolveResult &result, Checks &checks) {
   const PlacementProblem asked = problem;
   checks.tightens = options.tightens;
+  checks.asksConfidence = options.confidence.has_value();
   bool surely = options.confidence.value_or(0) > 0;
   SolveOptions own = solveOptions;
   if (options.tightens && surely)
@@ -118,9 +123,13 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
     checks.sure = confident->holds, checks.settled = confident->settled;
     checks.confidenceRounds = std::move(confident->rounds);
     checks.limits = std::move(confident->limits);
-  } else if (options.confidence) {
-    Expected<Confidence> confidence =
-        confidenceOf(problem, result.placements, errors, {.timeLimitSeconds = own.timeLimitSeconds});
+  } else if (options.confidence || own.timeLimitSeconds > secondsOfProbability / 100) {
+    ConfidenceOptions sampling{.timeLimitSeconds = own.timeLimitSeconds};
+    if (!options.confidence) {
+      sampling.trials = trialsOfProbability;
+      sampling.timeLimitSeconds = std::min(own.timeLimitSeconds, secondsOfProbability);
+    }
+    Expected<Confidence> confidence = confidenceOf(problem, result.placements, errors, sampling);
     if (!confidence)
       return confidence.takeError();
     checks.confidence = std::move(*confidence);
@@ -204,6 +213,42 @@ std::string togetherText(const Checks &checks) {
   return text;
 }
 
+std::string textOfProbability(const PlanReport &report) {
+  const Confidence &confidence = *report.checks.confidence;
+  Confidence::OfAgent most;
+  for (const Confidence::OfAgent &of : confidence.agents)
+    for (double Confidence::OfAgent::*share : {&Confidence::OfAgent::endToEnd, &Confidence::OfAgent::firstOutput,
+                                               &Confidence::OfAgent::token, &Confidence::OfAgent::saturated})
+      most.*share = std::max(most.*share, of.*share);
+  std::string text = "all promises hold with " + textOf(confidence.holds, report.checks.required) +
+                     " if times err as they did on systems that the cost model had not seen";
+  if (std::string broken = brokenShares(most); !broken.empty())
+    text += "; broken: " + broken;
+  return text;
+}
+
+std::string textOfHeadroom(const PlanReport &report) {
+  const Headroom &headroom = report.headroom;
+  if (!headroom.any)
+    return "";
+  std::string slower = formatv("times that one in {0:f0} exceeds ({1})", 1 / (1 - usualLevel), headroom.factors);
+  if (headroom.left)
+    return "headroom: none, as no plan sustains the load at " + slower;
+  std::string text = "headroom: replicas sustain the load at " + slower;
+  if (headroom.share)
+    text = formatv("headroom: replicas are busy for {0:P0} of what they sustain at most", 1 - *headroom.share);
+  if (!headroom.without)
+    return text;
+  double more = objectiveWithoutMoves(report) - *headroom.without;
+  if (more <= 1e-9 * std::abs(*headroom.without))
+    return text + (headroom.settled ? ", which costs nothing" : "; what that costs was not settled in time");
+  text +=
+      formatv(", for {0}{1:e3} more {2}", headroom.settled ? "" : "at least ", more, nameOf(report.problem->objective));
+  if (*headroom.without > 0)
+    text += formatv(" ({0:P1})", more / *headroom.without);
+  return text;
+}
+
 /// Returns the time of the last answer, if answers come much later than requests.
 static std::string lastAnswer(const SimulationReport &report) {
   return report.simulatedSeconds > 1.1 * report.arrivalSeconds
@@ -277,7 +322,7 @@ static void printConfidence(raw_ostream &out, const PlacementProblem &problem, c
 void printChecks(raw_ostream &out, const PlacementProblem &problem, const Checks &checks) {
   if (checks.simulation)
     printSimulation(out, problem, checks);
-  if (checks.confidence)
+  if (checks.confidence && checks.asksConfidence)
     printConfidence(out, problem, checks);
 }
 

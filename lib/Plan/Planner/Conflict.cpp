@@ -69,18 +69,6 @@ static std::string textOf(const Need &need, double boundMs) {
 }
 
 std::string textOf(const PlanReport &report, const Conflict &conflict) {
-  bool outside = conflict.kind == Conflict::Kind::PoolDevices && conflict.index >= int(report.built->fleetPools);
-  if (outside) {
-    // The pool of a tool has one device, which stands for its simultaneous calls.
-    StringRef tool = StringRef(report.problem->pools[conflict.index].name).split(':').second;
-    std::string text = formatv("'{0}' takes no more calls at once", tool);
-    if (conflict.relaxed)
-      text += formatv("; {0} times as many would do", int64_t(std::ceil(*conflict.relaxed)));
-    else
-      text += conflict.settled ? "; more alone are not enough: it is not all that conflicts"
-                               : "; not settled in time how many would do";
-    return text;
-  }
   std::optional<Need> need = needOf(report, conflict);
   return conflict.text + (need ? textOf(*need, conflict.given) : "");
 }

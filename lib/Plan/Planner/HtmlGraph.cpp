@@ -100,7 +100,7 @@ private:
     if (task.experts >= 0)
       if (const PieceRow &experts = rows[report.built->pieceOfTask[agent][task.experts]]; experts.devices > 0)
         add(graph.tasks[task.experts].name + ": " + placeOf(experts));
-    std::string time = duration(row.milliseconds);
+    std::string time = duration(taskMs(report, row, agent, region.task));
     if (row.waitMs >= 0.05)
       time += " + " + duration(row.waitMs) + " wait";
     add(time);

@@ -439,7 +439,7 @@ private:
 
   void writeNotes() {
     begin("notes", "Notes");
-    list("Rests on figures that are unsure", report.built->unsure);
+    list("Rests on figures that are unsure", unsureOf(report));
     list("Not on offer", report.built->notes);
     if (report.built->unsure.empty() && report.built->notes.empty())
       out << "<p>None.</p>\n";

@@ -65,43 +65,51 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
   json::Array tasks;
   const workflow::Task *first = nullptr; // those of a piece demand the same
   const workflow::Model *model = nullptr;
-  for (auto [graph, pieces] : llvm::zip(*report.graphs, report.built->pieceOfTask))
-    for (auto [task, piece] : llvm::zip(graph.tasks, pieces))
-      if (piece == int(index)) {
-        tasks.push_back(json::Object{
-            {"graph", asJson(graph.name)}, {"task", asJson(task.name)}, {"location", asJson(task.location)}});
+  for (auto [agent, graph] : llvm::enumerate(*report.graphs))
+    for (auto [position, task] : llvm::enumerate(graph.tasks))
+      if (report.built->pieceOfTask[agent][position] == int(index)) {
+        tasks.push_back(json::Object{{"graph", asJson(graph.name)},
+                                     {"task", asJson(task.name)},
+                                     {"location", asJson(task.location)},
+                                     {"milliseconds", number(taskMs(report, row, int(agent), int(position)))}});
         first = &task;
         model = task.model >= 0 ? &graph.models[task.model] : nullptr;
       }
   const ChoiceMeaning &meaning = report.built->meanings[index][report.result.placements[index].choice];
-  const Choice &choice = report.problem->pieces[index].candidates[report.result.placements[index].choice];
+  const Piece &piece = report.problem->pieces[index];
+  const Choice &choice = piece.candidates[report.result.placements[index].choice];
   const PieceWork &work = report.built->works[index];
-  return json::Object{{"name", asJson(row.name)},
-                      {"tasks", std::move(tasks)},
-                      {"kind", first ? json::Value(workflow::nameOf(first->kind)) : json::Value(nullptr)},
-                      {"model", model ? asJson(model->name) : json::Value(nullptr)},
-                      {"outside", row.outside},
-                      {"pool", row.outside ? json::Value(nullptr) : asJson(row.pool.substr(1))},
-                      {"precision", row.precision.empty() ? json::Value(nullptr) : asJson(row.precision)},
-                      {"tensor", meaning.tensor},
-                      {"pipeline", meaning.pipeline},
-                      {"expert", meaning.expert},
-                      {"data", meaning.data},
-                      {"parts", meaning.parts},
-                      {"aggregated", meaning.aggregate > 0},
-                      {"experts", meaning.experts.empty() ? json::Value(nullptr) : json::Value(meaning.experts)},
-                      {"batch", row.batch},
-                      {"replicas", row.replicas},
-                      {"devices", row.devices},
-                      {"shape", shapeOf(work.shape)},
-                      {"work", workOf(work)},
-                      {"alone_ms", number(choice.millisecondsAlone.value_or(choice.milliseconds))},
-                      {"full_ms", number(choice.milliseconds)},
-                      {"milliseconds", number(row.milliseconds)},
-                      {"wait_ms", number(row.waitMs)},
-                      {"token_ms", number(row.tokenMs)},
-                      {"utilization", number(row.utilization)},
-                      {"dollars_per_hour", number(row.dollarsPerHour)}};
+  return json::Object{
+      {"name", asJson(row.name)},
+      {"tasks", std::move(tasks)},
+      {"kind", first ? json::Value(workflow::nameOf(first->kind)) : json::Value(nullptr)},
+      {"model", model ? asJson(model->name) : json::Value(nullptr)},
+      {"outside", row.outside},
+      {"pool", row.outside ? json::Value(nullptr) : asJson(row.pool.substr(1))},
+      {"cache", model && work.shape ? asJson(model->cache.empty() ? "bf16" : model->cache) : json::Value(nullptr)},
+      {"most_context_tokens",
+       model && model->contextTokens ? json::Value(*model->contextTokens) : json::Value(nullptr)},
+      {"precision", row.precision.empty() ? json::Value(nullptr) : asJson(row.precision)},
+      {"tensor", meaning.tensor},
+      {"pipeline", meaning.pipeline},
+      {"expert", meaning.expert},
+      {"data", meaning.data},
+      {"parts", meaning.parts},
+      {"aggregated", meaning.aggregate > 0},
+      {"experts", meaning.experts.empty() ? json::Value(nullptr) : json::Value(meaning.experts)},
+      {"batch", row.batch},
+      {"replicas", row.replicas},
+      {"devices", row.devices},
+      {"headroom", piece.headroom},
+      {"shape", shapeOf(work.shape)},
+      {"work", workOf(work)},
+      {"alone_ms", number(choice.millisecondsAlone.value_or(choice.milliseconds))},
+      {"full_ms", number(choice.milliseconds)},
+      {"milliseconds", number(row.milliseconds)},
+      {"wait_ms", number(row.waitMs)},
+      {"token_ms", number(row.tokenMs)},
+      {"utilization", number(row.utilization)},
+      {"dollars_per_hour", number(row.dollarsPerHour)}};
 }
 
 static json::Array poolsOf(const PlanReport &report) {
@@ -110,7 +118,8 @@ static json::Array poolsOf(const PlanReport &report) {
     pools.push_back(json::Object{{"name", asJson(pool.name)},
                                  {"device", asJson(pool.device)},
                                  {"target", pool.target.empty() ? json::Value(nullptr) : asJson(pool.target)},
-                                 {"devices", pool.devices}});
+                                 {"devices", pool.devices},
+                                 {"devices_per_node", pool.devicesPerNode}});
   return pools;
 }
 
@@ -206,10 +215,16 @@ void printJson(raw_ostream &out, const PlanReport &report) {
                     {"objective", nameOf(report.problem->objective)},
                     {"mixed_integer", json::Object{{"solver", asJson(report.result.statistics.mixedIntegerSolver)},
                                                    {"programs", report.result.statistics.mixedIntegerPrograms}}},
-                    {"unsure", asJson(report.built->unsure)},
+                    {"unsure", asJson(unsureOf(report))},
                     {"not_offered", asJson(report.built->notes)}};
   if (report.result.hasPlan()) {
     root["gap"] = number(report.result.gap);
+    const Headroom &headroom = report.headroom;
+    root["headroom"] = json::Object{{"share", headroom.share ? json::Value(*headroom.share) : json::Value(nullptr)},
+                                    {"level", headroom.share ? json::Value(nullptr) : json::Value(usualLevel)},
+                                    {"holds", headroom.any && !headroom.left},
+                                    {"objective_without", headroom.without ? number(*headroom.without) : nullptr},
+                                    {"settled", headroom.settled}};
     root["totals"] = totalsOf(report.result.evaluation);
     root["agents"] = agentsOf(report);
     root["pools"] = poolsOf(report);
@@ -266,14 +281,17 @@ void printJson(raw_ostream &out, const PlanReport &report) {
       entry["latency_ms"] = number(point.evaluation.latencyMs);
       entry["proven"] = point.proven;
       json::Array labels;
-      for (auto [piece, placed] : llvm::zip(report.problem->pieces, point.placements))
+      for (auto [index, piece] : llvm::enumerate(report.problem->pieces)) {
+        int host = hostOf(*report.problem, point.placements, int(index));
         labels.push_back(json::Object{{"piece", asJson(piece.name)},
-                                      {"choice", asJson(piece.candidates[placed.choice].label)},
-                                      {"replicas", placed.replicas}});
+                                      {"choice", asJson(piece.candidates[point.placements[index].choice].label)},
+                                      {"replicas", point.placements[host].replicas}});
+      }
       entry["pieces"] = std::move(labels);
       front.push_back(std::move(entry));
     }
     root["pareto"] = std::move(front);
+    root["pareto_complete"] = report.frontIsComplete;
   }
   out << formatv("{0:2}", json::Value(std::move(root))) << '\n';
 }

@@ -37,7 +37,8 @@ struct Checks {
   bool tightens = false;
   std::vector<std::string> simulationRounds;
   std::optional<Confidence> confidence;
-  double required = 0; ///< required probability; 0: none
+  bool asksConfidence = false; ///< by the user; every plan has the figure
+  double required = 0;         ///< required probability; 0: none
   bool sure = true;
   bool settled = true; ///< see ConfidentPlan
   std::vector<std::string> confidenceRounds;
@@ -100,6 +101,21 @@ bool writesToStandardOutput(const PlannerOptions &options);
 /// Writes a file atomically; "-" is standard output, an empty name means no file.
 llvm::Error writeOutput(const std::string &file, llvm::function_ref<void(llvm::raw_ostream &)> print);
 
+/// Part of the capacity that a plan leaves free, and what that costs.
+constexpr double usualLevel = 0.9;
+struct Headroom {
+  /// Share that the user asked for. Unset: each piece sustains its load at the times that it exceeds with probability
+  /// 1 - usualLevel.
+  std::optional<double> share;
+  std::string factors; ///< of those times: "decode × 1.25, first_token × 1.98"
+  bool any = false;    ///< some piece has headroom
+  /// True if there is no plan with the headroom, and the user did not ask for it: the plan has none.
+  bool left = false;
+  /// Objective of the best plan without headroom that was found, and whether none is better.
+  std::optional<double> without;
+  bool settled = true;
+};
+
 /// Everything known about a plan when it is printed.
 struct PlanReport {
   const std::vector<workflow::Graph> *graphs = nullptr;
@@ -109,9 +125,13 @@ struct PlanReport {
   std::vector<Alternative> alternatives;
   std::vector<Conflict> conflicts;
   std::vector<ParetoPoint> front;
+  bool frontIsComplete = true;
+  /// Latency as the objective: the share by which a faster plan was given up for a cheaper one; 0: none.
+  double latencyRoom = 0;
   std::vector<Sensitivity> sensitivity;
   Checks checks;
   std::optional<Replan> replan;
+  Headroom headroom;
   bool hardened = false; ///< the plan was made for stricter bounds or slower times than those of `problem`
 };
 
@@ -124,11 +144,20 @@ struct PieceRow {
   /// Includes the piece's part of the unused rest of whole nodes and shared devices.
   double dollarsPerHour = 0;
   double milliseconds = 0, waitMs = 0, tokenMs = 0, utilization = 0;
+  double unscaledMs = 0; ///< of an execution of scale 1; tasks that share the piece have scales of their own
   bool outside = false;
 };
+/// Returns the piece whose replicas a piece runs in: the other end of an edge that ties both choices to the same
+/// replicas if the piece's own choice has no devices; else the piece itself.
+int hostOf(const PlacementProblem &problem, const Placements &placements, int piece);
 /// Returns 95, 99.9, 0.2.
 std::string plain(double value);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
+
+/// Returns the mean milliseconds in service of one task, which may share its piece with others.
+double taskMs(const PlanReport &report, const PieceRow &row, int agent, int task);
+/// Returns the uncertain figures, without those of devices that the plan does not use.
+std::vector<std::string> unsureOf(const PlanReport &report);
 
 /// Used share of a bound, largest first.
 struct Tightness {
@@ -138,8 +167,10 @@ struct Tightness {
   double share() const { return bound > 0 ? used / bound : 0; }
 };
 std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &evaluation);
-/// Returns the names of the pieces on the critical path of an agent.
+/// Returns the names of the pieces on the critical path of an agent, those of all cases of a branch.
 std::vector<std::string> criticalPath(const PlanReport &report, int agent, const Evaluation &evaluation);
+/// Returns the critical path in words; of cases one of which is taken, "(a > b | c)".
+std::string criticalPathText(const PlanReport &report, int agent, const Evaluation &evaluation);
 
 /// A sensitivity in words: "price of @cheap", "$0.974/h", "below …", "above …".
 struct SensitivityRow {
@@ -179,7 +210,14 @@ struct Need {
 std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict);
 /// Returns a constraint of a conflict in words, with the value that would be enough and its need.
 std::string textOf(const PlanReport &report, const Conflict &conflict);
-void printReport(llvm::raw_ostream &out, const PlanReport &report);
+/// Prints the plan, or what conflicts.
+void printPlanOf(llvm::raw_ostream &out, const PlanReport &report);
+/// Prints what is said of a plan after it: the next best, sensitivities, the front, checks, uncertain figures.
+void printExplanations(llvm::raw_ostream &out, const PlanReport &report);
+/// Returns what the headroom of a plan costs, and how to change it; empty if the plan has no load.
+std::string textOfHeadroom(const PlanReport &report);
+/// Returns how probable the promises hold, in one sentence; needs `checks.confidence`.
+std::string textOfProbability(const PlanReport &report);
 void printSensitivity(llvm::raw_ostream &out, const PlanReport &report);
 /// Prints the plan as JSON; docs/plan.md has the schema.
 void printJson(llvm::raw_ostream &out, const PlanReport &report);

@@ -17,12 +17,15 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 #include <chrono>
 #include <cmath>
+#include <map>
 
 using namespace mlir;
 using llvm::Error;
@@ -35,7 +38,11 @@ namespace {
 /// again.
 constexpr double explanationSeconds = 10;
 /// Shares of the time limit for questions, relative to the share of the plan, which is 1.
-constexpr double weightOfChecks = 1, weightOfFront = 1, weightOfExplanation = 0.25;
+constexpr double weightWithoutHeadroom = 0.5, weightOfProbability = 0.05, weightOfChecks = 1, weightOfFront = 1,
+                 weightOfExplanation = 0.25;
+
+/// Limit of the question what a plan costs without headroom.
+constexpr double secondsWithoutHeadroom = 1;
 
 enum ExitCode { Planned = 0, Failed = 1, Infeasible = 2, OutOfTime = 3 };
 
@@ -68,10 +75,10 @@ public:
     simulation = std::move(*asked);
     if (Error error = solveAndExplain())
       return fail(std::move(error));
-    auto print = [&](llvm::raw_ostream &out) { printReport(out, report); };
-    if (writesToStandardOutput(options))
-      print(llvm::errs());
-    else if (Error error = writeOutput("-", print))
+    if (!report.result.hasPlan())
+      if (Error error = show(printPlanOf))
+        return fail(std::move(error));
+    if (Error error = show(printExplanations))
       return fail(std::move(error));
     if (Error error = writeFiles())
       return fail(std::move(error));
@@ -100,9 +107,10 @@ private:
   PlanReport report;
   SolveOptions solveOptions;
   std::optional<SimulationOptions> simulation;
+  Headroom headroom;
 
   /// Sum of the shares of the questions after the plan.
-  double weightOfQuestions = weightOfChecks * (options.tightens || options.confidence) +
+  double weightOfQuestions = (options.tightens || options.confidence ? weightOfChecks : weightOfProbability) +
                              weightOfExplanation * (options.explains + options.asksSensitivity) +
                              weightOfFront * (options.paretoPoints > 0);
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -144,11 +152,24 @@ private:
     return nullptr;
   }
 
+  /// Makes the paths of shapes, which are relative to the file with the agents, absolute.
+  void resolveShapes() {
+    StringRef directory = options.input == "-" ? StringRef() : llvm::sys::path::parent_path(options.input);
+    for (auto model : module->getOps<agent::ModelOp>()) {
+      llvm::SmallString<128> path(directory);
+      llvm::sys::path::append(path, model.getShape().value_or(""));
+      llvm::sys::fs::make_absolute(path);
+      if (model.getShape() && (isPathOfShape(*model.getShape()) || llvm::sys::fs::is_directory(path)))
+        model.setShape(llvm::sys::path::is_absolute(*model.getShape()) ? *model.getShape() : StringRef(path));
+    }
+  }
+
   LogicalResult load() {
     // A placement names pools that may be in the other file: verification waits for both.
     module = parse(options.input);
     if (!module)
       return failure();
+    resolveShapes();
     if (options.fleetFile.empty())
       return mlir::verify(*module);
     // The source manager's first buffer is parsed.
@@ -235,26 +256,50 @@ private:
     return success();
   }
 
+  /// Prints a part of the report at once: reasons take longer than the plan, and are read after it.
+  Error show(void (*print)(llvm::raw_ostream &, const PlanReport &)) {
+    if (!writesToStandardOutput(options))
+      return writeOutput("-", [&](llvm::raw_ostream &out) { print(out, report); });
+    print(llvm::errs(), report);
+    return Error::success();
+  }
+
   Error solveAndExplain() {
-    if (Error error = makePlan())
+    if (Error error = makePlanWithHeadroom())
       return error;
     if (report.result.status == SolveResult::Status::Infeasible) {
-      llvm::Expected<std::vector<Conflict>> conflicts = explainInfeasibility(*report.problem, timed(1, 0));
+      llvm::Expected<std::vector<Conflict>> conflicts =
+          explainInfeasibility(*report.problem, timed(1, 0, explanationSeconds));
       if (!conflicts)
         return conflicts.takeError();
       report.conflicts = std::move(*conflicts);
     }
     if (!report.result.hasPlan())
       return Error::success();
+    if (Error error = askWithoutHeadroom())
+      return error;
+    report.headroom = headroom;
     const PlacementProblem *asked = report.problem;
     Placements before = report.result.placements;
     hardened = *asked;
+    // The front may have a plan that is faster and costs the same: that one is then checked and explained.
+    bool plansAgain = options.tightens || options.confidence.value_or(0) > 0;
+    if (!plansAgain)
+      if (Error error = findFront(hardened))
+        return error;
+    before = report.result.placements;
     bool isChecked = options.tightens || options.confidence;
     if (Error error = check(options, errorModelOf(graphs, built, options.engine), simulation,
-                            timedQuestion(isChecked ? weightOfChecks : 0), hardened, report.result, report.checks))
+                            timedQuestion(isChecked ? weightOfChecks : weightOfProbability), hardened, report.result,
+                            report.checks))
       return error;
     // Explains the plan under the problem that it was made for, but prints its figures under the given problem.
     report.hardened = report.result.placements != before;
+    Evaluation asHardened = report.result.evaluation;
+    report.result.evaluation = evaluate(*asked, report.result.placements);
+    if (Error error = show(printPlanOf))
+      return error;
+    report.result.evaluation = std::move(asHardened);
     report.problem = &hardened;
     if (options.explains) {
       llvm::Expected<std::vector<Alternative>> why = explainChoices(
@@ -272,17 +317,56 @@ private:
         return sensitivity.takeError();
       report.sensitivity = std::move(*sensitivity);
     }
-    if (options.paretoPoints > 0) {
-      llvm::Expected<std::vector<ParetoPoint>> front =
-          paretoFront(*report.problem, options.paretoPoints, timedQuestion(weightOfFront), &report.result);
-      if (!front)
-        return front.takeError();
-      report.front = std::move(*front);
-    }
+    if (plansAgain)
+      if (Error error = findFront(hardened))
+        return error;
     report.problem = asked;
     report.result.evaluation = evaluate(*asked, report.result.placements);
     for (ParetoPoint &point : report.front)
       point.evaluation = evaluate(*asked, point.placements);
+    return Error::success();
+  }
+
+  Error findFront(const PlacementProblem &problem) {
+    if (options.paretoPoints == 0)
+      return Error::success();
+    llvm::Expected<std::vector<ParetoPoint>> front = paretoFront(
+        problem, options.paretoPoints, timedQuestion(weightOfFront), &report.result, &report.frontIsComplete);
+    if (!front)
+      return front.takeError();
+    report.front = std::move(*front);
+    Evaluation &planned = report.result.evaluation;
+    constexpr double room = 1 + 1e-6;
+    for (const ParetoPoint &point : report.front)
+      if (point.evaluation.latencyMs < planned.latencyMs / room &&
+          point.evaluation.dollarsPerRequest <= planned.dollarsPerRequest * room) {
+        Evaluation better = evaluate(problem, point.placements);
+        if (better.objective > planned.objective + (room - 1) * std::abs(planned.objective))
+          continue;
+        report.result.placements = point.placements;
+        planned = std::move(better);
+      }
+    return Error::success();
+  }
+
+  /// Among plans that are slower than the fastest by no more than the room, takes the cheapest.
+  Error breakTies(const PlacementProblem &problem) {
+    if (problem.objective != Objective::Latency || problem.moveCost > 0 || options.latencyRoom <= 0)
+      return Error::success();
+    PlacementProblem cheaper = problem;
+    bool hasLoad = llvm::any_of(problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
+    cheaper.objective = hasLoad ? Objective::DollarsPerHour : Objective::DollarsPerRequest;
+    cheaper.previous = report.result.placements; // where the search begins
+    for (auto [agent, of] : llvm::zip(cheaper.agents, report.result.evaluation.agents))
+      agent.level.endToEndMs = std::min(agent.level.endToEndMs, of.endToEndMs * (1 + options.latencyRoom));
+    llvm::Expected<SolveResult> result = solve(cheaper, timed(1, 1 + weightOfQuestions));
+    if (!result)
+      return result.takeError();
+    if (!result->hasPlan())
+      return Error::success();
+    report.result.placements = result->placements;
+    report.result.evaluation = evaluate(problem, result->placements);
+    report.latencyRoom = options.latencyRoom;
     return Error::success();
   }
 
@@ -306,11 +390,71 @@ private:
 
   /// Solves a problem; `plansToCome` is the largest number of plans after this one. Only the first model is exported.
   Error solveNext(const PlacementProblem &problem, int plansToCome = 0) {
-    llvm::Expected<SolveResult> result = solve(problem, timed(1, plansToCome + weightOfQuestions));
+    bool ties = problem.objective == Objective::Latency && options.latencyRoom > 0;
+    llvm::Expected<SolveResult> result = solve(problem, timed(1, plansToCome + ties + weightOfQuestions));
     solveOptions.exportLp.clear();
     if (!result)
       return result.takeError();
     report.result = std::move(*result);
+    return report.result.hasPlan() ? breakTies(problem) : Error::success();
+  }
+
+  /// Sets the headroom of all pieces on the fleet: a share, or what slower times need.
+  void setHeadroom(PlacementProblem &problem, std::optional<double> share) {
+    ErrorModel errors = errorModelOf(graphs, built, options.engine);
+    headroom.any = false;
+    for (auto [piece, meanings, of] : llvm::zip(problem.pieces, built.meanings, errors.pieces)) {
+      double slower = of.kind < 0 ? 1 : std::max(1.0, errors.kinds[of.kind].factorAt(usualLevel));
+      piece.headroom = meanings.front().outside ? 0 : share.value_or(1 - 1 / slower);
+      headroom.any |= piece.headroom > 0;
+    }
+    headroom.factors.clear();
+    for (const TimeErrors &kind : errors.kinds)
+      headroom.factors +=
+          llvm::formatv("{0}{1} × {2:f2}", headroom.factors.empty() ? "" : ", ", kind.kind, kind.factorAt(usualLevel));
+  }
+  static void removeHeadroom(PlacementProblem &problem) {
+    for (Piece &piece : problem.pieces)
+      piece.headroom = 0;
+  }
+
+  /// Plans with headroom. If there is no such plan and the user did not ask for it, plans without.
+  Error makePlanWithHeadroom() {
+    bool hasLoad = llvm::any_of(built.problem.agents, [](const Agent &agent) { return agent.requestsPerSecond > 0; });
+    headroom.share = hasLoad ? options.headroom : 0;
+    setHeadroom(built.problem, headroom.share);
+    bool mayLeave = headroom.any && !headroom.share;
+    weightOfQuestions += mayLeave ? weightWithoutHeadroom : 0;
+    Error error = makePlan();
+    weightOfQuestions -= mayLeave ? weightWithoutHeadroom : 0;
+    if (error || !mayLeave || report.result.hasPlan())
+      return error;
+    headroom.left = true;
+    removeHeadroom(built.problem);
+    report.replan.reset();
+    report.problem = &built.problem;
+    return makePlan();
+  }
+
+  /// Finds what the plan would cost without headroom.
+  Error askWithoutHeadroom() {
+    // Plans with latency as the objective have room for cheaper ones, so that a difference would say nothing.
+    if (!headroom.any || headroom.left || report.problem->objective == Objective::Latency)
+      return Error::success();
+    PlacementProblem without = *report.problem;
+    removeHeadroom(without);
+    without.previous = report.result.placements; // where the search begins
+    without.moveCost = 0;
+    SolveOptions own = timed(1, weightOfQuestions + 1, secondsWithoutHeadroom);
+    headroom.settled = false;
+    if (own.timeLimitSeconds < secondsWithoutHeadroom / 10)
+      return Error::success();
+    llvm::Expected<SolveResult> result = solve(without, own);
+    if (!result)
+      return result.takeError();
+    if (result->hasPlan())
+      headroom.without = result->evaluation.objective;
+    headroom.settled = result->status == SolveResult::Status::Optimal;
     return Error::success();
   }
 
@@ -369,8 +513,30 @@ private:
     return lost;
   }
 
+  /// Returns the share of the hourly cost of the plan before, or else of the present one, that is not that of tools; 1
+  /// if the objective is not in dollars.
+  double shareOfDevices() const {
+    const Placements &placements = report.replan->stay ? report.replan->before : report.result.placements;
+    Objective objective = reduced.objective;
+    if ((objective != Objective::DollarsPerRequest && objective != Objective::DollarsPerHour) || placements.empty())
+      return 1;
+    double all = 0, onDevices = 0;
+    for (const PieceRow &row : rowsOf(report, placements)) {
+      all += row.dollarsPerHour;
+      onDevices += row.outside ? 0 : row.dollarsPerHour;
+    }
+    return all > 0 && onDevices > 0 ? onDevices / all : 1;
+  }
+
   Error replan(const std::vector<std::pair<int, int64_t>> &lost) {
     Replan &since = *report.replan;
+    std::map<int, int64_t> lostOfPool;
+    for (auto [pool, devices] : lost)
+      if ((lostOfPool[pool] += devices) > built.problem.pools[pool].devices)
+        return llvm::createStringError("--without=" + llvm::join(options.lost, ",") + ": pool @" +
+                                       built.problem.pools[pool].name + " has " +
+                                       llvm::Twine(built.problem.pools[pool].devices) + " devices, " +
+                                       llvm::Twine(lostOfPool[pool]) + " cannot be lost");
     int64_t left = 0;
     for (const Pool &pool : llvm::ArrayRef(built.problem.pools).take_front(built.fleetPools))
       left += pool.devices;
@@ -394,8 +560,9 @@ private:
         return Error::success();
       worth = report.result.evaluation.objective;
     }
-    // A move costs a thousandth of the plan: among plans of nearly equal cost the one with fewest moves wins.
-    reduced.moveCost = 1e-3 * std::abs(worth);
+    // A move costs a thousandth of what the devices cost: among plans of nearly equal cost the one with fewest moves
+    // wins. Tools, and people, who cost the same in every plan, do not count.
+    reduced.moveCost = 1e-3 * shareOfDevices() * std::abs(worth);
     return solveNext(reduced);
   }
 

@@ -216,7 +216,8 @@ private:
     };
     for (auto [position, choice] : enumerate(piece.candidates))
       if (same(choice, built.meanings[index][position]))
-        return {int(position), before.replicas};
+        // The file gives a piece without devices the replicas of its host.
+        return {int(position), choice.devicesPerReplica > 0 ? before.replicas : 1};
     Candidates one; // for its label
     one.add({}, before.meaning, before.meaning.outside ? "outside" : before.pool);
     bool poolExists = before.meaning.outside ||

@@ -16,10 +16,25 @@
 #include "llvm/Support/Unicode.h"
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <tuple>
 
 using namespace llvm;
 
 namespace intarsia::plan {
+
+int hostOf(const PlacementProblem &problem, const Placements &placements, int piece) {
+  auto choiceOf = [&](int of) -> const Choice & { return problem.pieces[of].candidates[placements[of].choice]; };
+  if (choiceOf(piece).devicesPerReplica > 0)
+    return piece;
+  for (const Edge &edge : problem.edges)
+    for (auto [own, other, kinds] :
+         {std::tuple(edge.from, edge.to, &edge.fromKinds), std::tuple(edge.to, edge.from, &edge.toKinds)})
+      if (own == piece && !kinds->empty() && choiceOf(other).devicesPerReplica > 0 &&
+          is_contained(edge.sameReplicas, (*kinds)[placements[own].choice]))
+        return other;
+  return piece;
+}
 
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements) {
   const PlacementProblem &problem = *report.problem;
@@ -57,9 +72,10 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
       degrees.push_back("aggregated");
     row.degrees = llvm::join(degrees, ", ");
     row.batch = meaning.batch;
-    row.replicas = replicas;
+    row.replicas = placements[hostOf(problem, placements, int(index))].replicas;
     row.devices = meaning.outside ? 0 : figures.footprint(choice) * double(replicas);
     row.milliseconds = (stage.firstMs + stage.restMs) * figures.loads[index].meanScale;
+    row.unscaledMs = stage.firstMs + stage.restMs;
     row.waitMs = stage.waitMs();
     row.tokenMs = stage.tokenMs;
     row.utilization = stage.utilization;
@@ -112,6 +128,51 @@ std::vector<std::string> criticalPath(const PlanReport &report, int agent, const
   return names;
 }
 
+std::string criticalPathText(const PlanReport &report, int agent, const Evaluation &evaluation) {
+  const workflow::Graph &graph = (*report.graphs)[agent];
+  const std::vector<int> &critical = evaluation.agents[agent].criticalRegions;
+  auto textOf = [&](auto &self, int index) -> std::string {
+    const workflow::Region &region = graph.regions[index];
+    if (region.kind == workflow::Region::Kind::Task)
+      return is_contained(critical, index) ? graph.tasks[region.task].name : "";
+    std::vector<std::string> parts;
+    for (int child : region.children)
+      if (std::string part = self(self, child); !part.empty())
+        parts.push_back(std::move(part));
+    bool isChoice = region.kind == workflow::Region::Kind::Branch;
+    return isChoice && parts.size() > 1 ? "(" + llvm::join(parts, " | ") + ")" : llvm::join(parts, " > ");
+  };
+  return textOf(textOf, graph.root);
+}
+
+double taskMs(const PlanReport &report, const PieceRow &row, int agent, int task) {
+  const workflow::Graph &graph = (*report.graphs)[agent];
+  const workflow::Task &of = graph.tasks[task];
+  for (auto [from, region] : llvm::zip(graph.regions, report.problem->agents[agent].regions))
+    if (from.kind == workflow::Region::Kind::Task && from.task == task) {
+      // In a loop the first turn has a scale of its own.
+      double turns = std::max(1.0, of.executions / std::max(of.probability, 1e-12));
+      return row.unscaledMs * region.timeScale * (1 + (turns - 1) * region.laterTurnScale) / turns;
+    }
+  return row.milliseconds;
+}
+
+std::vector<std::string> unsureOf(const PlanReport &report) {
+  std::vector<std::string> unsure = report.built->unsure;
+  if (!report.result.hasPlan())
+    return unsure;
+  std::set<std::string> used, unused;
+  for (auto [piece, placed] : llvm::zip(report.problem->pieces, report.result.placements))
+    used.insert(report.problem->pools[piece.candidates[placed.choice].pool].device);
+  for (const Pool &pool : ArrayRef(report.problem->pools).take_front(report.built->fleetPools))
+    if (!used.count(pool.device))
+      unused.insert(pool.device + ": ");
+  erase_if(unsure, [&](StringRef figure) {
+    return any_of(unused, [&](const std::string &device) { return figure.starts_with(device); });
+  });
+  return unsure;
+}
+
 /// Returns the width on a terminal, where a character may have more bytes than columns.
 static size_t columnsOf(StringRef text) { return size_t(std::max(0, sys::unicode::columnWidthUTF8(text))); }
 
@@ -137,6 +198,12 @@ static std::string dollars(double value) {
   return value == 0 ? "0" : value < 0.01 ? formatv("{0:e2}", value).str() : formatv("{0:f4}", value).str();
 }
 
+static std::string fiveDigits(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.5g", value);
+  return text;
+}
+
 std::string plain(double value) {
   std::string text;
   raw_string_ostream(text) << format("%g", value);
@@ -159,7 +226,7 @@ static void printEvaluation(raw_ostream &out, const PlanReport &report, const Ev
         "@{0}: {1} {2:f0}{3} ms (mean {4:f0}), first token {5:f0}{6} ms, next {7:f1}{8} ms, at {9} requests/s\n",
         printable(agent.name), which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
         against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), plain(agent.requestsPerSecond));
-    out << "  critical path: " << printable(llvm::join(criticalPath(report, int(index), evaluation), " > ")) << '\n';
+    out << "  critical path: " << printable(criticalPathText(report, int(index), evaluation)) << '\n';
   }
 }
 
@@ -170,12 +237,26 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
     total += row.dollarsPerHour;
   std::vector<std::vector<std::string>> table{
       {"task", "pool", "precision", "degrees", "batch", "replicas", "devices", "ms", "wait", "busy", "$/h", "share"}};
-  for (const PieceRow &row : rows)
+  for (auto [index, row] : llvm::enumerate(rows)) {
     table.push_back({row.name, row.pool, row.precision, row.degrees, row.outside ? "" : std::to_string(row.batch),
                      row.outside ? "" : std::to_string(row.replicas), row.outside ? "" : plain(row.devices),
                      formatv("{0:f1}", row.milliseconds), formatv("{0:f1}", row.waitMs),
                      row.outside ? "" : formatv("{0:P0}", row.utilization).str(), formatv("{0:f2}", row.dollarsPerHour),
                      total > 0 ? formatv("{0:P0}", row.dollarsPerHour / total).str() : ""});
+    // Tasks that share the row take times of their own.
+    std::vector<std::pair<int, int>> tasks;
+    for (auto [agent, pieces] : llvm::enumerate(report.built->pieceOfTask))
+      for (auto [task, piece] : llvm::enumerate(pieces))
+        if (piece == int(index))
+          tasks.push_back({int(agent), int(task)});
+    if (tasks.size() > 1)
+      for (auto [agent, task] : tasks) {
+        std::vector<std::string> cells(table.front().size());
+        cells[0] = "  " + (*report.graphs)[agent].tasks[task].name;
+        cells[7] = formatv("{0:f1}", taskMs(report, row, agent, task));
+        table.push_back(std::move(cells));
+      }
+  }
   printTable(out, table, 4);
   out << '\n';
   printEvaluation(out, report, report.result.evaluation);
@@ -187,9 +268,17 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
   if (report.result.status == SolveResult::Status::Optimal)
     out << (report.hardened
                 ? "no plan of these candidates is better for the stricter bounds or slower times it was made for\n"
+            : report.latencyRoom > 0
+                ? formatv("no plan of these candidates is faster by more than {0:P1}, and of those none is cheaper\n",
+                          report.latencyRoom)
+                      .str()
                 : "no plan of these candidates is better\n");
   else
     out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
+  if (std::string text = textOfHeadroom(report); !text.empty())
+    out << text << '\n';
+  if (report.checks.confidence && !report.checks.asksConfidence)
+    out << textOfProbability(report) << '\n';
   if (report.replan)
     printReplan(out, report);
 }
@@ -205,7 +294,7 @@ static void printConflicts(raw_ostream &out, const PlanReport &report) {
     out << "  " << textOf(report, conflict) << '\n';
 }
 
-static void printAll(raw_ostream &out, const PlanReport &report) {
+static void printPlanOrConflicts(raw_ostream &out, const PlanReport &report) {
   if (report.result.hasPlan())
     printPlan(out, report);
   else if (report.result.status == SolveResult::Status::Infeasible)
@@ -215,6 +304,9 @@ static void printAll(raw_ostream &out, const PlanReport &report) {
   const SolveResult::Statistics &statistics = report.result.statistics;
   if (int programs = statistics.mixedIntegerPrograms)
     out << formatv("mixed-integer programs: {0}, by {1}\n", programs, statistics.mixedIntegerSolver);
+}
+
+static void printAllExplanations(raw_ostream &out, const PlanReport &report) {
   if (!report.alternatives.empty()) {
     out << "\nwhy not the next best:\n";
     for (const Alternative &alternative : report.alternatives) {
@@ -233,10 +325,13 @@ static void printAll(raw_ostream &out, const PlanReport &report) {
     out << "\ncost against latency:\n";
     std::vector<std::vector<std::string>> table{{"$/request", "$/h", "ms", "W", "proven"}};
     for (const ParetoPoint &point : report.front)
-      table.push_back({dollars(point.evaluation.dollarsPerRequest), formatv("{0:f2}", point.evaluation.dollarsPerHour),
+      table.push_back({fiveDigits(point.evaluation.dollarsPerRequest),
+                       formatv("{0:f2}", point.evaluation.dollarsPerHour),
                        formatv("{0:f0}", point.evaluation.latencyMs), formatv("{0:f0}", point.evaluation.watts),
                        point.proven ? "yes" : "no"});
     printTable(out, table, 0);
+    if (!report.frontIsComplete)
+      out << "out of time: there may be faster plans, and others between these; give more with --time-limit\n";
   }
   printChecks(out, *report.problem, report.checks);
   if (!report.built->notes.empty()) {
@@ -244,18 +339,22 @@ static void printAll(raw_ostream &out, const PlanReport &report) {
     for (const std::string &note : report.built->notes)
       out << "  " << note << '\n';
   }
-  if (!report.built->unsure.empty()) {
+  if (std::vector<std::string> unsure = unsureOf(report); !unsure.empty()) {
     out << "\nrests on figures that are unsure:\n";
-    for (const std::string &figure : report.built->unsure)
+    for (const std::string &figure : unsure)
       out << "  " << figure << '\n';
   }
 }
 
-void printReport(raw_ostream &out, const PlanReport &report) {
+static void printWith(raw_ostream &out, const PlanReport &report, void (*print)(raw_ostream &, const PlanReport &)) {
   std::string text;
   raw_string_ostream stream(text);
-  printAll(stream, report);
+  print(stream, report);
   out << printable(text, /*keepsLines=*/true);
 }
+
+void printPlanOf(raw_ostream &out, const PlanReport &report) { printWith(out, report, printPlanOrConflicts); }
+
+void printExplanations(raw_ostream &out, const PlanReport &report) { printWith(out, report, printAllExplanations); }
 
 } // namespace intarsia::plan

@@ -55,6 +55,7 @@ public:
       Piece &piece = placed.pieces[index];
       piece.candidates = {Choice(piece.candidates[placements[index].choice])};
       piece.pinnedLabel.reset();
+      piece.headroom = 0; // it is there for errors such as these
       plan.push_back({0, placements[index].replicas});
     }
     for (Edge &edge : placed.edges) {

@@ -74,10 +74,11 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
     auto [choiceIndex, replicas] = placements[index];
     const Choice &choice = piece.candidates[choiceIndex];
     Stage stage = figures.stage(int(index), choice, replicas);
-    if (replicas < smallestReplicas(choice, figures.loads[index]))
-      violated(formatv("piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for", piece.name,
-                       replicas, replicas * sustainedPerSecond(choice),
-                       figures.loads[index].perSecond * figures.loads[index].meanScale));
+    if (const Load &load = figures.loads[index]; replicas < smallestReplicas(choice, load))
+      violated(formatv(
+          "piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for{4}", piece.name, replicas,
+          replicas * sustainedPerSecond(choice), load.perSecond * load.meanScale,
+          load.headroom > 0 ? formatv(", and {0:P0} of what they sustain is to stay free", load.headroom).str() : ""));
     if (piece.pinnedPool && choice.pool != *piece.pinnedPool)
       violated(formatv("piece '{0}' is pinned to pool '{1}'", piece.name, problem.pools[*piece.pinnedPool].name));
     if (piece.pinnedLabel && choice.label != *piece.pinnedLabel)
@@ -167,6 +168,8 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
         of.meanMs = end.mean();
         of.firstOutputMs = latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
                                .quantile(*agent.level.percentile);
+        // Both lie on grids of their own.
+        of.firstOutputMs = std::min(of.firstOutputMs, of.endToEndMs);
       }
     }
     std::string which =

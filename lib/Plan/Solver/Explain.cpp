@@ -135,6 +135,13 @@ static Alternative ask(const Figures &figures, const Placements &placements, Que
   return alternative;
 }
 
+static int movesIn(const PlacementProblem &problem, const Placements &placements) {
+  int moves = 0;
+  for (auto [before, now] : zip(problem.previous, placements))
+    moves += before.choice >= 0 && before.choice != now.choice;
+  return moves;
+}
+
 static bool roundsUp(const PlacementProblem &problem) {
   return llvm::any_of(problem.pools, [](const Pool &pool) { return pool.wholeNodes; }) ||
          llvm::any_of(problem.pieces, [](const Piece &piece) {
@@ -253,11 +260,18 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
                                               : "none found in time: ") +
                            alternative.reason;
     } else {
-      double more = alternative.objective - result.evaluation.objective;
-      alternative.reason = formatv("{0:e3} more {1}", more, nameOf(problem.objective));
+      // What counts for a move is not spent: it is left out, and moves are counted apart.
+      int moves = movesIn(problem, alternative.placements);
+      double now = result.evaluation.objective - problem.moveCost * result.evaluation.moves;
+      double more = alternative.objective - problem.moveCost * moves - now;
+      alternative.reason =
+          formatv("{0:e3} {1} {2}", std::abs(more), more < 0 ? "less" : "more", nameOf(problem.objective));
       // A relative difference is undefined when the objective is 0.
-      if (result.evaluation.objective != 0)
-        alternative.reason += formatv(" ({0:f1} %)", 100 * more / std::abs(result.evaluation.objective)).str();
+      if (now != 0)
+        alternative.reason += formatv(" ({0:f1} %)", 100 * more / std::abs(now)).str();
+      if (int further = moves - result.evaluation.moves)
+        alternative.reason += formatv(", {0} {1} {2}", std::abs(further), further > 0 ? "more" : "fewer",
+                                      std::abs(further) == 1 ? "move" : "moves");
     }
     alternatives.push_back(std::move(alternative));
   }

@@ -84,6 +84,8 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
       loads[piece] = loads[caller];
       workPerRequest[piece] = workPerRequest[caller];
     }
+  for (auto [load, piece] : llvm::zip(loads, problem.pieces))
+    load.headroom = piece.pinnedReplicas ? 0 : piece.headroom;
   linkOf.assign(poolCount * poolCount, -1);
   for (auto [index, link] : llvm::enumerate(problem.links))
     for (auto [from, to] : link.pairs)

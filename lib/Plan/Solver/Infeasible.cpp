@@ -7,6 +7,7 @@
 // Explains why there is no plan: a minimal set of constraints by the deletion filter (Chinneck and Dravnieks, 1991),
 // each step of which is a proof by the solver, and a bound for each that would make a plan possible.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "LeastTimes.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -23,6 +24,29 @@ namespace intarsia::plan {
 using Kind = Conflict::Kind;
 
 static constexpr int64_t plentyOfDevices = 1000000;
+/// Bandwidth that is no limit. Links of it cannot conflict.
+static constexpr double plentyOfGBps = 1e6;
+static constexpr int plentyOfCalls = 1000000;
+/// Limit of the question what would do where a promise alone is impossible.
+static constexpr double secondsOfImpossible = 3;
+
+/// Returns the pools that a piece has a candidate on.
+static std::set<int> poolsOf(const Piece &piece) {
+  std::set<int> pools;
+  for (const Choice &choice : piece.candidates)
+    pools.insert(choice.pool);
+  return pools;
+}
+
+/// Returns the pairs of pools between which the candidates of some edge's ends may send each other data.
+static std::set<std::pair<int, int>> waysOf(const PlacementProblem &p) {
+  std::set<std::pair<int, int>> ways;
+  for (const Edge &edge : p.edges)
+    for (int from : poolsOf(p.pieces[edge.from]))
+      for (int to : poolsOf(p.pieces[edge.to]))
+        ways.insert({from, to});
+  return ways;
+}
 
 static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
   std::vector<Conflict> all;
@@ -30,20 +54,31 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
     all.push_back({kind, index, std::move(text), given, std::nullopt});
   };
   // The filter drops what it can in this order: the constraints that people change last come last.
+  std::set<int> usedPools;
+  for (const Piece &piece : p.pieces)
+    for (const Choice &choice : piece.candidates)
+      if (choice.devicesPerReplica > 0)
+        usedPools.insert(choice.pool);
   for (auto [index, pool] : enumerate(p.pools))
-    add(Kind::PoolDevices, int(index), double(pool.devices),
-        formatv("pool '{0}' has {1} devices", pool.name, pool.devices));
+    if (usedPools.count(int(index)) && !pool.isService)
+      add(Kind::PoolDevices, int(index), double(pool.devices),
+          formatv("pool '{0}' has {1} devices", pool.name, pool.devices));
+  for (auto [index, piece] : enumerate(p.pieces))
+    if (p.pools[piece.candidates.front().pool].isService)
+      add(Kind::Calls, int(index), piece.candidates.front().slots,
+          formatv("'{0}' takes {1} calls at once at most",
+                  StringRef(p.pools[piece.candidates.front().pool].name).rsplit(':').second,
+                  piece.candidates.front().slots));
+  std::set<std::pair<int, int>> ways = waysOf(p);
+  auto isWay = [&](std::pair<int, int> pair) { return ways.count(pair) > 0; };
   for (auto [index, link] : enumerate(p.links))
-    add(Kind::LinkBandwidth, int(index), link.gigabytesPerSecond,
-        formatv("link '{0}' has {1:f3} GB/s", link.name, link.gigabytesPerSecond));
+    if (link.gigabytesPerSecond < plentyOfGBps && any_of(link.pairs, isWay))
+      add(Kind::LinkBandwidth, int(index), link.gigabytesPerSecond,
+          formatv("link '{0}' has {1:f3} GB/s", link.name, link.gigabytesPerSecond));
   std::set<std::pair<int, int>> routes;
   for (auto &link : p.links)
     routes.insert(link.pairs.begin(), link.pairs.end());
-  bool unlinked = false;
-  for (int a = 0; a < int(p.pools.size()); ++a)
-    for (int b = 0; b < int(p.pools.size()); ++b)
-      unlinked |= a != b && !routes.count({a, b});
-  if (unlinked && !p.edges.empty())
+  if (any_of(ways, [&](auto way) { return way.first != way.second && !routes.count(way); }))
     add(Kind::Route, -1, 0, "some pools are not linked");
   auto namesOf = [&](ArrayRef<int> group) {
     std::string names;
@@ -74,6 +109,12 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
     if (!to.empty())
       add(Kind::Pin, int(index), 0, formatv("'{0}' is pinned to {1}", piece.name, join(to, ", ")));
   }
+  double headroom = 0;
+  for (const Piece &piece : p.pieces)
+    headroom = std::max(headroom, piece.headroom);
+  if (headroom > 0)
+    add(Kind::Busy, -1, 1 - headroom,
+        formatv("replicas are busy for {0:P1} of what they sustain at most", 1 - headroom));
   if (p.gramsPerHourCap < unlimited)
     add(Kind::Grams, -1, p.gramsPerHourCap, formatv("{0:f3} g of CO2 an hour at most", p.gramsPerHourCap));
   if (p.wattsCap < unlimited)
@@ -119,8 +160,16 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
   case Kind::Grams:
     p.gramsPerHourCap = value;
     break;
+  case Kind::Busy:
+    for (Piece &piece : p.pieces)
+      if (piece.headroom > 0) // stays above zero, to tell these pieces from those without headroom
+        piece.headroom = std::max(1e-12, 1 - value);
+    break;
   case Kind::LinkBandwidth:
-    p.links[conflict.index].gigabytesPerSecond = std::min(value, 1e6);
+    p.links[conflict.index].gigabytesPerSecond = std::min(value, plentyOfGBps);
+    break;
+  case Kind::Calls:
+    p.pieces[conflict.index].candidates.front().slots = value == unlimited ? plentyOfCalls : int(std::llround(value));
     break;
   case Kind::Pin:
     p.pieces[conflict.index].pinnedPool.reset();
@@ -147,7 +196,7 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
     break;
   }
   case Kind::Route: {
-    Link link{"missing", {}, 1e6};
+    Link link{"missing", {}, plentyOfGBps};
     std::set<std::pair<int, int>> routes;
     for (auto &known : p.links)
       routes.insert(known.pairs.begin(), known.pairs.end());
@@ -226,8 +275,20 @@ static double takenBy(const Evaluation &evaluation, const PlacementProblem &p, c
     return evaluation.peakWatts;
   case Kind::Grams:
     return evaluation.gramsPerHour;
+  case Kind::Busy: {
+    double busiest = 0;
+    for (auto [piece, utilization] : zip(p.pieces, evaluation.utilization))
+      if (piece.headroom > 0)
+        busiest = std::max(busiest, utilization);
+    return busiest;
+  }
   case Kind::LinkBandwidth:
     return evaluation.linkGBps[conflict.index];
+  case Kind::Calls: {
+    // Calls under way, and room for their spread: by the square-root rule of staffing few of them wait.
+    double underWay = evaluation.utilization[conflict.index] * p.pieces[conflict.index].candidates.front().slots;
+    return std::ceil(underWay + 4 * std::sqrt(underWay) + 1);
+  }
   default:
     return 0;
   }
@@ -258,10 +319,10 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
   std::optional<bool> possible = questions.isPossible(p, &found);
   if (!possible.value_or(false))
     return {std::nullopt, possible.has_value()};
-  bool whole = conflict.kind == Kind::PoolDevices, settled = true;
+  bool whole = conflict.kind == Kind::PoolDevices || conflict.kind == Kind::Calls, settled = true;
   double low = conflict.given, high = takenBy(found, p, conflict);
   if (conflict.kind == Kind::LinkBandwidth)
-    high = std::max(high, 1e6); // times depend on it too
+    high = std::max(high, plentyOfGBps); // times depend on it too
   while (whole ? high - low > 1 : high - low > 1e-4 * high) {
     double middle = whole                                                    ? std::floor((low + high) / 2)
                     : conflict.kind == Kind::LinkBandwidth && high > 4 * low ? std::sqrt(low * high)
@@ -271,7 +332,9 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
     possible = questions.isPossible(tried, &found);
     settled &= possible.has_value();
     if (possible.value_or(false))
-      high = conflict.kind == Kind::LinkBandwidth ? middle : std::min(middle, takenBy(found, tried, conflict));
+      high = conflict.kind == Kind::LinkBandwidth || conflict.kind == Kind::Calls
+                 ? middle
+                 : std::min(middle, takenBy(found, tried, conflict));
     else if (questions.timeIsOver()) {
       settled = false;
       break;
@@ -283,7 +346,10 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
 
 /// Rounds a bound up to the digits that allConstraints prints: the printed bound must suffice.
 static double shownBound(Kind kind, double value) {
-  double perUnit = kind == Kind::PoolDevices ? 1 : kind == Kind::Dollars ? 1e4 : kind == Kind::Watts ? 1e2 : 1e3;
+  double perUnit = kind == Kind::PoolDevices || kind == Kind::Calls ? 1
+                   : kind == Kind::Dollars                          ? 1e4
+                   : kind == Kind::Watts                            ? 1e2
+                                                                    : 1e3;
   return std::ceil(value * perUnit) / perUnit;
 }
 
@@ -293,6 +359,8 @@ static std::string textOfBound(Kind kind, double value) {
   switch (kind) {
   case Kind::PoolDevices:
     return formatv("{0} devices", int64_t(shown));
+  case Kind::Calls:
+    return formatv("{0} calls at once", int64_t(shown));
   case Kind::LinkBandwidth:
     return formatv("{0:f3} GB/s", shown);
   case Kind::Dollars:
@@ -301,6 +369,8 @@ static std::string textOfBound(Kind kind, double value) {
     return formatv("{0:f2} W", shown);
   case Kind::Grams:
     return formatv("{0:f3} g an hour", shown);
+  case Kind::Busy:
+    return formatv("{0:P1}", shown);
   default:
     return formatv("{0:f3} ms", shown);
   }
@@ -323,11 +393,40 @@ static Relaxation confirmed(const PlacementProblem &problem, const Conflict &con
   return {std::nullopt, false};
 }
 
+/// Adds to each constraint of a conflict what would be enough.
+static void sayWhatWouldDo(const PlacementProblem &problem, std::vector<Conflict> &kept, Questions &questions) {
+  for (auto [position, conflict] : enumerate(kept)) {
+    if (conflict.kind == Kind::Pin || conflict.kind == Kind::Together || conflict.kind == Kind::Apart ||
+        conflict.kind == Kind::Kinds || conflict.kind == Kind::Route)
+      continue;
+    questions.share(1.0 / double(kept.size() - position), 0.5);
+    Relaxation relaxation = relax(problem, conflict, questions);
+    if (relaxation.bound)
+      relaxation = confirmed(problem, conflict, questions, relaxation);
+    conflict.relaxed = relaxation.bound, conflict.settled = relaxation.settled;
+    conflict.text += "; ";
+    if (relaxation.bound)
+      conflict.text += textOfBound(conflict.kind, *relaxation.bound) + " would do" +
+                       (relaxation.settled ? "" : ", perhaps less: not settled in time");
+    else
+      conflict.text += relaxation.settled ? "changing this alone is not enough: it is not all that conflicts"
+                                          : "not settled in time what would do";
+  }
+}
+
 Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &problem, const SolveOptions &options) {
   if (Error error = problem.validate())
     return std::move(error);
-  Questions questions(options);
   std::vector<Conflict> kept;
+  if (std::optional<Conflict> promise = impossiblePromise(problem)) {
+    SolveOptions own = options;
+    own.timeLimitSeconds = std::min(own.timeLimitSeconds, secondsOfImpossible);
+    Questions questions(own);
+    kept.push_back(std::move(*promise));
+    sayWhatWouldDo(problem, kept, questions);
+    return kept;
+  }
+  Questions questions(options);
   questions.share(0.5, 0.5);
   if (questions.isPossible(problem).value_or(false))
     return kept;
@@ -363,23 +462,7 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
   for (const Conflict &conflict : asked)
     setBound(free, conflict, unlimited);
   filter(filter, questions.isPossible(free) == false ? all : asked);
-  for (auto [position, conflict] : enumerate(kept)) {
-    if (conflict.kind == Kind::Pin || conflict.kind == Kind::Together || conflict.kind == Kind::Apart ||
-        conflict.kind == Kind::Kinds || conflict.kind == Kind::Route)
-      continue;
-    questions.share(1.0 / double(kept.size() - position), 0.5);
-    Relaxation relaxation = relax(problem, conflict, questions);
-    if (relaxation.bound)
-      relaxation = confirmed(problem, conflict, questions, relaxation);
-    conflict.relaxed = relaxation.bound, conflict.settled = relaxation.settled;
-    conflict.text += "; ";
-    if (relaxation.bound)
-      conflict.text += textOfBound(conflict.kind, *relaxation.bound) + " would do" +
-                       (relaxation.settled ? "" : ", perhaps less: not settled in time");
-    else
-      conflict.text += relaxation.settled ? "changing this alone is not enough: it is not all that conflicts"
-                                          : "not settled in time what would do";
-  }
+  sayWhatWouldDo(problem, kept, questions);
   return kept;
 }
 

@@ -22,7 +22,7 @@ static bool asksForCheapest(const PlacementProblem &problem, double requestsPerS
 }
 
 Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, int points, const SolveOptions &options,
-                                               const SolveResult *best) {
+                                               const SolveResult *best, bool *isComplete) {
   if (Error error = problem.validate())
     return std::move(error);
   if (points < 1 || points > mostParetoPoints)
@@ -61,13 +61,23 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
     front.push_back({result.placements, of, proven});
   };
   keep(cheapest);
+  bool complete = isProven(fastest);
+  auto finish = [&] {
+    if (isComplete)
+      *isComplete = complete && isProven(cheapest);
+  };
+  finish();
   if (!fastest.hasPlan() || !cheapest.hasPlan())
     return front;
+  // The fastest plan is an end of the front even if no time is left for a cheaper one that is as fast.
+  keep(fastest);
   // Nothing is faster than the fastest plan; the cheapest plan that is as fast is that end of the front.
   auto cheapestWithin = [&](double ms) {
     PlacementProblem p = cheap;
     p.agents[0].level.endToEndMs = std::min(p.agents[0].level.endToEndMs, ms * room);
-    keep(run(p));
+    SolveResult result = run(p);
+    complete &= result.status != SolveResult::Status::NoPlanInTime;
+    keep(result);
   };
   auto fastestFor = [&](double dollarsPerHour) {
     PlacementProblem p = fast;
@@ -75,7 +85,11 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
     keep(run(p));
   };
   // The first point is the other end of the front; the last of several is near the cheapest plan.
-  for (int point = 0; point < points && (point == 0 || secondsLeft() > 0); ++point) {
+  for (int point = 0; point < points; ++point) {
+    if (point > 0 && secondsLeft() <= 0) {
+      complete = false;
+      break;
+    }
     double share = points == 1 ? 1 : double(point) / (points - 1);
     if (single) {
       double low = fastest.evaluation.agents[0].endToEndMs, high = cheapest.evaluation.agents[0].endToEndMs;
@@ -85,6 +99,7 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
       fastestFor(high + (low - high) * share);
     }
   }
+  finish();
   llvm::sort(front, [](const ParetoPoint &a, const ParetoPoint &b) {
     return std::make_pair(a.evaluation.dollarsPerRequest, a.evaluation.latencyMs) <
            std::make_pair(b.evaluation.dollarsPerRequest, b.evaluation.latencyMs);

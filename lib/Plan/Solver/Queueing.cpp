@@ -19,7 +19,7 @@ double sustainedPerSecond(const Choice &choice) {
 int64_t smallestReplicas(const Choice &choice, const Load &load) {
   if (choice.devicesPerReplica == 0 && !choice.executionsPerSecond)
     return 1;
-  double work = load.perSecond * load.meanScale, capacity = sustainedPerSecond(choice);
+  double work = load.perSecond * load.meanScale, capacity = sustainedPerSecond(choice) * (1 - load.headroom);
   if (work <= 0 || !std::isfinite(capacity))
     return 1;
   // Stays below saturation: a queue of utilization 1 is unstable.

@@ -18,6 +18,7 @@ struct Load {
   double perSecond = 0;
   double meanScale = 1;
   double meanSquaredScale = 1;
+  double headroom = 0; ///< see Piece::headroom
 };
 
 /// One choice in so many replicas under a load. Times are those of an execution of scale 1.
@@ -34,8 +35,8 @@ struct Stage {
 /// Returns the executions of scale 1 that one replica sustains a second.
 double sustainedPerSecond(const Choice &choice);
 
-/// Returns the smallest number of replicas that the load does not saturate; 1 without load, 0 if a replica has no
-/// devices and cannot be saturated (an outside service).
+/// Returns the smallest number of replicas that the load does not saturate and that have its headroom; 1 without load,
+/// 0 if a replica has no devices and cannot be saturated (an outside service).
 int64_t smallestReplicas(const Choice &choice, const Load &load);
 
 /// Returns the stage of a choice under a load, from a birth-death chain over the executions in service. All replicas

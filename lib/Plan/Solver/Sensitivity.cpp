@@ -220,6 +220,8 @@ private:
       agent.level.percentile.reset();
       agent.level.endToEndMs = agent.level.firstOutputMs = unlimited;
     }
+    for (Piece &piece : changed.pieces)
+      piece.headroom = 0; // it is there for slower times and more requests
     Figures figures(changed);
     std::vector<Stage> stages;
     for (auto [index, piece] : enumerate(changed.pieces)) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "EachAlone.h"
+#include "LeastTimes.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <map>
@@ -423,6 +424,14 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
   Solver solver(problem, options);
   if (Error error = solver.exportModel())
     return std::move(error);
+  // One evaluation of a long agent may take seconds.
+  constexpr double secondsToAskPromises = 2;
+  if (options.timeLimitSeconds > secondsToAskPromises && impossiblePromise(problem)) {
+    SolveResult result;
+    result.status = SolveResult::Status::Infeasible;
+    result.statistics.mixedIntegerSolver = (options.mixedInteger ? options.mixedInteger : cbcSolver())->name();
+    return result;
+  }
   if (!problem.previous.empty() && llvm::all_of(problem.previous, [](const Placed &p) { return p.choice >= 0; }))
     solver.suggest(problem.previous);
   solver.insistOnPlan();

@@ -240,6 +240,8 @@ private:
         fail(owner + ": is called by a piece that is called itself");
       if (piece.pinnedPool)
         index(owner, "pinned pool", *piece.pinnedPool, problem.pools.size());
+      if (!(piece.headroom >= 0 && piece.headroom < 1))
+        fail(formatv("{0}: a headroom of {1}, it is a share from 0 to below 1", owner, piece.headroom));
       if (piece.pinnedReplicas && *piece.pinnedReplicas < 1)
         fail(formatv("{0}: is pinned to {1} replicas, it needs at least one", owner, *piece.pinnedReplicas));
       if (piece.pinnedLabel &&
