@@ -24,9 +24,9 @@ def run_python(file, text):
     return subprocess.run([sys.executable, file], capture_output=True, text=True, env=os.environ)
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", range(3))
 def test_python(tools, tmp_path, number):
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
     run = run_python(tmp_path / "chat.py", BLOCKS[number])
     assert run.returncode == 0, run.stderr
     (tmp_path / "chat.mlir").write_text(run.stdout)
