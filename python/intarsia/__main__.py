@@ -18,6 +18,8 @@ import numpy as np
 from . import __version__, _choose_command, _deployment, _hand_over, _input_command, _overlap
 from ._choose_command import read_size
 from ._conversation import Conversation
+from ._engines import ENGINES
+from ._engines import write as write_engines
 from ._errors import Error, InvalidArgumentError
 from ._generator import Generator
 from ._module import set_threads
@@ -99,6 +101,16 @@ def _generate(options: argparse.Namespace) -> None:
             print(piece, end=separator, flush=True)
     finally:
         print(flush=True)
+
+
+def _engines(options: argparse.Namespace) -> None:
+    models = {}
+    for given in options.model:
+        name, equals, where = given.partition("=")
+        if not (name and equals and where):
+            raise InvalidArgumentError(f"--model={given}: write --model=NAME=DIRECTORY", "invalid argument")
+        models[name] = where
+    print("\n".join(write_engines(options.plan, options.engine, models, options.output, options.kubernetes)))
 
 
 def _chat(options: argparse.Namespace) -> int:
@@ -411,6 +423,25 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
     _input_command.add_flags(one)
     _choose_command.add_flags(one, _at_least)
+
+    one = commands.add_parser(
+        "engines",
+        help="commands and manifests that start serving engines as a plan says",
+        description="Write the commands that start vLLM or SGLang as intarsia-plan --json says, one file for each "
+        "deployment, and with --kubernetes manifests.",
+    )
+    one.set_defaults(run=_engines, threads=0)
+    one.add_argument("plan", metavar="PLAN.json", type=Path, help="what intarsia-plan --json wrote")
+    one.add_argument("--engine", choices=list(ENGINES), default="vllm", help="the engine (default: %(default)s)")
+    one.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME=DIRECTORY",
+        help="where the weights of a language model of the plan are: a directory, or the name of a repository",
+    )
+    one.add_argument("--kubernetes", action="store_true", help="also write manifests (.json, for kubectl apply -f)")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="the folder to write to")
 
     bench = commands.add_parser("bench", help="measure speed", description="Measure speed.")
     kinds = bench.add_subparsers(required=True, metavar="KIND")
