@@ -178,7 +178,14 @@ class Planner:
             return self.known[key]
 
     def _run(self, directory: pathlib.Path) -> Plan:
-        command = [self.tool, directory / "pair.mlir", f"--json={directory / 'plan.json'}", "--why=false", *self.flags]
+        command = [
+            self.tool,
+            directory / "pair.mlir",
+            f"--json={directory / 'plan.json'}",
+            "--why=false",
+            "--headroom=0",
+            *self.flags,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 1 and "has no pool that computes in its precisions" in done.stderr:
             return Plan(refusal="precision")
