@@ -145,6 +145,7 @@ private:
   SymbolTableCollection &tables;
   llvm::DenseMap<Value, State> states;
   llvm::DenseMap<Operation *, History> histories;
+  llvm::DenseMap<AmountAttr, Spread> spreads; ///< of declared amounts
   int64_t nextId = 0, steps = 0, parts = 0;
   int keepingLoops = 0;
   size_t run = 0; ///< run of the innermost loop
@@ -155,8 +156,13 @@ private:
     return state;
   }
   State fresh(AmountAttr said, Operation *producer) {
-    Amount amount = said.getAmount();
-    State state = fresh(Spread{amount.mean(), amount.variance()}, producer);
+    // A task in a loop says the same in each run, and a curve through percentiles takes a search.
+    auto [known, inserted] = spreads.try_emplace(said);
+    if (inserted) {
+      Amount amount = said.getAmount();
+      known->second = {amount.mean(), amount.variance()};
+    }
+    State state = fresh(known->second, producer);
     state.said = said;
     return state;
   }

@@ -321,5 +321,6 @@ def test_a_move_is_no_dollars(old: tuple[pathlib.Path, Result], tmp_path: pathli
         moves = re.search(r", (\d+) more moves?$", entry["reason"])
         # The objective of a plan that moves has a thousandth of the plan's cost for each move.
         penalty = int(moves[1]) * now / 1000 if moves else 0
-        assert entry["objective"] - now == pytest.approx(spent + penalty, abs=6e-4 * spent)
+        # The reason has four digits; what a move without costs is worth is left over from two large sums.
+        assert entry["objective"] - now == pytest.approx(spent + penalty, abs=6e-4 * spent + 1e-12 * now)
     assert any("more move" in entry["reason"] for entry in asked)

@@ -398,22 +398,21 @@ Expected<Candidates> ProblemBuilder::scaleMembers(Group &group, const DecoderWor
     if (task.promptByRun.size() < 2)
       continue;
     // Later runs share one scale: their mean, each weighted by the probability that a loop reaches it.
-    double firstScale = scaleOf(task.promptByRun.front()), sum = 0;
-    for (size_t run = 1; run < task.promptByRun.size(); ++run)
-      sum += scaleOf(task.promptByRun[run]);
-    double later = sum / (task.promptByRun.size() - 1);
+    std::vector<double> scales, reached(task.promptByRun.size(), 1.0);
+    for (const wf::Prompt &prompt : task.promptByRun)
+      scales.push_back(scaleOf(prompt));
     if (const wf::Region *loop = loopAround(member)) {
-      double weighted = 0, weight = 0, reached = 1;
-      for (size_t run = 0; run < task.promptByRun.size(); ++run) {
-        if (run > 0)
-          weighted += reached * scaleOf(task.promptByRun[run]), weight += reached;
-        for (auto [count, probability] : loop->counts)
-          if (count == int64_t(run) + 1)
-            reached -= probability;
-      }
-      if (weight > 1e-9)
-        later = weighted / weight;
+      std::vector<double> ends(scales.size(), 0.0);
+      for (auto [count, probability] : loop->counts)
+        if (count >= 1 && count <= int64_t(ends.size()))
+          ends[count - 1] += probability;
+      for (size_t run = 1; run < reached.size(); ++run)
+        reached[run] = reached[run - 1] - ends[run - 1];
     }
+    double firstScale = scales.front(), weighted = 0, weight = 0, sum = 0;
+    for (size_t run = 1; run < scales.size(); ++run)
+      weighted += reached[run] * scales[run], weight += reached[run], sum += scales[run];
+    double later = weight > 1e-9 ? weighted / weight : sum / double(scales.size() - 1);
     member.scale = firstScale;
     member.laterScale = later / firstScale;
   }

@@ -393,16 +393,21 @@ static Relaxation confirmed(const PlacementProblem &problem, const Conflict &con
   return {std::nullopt, false};
 }
 
-/// Adds to each constraint of a conflict what would be enough.
+/// Adds to each constraint of a conflict what would be enough. On entry `settled` says whether it is known that the
+/// constraint is part of the conflict; if another bound for it alone is enough, it is.
 static void sayWhatWouldDo(const PlacementProblem &problem, std::vector<Conflict> &kept, Questions &questions) {
+  constexpr const char *unsettled = " (not settled in time whether this is part of it)";
   for (auto [position, conflict] : enumerate(kept)) {
     if (conflict.kind == Kind::Pin || conflict.kind == Kind::Together || conflict.kind == Kind::Apart ||
-        conflict.kind == Kind::Kinds || conflict.kind == Kind::Route)
+        conflict.kind == Kind::Kinds || conflict.kind == Kind::Route) {
+      conflict.text += conflict.settled ? "" : unsettled;
       continue;
+    }
     questions.share(1.0 / double(kept.size() - position), 0.5);
     Relaxation relaxation = relax(problem, conflict, questions);
     if (relaxation.bound)
       relaxation = confirmed(problem, conflict, questions, relaxation);
+    conflict.text += conflict.settled || relaxation.bound ? "" : unsettled;
     conflict.relaxed = relaxation.bound, conflict.settled = relaxation.settled;
     conflict.text += "; ";
     if (relaxation.bound)
@@ -447,8 +452,7 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
     }
     if (group.size() == 1) {
       kept.push_back(group[0]);
-      if (!possible)
-        kept.back().text += " (not settled in time whether this is part of it)";
+      kept.back().settled = possible.has_value();
       return;
     }
     self(self, group.take_front(group.size() / 2));
