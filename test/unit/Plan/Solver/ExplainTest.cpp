@@ -68,6 +68,13 @@ PlacementProblem without(PlacementProblem p, const Conflict &conflict) {
   case Kind::LinkBandwidth:
     p.links[conflict.index].gigabytesPerSecond = 1e6;
     break;
+  case Kind::Calls:
+    p.pieces[conflict.index].candidates.front().slots = 1000000;
+    break;
+  case Kind::Busy:
+    for (Piece &piece : p.pieces)
+      piece.headroom = 0;
+    break;
   case Kind::Pin:
     p.pieces[conflict.index].pinnedPool.reset();
     p.pieces[conflict.index].pinnedLabel.reset();
@@ -152,7 +159,7 @@ TEST(PlanInfeasible, setsAreMinimalByEnumeration) {
     for (int i = 0; i < int(problem.agents.size()); ++i)
       for (Kind kind : {Kind::EndToEnd, Kind::FirstOutput, Kind::Token})
         consider(kind, i);
-    for (Kind kind : {Kind::Dollars, Kind::Watts, Kind::Grams, Kind::Route})
+    for (Kind kind : {Kind::Dollars, Kind::Watts, Kind::Grams, Kind::Busy, Kind::Route})
       consider(kind, -1);
     EXPECT_FALSE(isPossible(only)) << "seed " << seed;
     for (auto &conflict : conflicts) {
@@ -307,6 +314,8 @@ TEST(PlanSensitivity, breaksWhereItSays) {
       EXPECT_EQ(of.above.has_value(), !of.breaks.empty());
       auto holdsAt = [&](double factor) {
         PlacementProblem changed = problem;
+        for (Piece &piece : changed.pieces)
+          piece.headroom = 0; // it is there for slower times and more requests
         if (rate)
           changed.agents[of.index].requestsPerSecond *= factor;
         else

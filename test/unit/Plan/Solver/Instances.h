@@ -136,6 +136,7 @@ public:
     called(p);
     kinds(p);
     replicas(p);
+    headroom(p);
     bounds(p);
     // A fleet without devices is an error, not a problem.
     if (std::ranges::all_of(p.pools, [](const Pool &pool) { return pool.devices == 0; }))
@@ -338,6 +339,18 @@ private:
       if (pinned(own))
         p.pieces[i].pinnedReplicas =
             std::max<int64_t>(1, oracle.leastReplicas(int(i), p.pieces[i].candidates.front()) + extra(own) - 1);
+  }
+
+  /// Leaves some replicas partly free; from its own random stream.
+  void headroom(PlacementProblem &p) {
+    std::mt19937_64 own(engine);
+    own.discard(3000);
+    std::bernoulli_distribution all(0.3), some(0.7);
+    std::uniform_real_distribution<double> share(0.05, 0.6);
+    if (all(own))
+      for (Piece &piece : p.pieces)
+        if (some(own))
+          piece.headroom = share(own);
   }
 
   void bounds(PlacementProblem &p) {

@@ -170,8 +170,9 @@ public:
   int64_t leastReplicas(int piece, const Choice &choice) const {
     if (!choice.devicesPerReplica && !choice.executionsPerSecond)
       return 1;
+    double free = p.pieces[piece].pinnedReplicas ? 0 : p.pieces[piece].headroom;
     int64_t n = 1;
-    while (work[piece] * (1 + 1e-9) >= n * capacity(choice))
+    while (work[piece] * (1 + 1e-9) >= n * capacity(choice) * (1 - free))
       ++n;
     return n;
   }
