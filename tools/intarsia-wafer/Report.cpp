@@ -42,6 +42,8 @@ llvm::json::Object describe(const Program &program, const Timing &timing) {
                             {"target", program.target.name},
                             {"columns", program.columns},
                             {"rows", program.rows},
+                            {"first_column", program.firstColumn},
+                            {"first_row", program.firstRow},
                             {"bytes_per_core", program.bytesPerCore()},
                             {"sram_bytes", program.target.sramBytes},
                             {"reserved_bytes", program.target.reservedBytes},
@@ -59,6 +61,9 @@ void print(llvm::raw_ostream &out, const Program &program, const Timing &timing)
   auto share = [&](double cycles) { return timing.cycles > 0 ? 100 * cycles / timing.cycles : 0; };
   out << llvm::formatv("@{0}: {1} x {2} cores of {3}, {4} ops in role classes\n", program.name, program.columns,
                        program.rows, program.target.name, opsOf(program.ops));
+  if (program.firstColumn > 0 || program.firstRow > 0)
+    out << llvm::formatv("  place    from core ({0}, {1}) on, beside cores that do not work\n", program.firstColumn,
+                         program.firstRow);
   out << llvm::formatv("  memory   {0} of {1} bytes a core ({2} reserved)\n", program.bytesPerCore(),
                        program.target.sramBytes, program.target.reservedBytes);
   out << llvm::formatv("  colors   {0} of {1}\n", colorsOf(program), program.target.colors);

@@ -9,12 +9,15 @@
 #include "Report.h"
 #include "intarsia/Version.h"
 #include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Target/Wafer/Emit.h"
 #include "lib/Target/Wafer/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace intarsia;
@@ -37,6 +40,11 @@ struct Flags {
                           cl::desc("Tokens that the caches among the inputs have, before an append")};
   cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
                             cl::desc("Write the programs of cores as IR ('-' is standard output)")};
+  cl::opt<std::string> csl{"csl", cl::value_desc("folder"), cl::cat(category),
+                           cl::desc("Write the programs as CSL, for Cerebras' SDK, into a new folder each")};
+  cl::opt<std::string> metalium{
+      "metalium", cl::value_desc("folder"), cl::cat(category),
+      cl::desc("Write the programs as kernels of TT-Metalium, for Tenstorrent's grids, into a new folder each")};
   cl::opt<std::string> json{
       "json", cl::value_desc("file.json"), cl::cat(category),
       cl::desc("Write memory, colors and times of all programs as JSON ('-' is standard output)")};
@@ -66,6 +74,19 @@ void write(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)
   if (code)
     refuse(path + ": cannot be written: " + code.message());
   print(out);
+}
+
+/// Writes the sources of a program into the folder of its name.
+void writeSources(llvm::StringRef folder, const wafer::Program &program,
+                  llvm::Expected<std::vector<wafer::EmittedFile>> files) {
+  if (!files)
+    refuse(llvm::toString(files.takeError()));
+  llvm::SmallString<128> path(folder);
+  llvm::sys::path::append(path, program.name);
+  if (std::error_code code = llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/false))
+    refuse(path + ": cannot be made, sources are written into a new folder: " + code.message());
+  for (const wafer::EmittedFile &file : *files)
+    write((path + "/" + file.name).str(), [&](llvm::raw_ostream &out) { out << file.text; });
 }
 
 /// Returns the verified programs of a file; errors have been printed if it is null.
@@ -137,6 +158,10 @@ int main(int argc, char **argv) {
     reports.push_back(describe(program, timing));
     if (flags.emit != "-" && flags.json != "-")
       print(llvm::outs(), program, timing);
+    if (!flags.csl.empty())
+      writeSources(flags.csl, program, wafer::emitCsl(program));
+    if (!flags.metalium.empty())
+      writeSources(flags.metalium, program, wafer::emitMetalium(program));
     if (!inputs.empty())
       runProgram(program, inputs, outputs, flags.tokens);
     if (!flags.picture.empty())
