@@ -34,7 +34,7 @@ void WaferDialect::initialize() {
 }
 
 int64_t wafer::bytesOf(MemRefType buffer) {
-  return llvm::alignTo(buffer.getNumElements() * buffer.getElementTypeBitWidth() / 8, 4);
+  return llvm::alignTo(llvm::divideCeil(buffer.getNumElements() * buffer.getElementTypeBitWidth(), 8), 4);
 }
 
 //===-- Attributes --------------------------------------------------------------------------------------------===//
@@ -42,7 +42,7 @@ int64_t wafer::bytesOf(MemRefType buffer) {
 LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t columns, int64_t rows, int64_t sram,
                                  int64_t reserved, int64_t colors, FloatAttr clock, FloatAttr hop, FloatAttr ramp,
                                  FloatAttr link, FloatAttr macs, FloatAttr loop, FloatAttr product, FloatAttr stage,
-                                 FloatAttr add, FloatAttr element) {
+                                 FloatAttr add, FloatAttr element, DenseI64ArrayAttr defects) {
   // From the smallest grid that is one to ten times the largest wafer; from a few KB a core to the 1.5 MB of large
   // cores, with an order of magnitude of room.
   struct Whole {
@@ -69,6 +69,13 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t c
     if (double value = figure.value.getValueAsDouble(); !(value >= figure.least && value <= figure.most))
       return emitError() << figure.name << " is " << figureText(value) << ", must be between "
                          << figureText(figure.least) << " and " << figureText(figure.most);
+  ArrayRef<int64_t> places = defects ? defects.asArrayRef() : ArrayRef<int64_t>();
+  if (places.size() % 2 != 0)
+    return emitError() << "defects are " << places.size() << " numbers, must be a column and a row each";
+  for (size_t i = 0; i < places.size(); i += 2)
+    if (places[i] < 0 || places[i] >= columns || places[i + 1] < 0 || places[i + 1] >= rows)
+      return emitError() << "defect (" << places[i] << ", " << places[i + 1] << ") is not on a wafer of " << columns
+                         << " by " << rows << " cores";
   return success();
 }
 
@@ -207,6 +214,22 @@ LogicalResult DistAppendOp::verify() {
   return success();
 }
 
+LogicalResult DistDecodeOp::verify() {
+  RankedTensorType codes = getCodes().getType(), scales = getScales().getType(), w = getW().getType();
+  int64_t grid = int64_t(getGrid());
+  if (failed(verifySizes(*this, {codes, scales, w}, grid)))
+    return failure();
+  if (codes.getShape() != w.getShape() || scales.getDimSize(1) != codes.getDimSize(1))
+    return emitOpError() << "codes " << codes << ", scales " << scales << " and result " << w
+                         << " disagree in their sizes";
+  int64_t rows = llvm::divideCeil(codes.getDimSize(0), grid), shared = llvm::divideCeil(scales.getDimSize(0), grid);
+  if (rows % shared != 0 || int64_t(llvm::divideCeil(codes.getDimSize(0), rows / shared)) != scales.getDimSize(0))
+    return emitOpError() << "has " << scales.getDimSize(0) << " rows of scales for " << codes.getDimSize(0)
+                         << ": a tile of " << rows << " rows on a grid of " << grid
+                         << " is no whole number of groups of one scale";
+  return success();
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 LogicalResult ProgramOp::verify() {
@@ -216,6 +239,19 @@ LogicalResult ProgramOp::verify() {
     return emitOpError() << "has a grid of " << getColumns() << " by " << getRows() << ", "
                          << target.getName().getValue() << " has " << target.getColumns() << " by " << target.getRows()
                          << " cores";
+  if (getOrigin() && getOrigin()->size() != 2)
+    return emitOpError() << "begins at " << getOrigin()->size() << " numbers, must be a column and a row";
+  int64_t column = getOrigin() ? (*getOrigin())[0] : 0, row = getOrigin() ? (*getOrigin())[1] : 0;
+  int64_t columns = int64_t(getColumns()), rows = int64_t(getRows());
+  if (column < 0 || row < 0 || column + columns > target.getColumns() || row + rows > target.getRows())
+    return emitOpError() << "has a grid of " << columns << " by " << rows << " from core (" << column << ", " << row
+                         << ") on, which is not on " << target.getName().getValue() << " with its "
+                         << target.getColumns() << " by " << target.getRows() << " cores";
+  ArrayRef<int64_t> defects = target.getDefects() ? target.getDefects().asArrayRef() : ArrayRef<int64_t>();
+  for (size_t i = 0; i < defects.size(); i += 2)
+    if (defects[i] >= column && defects[i] < column + columns && defects[i + 1] >= row && defects[i + 1] < row + rows)
+      return emitOpError() << "has a grid of " << columns << " by " << rows << " from core (" << column << ", " << row
+                           << ") on, in which core (" << defects[i] << ", " << defects[i + 1] << ") does not work";
   return success();
 }
 
@@ -286,13 +322,17 @@ LogicalResult ComputeOp::verify() {
   A kind = getArithmetic();
   auto isOneOf = [&](ArrayRef<A> kinds) { return llvm::is_contained(kinds, kind); };
   bool isProduct = isOneOf({A::Gemm, A::GemmTransposed, A::Gemv});
-  size_t expected = kind == A::Zero ? 1 : isProduct || kind == A::Rotate ? 3 : 2;
+  size_t expected = kind == A::Zero ? 1 : isProduct || kind == A::Rotate || kind == A::Decode ? 3 : 2;
   if (getBuffers().size() != expected)
     return emitOpError() << stringifyArithmetic(kind) << " has " << getBuffers().size() << " buffers, must have "
                          << expected;
   auto size = [&](unsigned operand, unsigned dimension) {
     return cast<MemRefType>(getBuffers()[operand].getType()).getDimSize(dimension);
   };
+  for (auto [index, buffer] : llvm::enumerate(getBuffers()))
+    if (cast<MemRefType>(buffer.getType()).getElementType().isInteger() != (kind == A::Decode && index == 1))
+      return emitOpError() << stringifyArithmetic(kind) << " has buffer " << index << " of " << buffer.getType()
+                           << "; decode reads quantized values, and nothing else does";
   if (getFactor() && !isOneOf({A::Affine, A::Rsqrt, A::Mask, A::Rotate}))
     return emitOpError() << stringifyArithmetic(kind) << " has a factor, which affine, rsqrt, mask and rotate have";
   if (getAddend() && !isOneOf({A::Affine, A::Rsqrt}))
@@ -307,6 +347,10 @@ LogicalResult ComputeOp::verify() {
   if (kind == A::Rotate && (size(2, 0) != 1 || 2 * size(2, 1) != size(0, 1)))
     return emitOpError() << "rotate reads frequencies " << getBuffers()[2].getType()
                          << ", must be one for each pair of features of " << getBuffers()[0].getType();
+  if (kind == A::Decode && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1) || size(2, 1) != size(0, 1) ||
+                            size(0, 0) % size(2, 0) != 0))
+    return emitOpError() << "decodes " << getBuffers()[1].getType() << " with scales " << getBuffers()[2].getType()
+                         << " to " << getBuffers()[0].getType();
   bool moves = isOneOf({A::Take, A::Put});
   unsigned entry = kind == A::Take ? 0 : 1;
   if (moves ? size(entry, 0) != 1 || size(0, 1) != size(1, 1)

@@ -55,7 +55,8 @@ def Wafer_Arithmetic : Wafer_Enum<"Arithmetic", "what a core computes", [
   I32EnumAttrCase<"Shift", 16, "shift">, I32EnumAttrCase<"Affine", 17, "affine">,
   I32EnumAttrCase<"Rsqrt", 18, "rsqrt">, I32EnumAttrCase<"Largest", 19, "largest">,
   I32EnumAttrCase<"Reciprocal", 20, "reciprocal">, I32EnumAttrCase<"Mask", 21, "mask">,
-  I32EnumAttrCase<"Take", 22, "take">, I32EnumAttrCase<"Put", 23, "put">, I32EnumAttrCase<"Rotate", 24, "rotate">]>;
+  I32EnumAttrCase<"Take", 22, "take">, I32EnumAttrCase<"Put", 23, "put">, I32EnumAttrCase<"Rotate", 24, "rotate">,
+  I32EnumAttrCase<"Decode", 25, "decode">]>;
 def Wafer_ArithmeticAttr : Wafer_EnumAttr<Wafer_Arithmetic, "arithmetic">;
 
 def Wafer_GemmAlgorithm : Wafer_Enum<"GemmAlgorithm", "how tiles of a matrix product travel", [
@@ -89,13 +90,16 @@ def Wafer_TargetAttr : AttrDef<Wafer_Dialect, "Target"> {
     | `stage_cycles` | software that starts a send or a receive, passes a message on, or sets a route anew |
     | `add_cycles` | one element of a message that is added on the way |
     | `element_cycles` | one element of a function such as exp or silu |
+
+    `defects` are the columns and rows of cores that do not work, in turn: `defects = [3, 5]` is the core (3, 5).
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$columns, "int64_t":$rows, "int64_t":$sram_bytes,
                         "int64_t":$reserved_bytes, "int64_t":$colors, "::mlir::FloatAttr":$clock_ghz,
                         "::mlir::FloatAttr":$hop_cycles, "::mlir::FloatAttr":$ramp_cycles,
                         "::mlir::FloatAttr":$link_bytes, "::mlir::FloatAttr":$macs, "::mlir::FloatAttr":$loop_cycles,
                         "::mlir::FloatAttr":$product_cycles, "::mlir::FloatAttr":$stage_cycles,
-                        "::mlir::FloatAttr":$add_cycles, "::mlir::FloatAttr":$element_cycles);
+                        "::mlir::FloatAttr":$add_cycles, "::mlir::FloatAttr":$element_cycles,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$defects);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -12,8 +12,8 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-/// The memory of one core: rows and columns of f16 or f32.
-def Wafer_Buffer : MemRefRankOf<[F16, F32], [2]>;
+/// The memory of one core: rows and columns of f16 or f32, or of quantized values.
+def Wafer_Buffer : MemRefRankOf<[F16, F32, I<4>, I<8>], [2]>;
 
 class Wafer_Op<string mnemonic, list<Trait> traits = []> : Op<Wafer_Dialect, mnemonic, traits>;
 
@@ -157,14 +157,32 @@ def Wafer_DistAppendOp : Wafer_Op<"dist_append", [Pure, AttrSizedOperandSegments
   let hasVerifier = 1;
 }
 
+def Wafer_DistDecodeOp : Wafer_Op<"dist_decode", [Pure]> {
+  let summary = "A matrix that the cores keep as quantized values and scales";
+  let description = [{
+    W[k, n] = codes[k, n] * scales[k / s, n], for the product that reads it: codes and scales stay in the memory of the
+    cores, which decode their tile when the program begins. `s` rows of a tile share a scale; it divides the rows of a
+    tile, so that no tile begins within them. Rejected: sizes that disagree, other integers than i4 and i8.
+
+    ```mlir
+    %w = wafer.dist_decode %codes, %scales on 4 : tensor<64x32xi4>, tensor<8x32xf16> -> tensor<64x32xf16>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[I<4>, I<8>]>:$codes, 2DTensorOf<[F16, F32]>:$scales, I64Attr:$grid);
+  let results = (outs 2DTensorOf<[F16, F32]>:$w);
+  let assemblyFormat = "$codes `,` $scales `on` $grid attr-dict `:` type($codes) `,` type($scales) `->` type($w)";
+  let hasVerifier = 1;
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoTerminator, NoRegionArguments,
                                            IsolatedFromAbove]> {
   let summary = "What the cores of a grid do";
   let description = [{
-    Buffers, routes and the ops of all role classes in one order; a core executes those whose class it is in. Verified:
-    the grid is on the wafer, the buffers and what the runtime reserves fit into the memory of a core. What needs a walk
+    Buffers, routes and the ops of all role classes in one order; a core executes those whose class it is in. `at` says
+    which core of the wafer is the first of the grid. Verified: the grid is on the wafer and holds no core that does not
+    work, the buffers and what the runtime reserves fit into the memory of a core. What needs a walk
     through all iterations (colors that meet, receives without a send, transfers that overlap in memory) is checked
     by `wafer-verify`.
 
@@ -179,9 +197,10 @@ def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoT
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Wafer_TargetAttr:$target, I64Attr:$columns, I64Attr:$rows);
+  let arguments = (ins SymbolNameAttr:$sym_name, Wafer_TargetAttr:$target, I64Attr:$columns, I64Attr:$rows,
+                       OptionalAttr<DenseI64ArrayAttr>:$origin);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `on` $target `grid` $columns `by` $rows attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `on` $target `grid` $columns `by` $rows (`at` $origin^)? attr-dict-with-keyword $body";
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }
@@ -261,7 +280,8 @@ def Wafer_ComputeOp : Wafer_Op<"compute"> {
     (c = exp a) with `%c, %a`; `sum` and `sum_squares` of each row of a, and `affine` (c = factor a + addend) and
     `rsqrt` (c = 1 / sqrt(factor a + addend)), which may have these two attributes; `scale` (c *= a) and `shift` (c += a)
     by an a with one element for each row of c; `gemm %c, %a, %b` (C += A B), `gemm_transposed` (C += A B^T) and `gemv`, which is gemm for one row.
-    The f32 sums of one op are rounded to the element type of C.
+    The f32 sums of one op are rounded to the element type of C. `decode %w, %codes, %scales`: w[k, n] = codes[k, n] *
+    scales[k / s, n], where s is the rows of codes for each of scales; only it reads quantized values.
 
     Of attention: `largest` of each row of a; `reciprocal`; `rotate %c, %positions, %frequencies` turns the pairs of
     features (i, i + half) of each row by its position times the pair's frequency, and multiplies by `factor`. Caches have

@@ -10,6 +10,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -56,7 +58,57 @@ Expected<Figure> readFigure(const YamlNode &node, const Range &range, StringRef 
   return Figure{*number, source->scalar, date->scalar, unsure && unsure->scalar == "true"};
 }
 
+/// Reads `defects: [[3, 5], …]`: columns and rows of cores.
+Error readDefects(const YamlNode &node, CatalogueWafer &wafer, StringRef file) {
+  auto at = [&](const YamlNode &item, const Twine &message) {
+    return yamlError(file, item.line, "defects: " + message);
+  };
+  if (node.kind != YamlNode::Kind::Sequence)
+    return at(node, "is no list of cores, each [column, row]");
+  std::set<std::pair<int64_t, int64_t>> known;
+  for (const YamlNode &item : node.items) {
+    if (item.kind != YamlNode::Kind::Sequence || item.items.size() != 2)
+      return at(item, "has something else than a core, [column, row]");
+    Expected<double> column = item.items[0].number(file, "defects"), row = item.items[1].number(file, "defects");
+    if (!column || !row)
+      return joinErrors(column.takeError(), row.takeError());
+    double columns = wafer.figures["columns"].value, rows = wafer.figures["rows"].value;
+    std::string core = "(" + item.items[0].scalar + ", " + item.items[1].scalar + ")";
+    if (*column != std::floor(*column) || *row != std::floor(*row) || *column < 0 || *row < 0 || *column >= columns ||
+        *row >= rows)
+      return at(item, formatv("core {0} is not among the {1} by {2} cores of the wafer", core, columns, rows));
+    if (!known.insert({int64_t(*column), int64_t(*row)}).second)
+      return at(item, "core " + core + " is there twice");
+    wafer.defects.push_back(int64_t(*column));
+    wafer.defects.push_back(int64_t(*row));
+  }
+  return Error::success();
+}
+
 } // namespace
+
+FreeSquare freeSquare(int64_t columns, int64_t rows, ArrayRef<int64_t> defects, int64_t wanted) {
+  std::vector<char> isDead(size_t(columns * rows));
+  for (size_t i = 0; i < defects.size(); i += 2)
+    isDead[size_t(defects[i + 1] * columns + defects[i])] = true;
+  // A core ends a square that is one larger than the smallest of those that its three neighbours end.
+  std::vector<int64_t> sides(static_cast<size_t>(columns));
+  FreeSquare largest;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t diagonal = 0, left = 0; // of the row before, and of this one
+    for (int64_t column = 0; column < columns; ++column) {
+      int64_t above = sides[size_t(column)];
+      left = isDead[size_t(row * columns + column)] ? 0 : 1 + std::min({left, above, diagonal});
+      sides[size_t(column)] = left;
+      diagonal = above;
+      if (left > largest.side && largest.side < wanted) {
+        int64_t side = std::min(left, wanted);
+        largest = {side, column - side + 1, row - side + 1};
+      }
+    }
+  }
+  return largest;
+}
 
 Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
   Expected<YamlNode> root = parseYaml(text, file);
@@ -65,7 +117,12 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
   if (root->kind != YamlNode::Kind::Map)
     return yamlError(file, root->line, "wafer: is not a map");
   CatalogueWafer wafer;
+  const YamlNode *defects = nullptr;
   for (const auto &[key, node] : root->entries) {
+    if (key == "defects") {
+      defects = &node;
+      continue;
+    }
     if (key == "name") {
       wafer.name = node.scalar;
       continue;
@@ -73,7 +130,7 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
     const Range *range = find_if(ranges, [&](const Range &entry) { return key == entry.name; });
     if (range == std::end(ranges))
       return yamlError(file, node.line,
-                       "unknown key '" + key + "'; a wafer has name, " +
+                       "unknown key '" + key + "'; a wafer has name, defects, " +
                            join(map_range(ranges, [](const Range &r) { return StringRef(r.name); }), ", "));
     Expected<Figure> figure = readFigure(node, *range, file);
     if (!figure)
@@ -87,6 +144,9 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
       return yamlError(file, root->line, "'" + Twine(range.name) + "' is missing");
   if (wafer.figures["reserved_bytes"].value >= wafer.figures["sram_bytes"].value)
     return yamlError(file, root->line, "reserved_bytes leave nothing of sram_bytes");
+  if (defects)
+    if (Error error = readDefects(*defects, wafer, file))
+      return std::move(error);
   return wafer;
 }
 

@@ -17,11 +17,19 @@ namespace intarsia {
 struct CatalogueWafer {
   std::string name;
   std::map<std::string, Figure> figures; ///< all of `waferFigureNames`
+  std::vector<int64_t> defects;          ///< columns and rows of cores that do not work, in turn; a user's own
 
   /// Reads a file of catalogue/wafers or a user's own. Errors name the line: unknown keys, figures that are missing,
   /// without a source, or implausible in their unit.
   static llvm::Expected<CatalogueWafer> parse(llvm::StringRef yaml, llvm::StringRef file);
 };
+
+/// The largest square of cores that all work, or the first of a wanted side; its first core.
+struct FreeSquare {
+  int64_t side = 0, column = 0, row = 0;
+};
+/// Returns a square of `wanted` by `wanted` cores without defects, or the largest one where there is none.
+FreeSquare freeSquare(int64_t columns, int64_t rows, llvm::ArrayRef<int64_t> defects, int64_t wanted);
 
 /// Looks up a wafer of the catalogue by its name; the error lists those that there are.
 llvm::Expected<CatalogueWafer> findWafer(llvm::StringRef name);

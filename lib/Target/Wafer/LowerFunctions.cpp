@@ -44,6 +44,8 @@ int64_t gridOf(func::FuncOp function) {
 
 LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
   builder.loc = op.getLoc();
+  if (isa<DistDecodeOp>(op)) // the product that reads it decodes
+    return success();
   if (auto gemm = dyn_cast<DistGemmOp>(op))
     return lowerGemm(builder, gemm);
   if (auto gemv = dyn_cast<DistGemvOp>(op))
@@ -63,7 +65,7 @@ LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
     return success();
   }
   return op.emitOpError() << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
-                             "wafer.dist_norm, wafer.dist_attention, wafer.dist_append and return are";
+                             "wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append and return are";
 }
 
 LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {
@@ -76,7 +78,17 @@ LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {
     return function.emitOpError() << "is on a grid of " << grid << " by " << grid << ", " << target.getName().getValue()
                                   << " has " << target.getColumns() << " by " << target.getRows() << " cores";
   OpBuilder builder(function);
-  auto program = ProgramOp::create(builder, function.getLoc(), function.getSymName(), target, grid, grid);
+  DenseI64ArrayAttr origin;
+  if (target.getDefects()) {
+    FreeSquare free = freeSquare(target.getColumns(), target.getRows(), target.getDefects().asArrayRef(), grid);
+    if (free.side < grid)
+      return function.emitOpError() << "is on a grid of " << grid << " by " << grid << ", but the largest square of "
+                                    << target.getName().getValue() << " in which all cores work has " << free.side
+                                    << " by " << free.side << ", from core (" << free.column << ", " << free.row
+                                    << ") on; take a smaller grid";
+    origin = builder.getDenseI64ArrayAttr({free.column, free.row});
+  }
+  auto program = ProgramOp::create(builder, function.getLoc(), function.getSymName(), target, grid, grid, origin);
   program.getBody().emplaceBlock();
   ProgramBuilder writer(function, program);
   for (Operation &op : function.getBody().front())

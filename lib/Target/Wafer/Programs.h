@@ -8,6 +8,7 @@
 #define INTARSIA_LIB_TARGET_WAFER_PROGRAMS_H
 
 #include "dialects/Wafer/Wafer.h"
+#include "intarsia/Cost/WaferCatalogue.h"
 #include "lib/Runtime/Wafer/Program.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
@@ -15,6 +16,8 @@
 namespace intarsia::wafer {
 
 /// Returns a wafer of the catalogue by name (`wse-2`), or that of a YAML file if the name ends in `.yaml`.
+llvm::Expected<CatalogueWafer> waferNamed(llvm::StringRef nameOrFile);
+/// The same as an attribute.
 llvm::Expected<TargetAttr> targetNamed(mlir::MLIRContext *context, llvm::StringRef nameOrFile);
 
 /// Returns a program as the plain data that the simulator runs.

@@ -237,3 +237,77 @@ wafer.program @maximum on #wafer grid 2 by 2 {
   // expected-error@+1 {{op has maximum without add}}
   wafer.receive maximum %a on @up at <y = <start = 0, end = 1>> : memref<1x2xf32>
 }
+
+// -----
+
+// expected-error@+1 {{defects are 3 numbers, must be a column and a row each}}
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [1, 2, 3]>
+
+// -----
+
+// expected-error@+1 {{defect (8, 0) is not on a wafer of 8 by 8 cores}}
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [8, 0]>
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [3, 4]>
+
+// expected-error@+1 {{'wafer.program' op has a grid of 4 by 4 from core (1, 1) on, in which core (3, 4) does not work}}
+wafer.program @dead on #wafer grid 4 by 4 at [1, 1] {
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [3, 4]>
+
+// expected-error@+1 {{'wafer.program' op has a grid of 4 by 4 from core (5, 0) on, which is not on tiny with its 8 by 8 cores}}
+wafer.program @beyond on #wafer grid 4 by 4 at [5, 0] {
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [3, 4]>
+
+// expected-error@+1 {{'wafer.program' op begins at 1 numbers, must be a column and a row}}
+wafer.program @one on #wafer grid 4 by 4 at [5] {
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @scales on #wafer grid 2 by 2 {
+  %codes = wafer.buffer "codes" : memref<4x3xi4>
+  %scales = wafer.buffer "scales" : memref<3x3xf16>
+  %w = wafer.buffer "w" : memref<4x3xf32>
+  // expected-error@+1 {{'wafer.compute' op decodes 'memref<4x3xi4>' with scales 'memref<3x3xf16>' to 'memref<4x3xf32>'}}
+  wafer.compute decode %w, %codes, %scales : memref<4x3xf32>, memref<4x3xi4>, memref<3x3xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @integers on #wafer grid 2 by 2 {
+  %codes = wafer.buffer "codes" : memref<4x3xi4>
+  %scales = wafer.buffer "scales" : memref<3x3xf16>
+  %w = wafer.buffer "w" : memref<4x3xf32>
+  // expected-error@+1 {{'wafer.compute' op copy has buffer 1 of 'memref<4x3xi4>'; decode reads quantized values, and nothing else does}}
+  wafer.compute copy %w, %codes : memref<4x3xf32>, memref<4x3xi4>
+}
+
+// -----
+
+func.func @groups(%c: tensor<64x32xi4>, %s: tensor<6x32xf16>) {
+  // expected-error@+1 {{'wafer.dist_decode' op has 6 rows of scales for 64: a tile of 16 rows on a grid of 4 is no whole number of groups of one scale}}
+  %w = wafer.dist_decode %c, %s on 4 : tensor<64x32xi4>, tensor<6x32xf16> -> tensor<64x32xf16>
+  return
+}
+
+// -----
+
+func.func @sizes(%c: tensor<64x32xi4>, %s: tensor<8x16xf16>) {
+  // expected-error@+1 {{'wafer.dist_decode' op codes 'tensor<64x32xi4>', scales 'tensor<8x16xf16>' and result 'tensor<64x32xf16>' disagree in their sizes}}
+  %w = wafer.dist_decode %c, %s on 4 : tensor<64x32xi4>, tensor<8x16xf16> -> tensor<64x32xf16>
+  return
+}

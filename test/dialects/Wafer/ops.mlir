@@ -80,3 +80,21 @@ wafer.program @shift on #wafer grid 4 by 2 {
   // CHECK: wafer.store
   wafer.store %a to 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
 }
+
+// CHECK-LABEL: func.func @quantized
+func.func @quantized(%c: tensor<64x32xi4>, %s: tensor<8x32xf16>) {
+  // CHECK: wafer.dist_decode %{{.*}}, %{{.*}} on 4 : tensor<64x32xi4>, tensor<8x32xf16> -> tensor<64x32xf16>
+  %w = wafer.dist_decode %c, %s on 4 : tensor<64x32xi4>, tensor<8x32xf16> -> tensor<64x32xf16>
+  return
+}
+
+// CHECK-LABEL: wafer.program @decode on
+// CHECK-SAME: defects = [1, 2, 7, 0]
+// CHECK-SAME: grid 4 by 2 at [2, 1]
+wafer.program @decode on #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [1, 2, 7, 0]> grid 4 by 2 at [2, 1] {
+  %codes = wafer.buffer "codes" : memref<4x3xi4>
+  %scales = wafer.buffer "scales" : memref<2x3xf16>
+  %w = wafer.buffer "w" : memref<4x3xf32>
+  // CHECK: wafer.compute decode %{{.*}}, %{{.*}}, %{{.*}} : memref<4x3xf32>, memref<4x3xi4>, memref<2x3xf16>
+  wafer.compute decode %w, %codes, %scales : memref<4x3xf32>, memref<4x3xi4>, memref<2x3xf16>
+}
