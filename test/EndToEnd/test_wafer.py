@@ -245,7 +245,96 @@ def test_implausible_wafers_are_refused(tools, folder: Path, before: str, after:
 def test_unknown_wafers_are_refused_with_those_that_are_known(tools, folder: Path) -> None:
     """The names of the catalogue are in the message."""
     text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), "--target=wse-1")
-    assert "unknown wafer 'wse-1'; known are wse-2, wse-3, or a .yaml file" in text
+    assert "unknown wafer 'wse-1'; known are tensix, wse-2, wse-3, or a .yaml file" in text
+
+
+def wafer_file(folder: Path, columns: int, rows: int, defects: list[list[int]]) -> Path:
+    """Write a wafer with these cores, some of which do not work."""
+    text = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    text = text.replace("value: 750,", f"value: {columns},").replace("value: 994,", f"value: {rows},")
+    (folder / "mine.yaml").write_text(f"{text}defects: {defects}\n")
+    return folder / "mine.yaml"
+
+
+def works(columns: int, rows: int, defects: list[list[int]], side: int) -> list[tuple[int, int]]:
+    """Return all places of a square in which all cores work."""
+    return [
+        (x, y)
+        for x in range(columns - side + 1)
+        for y in range(rows - side + 1)
+        if not any(x <= column < x + side and y <= row < y + side for column, row in defects)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_grids_have_no_core_that_does_not_work(tools, folder: Path, seed: int) -> None:
+    """A grid is where all cores work if there is such a place, else the largest one is in the message."""
+    rng = np.random.default_rng(seed)
+    columns, rows = rng.integers(4, 14, 2).tolist()
+    cores = rng.permutation(columns * rows)[: rng.integers(1, 8)]
+    defects = [[int(core) % columns, int(core) // columns] for core in cores]
+    largest = max(side for side in range(15) if side == 0 or works(columns, rows, defects, side))
+    target = f"--target={wafer_file(folder, columns, rows, defects)}"
+    for side in {2, largest, largest + 1} - {0, 1}:
+        text = gemv(2 * side, side, side, "tree")
+        if side > min(columns, rows):
+            continue
+        if side > largest:
+            message = refusal(tools, folder, text, target)
+            assert f"in which all cores work has {largest} by {largest}, from core (" in message
+            place = tuple(int(one) for one in message.split("from core (")[1].split(")")[0].split(", "))
+            assert place in works(columns, rows, defects, largest)
+            continue
+        (folder / "placed.mlir").write_text(text)
+        tools.run("intarsia-wafer", folder / "placed.mlir", target, f"--json={folder / 'placed.json'}")
+        (figures,) = json.loads((folder / "placed.json").read_text())
+        assert (figures["first_column"], figures["first_row"]) in works(columns, rows, defects, side)
+
+
+@pytest.mark.parametrize(
+    ("defects", "message"),
+    [
+        ("3", "defects: is no list of cores, each [column, row]"),
+        ("[[1, 2, 3]]", "defects: has something else than a core, [column, row]"),
+        ("[[750, 1]]", "defects: core (750, 1) is not among the 750 by 994 cores of the wafer"),
+        ("[[1, 1.5]]", "defects: core (1, 1.5) is not among"),
+        ("[[1, -1]]", "defects: core (1, -1) is not among"),
+        ("[[4, 5], [4, 5]]", "defects: core (4, 5) is there twice"),
+        ("[[a, 5]]", "mine.yaml:"),
+    ],
+)
+def test_implausible_defects_are_refused(tools, folder: Path, defects: str, message: str) -> None:
+    """Each with the line of the file."""
+    source = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    (folder / "mine.yaml").write_text(f"{source}defects: {defects}\n")
+    text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), f"--target={folder / 'mine.yaml'}")
+    assert message in text
+    assert f"{folder / 'mine.yaml'}:17" in text
+
+
+def test_quantized_matrices_have_the_values_of_numpy(simulate) -> None:
+    """Codes of 4 and 8 bits with a scale for several rows: for products of vectors and of matrices, on several grids."""
+    rng = np.random.default_rng(7)
+    for bits, grid, (k, n) in ((4, 4, (32, 20)), (8, 4, (32, 20)), (4, 3, (22, 9)), (8, 5, (15, 7))):
+        shared = math.gcd(-(-k // grid), 8)
+        codes = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (k, n)).astype(np.float32)
+        scales = rng.uniform(0.1, 1, (-(-k // shared), n)).astype(np.float16)
+        w = codes.astype(np.float64) * np.repeat(scales.astype(np.float64), shared, axis=0)[:k]
+        for rows in (1, 6):
+            types = [tensor((rows, k), "f32"), tensor((k, n), f"i{bits}"), tensor(scales.shape, "f16")]
+            product = "dist_gemv tree" if rows == 1 else "dist_gemm mesh"
+            y, whole = tensor((rows, n), "f32"), tensor((k, n), "f32")
+            text = f"""
+            func.func @main(%x: {types[0]}, %c: {types[1]}, %s: {types[2]}) -> {y} {{
+              %w = wafer.dist_decode %c, %s on {grid} : {types[1]}, {types[2]} -> {whole}
+              %y = wafer.{product} %x, %w on {grid} : {types[0]}, {whole} -> {y}
+              return %y : {y}
+            }}"""
+            x = rng.standard_normal((rows, k)).astype(np.float32)
+            got, figures = simulate(text, x, codes, scales)
+            np.testing.assert_allclose(got, x.astype(np.float64) @ w, rtol=1e-5, atol=1e-5)
+            (buffer,) = [one for one in figures["buffers"] if one["name"].endswith("_codes")]
+            assert buffer["bytes"] == -(-(-(-k // grid)) * -(-n // grid) * bits // 8)
 
 
 def test_pictures_show_every_core(tools, folder: Path) -> None:

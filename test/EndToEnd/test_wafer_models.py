@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import intarsia
@@ -89,6 +91,69 @@ def test_prompts_are_products_of_matrices(tools, scratch) -> None:
     assert np.abs(logits - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+@pytest.fixture(scope="module")
+def quantized_on_cpu(tools, scratch: Path) -> dict[str, tuple[np.ndarray, list[int]]]:
+    """Give logits and tokens of the CPU with the same quantized weights, by their format."""
+    known = {}
+    for bits in ("int8", "int4"):
+        path = scratch / f"glossary-cpu-{bits}.itx"
+        flags = [f"--quantize={bits}", "--quantize-activations=16", "--matmul-precision=f32", "--kv=f32"]
+        tools.compile(GLOSSARY, "-o", path, *flags)
+        module = intarsia.load(path)
+        known[bits] = intarsia.Generator(module).logits([PROMPT])[0], tokens_of(module)
+    return known
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("bits", ["int8", "int4"])
+@pytest.mark.parametrize("target", ["wafer", "wafer:wse-2+grid=32", "wafer:wse-2+grid=27"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("f32", 1e-5), ("f16", 1e-2)])
+def test_quantized_weights(
+    tools, scratch, quantized_on_cpu, bits: str, target: str, precision: str, tolerance: float
+) -> None:
+    """Cores decode what the CPU multiplies; on a grid of 27, tiles have 10 rows, so that a group is in several tiles."""
+    path = scratch / f"{target.replace(':', '-')}-{precision}-{bits}.itx"
+    module = compile_for(tools, path, GLOSSARY, target, f"--matmul-precision={precision}", f"--quantize={bits}")
+    logits, tokens = quantized_on_cpu[bits]
+    error = np.abs(intarsia.Generator(module).logits([PROMPT])[0] - logits).max() / np.abs(logits).max()
+    assert error < tolerance
+    if precision == "f32":
+        assert tokens_of(module) == tokens
+    assert len(tokens) > 5
+
+
+@pytest.mark.cpu_only
+def test_quantized_weights_need_less_memory(tools, scratch) -> None:
+    """Eight bits and scales of 16 for 32 values are 0.27 of f32, four bits 0.14; what is decoded is there once."""
+    bytes_of = {}
+    for name, flags in {"f32": [], "int8": ["--quantize=int8"], "int4": ["--quantize=int4"]}.items():
+        done = tools.compile(
+            GLOSSARY, "-o", scratch / f"memory-{name}.itx", "--target=cpu,wafer:wse-2+grid=32", "--kv=f32", *LINEARS,
+            "--matmul-precision=f32", *flags,
+        )  # fmt: skip
+        bytes_of[name] = int(re.search(r"(\d+) of 49152 bytes of a core", done.stderr)[1])
+    assert bytes_of["int4"] < bytes_of["int8"] < bytes_of["f32"]
+    assert bytes_of["int4"] < 0.45 * bytes_of["f32"]
+
+
+@pytest.mark.cpu_only
+def test_wafers_of_files_have_cores_that_do_not_work(tools, scratch) -> None:
+    """The compiler takes the largest grid without them, and refuses a larger one with the figure."""
+    source = (HERE.parents[1] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    source = source.replace("value: 750,", "value: 40,").replace("value: 994,", "value: 36,")
+    (scratch / "small.yaml").write_text(f"{source}defects: [[9, 20], [38, 3]]\n")
+    target = f"wafer:{scratch / 'small.yaml'}"
+    done = tools.run(
+        "intarsia-compile", GLOSSARY, "-o", scratch / "dead.itx", f"--target=cpu,{target}+grid=31", *LINEARS, check=False
+    )
+    assert done.returncode == 1
+    assert "which has 40 by 36 cores, and at most 30 by 30 without one that does not work" in done.stderr, done.stderr
+    module = compile_for(tools, scratch / "alive.itx", GLOSSARY, f"{target}+grid=30", "--matmul-precision=f32")
+    tools.compile(GLOSSARY, "-o", scratch / "alive-cpu.itx", "--matmul-precision=f32", "--kv=f32")
+    assert tokens_of(module) == tokens_of(intarsia.load(scratch / "alive-cpu.itx"))
+    assert str(scratch) not in json.dumps(module.manifest)
+
+
 @pytest.mark.cpu_only
 def test_an_encoder(tools, scratch) -> None:
     """Rows of a batch: their number is a product of two sizes."""
@@ -112,7 +177,7 @@ def test_an_encoder(tools, scratch) -> None:
             "cannot be computed on a wafer: it selects rows of a weight; put the embedding on another device",
         ),
         (["--target=wafer"], "--target=cpu,wafer --place='PATTERN=@wafer' puts only what a pattern names on the wafer"),
-        (["--target=cpu,wafer:wse-9", *LINEARS], "unknown wafer 'wse-9'; known are wse-2, wse-3"),
+        (["--target=cpu,wafer:wse-9", *LINEARS], "unknown wafer 'wse-9'; known are tensix, wse-2, wse-3"),
         (["--target=cpu,wafer:wse-2+grid=751", *LINEARS], "is larger than wse-2, which has 750 by 994 cores"),
         (["--target=cpu,wafer:wse-2+grid=0", *LINEARS], "what is behind the + is not grid=N"),
         (["--target=cpu,wafer:wse-2+side=8", *LINEARS], "what is behind the + is not grid=N"),
@@ -122,6 +187,11 @@ def test_an_encoder(tools, scratch) -> None:
             "bytes of each core on a grid of 8 by 8, wse-2 has 49152; take a larger",
         ),
         (["--target=cpu,wafer:wse-2,wafer:wse-3", *LINEARS], "an artifact is for one wafer"),
+        (["--target=cpu,wafer:nowhere.yaml", *LINEARS], "nowhere.yaml: cannot be read"),
+        (
+            ["--target=cpu,wafer", "--quantize=mxfp4", *LINEARS],
+            "its weight is quantized to e2m1-e8m0-32; cores decode integers of 4 and 8 bits in groups without zero points",
+        ),
     ],
 )
 def test_what_is_refused(tools, scratch, flags: list[str], message: str) -> None:

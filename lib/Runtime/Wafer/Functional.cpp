@@ -208,6 +208,21 @@ void Simulator::rotate(const Op &op, Run run) {
   round(target, run);
 }
 
+/// Quantized values times the scales of their rows.
+void Simulator::decode(const Op &op, Run run) {
+  int target = bufferOf(op, 0), codes = bufferOf(op, 1), scales = bufferOf(op, 2);
+  const CoreBuffer &w = description(target);
+  int64_t shared = w.rows / description(scales).rows;
+  for (int64_t k = 0; k < w.rows; ++k)
+    for (int64_t n = 0; n < w.columns; ++n) {
+      float *to = plane(target, k * w.columns + n);
+      const float *code = plane(codes, k * w.columns + n), *scale = plane(scales, k / shared * w.columns + n);
+      for (int64_t core = run.begin; core < run.end; ++core)
+        to[core] = code[core] * scale[core];
+    }
+  round(target, run);
+}
+
 /// Hides the scores of slots without a token that the row may see.
 void Simulator::mask(const Op &op, int64_t core) {
   int target = bufferOf(op, 0);
@@ -249,6 +264,8 @@ void Simulator::compute(const Op &op, Run run) {
     return multiply(op, run);
   case ComputeKind::Rotate:
     return rotate(op, run);
+  case ComputeKind::Decode:
+    return decode(op, run);
   case ComputeKind::Sum:
   case ComputeKind::SumSquares:
   case ComputeKind::Largest:

@@ -82,6 +82,7 @@ private:
   void multiply(const Op &op, Run run);
   void sumRows(const Op &op, Run run);
   void rotate(const Op &op, Run run);
+  void decode(const Op &op, Run run);
   void mask(const Op &op, int64_t core);
   void moveEntry(const Op &op, int64_t core);
   void repeat(const Op &op);

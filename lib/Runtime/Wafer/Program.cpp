@@ -30,6 +30,8 @@ bool accumulates(ComputeKind kind) {
   case ComputeKind::Mask:
   case ComputeKind::Put:
     return true;
+  case ComputeKind::Decode:
+    return false;
   default:
     return kind >= ComputeKind::Gemm;
   }

@@ -65,9 +65,10 @@ struct CoreBuffer {
   std::string name;
   int64_t rows = 0, columns = 0;
   bool isHalf = false;
+  int64_t codeBits = 0; ///< of quantized values; 0: floats
 
   int64_t elements() const { return rows * columns; }
-  int64_t bytes() const { return elements() * (isHalf ? 2 : 4); }
+  int64_t bytes() const { return (elements() * (codeBits ? codeBits : isHalf ? 16 : 32) + 7) / 8; }
 };
 
 enum class TileSkew { None, Rows, Columns };
@@ -118,7 +119,8 @@ enum class ComputeKind {
   Gemm, // from here on with three buffers
   GemmTransposed,
   Gemv,
-  Rotate
+  Rotate,
+  Decode
 };
 
 /// Returns true if an op reads what its first buffer has before.
@@ -151,6 +153,7 @@ struct Program {
   std::string name;
   MeshTarget target;
   int64_t columns = 0, rows = 0;
+  int64_t firstColumn = 0, firstRow = 0; ///< of the wafer, where its grid begins
   std::vector<CoreBuffer> buffers;
   std::vector<Route> routes;
   std::vector<Binding> inputs, outputs;

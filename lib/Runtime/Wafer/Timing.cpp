@@ -104,6 +104,8 @@ Time Clocks::cyclesOf(const Op &op) const {
     return c.elements() * target.element;
   case ComputeKind::Rotate: // a sine and a cosine for each pair, the angle and four products
     return c.elements() * target.element + 3 * vector(c.elements());
+  case ComputeKind::Decode: // a conversion and a product for each element
+    return 2 * vector(c.elements());
   case ComputeKind::Gemv: // for each row of W, its columns
     return bufferOf(op, 1).columns * vector(c.columns);
   case ComputeKind::Gemm: // for each element of B, the rows of A

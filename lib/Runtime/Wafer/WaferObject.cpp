@@ -19,7 +19,7 @@ namespace {
 // Texts of enumerators, by their number.
 constexpr const char *axes[] = {"none", "x", "y"};
 constexpr const char *skews[] = {"none", "rows", "columns"};
-constexpr const char *viewKinds[] = {"strided", "gathered", "heads", "positions", "frequencies", "cache"};
+constexpr const char *viewKinds[] = {"strided", "gathered", "heads", "positions", "frequencies", "cache", "codes", "scales"};
 constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
 constexpr const char *computations[] = {"zero",
                                         "copy",
@@ -45,7 +45,8 @@ constexpr const char *computations[] = {"zero",
                                         "gemm",
                                         "gemm_transposed",
                                         "gemv",
-                                        "rotate"};
+                                        "rotate",
+                                        "decode"};
 
 // The largest numbers of a file; whatever is larger is an error of the file, and sums of them stay exact.
 constexpr int64_t mostCores = 1 << 12;     // along an axis
@@ -110,9 +111,12 @@ Json json(const std::vector<Binding> &bindings) {
 Json json(const Program &program) {
   const MeshTarget &t = program.target;
   Json buffers = Json::array(), routes = Json::array();
-  for (const CoreBuffer &buffer : program.buffers)
+  for (const CoreBuffer &buffer : program.buffers) {
     buffers.push_back(
         {{"name", buffer.name}, {"rows", buffer.rows}, {"columns", buffer.columns}, {"half", buffer.isHalf}});
+    if (buffer.codeBits)
+      buffers.back()["bits"] = buffer.codeBits;
+  }
   for (const Route &route : program.routes) {
     Json paths = Json::array();
     for (const Path &path : route.paths)
@@ -153,6 +157,11 @@ Json json(const std::vector<MatrixView> &views) {
       item["column_stride"] = view.columnStride;
       if (view.kind == ViewKind::Gathered)
         item["indices"] = view.indices;
+    } else if (view.isQuantized()) {
+      const QuantizedPanels &p = view.panels;
+      item["offset"] = view.offset;
+      item["panels"] = {p.bits,      p.integerOffset,  p.depth,     p.block,
+                        p.unitDepth, p.unitScaleBytes, p.unitBytes, p.shared};
     } else {
       const PackedHeads &heads = view.heads;
       item["heads"] = {heads.heads, heads.group, heads.features, heads.parts, heads.part, heads.columns, heads.tile};
@@ -348,6 +357,8 @@ private:
       CoreBuffer &buffer = p.buffers.emplace_back();
       buffer = {text(one, "name"), number(one, "rows", 1, 1 << 14), number(one, "columns", 1, 1 << 14),
                 flag(one, "half")};
+      if (member(one, "bits", /*required=*/false) && (buffer.codeBits = number(one, "bits", 4, 8)) % 4 != 0)
+        fail("quantized values have " + std::to_string(buffer.codeBits) + " bits");
     }
     if (int64_t(p.buffers.size()) > mostBuffers)
       fail("there are more than " + std::to_string(mostBuffers) + " buffers");
@@ -390,12 +401,32 @@ private:
         view.columnStride = number(item, "column_stride", 0, mostOffset);
         if (view.kind == ViewKind::Gathered)
           view.indices = number(item, "indices", 0, operands - 1);
+      } else if (view.isQuantized()) {
+        view.offset = number(item, "offset", 0, mostElements);
+        view.panels = panels(item, view.type);
       } else {
         view.heads = heads(item);
       }
       result.push_back(view);
     }
     return result;
+  }
+
+  QuantizedPanels panels(const Json &item, itx_dtype scale) {
+    std::array<int64_t, 8> n{};
+    const Json &list = array(item, "panels");
+    if (list.size() != n.size())
+      fail("'panels' is no list of eight numbers");
+    for (size_t i = 0; i < n.size() && i < list.size(); ++i)
+      if (integer(list[i], "panels", n[i]) && (n[i] < (i == 1 ? 0 : 1) || n[i] > mostElements))
+        fail("'panels' has " + std::to_string(n[i]));
+    QuantizedPanels p{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]};
+    // 32 values of 32 features are a step.
+    if (status.ok() && ((p.bits != 4 && p.bits != 8) || p.unitDepth % 32 != 0 || p.unitDepth % p.block != 0 ||
+                        p.unitScaleBytes < p.unitDepth / p.block * 32 * int64_t(dtypeInfo(scale)->bytes) ||
+                        p.unitBytes < p.unitScaleBytes + p.unitDepth * 4 * p.bits))
+      fail("'panels' do not hold their values");
+    return status.ok() ? p : QuantizedPanels();
   }
 
   PackedHeads heads(const Json &item) {
@@ -432,6 +463,10 @@ private:
         refuse("has other rows than the program");
       if ((view.kind == ViewKind::Cache || view.kind == ViewKind::Positions) && !hasCache)
         refuse("is of a cache, which the kernel does not have");
+      if (view.isQuantized() &&
+          (view.hasRows || &bindings == &program.program.outputs ||
+           (binding.rows - 1) * (view.kind == ViewKind::Scales ? view.panels.shared : 1) >= view.panels.depth))
+        refuse("is of quantized values that its operand does not have");
       if (view.kind == ViewKind::Cache &&
           (binding.tiles.rows != MeshAxis::Y || binding.rows % program.program.rows != 0))
         refuse("is a cache that is not split over the rows of the grid");
@@ -462,6 +497,8 @@ bool fits(const Program &program, const Op &op, const std::vector<int> &bound) {
   const CoreBuffer &b = buffer(2);
   if (op.compute == ComputeKind::Rotate)
     return isSumOf(a, c) && b.rows == 1 && 2 * b.columns == c.columns;
+  if (op.compute == ComputeKind::Decode)
+    return c.rows == a.rows && c.columns == a.columns && b.columns == c.columns && c.rows % b.rows == 0;
   bool transposed = op.compute == ComputeKind::GemmTransposed;
   return c.rows == a.rows && c.columns == (transposed ? b.rows : b.columns) &&
          a.columns == (transposed ? b.columns : b.rows);
@@ -516,6 +553,20 @@ std::optional<PackedHeads::Place> PackedHeads::at(int64_t column) const {
   return Place{head, pair + (in < pairs ? 0 : features / 2)};
 }
 
+float QuantizedPanels::code(const uint8_t *data, int64_t output, int64_t input) const {
+  int64_t inUnit = input % unitDepth, inStep = inUnit % 32, word = inStep / 4, lines = bits;
+  const uint8_t *step = data + output / 32 * panelBytes() + input / unitDepth * unitBytes + unitScaleBytes +
+                        inUnit / 32 * 32 * 4 * bits;
+  uint8_t byte = step[output % 32 / 16 * lines * 64 + word % lines * 64 + output % 16 * 4 + inStep % 4];
+  int64_t pattern = bits == 8 ? byte : word < lines ? byte & 15 : byte >> 4;
+  return float(pattern - integerOffset);
+}
+
+int64_t QuantizedPanels::scaleAt(int64_t output, int64_t input, int64_t scaleBytes) const {
+  return output / 32 * panelBytes() + input / unitDepth * unitBytes +
+         (input % unitDepth / block * 32 + output % 32) * scaleBytes;
+}
+
 std::optional<int64_t> MatrixView::elements(int64_t launchRows, int64_t rows, int64_t columns) const {
   if (launchRows == 0)
     return 0;
@@ -527,6 +578,14 @@ std::optional<int64_t> MatrixView::elements(int64_t launchRows, int64_t rows, in
                  : std::nullopt;
     case ViewKind::Frequencies:
       return heads.features / 2;
+    case ViewKind::Codes:
+    case ViewKind::Scales: {
+      int64_t bytes = 0;
+      if (__builtin_mul_overflow((offset + columns - 1) / 32 + 1, panels.panelBytes(), &bytes) ||
+          bytes >= int64_t(1) << 62)
+        return std::nullopt;
+      return bytes;
+    }
     default:
       return 0;
     }

@@ -43,7 +43,25 @@ enum class ViewKind {
   Heads,       ///< rows of tokens, `group` each: [tokens, heads * group, features]
   Positions,   ///< of tokens, for each of these rows
   Frequencies, ///< one for each pair of features
-  Cache        ///< pages [pages, heads, tokens of a page, features], as wafer.dist_append spreads their tokens
+  Cache,       ///< pages [pages, heads, tokens of a page, features], as wafer.dist_append spreads their tokens
+  Codes,       ///< quantized values: element (r, c) is input feature r of output feature `offset + c`
+  Scales       ///< of them, in the view's type: that of input feature `shared * r`
+};
+
+/// How the quantized values of a matrix [output features, input features] lie in an operand: in panels of 32 output
+/// features, as dialects/Rt/BlockPanels.h says, of 4 or 8 bits with a scale for each block.
+struct QuantizedPanels {
+  int64_t bits = 4, integerOffset = 0;
+  int64_t depth = 1;     ///< input features
+  int64_t block = 32;    ///< input features that share a scale
+  int64_t unitDepth = 32, unitScaleBytes = 0, unitBytes = 0;
+  int64_t shared = 1;    ///< input features for each row of a matrix of scales
+
+  int64_t panelBytes() const { return (depth + unitDepth - 1) / unitDepth * unitBytes; }
+  /// Returns a quantized value.
+  float code(const uint8_t *data, int64_t output, int64_t input) const;
+  /// Returns where the scale of a value is, in bytes.
+  int64_t scaleAt(int64_t output, int64_t input, int64_t scaleBytes) const;
 };
 
 /// Where a matrix of a program lies in an operand of a kernel. No offset or stride is negative. A matrix with `hasRows`
@@ -56,11 +74,13 @@ struct MatrixView {
   int64_t offset = 0, rowStride = 0, columnStride = 0;
   int64_t indices = 0;
   PackedHeads heads;
+  QuantizedPanels panels;
 
+  bool isQuantized() const { return kind == ViewKind::Codes || kind == ViewKind::Scales; }
   /// Rows of the matrix for a row of a launch.
   int64_t rowsEach() const { return kind == ViewKind::Heads || kind == ViewKind::Positions ? heads.group : 1; }
-  /// Returns the elements that the operand has at least in a launch of so many rows; none if they need more than 62
-  /// bits. What is gathered, and caches, are checked where they are read.
+  /// Returns the elements that the operand has at least in a launch of so many rows, or bytes if it is quantized; none
+  /// if they need more than 62 bits. What is gathered, and caches, are checked where they are read.
   std::optional<int64_t> elements(int64_t launchRows, int64_t rows, int64_t columns) const;
 };
 

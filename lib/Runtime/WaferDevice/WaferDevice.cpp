@@ -59,7 +59,7 @@ Status checkOperands(const wafer::RowsProgram &program, const HostedLaunch &laun
   auto check = [&](const wafer::Binding &binding, const wafer::MatrixView &view) {
     std::optional<int64_t> elements = view.elements(rows, binding.rows, binding.columns);
     const std::optional<uint64_t> &bytes = launch.operands[size_t(view.operand)].bytes;
-    uint64_t wanted = elements ? uint64_t(*elements) * dtypeInfo(view.type)->bytes : 0;
+    uint64_t wanted = elements ? uint64_t(*elements) * (view.isQuantized() ? 1 : dtypeInfo(view.type)->bytes) : 0;
     if (view.kind == wafer::ViewKind::Gathered &&
         launch.operands[size_t(view.indices)].bytes.value_or(0) / 8 < uint64_t(rows))
       return error(ITX_INTERNAL, "%s: operand %lld has less than %lld numbers of rows", launch.text.c_str(),
@@ -90,6 +90,8 @@ public:
         continue;
       // Rows beyond those of the launch are 0.
       wafer::Matrix matrix{input.rows, input.columns, std::vector<float>(size_t(input.rows * input.columns))};
+      if (view.isQuantized())
+        loadQuantized(view, matrix);
       ITX_RETURN_IF_ERROR(forElements(view, input, first, count, tokens, [&](int64_t in, int64_t from) {
         matrix.values[size_t(in)] = valueAt(view.type, launch.buffers[size_t(view.operand)], from);
       }));
@@ -118,6 +120,17 @@ private:
   const HostedLaunch &launch;
   wafer::Simulator simulator;
   bool hasRun = false;
+
+  void loadQuantized(const wafer::MatrixView &view, wafer::Matrix &matrix) const {
+    auto data = static_cast<const uint8_t *>(launch.buffers[size_t(view.operand)]);
+    int64_t scaleBytes = int64_t(dtypeInfo(view.type)->bytes);
+    for (int64_t r = 0; r < matrix.rows; ++r)
+      for (int64_t c = 0; c < matrix.columns; ++c)
+        matrix.values[size_t(r * matrix.columns + c)] =
+            view.kind == wafer::ViewKind::Codes
+                ? view.panels.code(data, view.offset + c, r)
+                : valueAt(view.type, data + view.panels.scaleAt(view.offset + c, r * view.panels.shared, scaleBytes), 0);
+  }
 
   int64_t position(int64_t token) const {
     return static_cast<const int64_t *>(launch.buffers[size_t(kernel.cache->positions)])[token];
@@ -160,7 +173,9 @@ private:
                    (token * heads.heads * heads.group + head) * heads.features + place->feature);
           }
       return Status::success();
-    case wafer::ViewKind::Positions:
+    case wafer::ViewKind::Positions: // which the caller reads
+    case wafer::ViewKind::Codes:
+    case wafer::ViewKind::Scales:
       return Status::success();
     case wafer::ViewKind::Frequencies:
       for (int64_t c = 0; c < matrix.columns; ++c)

@@ -95,6 +95,8 @@ ComputeKind dataOf(Arithmetic arithmetic) {
     return ComputeKind::Put;
   case Arithmetic::Rotate:
     return ComputeKind::Rotate;
+  case Arithmetic::Decode:
+    return ComputeKind::Decode;
   case Arithmetic::Gemm:
     return ComputeKind::Gemm;
   case Arithmetic::GemmTransposed:
@@ -114,11 +116,16 @@ public:
     program.target = dataOf(op.getTarget());
     program.columns = int64_t(op.getColumns());
     program.rows = int64_t(op.getRows());
+    if (op.getOrigin()) {
+      program.firstColumn = (*op.getOrigin())[0];
+      program.firstRow = (*op.getOrigin())[1];
+    }
     for (BufferOp buffer : op.getBody().getOps<BufferOp>()) {
       auto type = cast<MemRefType>(buffer.getBuffer().getType());
       slots[buffer.getBuffer()] = program.slots++;
-      program.buffers.push_back(
-          {buffer.getName().str(), type.getDimSize(0), type.getDimSize(1), type.getElementType().isF16()});
+      program.buffers.push_back({buffer.getName().str(), type.getDimSize(0), type.getDimSize(1),
+                                 type.getElementType().isF16(),
+                                 type.getElementType().isInteger() ? type.getElementTypeBitWidth() : 0});
     }
     for (RouteOp route : op.getBody().getOps<RouteOp>()) {
       routes[route.getSymName()] = int(program.routes.size());

@@ -13,11 +13,14 @@
 #include "lib/Target/Wafer/KernelPrograms.h"
 
 #include "dialects/Nn/Nn.h"
+#include "dialects/Rt/BlockPanels.h"
 #include "dialects/Wafer/Wafer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -64,6 +67,8 @@ private:
   FailureOr<Value> addInput(Operation *user, Value value, int64_t offset, int64_t size, Type element);
   SmallVector<AffineExpr> leadingSizes(RankedTensorType type, ArrayAttr names);
   FailureOr<Value> rowsOf(Operation *user, Value value);
+  FailureOr<Value> weightOf(const Part &part, Type element);
+  FailureOr<Value> decoded(const Part &part, BlockArgument weight, rt::PanelsAttr layout, Type element);
   FailureOr<Value> product(const Part &part);
   FailureOr<SmallVector<Value>> operandsOf(Operation *op);
   FailureOr<Value> map(Operation *op, Arithmetic function);
@@ -118,15 +123,69 @@ SmallVector<AffineExpr> Builder::leadingSizes(RankedTensorType type, ArrayAttr n
   return sizes;
 }
 
+/// Returns the weight [k, n] of features of a linear.
+FailureOr<Value> Builder::weightOf(const Part &part, Type element) {
+  nn::LinearOp linear = part.linear;
+  auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+  if (!weight)
+    return refuse(linear, "its weight is computed in the kernel");
+  auto layout = kernel.getArgAttrOfType<rt::LayoutAttrInterface>(weight.getArgNumber(), "rt.layout");
+  if (auto panels = dyn_cast_if_present<rt::PanelsAttr>(layout); panels && panels.getFormat())
+    return decoded(part, weight, panels, element);
+  FailureOr<MatrixView> view = viewOf(linear, weight);
+  if (failed(view))
+    return failure();
+  // W[k, n] is weight[n, k].
+  int64_t depth = lastSize(weight);
+  view->offset = part.offset * depth;
+  view->rowStride = 1;
+  view->columnStride = depth;
+  made.inputs.push_back(*view);
+  return made.function.getBody().addArgument(RankedTensorType::get({depth, part.count}, element), linear.getLoc());
+}
+
+/// The same for a weight that is stored as quantized values: the cores keep these, and scales as often as no tile begins
+/// within the features of one.
+FailureOr<Value> Builder::decoded(const Part &part, BlockArgument weight, rt::PanelsAttr layout, Type element) {
+  nn::LinearOp linear = part.linear;
+  int64_t depth = lastSize(weight);
+  std::optional<BlockPanels> panels = BlockPanels::of(layout.getFormat(), depth, layout.getWidth());
+  std::optional<itx_dtype> scale;
+  if (panels)
+    scale = panels->scale == nn::BlockScale::F16    ? ITX_F16
+            : panels->scale == nn::BlockScale::BF16 ? std::optional(ITX_BF16)
+            : panels->scale == nn::BlockScale::F32  ? std::optional(ITX_F32)
+                                                    : std::nullopt;
+  if (!scale || panels->width != BlockPanels::rows || (panels->elementBits != 4 && panels->elementBits != 8) ||
+      panels->floatFormat() || panels->scaleBits || panels->hasMinima || panels->hasTensorScale || panels->block == 0)
+    return refuse(linear, "its weight is quantized to " + layout.getFormat().getName() +
+                              "; cores decode integers of 4 and 8 bits in groups without zero points: compile with "
+                              "--quantize=int4 or --quantize=int8");
+  MatrixView view;
+  view.operand = weight.getArgNumber();
+  view.type = *scale;
+  view.offset = part.offset;
+  int64_t shared = std::gcd(llvm::divideCeil(depth, grid), panels->block);
+  view.panels = {panels->elementBits,    panels->integerOffset, depth, panels->block, panels->unitDepth,
+                 panels->unitScaleBytes, panels->unitBytes,     shared};
+  auto addPart = [&](ViewKind kind, int64_t rows, Type type) {
+    view.kind = kind;
+    made.inputs.push_back(view);
+    return made.function.getBody().addArgument(RankedTensorType::get({rows, part.count}, type), linear.getLoc());
+  };
+  Value codes = addPart(ViewKind::Codes, depth, builder.getIntegerType(unsigned(panels->elementBits)));
+  Value scales = addPart(ViewKind::Scales, llvm::divideCeil(depth, shared),
+                         *scale == ITX_F16 ? Type(builder.getF16Type()) : f32());
+  return Value(DistDecodeOp::create(builder, linear.getLoc(), RankedTensorType::get({depth, part.count}, element), codes,
+                                    scales, grid));
+}
+
 /// Returns features of a linear, with its bias.
 FailureOr<Value> Builder::product(const Part &part) {
   nn::LinearOp linear = part.linear;
   Value input = narrow(linear.getInput());
   int64_t depth = lastSize(input);
   Type element = linear.getPrecision() && linear.getPrecision()->isF16() ? Type(builder.getF16Type()) : f32();
-  auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-  if (!weight)
-    return refuse(linear, "its weight is computed in the kernel");
   Value &x = factors[input];
   if (!x) {
     FailureOr<Value> added = addInput(linear, input, 0, depth, element);
@@ -134,20 +193,14 @@ FailureOr<Value> Builder::product(const Part &part) {
       return failure();
     x = *added;
   }
-  FailureOr<MatrixView> view = viewOf(linear, weight);
-  if (failed(view))
+  FailureOr<Value> w = weightOf(part, element);
+  if (failed(w))
     return failure();
-  // W[k, n] is weight[n, k].
-  view->offset = part.offset * depth;
-  view->rowStride = 1;
-  view->columnStride = depth;
-  made.inputs.push_back(*view);
-  Value w = made.function.getBody().addArgument(RankedTensorType::get({depth, part.count}, element), linear.getLoc());
   made.smallest = std::min(made.smallest, depth);
   auto type = RankedTensorType::get({count, part.count}, f32());
   Value y = count == 1
-                ? Value(DistGemvOp::create(builder, linear.getLoc(), type, Reduction::Tree, x, w, grid, IntegerAttr()))
-                : Value(DistGemmOp::create(builder, linear.getLoc(), type, GemmAlgorithm::Mesh, x, w, grid, false));
+                ? Value(DistGemvOp::create(builder, linear.getLoc(), type, Reduction::Tree, x, *w, grid, IntegerAttr()))
+                : Value(DistGemmOp::create(builder, linear.getLoc(), type, GemmAlgorithm::Mesh, x, *w, grid, false));
   if (!linear.getBias())
     return y;
   FailureOr<Value> bias = addInput(linear, linear.getBias(), part.offset, part.count, f32());

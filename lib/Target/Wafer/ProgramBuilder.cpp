@@ -23,6 +23,16 @@ Value ProgramBuilder::buffer(StringRef name, int64_t rows, int64_t columns, Type
 
 FailureOr<Value> ProgramBuilder::load(Value value, StringRef name, TilesAttr tiles) {
   auto type = cast<RankedTensorType>(value.getType());
+  if (auto decode = value.getDefiningOp<DistDecodeOp>()) { // where it is read
+    FailureOr<Value> codes = load(decode.getCodes(), (name + "_codes").str(), tiles),
+                     scales = load(decode.getScales(), (name + "_scales").str(), tiles);
+    if (failed(codes) || failed(scales))
+      return failure();
+    auto tile = cast<MemRefType>(codes->getType());
+    Value core = buffer(name, tile.getDimSize(0), tile.getDimSize(1), type.getElementType());
+    compute(Arithmetic::Decode, {core, *codes, *scales});
+    return core;
+  }
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument) {
     value.getDefiningOp()->emitOpError()

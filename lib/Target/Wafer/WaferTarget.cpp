@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/WaferTarget.h"
 
-#include "intarsia/Cost/WaferCatalogue.h"
+#include "dialects/Rt/BlockPanels.h"
 #include "lib/Runtime/Wafer/Timing.h"
 #include "lib/Runtime/Wafer/WaferObject.h"
 #include "lib/Target/Wafer/KernelPrograms.h"
@@ -28,18 +28,23 @@ constexpr int64_t mostRowsOfTile = 8;
 /// A wafer, and the side of the square grid that is asked for; none if the compiler chooses it.
 struct Mesh {
   CatalogueWafer wafer;
+  std::string source; ///< its name in the catalogue, or the user's file
   std::optional<int64_t> grid;
 
   int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
-  int64_t largestGrid() const { return std::min(figure("columns"), figure("rows")); }
+  int64_t largestGrid() const {
+    int64_t side = std::min(figure("columns"), figure("rows"));
+    return wafer.defects.empty() ? side : freeSquare(figure("columns"), figure("rows"), wafer.defects, side).side;
+  }
 };
 
 Expected<Mesh> meshOf(StringRef variant) {
   auto [name, option] = variant.split('+');
-  Expected<CatalogueWafer> wafer = findWafer(name.empty() ? defaultWafer : name);
+  std::string source = name.empty() ? defaultWafer.str() : name.str();
+  Expected<CatalogueWafer> wafer = waferNamed(source);
   if (!wafer)
     return wafer.takeError();
-  Mesh mesh{std::move(*wafer), std::nullopt};
+  Mesh mesh{std::move(*wafer), source, std::nullopt};
   if (option.empty())
     return mesh;
   int64_t grid = 0;
@@ -50,7 +55,11 @@ Expected<Mesh> meshOf(StringRef variant) {
   if (grid > mesh.largestGrid())
     return createStringError("target 'wafer:" + variant + "': a grid of " + Twine(grid) + " by " + Twine(grid) +
                              " is larger than " + mesh.wafer.name + ", which has " + Twine(mesh.figure("columns")) +
-                             " by " + Twine(mesh.figure("rows")) + " cores");
+                             " by " + Twine(mesh.figure("rows")) + " cores" +
+                             (mesh.wafer.defects.empty()
+                                  ? ""
+                                  : ", and at most " + Twine(mesh.largestGrid()) + " by " + Twine(mesh.largestGrid()) +
+                                        " without one that does not work"));
   mesh.grid = grid;
   return mesh;
 }
@@ -146,7 +155,7 @@ private:
     if (!buildFunctions(kernels, sizes, *programs, functions))
       return nullptr;
     mlir::PassManager manager(module.getContext());
-    buildWaferPipeline(manager, mesh.wafer.name);
+    buildWaferPipeline(manager, mesh.source);
     if (failed(manager.run(*programs)))
       return nullptr;
     return programs;
@@ -274,7 +283,7 @@ private:
         return mlir::success(isTooLarge);
       });
       mlir::PassManager manager(module.getContext());
-      buildWaferPipeline(manager, mesh.wafer.name);
+      buildWaferPipeline(manager, mesh.source);
       if (failed(manager.run(*programs))) {
         if (!isTooLarge)
           return createStringError("kernels could not be lowered for the wafer");
@@ -394,7 +403,8 @@ public:
     std::string grid = "; +grid=N takes N by N cores";
     return {{"", "a WSE-2, simulated: linear layers and norms, the rest on other devices by --place" + grid},
             {"wse-2", sizeOf("wse-2")},
-            {"wse-3", sizeOf("wse-3")}};
+            {"wse-3", sizeOf("wse-3")},
+            {"tensix", sizeOf("tensix") + ", not measured"}};
   }
   static std::string sizeOf(StringRef name) {
     Mesh mesh = cantFail(meshOf(name)); // of the catalogue, which is part of the program
@@ -415,7 +425,8 @@ public:
     if (!mesh)
       return mesh.takeError();
     std::vector<std::unique_ptr<target::KernelCompiler>> result;
-    std::string name = variants.front().empty() ? defaultWafer.str() : variants.front().str();
+    // An artifact does not say where a file lies.
+    std::string name = mesh->wafer.name + (mesh->grid ? "+grid=" + std::to_string(*mesh->grid) : "");
     result.push_back(std::make_unique<WaferCompiler>(std::move(name), std::move(*mesh)));
     return result;
   }
@@ -425,6 +436,9 @@ public:
       return mesh.takeError();
     if (const DeviceModel *model = DeviceModel::find(kind(), mesh->wafer.name))
       return target::FittedModel{model, ""};
+    if (const DeviceModel *model = DeviceModel::find(kind(), defaultWafer))
+      return target::FittedModel{model, ("kernels are chosen by costs of " + defaultWafer + ": the catalogue has none of '" +
+                                         mesh->wafer.name + "'").str()};
     return createStringError("the catalogue has no figures for '" + mesh->wafer.name +
                              "'; they are in catalogue/efficiency/wafer.yaml, from which the compiler is built");
   }
@@ -432,12 +446,17 @@ public:
   bool holdsNorm(const target::KernelCandidate &, std::string &) const override { return true; }
   unsigned largestResultCount() const override { return std::numeric_limits<uint16_t>::max(); }
   bool splitsAt(int64_t) const override { return true; }
-  bool storesQuantized(BlockFormatAttrInterface, int64_t) const override { return false; }
+  bool storesQuantized(BlockFormatAttrInterface format, int64_t elements) const override {
+    return BlockPanels::of(format, elements).has_value();
+  }
   bool multipliesIn(mlir::Type precision) const override { return precision.isF16(); }
   bool findsCandidates() const override { return false; }
   unsigned activationBits() const override { return 16; }
-  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand, BlockFormatAttrInterface,
+  rt::LayoutAttrInterface layout(mlir::MLIRContext *context, StoredOperand use, BlockFormatAttrInterface format,
                                  int64_t) const override {
+    // Quantized matrices lie as they do for processors, so that an artifact stores them once.
+    if (format && (use == StoredOperand::Matrix || use == StoredOperand::Table))
+      return rt::PanelsAttr::get(context, BlockPanels::rows, /*slices=*/1, format);
     return rt::RowMajorAttr::get(context);
   }
   Expected<target::CacheLayout> cacheLayout(nn::CacheFormatAttr, int64_t page) const override {
