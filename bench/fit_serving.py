@@ -4,14 +4,15 @@
 """Fits the figures of the serving cost formula to the measured tables of catalogue/serving.
 
 Writes catalogue/efficiency/serving.yaml and serving-splitwise.yaml, which become part of the program at the next build,
-and beside each the errors of a cross-validation that leaves one (model, system) pair out at a time (*-errors.csv). The
+beside each the errors of a cross-validation (*-errors.csv), and pictures of it (docs/serving-*.svg). Each model family on
+a system is predicted with figures fitted to other families on other systems (serving_validation.py). The
 formula is the compiler's (lib/Cost/ServingCost.cpp, through intarsia-serving-fit.so); what is measured, left out and
 repaired is in serving_rows.py.
 
 Every figure has a prior: what a data sheet's share, a kernel's time or a factor plausibly is. It keeps figures that few
 rows determine where they mean something, and generalizes better to a pair that was not seen.
 
-usage: fit_serving.py [--build=build/dev] [--plot=build/serving.png] [--no-write]
+usage: fit_serving.py [--build=build/dev] [--no-write]
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import serving_validation
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from serving_rows import ROOT, Formula, Row, Table, serving_rows, splitwise_rows
+from serving_validation import LeftOut
 
 EFFICIENCY = ROOT / "catalogue/efficiency"
 ENGINES = ("trtllm", "vllm", "sglang")
@@ -193,13 +196,22 @@ class Problem:
         )
         return found.x
 
-    def leave_one_out(self, table: Table, start: NDArray[np.float64], only: str | None = None) -> NDArray[np.float64]:
-        """Predict each (model, system) pair with figures fitted to the others, in milliseconds; NaN for pairs not asked."""
+    def leave_out(self, table: Table, only: str | None = None) -> NDArray[np.float64]:
+        """Predict each cell with figures fitted to other families on other systems, in ms; NaN for cells not asked.
+
+        Splitwise's tables have two models on two systems: all other cells are in the fits of theirs.
+        """
         predicted = np.full(len(table.rows), np.nan)
         for group in [only] if only else np.unique(table.groups):
-            left_out = table.groups == group
-            values = self.fit(table.subset(~left_out), start, steps=30)
-            predicted[left_out] = table.subset(left_out).predict(self.figures(values))
+            cell = table.groups == group
+            row = table.rows[int(np.flatnonzero(cell)[0])]
+            if row.mode == "splitwise":
+                kept = ~cell
+            else:
+                kept = (table.families != row.family) & (table.systems != row.of_system)
+            # Starts at the priors: the figures of the whole fit have seen the cell.
+            values = self.fit(table.subset(kept), steps=40)
+            predicted[cell] = table.subset(cell).predict(self.figures(values))
         return predicted
 
 
@@ -250,7 +262,7 @@ def run_part(kind: str, problem: Problem, rows: list[Row]) -> Part:
     table = problem.formula.table(rows)
     values = problem.fit(table)
     inside = table.predict(problem.figures(values))
-    return Part(kind, problem, table, values, inside, problem.leave_one_out(table, values))
+    return Part(kind, problem, table, values, inside, problem.leave_out(table))
 
 
 def write_yaml(path: Path, parts: list[Part], engines: tuple[str, ...], generations: tuple[str, ...]) -> None:
@@ -280,7 +292,7 @@ def write_yaml(path: Path, parts: list[Part], engines: tuple[str, ...], generati
         lines += [f"#   {name}" for name in undetermined]
     lines += [f"engines: [{', '.join(engines)}]", f"generations: [{', '.join(generations)}]", "figures:"]
     lines += [f"  {name}: {float(f'{value:.5g}'):g}" for name, value in figures.items()]
-    lines += ["# ln(predicted / measured) of rows whose (model, system) was left out of the fit."]
+    lines += ["# ln(predicted / measured) of rows whose model family and system were both left out of the fit."]
     lines += ["residuals:"]
     for part in parts:
         lines += [f"  {part.kind}:"]
@@ -303,35 +315,6 @@ def write_errors(path: Path, parts: list[Part]) -> None:
                 out.writerow([part.kind, name, int(mask.sum()), *(f"{value:.4f}" for value in figures)])
 
 
-def plot(path: Path, parts: list[Part]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(2, 2, figsize=(13, 12))
-    for axis, part in zip(axes.flat, parts, strict=True):
-        systems = np.array([row.system for row in part.table.rows])
-        for system in np.unique(systems):
-            mask = systems == system
-            axis.loglog(part.table.measured[mask], part.outside[mask], ".", markersize=3, label=system)
-        ends = np.array([part.table.measured.min(), part.table.measured.max()])
-        axis.loglog(ends, ends, "k-", linewidth=0.8)
-        for factor in (0.8, 1.25):
-            axis.loglog(ends, ends * factor, "k:", linewidth=0.6)
-        error = errors(part.outside, part.table.measured)
-        axis.set_title(
-            f"{'Splitwise' if part.table.rows[0].mode == 'splitwise' else 'serving'}: {part.kind}, left out: median {np.median(error):.1%}, mean {error.mean():.1%}"
-        )
-        axis.set_xlabel("measured ms")
-        axis.set_ylabel("predicted ms, its (model, system) left out")
-        axis.legend(fontsize=7)
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    print(f"wrote {path}")
-
-
 def serving_problems(formula: Formula) -> list[tuple[str, Problem]]:
     return [
         ("decode", Problem.make(formula, DECODE_PRIORS, ENGINES, {})),
@@ -342,7 +325,6 @@ def serving_problems(formula: Formula) -> list[tuple[str, Problem]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/dev")
-    parser.add_argument("--plot", type=Path, default=ROOT / "build/serving.png")
     parser.add_argument("--no-write", action="store_true", help="print errors only")
     options = parser.parse_args()
     formula = Formula(options.build / "lib/intarsia-serving-fit.so")
@@ -351,13 +333,12 @@ def main() -> None:
         run_part(kind, problem, rows)
         for (kind, problem), rows in zip(serving_problems(formula), serving_rows(), strict=True)
     ]
-    print("leave-one-(model, system)-out errors; deepseek-r1 and -v3 together")
+    print("errors of model families on systems; the fit had neither the family nor the system")
+    left_out = {part.kind: LeftOut(part.table.rows, part.table.measured, part.outside) for part in parts}
     for part in parts:
-        outside, inside = errors(part.outside, part.table.measured), errors(part.inside, part.table.measured)
-        report(f"{part.kind}", outside)
-        for mode in ("agg", "disagg"):
-            report(f"  {mode}", outside[[row.mode == mode for row in part.table.rows]])
-        report("  (of the fit itself)", inside)
+        print("\n".join(serving_validation.report(part.kind, left_out[part.kind])), flush=True)
+        outside = np.abs(left_out[part.kind].error)
+        report("  (of the fit itself)", errors(part.inside, part.table.measured))
         for group in np.unique(part.table.groups):
             report(f"    {group}", outside[part.table.groups == group])
 
@@ -379,7 +360,8 @@ def main() -> None:
         write_yaml(EFFICIENCY / "serving-splitwise.yaml", [decode, prompt], ("splitwise",), ("ampere", "hopper"))
         write_errors(EFFICIENCY / "serving-errors.csv", parts)
         write_errors(EFFICIENCY / "serving-splitwise-errors.csv", [decode, prompt])
-    plot(options.plot, [*parts, decode, prompt])
+        for kind, of in left_out.items():
+            serving_validation.plot(ROOT / f"docs/serving-{kind.replace('_', '-')}.svg", kind, of)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,16 @@ DEVICES = {
     "h100-80gb": "nvidia/h100-sxm",
     "h100-80gb-pcap": "nvidia/h100-sxm",
 }
-# Nearly the same model, and 72 measurements under both names: on one side of every split.
-FAMILIES = {"deepseek-r1": "deepseek", "deepseek-v3": "deepseek"}
+# Models of one family are on one side of every split. (r1 and v3 are nearly the same, with 72 measurements under both
+# names.)
+FAMILIES = {
+    "deepseek-r1": "deepseek",
+    "deepseek-v3": "deepseek",
+    "llama-3.1-8b": "llama-3.1",
+    "llama-3.1-70b": "llama-3.1",
+    "qwen3-32b": "qwen3",
+    "qwen3-235b-a22b": "qwen3",
+}
 LOW_CONCURRENCY = 8  # up to which a first token is more than queueing
 DRAFT_TOKENS_PER_STEP = 1.8
 
@@ -78,9 +86,18 @@ class Row:
     workers: float = 1.0
 
     @property
+    def family(self) -> str:
+        return FAMILIES.get(self.model, self.model)
+
+    @property
+    def of_system(self) -> str:
+        """The system; the capped H100's token times are the H100's."""
+        return self.system.removesuffix("-pcap")
+
+    @property
     def group(self) -> str:
-        """The (model, system) pair that is left out together; the capped H100's token times are the H100's."""
-        return f"{FAMILIES.get(self.model, self.model)}|{self.system.removesuffix('-pcap')}"
+        """The cell of a model family and a system, which is predicted together."""
+        return f"{self.family}|{self.of_system}"
 
 
 def number(text: str, otherwise: float = 1.0) -> float:
@@ -253,6 +270,8 @@ class Table:
         self.formula, self.rows = formula, rows
         self.measured = np.array([row.milliseconds for row in rows])
         self.groups = np.array([row.group for row in rows])
+        self.families = np.array([row.family for row in rows])
+        self.systems = np.array([row.of_system for row in rows])
         array = (_CRow * len(rows))()
         for into, row in zip(array, rows, strict=True):
             into.device, into.attention, into.compute = DEVICES[row.system].encode(), b"", b""

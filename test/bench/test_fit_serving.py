@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import serving_rows
+import serving_validation
 from serving_rows import Formula, Row, Table
 
 EFFICIENCY = serving_rows.ROOT / "catalogue/efficiency"
@@ -54,32 +55,64 @@ def test_program_predicts_what_the_tables_say(formula: Formula, name: str):
 
 
 def test_bars():
-    """Hold the out-of-sample errors that the catalogue promises."""
+    """Hold the errors, on families and systems that the fit has not seen, that the documentation states."""
     serving, splitwise = committed("serving"), committed("serving-splitwise")
-    assert serving["decode", "all"]["left_out_median"] <= 0.11
+    assert serving["decode", "all"]["left_out_median"] <= 0.14
     assert serving["decode", "all"]["left_out_mean"] <= 0.20
-    assert serving["first_token", "all"]["left_out_median"] <= 0.27
+    assert serving["first_token", "all"]["left_out_median"] <= 0.37
     assert splitwise["decode", "all"]["left_out_median"] <= 0.12
     assert splitwise["first_token", "all"]["left_out_median"] <= 0.12
 
 
-def test_a_fold_is_what_the_table_says(formula: Formula):
-    """Fit without one pair, and find its errors as they were written."""
+def test_a_cell_is_what_the_table_says(formula: Formula, monkeypatch: pytest.MonkeyPatch):
+    """Fit without a family and without a system, and find the errors of their cell as they were written."""
     pytest.importorskip("scipy", reason="scipy fits the figures")
     import fit_serving
 
-    group = "llama-3.1-70b|h100_sxm"
+    group = "minimax-m2.5|h100_sxm"
     later, _ = serving_rows.serving_rows()
     table = Table(formula, later)
     _, problem = fit_serving.serving_problems(formula)[0]
-    values = problem.fit(table)
-    predicted = problem.leave_one_out(table, values, only=group)
+    seen: list[Table] = []
+    fit = fit_serving.Problem.fit
+    monkeypatch.setattr(
+        fit_serving.Problem, "fit", lambda self, rows, **steps: seen.append(rows) or fit(self, rows, **steps)
+    )
+    predicted = problem.leave_out(table, only=group)
+    assert not {"minimax-m2.5", "h100_sxm"} & {name for row in seen[0].rows for name in (row.model, row.system)}
     mask = table.groups == group
     assert np.isnan(predicted[~mask]).all()
     error = np.abs(predicted[mask] / table.measured[mask] - 1)
     wanted = committed("serving")["decode", group]
     assert np.median(error) == pytest.approx(wanted["left_out_median"], abs=0.003)
     assert error.mean() == pytest.approx(wanted["left_out_mean"], abs=0.003)
+
+
+def left_out(predicted: list[float], cells: list[str]) -> serving_validation.LeftOut:
+    """Make predictions of rows that were measured as 1 ms; a cell is `model|system`."""
+    rows = []
+    for cell in cells:
+        model, system = cell.split("|")
+        rows.append(Row(model, system, "vllm", "agg", "fp8", "fp8", 1, 1, 1, serving_rows.SHARED, 1, 8, 8, 1.0))
+    return serving_validation.LeftOut(rows, np.ones(len(rows)), np.array(predicted))
+
+
+def test_a_bias_is_signed_and_of_families_and_systems():
+    found = left_out([1.5] * 12 + [0.9] * 12, ["llama-3.1-8b|h100_sxm"] * 12 + ["kimi-k2.5|b200_sxm"] * 12)
+    biases = serving_validation.biases(found)
+    assert biases["family"] == {"llama-3.1": (12, pytest.approx(0.5)), "kimi-k2.5": (12, pytest.approx(-0.1))}
+    assert biases["system"] == {"h100_sxm": (12, pytest.approx(0.5)), "b200_sxm": (12, pytest.approx(-0.1))}
+    assert serving_validation.share_within(found, 0.2) == 0.5
+
+
+def test_intervals_are_those_of_other_families_and_systems():
+    """Errors of one's own cell, however alike, say nothing about the interval."""
+    logs = np.linspace(-1, 1, 101)
+    apart = left_out([*np.exp(logs), *[3.0] * 10], ["llama-3.1-8b|h100_sxm"] * 101 + ["kimi-k2.5|b200_sxm"] * 10)
+    # The 101 rows meet an interval of one point, the ten one that ends below them.
+    assert serving_validation.coverage(apart) == {0.5: 0, 0.8: 0, 0.9: 0}
+    within = left_out([*np.exp(logs), *[1.0] * 10], ["llama-3.1-8b|h100_sxm"] * 101 + ["kimi-k2.5|b200_sxm"] * 10)
+    assert serving_validation.coverage(within)[0.5] == pytest.approx(11 / 111)
 
 
 def test_only_what_was_decided_is_left_out():
@@ -119,12 +152,13 @@ def test_degrees_are_repaired(
     assert of(row, moe_ep_size=expert) == repaired
 
 
-def test_pairs_stay_together():
+def test_families_stay_together():
     """Near duplicates under two names are on one side of every split, the capped H100 with the H100."""
     later, _ = serving_rows.serving_rows()
     assert {row.group for row in later if row.model.startswith("deepseek")} == {
         f"deepseek|{system}" for system in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
     }
+    assert {row.family for row in later if row.model.startswith("llama")} == {"llama-3.1"}
     later, _ = serving_rows.splitwise_rows()
     assert len({row.group for row in later}) == 4
 

@@ -1,0 +1,132 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How wrong the cost formula is about models and systems that its figures have not seen.
+
+A cell is a model family on a system. Its rows are predicted with figures fitted to the rows that share neither the family
+nor the system with it. Leaving out the cell alone promises too much: both its model and its system then remain in the fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from serving_rows import Row
+
+#: Levels of the intervals that are checked.
+LEVELS = (0.5, 0.8, 0.9)
+#: A bias is judged from this many rows on.
+LEAST_ROWS = 10
+
+
+@dataclass
+class LeftOut:
+    """Predictions of rows, in milliseconds, with the figures of other families and systems."""
+
+    rows: list[Row]
+    measured: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        self.family = np.array([row.family for row in self.rows])
+        self.system = np.array([row.system for row in self.rows])
+        self.mode = np.array([row.mode for row in self.rows])
+        self.error = self.predicted / self.measured - 1
+        self.logs = np.log(self.predicted / self.measured)
+
+
+def biases(left_out: LeftOut) -> dict[str, dict[str, tuple[int, float]]]:
+    """Give, for each model family and each system, the number of rows and the median signed error."""
+    found: dict[str, dict[str, tuple[int, float]]] = {}
+    for what, names in (("family", left_out.family), ("system", left_out.system)):
+        found[what] = {
+            name: (int((names == name).sum()), float(np.median(left_out.error[names == name])))
+            for name in np.unique(names)
+        }
+    return found
+
+
+def share_within(left_out: LeftOut, bound: float) -> float:
+    """Give the share of families and systems, of at least LEAST_ROWS rows, whose bias is within `bound`."""
+    judged = [bias for of in biases(left_out).values() for rows, bias in of.values() if rows >= LEAST_ROWS]
+    return float(np.mean([abs(bias) <= bound for bias in judged]))
+
+
+def coverage(left_out: LeftOut) -> dict[float, float]:
+    """Give the share of rows within the interval of each level.
+
+    The interval of a cell is between quantiles of ln(predicted / measured) of the rows that share neither its family nor
+    its system.
+    """
+    inside = {level: np.zeros(len(left_out.rows), bool) for level in LEVELS}
+    for family, system in {(row.family, row.system) for row in left_out.rows}:
+        cell = (left_out.family == family) & (left_out.system == system)
+        others = left_out.logs[(left_out.family != family) & (left_out.system != system)]
+        for level in LEVELS:
+            low, high = np.quantile(others, [(1 - level) / 2, (1 + level) / 2])
+            inside[level][cell] = (left_out.logs[cell] >= low) & (left_out.logs[cell] <= high)
+    return {level: float(values.mean()) for level, values in inside.items()}
+
+
+def report(kind: str, left_out: LeftOut) -> list[str]:
+    """Give the lines of the report that the bars of the cost model are read from."""
+    lines = []
+    absolute = np.abs(left_out.error)
+    for mode in ("all", *np.unique(left_out.mode)):
+        error = absolute if mode == "all" else absolute[left_out.mode == mode]
+        lines.append(
+            f"{kind}, {mode}: {len(error)} rows, median {np.median(error):.1%}, mean {error.mean():.1%}, "
+            f"90 % below {np.quantile(error, 0.9):.1%}"
+        )
+    for what, of in biases(left_out).items():
+        text = ", ".join(f"{name} {bias:+.0%} ({rows})" for name, (rows, bias) in of.items())
+        lines.append(f"{kind}, median signed error by {what} (rows): {text}")
+    lines.append(
+        f"{kind}, families and systems of at least {LEAST_ROWS} rows with a bias within 20 %: "
+        f"{share_within(left_out, 0.2):.0%}, within 10 %: {share_within(left_out, 0.1):.0%}"
+    )
+    text = ", ".join(f"{level:.0%}: {share:.0%}" for level, share in coverage(left_out).items())
+    lines.append(f"{kind}, rows inside the intervals of the level {text}")
+    return lines
+
+
+def plot(path: Path, kind: str, left_out: LeftOut) -> None:
+    """Draw predicted against measured, a panel for each family, a colour for each system."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    # Names of elements that do not change from run to run.
+    matplotlib.rcParams["svg.hashsalt"] = kind
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    families = np.unique(left_out.family)
+    systems = np.unique(left_out.system)
+    columns = 4
+    figure, axes = pyplot.subplots(-(-len(families) // columns), columns, figsize=(13, 6.5), sharex=True, sharey=True)
+    ends = np.array([left_out.measured.min(), left_out.measured.max()])
+    for axis in axes.flat[len(families) :]:
+        axis.set_visible(False)
+    for axis, family in zip(axes.flat, families, strict=False):
+        axis.loglog(ends, ends, "k-", linewidth=0.8)
+        for factor in (0.8, 1.25):
+            axis.loglog(ends, ends * factor, "k:", linewidth=0.6)
+        for index, system in enumerate(systems):
+            mask = (left_out.family == family) & (left_out.system == system)
+            # One picture of the points, as an SVG of thousands of elements is slow to show.
+            axis.loglog(
+                left_out.measured[mask], left_out.predicted[mask], ".", color=f"C{index}", markersize=3, label=system,
+                rasterized=True,
+            )  # fmt: skip
+        mine = left_out.error[left_out.family == family]
+        axis.set_title(f"{family}: median error {np.median(np.abs(mine)):.0%}, bias {np.median(mine):+.0%}", fontsize=9)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower right", ncols=3, markerscale=3)
+    figure.supxlabel("measured ms")
+    figure.supylabel("predicted ms, family and system left out")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90, metadata={"Date": None})
+    pyplot.close(figure)
