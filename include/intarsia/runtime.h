@@ -395,9 +395,9 @@ typedef struct itx_cache_info {
   int64_t vocabulary;
   int64_t candidates; /* tokens that itx_cache_candidates gives for each row; 0: it gives none */
   int64_t spilled_sequences;
-  int64_t
-      lost_sequences; /* that were evicted because there was no room to spill, ever: itx_cache_spill_status says why */
   uint64_t spilled_bytes;
+  /* All sequences that were evicted for want of room to spill them; itx_cache_spill_status says why the last was. */
+  int64_t lost_sequences;
 } itx_cache_info;
 
 /* Gives the bytes of a cache with these options. function: name, null means "step"; options may be null: one sequence
@@ -436,7 +436,9 @@ ITX_API itx_status itx_sequence_truncate(itx_sequence *sequence, int64_t length,
 /* Gives its pages back and keeps its tokens for itx_sequence_tokens. To continue, truncate it to 0 and give the tokens
  * again. */
 ITX_API itx_status itx_sequence_evict(itx_sequence *sequence);
-/* If not 0, the cache may evict the sequence when pages run out; it evicts the least recently used one first. */
+/* If not 0, the cache may evict the sequence when pages run out, or spill it; it takes the least recently used one
+ * first. A spilled sequence is moved back by a step, a fork, itx_sequence_save and itx_sequence_send, which may evict
+ * others, and return ITX_CACHE_FULL or ITX_IO_ERROR. */
 ITX_API itx_status itx_sequence_set_evictable(itx_sequence *sequence, int32_t evictable);
 ITX_API int32_t itx_sequence_is_evicted(const itx_sequence *sequence);
 /* Writes tokens and state to a file, which appears when it is complete. */

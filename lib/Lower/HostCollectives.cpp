@@ -51,6 +51,7 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
         auto root = all.begin() + broadcast.getRoot().front();
         bool isRoot = *root == rank;
         std::rotate(all.begin(), root, root + 1); // the root comes first
+        // The same on all ranks: each of their functions returns it (Stages.cpp).
         bool isResult = llvm::all_of(broadcast->getUsers(), llvm::IsaPred<func::ReturnOp>);
         return Exchange{isResult ? rt::CollectiveKind::BroadcastResult : rt::CollectiveKind::Broadcast, all, isRoot};
       })

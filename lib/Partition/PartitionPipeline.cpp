@@ -70,7 +70,7 @@ private:
         for (Operation *op : layers.all()[layer].ops)
           stages[op] = stage;
       }
-    // The slowest stage sets the pace of the parts of a prompt; the first one goes through all others too.
+    // The slowest stage sets the pace of the parts of a prompt; the first part also has to pass through all stages.
     constexpr int64_t prompt = 512;
     int64_t part = promptPart(prompt, world), parts = llvm::divideCeil(prompt, part);
     double all = std::accumulate(ofRanks.begin(), ofRanks.end(), 0.0) + (parts - 1) * *llvm::max_element(ofRanks);
@@ -78,7 +78,7 @@ private:
     for (int64_t stage = 0; stage < world; ++stage) {
       text += llvm::formatv("\n  rank {0}: {1} to {2}, {3:f1} us for each kernel alone", stage,
                             layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name, ofRanks[stage]);
-      if (hasCaches())
+      if (all > 0 && hasCaches())
         text += llvm::formatv(", idle for {0:f0} % of a prompt of {1} tokens in parts of {2}",
                               100 * (1 - double(parts) * ofRanks[stage] / all), prompt, part);
     }

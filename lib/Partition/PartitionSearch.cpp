@@ -131,6 +131,7 @@ private:
   }
 
   LogicalResult readLinks() {
+    links = RankLinks();
     links.memory = ParallelFigures::get().sharedMemory;
     links.roundsMessages = messages;
     if (hosts.empty())

@@ -189,14 +189,17 @@ private:
     if (bytes == 0)
       return 0;
     Link network = networkOf(row.front(), op);
+    for (int64_t rank : row) // the adapter that most share
+      if (Link other = networkOf(rank, op); other.gigabytesPerSecond < network.gigabytesPerSecond)
+        network = other;
     double others = hosts - 1, share = most / double(row.size());
     double after = most > 1 ? std::ceil(std::log2(most)) * links.memory.microseconds(bytes) : 0;
     bool isSum = isa<shard::AllReduceOp, shard::ReduceScatterOp>(op);
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     double sent = isSum && links.roundsMessages && type.getElementType().isF32() ? bytes * 36 / 128 : bytes;
     if (isa<shard::AllReduceOp>(op)) // short ones go to all hosts at once, others by pieces
-      return after + (sent <= mostBytesAtOnce ? network.microseconds(others * sent)
-                                              : 2 * network.microseconds(others / hosts * sent));
+      return after + (bytes <= mostBytesAtOnce ? network.microseconds(others * sent)
+                                               : 2 * network.microseconds(others / hosts * sent));
     if (isa<shard::ReduceScatterOp>(op))
       return after + network.microseconds(others / hosts * sent);
     if (isa<shard::AllGatherOp>(op)) // each host sends its part to the others

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <sys/socket.h>
@@ -160,8 +161,14 @@ public:
   Expected<double> handOverUs(Decoder &other) {
     int sockets[2];
     pid_t child = -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0 || (child = fork()) < 0)
-      return createStringError(std::error_code(errno, std::generic_category()), "no process for a hand-over");
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
+      return createStringError(std::error_code(errno, std::generic_category()), "no socket for a hand-over");
+    if ((child = fork()) < 0) {
+      std::error_code code(errno, std::generic_category());
+      for (int socket : sockets)
+        close(socket);
+      return createStringError(code, "no process for a hand-over");
+    }
     if (child == 0) { // until the connection ends
       close(sockets[0]);
       itx_sequence *received = nullptr;
@@ -174,6 +181,8 @@ public:
         medianUs([&] { return check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout)); },
                  [] { return Error::success(); });
     close(sockets[0]);
+    if (!us) // it may wait for something else
+      kill(child, SIGKILL);
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
     return us;

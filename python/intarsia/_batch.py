@@ -71,7 +71,10 @@ class Batch:
 
         ``reuse``: what is known of a prompt, and what it has in common with others, is not computed again.
         """
-        reuse = reuse and not every_token  # logits of every token require that every token is computed
+        # Logits of every token require that every token is computed. Sequences that share a page copy it before they
+        # write to it, which takes one more for each.
+        pages = self.generator._pages([len(ids) for ids in self.sequences]) + len(self.sequences)
+        reuse = reuse and not every_token and pages <= self.generator._open_cache(len(self.sequences)).info["pages"]
         self.cache = self.generator._open_cache(len(self.sequences))
         self.caches = [self.generator._sequence(self.cache, ids, reuse) for ids in self.sequences]
         self.lengths = [sequence.length for sequence in self.caches]
@@ -82,6 +85,7 @@ class Batch:
         for wave in self._waves(self.cache.info["page_tokens"]):
             for i, leader, common in wave:
                 if leader is not None:
+                    self.caches[i] = self.caches[leader]  # the sequence that it had is free for the next one
                     self.caches[i] = self.caches[leader].fork()
                     self.rewind(i, common)
             self._run_prompts([i for i, _, _ in wave], every_token, results)

@@ -95,7 +95,7 @@ class Cache(_runtime.Cache):
         InvalidArgumentError
             A token is not in the vocabulary, or a sequence gets longer than the model's context.
         CacheFullError
-            No page is left. The sequences are what they were before.
+            No page is left. The sequences have the tokens that they had before.
         """
         logits = super().step([(sequence, token_ids(ids), outputs) for sequence, ids, outputs in chunks])
         return np.empty((0, self.info["vocabulary"]), np.float32) if logits is None else logits

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ._chat import ChatTemplate
 from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
 from ._device_rows import log_probability
-from ._errors import InvalidArgumentError
+from ._errors import CacheFullError, Error, InvalidArgumentError
 from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
@@ -29,6 +29,15 @@ from ._writer import Generation, Writer
 
 #: Sequences that a cache has room for, unless a call needs more.
 MOST_SEQUENCES = 64
+
+
+@dataclass
+class _Kept:
+    """A sequence that prompts may begin with."""
+
+    sequence: _runtime.Sequence
+    tokens: list[int]
+    is_asked: bool  # the user has given it, so that only the cache may evict it
 
 
 class Generator:
@@ -93,13 +102,21 @@ class Generator:
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
         self._cache_bytes = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
         self._cache: Cache | None = None
-        self._kept: list[_runtime.Sequence] = []  # sequences that prompts may begin with, the latest one last
+        self._kept: list[_Kept] = []  # sequences that prompts may begin with, the latest one last
         self._spill: dict[str, Any] = {
             "spill_memory": spill_memory,
             "spill_folder": spill_folder,
             "spill_files": spill_files,
         }
-        self._kept_tokens = self.context if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
+        # Ranks evict by the memory of each: one could have what another one has to compute again.
+        is_rank = "world" in self.module.manifest
+        if is_rank and kept_tokens:
+            raise InvalidArgumentError(
+                f"{self.module.path} is split over ranks, which do not all keep the same texts: leave out kept_tokens",
+                "invalid argument",
+            )
+        default = 0 if is_rank else self.context
+        self._kept_tokens = default if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
         self._grammars: Grammars | None = None
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
@@ -499,28 +516,48 @@ class Generator:
 
     def _sequence(self, cache: Cache, ids: list[int], reuse: bool) -> _runtime.Sequence:
         """Return a sequence that holds the known beginning of a prompt, or is empty."""
-        self._kept = [sequence for sequence in self._kept if not sequence.evicted]
-        common = [common_length(sequence.tokens, ids[:-1]) for sequence in self._kept] if reuse else []
-        if not any(common):
+        self._kept = [kept for kept in self._kept if not kept.sequence.evicted]
+        if not reuse:
             return cache.sequence()
-        index = int(np.argmax(common))
-        self._kept.append(self._kept.pop(index))  # it is the latest one that was used
-        best = self._kept[-1].fork()
-        best.truncate(max(common))
+        common = [common_length(kept.tokens, ids[:-1]) for kept in self._kept]
+        longest = max(common, default=0)
+        if longest < cache.info["page_tokens"]:
+            return cache.sequence()  # bringing a text back takes longer than computing a few tokens
+        kept = self._kept.pop(len(common) - 1 - common[::-1].index(longest))
+        try:
+            best = kept.sequence.fork()
+        except CacheFullError:  # it does not fit beside what this batch has already
+            self._kept.append(kept)
+            return cache.sequence()
+        except Error:  # it cannot be read back, and its tokens are computed again
+            return cache.sequence()
+        self._kept.append(kept)  # it is the latest one that was used
+        best.truncate(longest)
         return best
 
     def _keep(self, sequence: _runtime.Sequence, is_asked: bool = False) -> None:
         """Keep a sequence for prompts that begin like it, as long as nothing else needs its pages."""
+        if not is_asked and self._kept_tokens == 0:
+            return
+        new = _Kept(sequence, sequence.tokens, is_asked)
         sequence.set_evictable(True)
-        tokens = sequence.tokens
-        # What the new one begins with is in it, and its pages are shared.
-        self._kept = [
-            old for old in self._kept if not old.evicted and common_length(old.tokens, tokens) < len(old.tokens)
-        ]
-        self._kept.append(sequence)
-        room = max(self._kept_tokens, len(tokens) if is_asked else 0)
-        while sum(len(old.tokens) for old in self._kept) > room:
-            self._kept.pop(0)
+        rest = []
+        for old in self._kept:
+            common = common_length(old.tokens, new.tokens)
+            if old.sequence.evicted:
+                continue
+            if common == len(new.tokens):  # the new one is its beginning
+                new = replace(old, is_asked=old.is_asked or new.is_asked)
+            elif common == len(old.tokens):
+                new = replace(new, is_asked=old.is_asked or new.is_asked)
+            else:
+                rest.append(old)
+        self._kept = [*rest, new]
+        excess = sum(len(kept.tokens) for kept in self._kept if not kept.is_asked) - self._kept_tokens
+        for kept in list(self._kept):
+            if excess > 0 and not kept.is_asked:
+                self._kept = [other for other in self._kept if other is not kept]
+                excess -= len(kept.tokens)
 
 
 def _then_keep(steps: Iterator[None], *batches: Batch) -> Iterator[None]:

@@ -547,7 +547,9 @@ class Core(Interpreter):
     def builtin(self, name: str, arguments: list[Any]) -> Any:
         if name.startswith("@f"):
             return self.operate(name, arguments)
-        return getattr(self, "do" + name.replace("@", "_"), lambda *a: Interpreter.builtin(self, name, list(a)))(*arguments)
+        return getattr(self, "do" + name.replace("@", "_"), lambda *a: Interpreter.builtin(self, name, list(a)))(
+            *arguments
+        )
 
     def do_import_module(self, name: str, _: Any = None) -> dict[str, Any]:
         return {"<math>": MATH, "<memcpy/memcpy>": {"unblock_cmd_stream": self.end}}[name]
@@ -757,7 +759,9 @@ class Fabric(Interpreter):
         for place, core in self.cores.items():
             left = sum(map(len, core.inboxes.values()))
             if core.ends != 1 or core.threads or left:
-                raise CslError(f"core {place}: ended {core.ends} times, {len(core.threads)} transfers and {left} words left")
+                raise CslError(
+                    f"core {place}: ended {core.ends} times, {len(core.threads)} transfers and {left} words left"
+                )
 
 
 def cores_of_tiles(binding: dict[str, Any], columns: int, rows: int) -> Iterator[tuple[tuple[int, int], slice, slice]]:
@@ -778,7 +782,9 @@ def cores_of_tiles(binding: dict[str, Any], columns: int, rows: int) -> Iterator
         yield (x, y), slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
 
 
-def run_csl(folder: Path, placement: dict[str, Any], inputs: list[np.ndarray], seed: int, tokens: int | None = None) -> list[np.ndarray]:
+def run_csl(
+    folder: Path, placement: dict[str, Any], inputs: list[np.ndarray], seed: int, tokens: int | None = None
+) -> list[np.ndarray]:
     """Run the sources of a folder with inputs, and return its outputs."""
     fabric = Fabric(folder)
     size = placement["columns"], placement["rows"]

@@ -250,7 +250,8 @@ inline void mul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t t
   stub_binary(a, b, i, j, to, [](float x, float y) { return x * y; });
 }
 inline void mm_init_short(uint32_t, uint32_t, uint32_t transposed) { stub::self->transposed = transposed; }
-inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to) { // its second operand is source A
+inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j,
+                         uint32_t to) { // its second operand is source A
   stub::expect(stub::alike(stub::self->sourceA, b) && stub::alike(stub::self->sourceB, a),
                "the unpackers have other formats");
   const uint8_t *left = stub::tile(a, i, false), *right = stub::tile(b, j, false);

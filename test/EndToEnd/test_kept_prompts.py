@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import uuid
 from pathlib import Path
 
 import intarsia
@@ -96,7 +100,7 @@ def test_what_is_kept_is_limited(artifact):
     generator = intarsia.Generator(artifact, kept_tokens=100)
     for seed in range(4):
         generator.generate(prompt(40, seed), max_tokens=4)
-    kept = [sequence.tokens for sequence in generator._kept]
+    kept = [text.tokens for text in generator._kept]
     assert [tokens[:40] for tokens in kept] == [prompt(40, 2), prompt(40, 3)], "the latest"
     assert sum(map(len, kept)) <= 100
     generator.generate(prompt(120), max_tokens=4)
@@ -141,6 +145,69 @@ def test_a_stream_that_is_left_early(artifact, computed):
         == intarsia.Generator(artifact, kept_tokens=0).generate(text, max_tokens=5)[0].ids
     )
     assert computed[0] <= 32
+
+
+def test_batches_of_all_sequences(artifact, computed):
+    """A fork needs no more sequences than the prompts have, also when kept texts have taken all of them."""
+    generator = intarsia.Generator(artifact)
+    for seed in range(64):
+        generator.generate(prompt(5, seed), max_tokens=2)
+    computed.clear()
+    assert len({tuple(each.ids) for each in generator.generate([prompt(100)] * 64, max_tokens=2)}) == 1
+    assert computed[0] == 100
+
+
+def test_what_the_user_has_given_stays(artifact, computed, tmp_path):
+    """Restored texts are kept until the cache needs their memory, whatever else is generated."""
+    writer = intarsia.Generator(artifact)
+    texts = [prompt(600, seed) for seed in (1, 2)]
+    for number, text in enumerate(texts):
+        writer.save(tmp_path / str(number), text)
+    reader = intarsia.Generator(artifact, kept_tokens=0)
+    for number in range(2):
+        assert reader.restore(tmp_path / str(number)) == texts[number]
+    for _ in range(2):
+        for text in texts:
+            computed.clear()
+            reader.generate([*text, 7], max_tokens=2)
+            assert computed[0] <= 33
+    reader.generate(prompt(50), max_tokens=2)
+    assert sorted(kept.tokens[:600] for kept in reader._kept) == sorted(texts)
+
+
+def test_a_few_common_tokens_are_computed(artifact, computed):
+    """All prompts begin with the same token: that brings no text back."""
+    generator = intarsia.Generator(artifact)
+    first = prompt(60)
+    generator.generate(first, max_tokens=2)
+    computed.clear()
+    generator.generate(first[:20] + prompt(30, seed=2), max_tokens=2)
+    assert computed[0] == 50
+
+
+def test_beginnings_of_kept_texts(artifact):
+    generator = intarsia.Generator(artifact)
+    text = prompt(80)
+    longer = generator.generate(text, max_tokens=8)[0]
+    generator.generate(prompt(10, seed=2), max_tokens=2)
+    generator.generate(text, max_tokens=1)
+    assert [kept.tokens[:80] == text for kept in generator._kept] == [False, True]
+    assert len(generator._kept[1].tokens) >= 80 + len(longer.ids) - 1
+
+
+def test_ranks_keep_nothing(tools, tmp_path):
+    tools.compile(MODEL, "-o", tmp_path / "m.itx", "--world=2")
+    program = "import intarsia, sys; print(intarsia.Generator(sys.argv[1], kept_tokens=100))"
+    with pytest.raises(intarsia.Error):
+        intarsia.load(tmp_path / "m.itx")  # one process is no rank
+    command = [sys.executable, "-c", program, tmp_path / "m.itx"]
+    environment = os.environ | {"ITX_WORLD_SIZE": "2", "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}"}
+    ranks = [
+        subprocess.Popen(command, env=environment | {"ITX_WORLD_RANK": rank}, stderr=subprocess.PIPE, text=True)
+        for rank in ("0", "1")
+    ]
+    for rank in ranks:
+        assert "is split over ranks, which do not all keep the same texts" in rank.communicate(timeout=60)[1]
 
 
 def test_refusals(artifact, tmp_path):

@@ -21,7 +21,7 @@ import pytest
 from ranks import address_of_hosts
 from test_split_models import HERE, TOLERANCE, difference
 
-TOKENS, DECODED = 45, 8
+TOKENS, DECODED = 54, 8
 WAIT_S = 60
 
 
@@ -30,7 +30,7 @@ def results_of(artifact: Path, flag: Path | None = None) -> dict[str, np.ndarray
     rank = int(os.environ.get("ITX_WORLD_RANK", "0"))
     waits = 2 * rank >= int(os.environ.get("ITX_WORLD_SIZE", "0"))
     module = intarsia.load(artifact)
-    cache = intarsia.Cache(module)
+    cache = intarsia.Cache(module, pages=1 if os.environ.get("TEST_SHORT_RANK") == str(rank) else 0)
     sequence = cache.sequence()
     ids = [int(id) for id in np.random.default_rng(4).integers(5, 90, TOKENS)]
     part = cache.prefill_tokens(len(ids))
@@ -92,6 +92,26 @@ def test_parts_of_a_prompt(tools, name: str, partition: str, world: int, hosts: 
         assert results["part"] == 16
         assert difference(results, {"logits": expected["logits"]}) <= TOLERANCE
     assert flag.exists()
+
+
+def test_a_rank_that_fails_in_a_part(tools, tmp_path: Path) -> None:
+    """Other stages have gone on to later parts: the world ends, and nobody waits for the deadline."""
+    split = tmp_path / "split.itx"
+    model = HERE / "decoders" / "llama"
+    tools.run("intarsia-compile", model, "-o", split, "--kv=f32", "--world=2", "--partition=pipeline")
+    environment = os.environ | {
+        "ITX_WORLD_SIZE": "2",
+        "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}",
+        "TEST_SHORT_RANK": "1",
+    }
+    command = [sys.executable, __file__, split, tmp_path / "results", tmp_path / "flag"]
+    ranks = [
+        subprocess.Popen(command, env=environment | {"ITX_WORLD_RANK": rank}, stderr=subprocess.PIPE, text=True)
+        for rank in ("0", "1")
+    ]
+    for rank in ranks:
+        assert "the cache is full: 1 more pages" in rank.communicate(timeout=30)[1]
+        assert rank.returncode != 0
 
 
 def test_command_line(tools, tmp_path: Path) -> None:

@@ -174,7 +174,8 @@ def test_what_cannot_be_said_is_refused_by_name(tools, tmp_path: Path) -> None:
     (tmp_path / "none" / "main").mkdir(parents=True)
     assert "sources are written into a new folder" in refusal(tools, tmp_path, text)
     many = "".join(
-        f"  wafer.route @r{i} along x [#wafer.path<start = <start = 0, end = 1>, by = 1, color = {i}>]\n" for i in range(22)
+        f"  wafer.route @r{i} along x [#wafer.path<start = <start = 0, end = 1>, by = 1, color = {i}>]\n"
+        for i in range(22)
     )
     target = (
         '#wafer.target<name = "wide", columns = 4, rows = 4, sram_bytes = 49152, reserved_bytes = 0, colors = 30, '

@@ -55,7 +55,9 @@ def host(folder: Path, plan: dict[str, Any]) -> str:
     names = sorted({core[kind] for core in plan["cores"] for kind in ("reader", "writer", "compute")})
     for name in names:
         text += f"namespace {name[:-4]} {{\n{source(folder, name)}\n}} // namespace\n"
-    calls = {name: f"{name[:-4]}::" + ("kernel::compute_main" if "compute" in name else "kernel_main") for name in names}
+    calls = {
+        name: f"{name[:-4]}::" + ("kernel::compute_main" if "compute" in name else "kernel_main") for name in names
+    }
     cores = ",\n".join(
         f"    {{{core['column']}, {core['row']}, "
         f"{{{', '.join(calls[core[kind]] for kind in ('reader', 'writer', 'compute'))}}}}}"
@@ -88,7 +90,9 @@ def matrix_of(operand: dict[str, Any], size: tuple[int, int], stored: np.ndarray
     height, width = operand["tile"]
     down, across = -(-height // 32), -(-width // 32)
     for (x, y), rows, columns in cores_of_tiles(operand, *size):
-        part = stored[y, x].reshape(down, across, 32, 32).swapaxes(1, 2).reshape(down * 32, across * 32)[:height, :width]
+        part = (
+            stored[y, x].reshape(down, across, 32, 32).swapaxes(1, 2).reshape(down * 32, across * 32)[:height, :width]
+        )
         cut = matrix[rows, columns]
         cut[:] = part[: cut.shape[0], : cut.shape[1]]
     return matrix
@@ -102,7 +106,9 @@ def run_kernels(folder: Path, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray
     )
     (folder / "host.cpp").write_text(host(folder, plan))
     command = ["clang++-22", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HERE}"]
-    built = subprocess.run([*command, folder / "host.cpp", "-o", folder / "host"], capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        [*command, folder / "host.cpp", "-o", folder / "host"], capture_output=True, text=True, check=False
+    )
     assert built.returncode == 0, built.stderr
     size = plan["columns"], plan["rows"]
     files = []
@@ -229,4 +235,6 @@ def test_what_kernels_do_not_do_is_refused_by_name(tools, tmp_path: Path) -> Non
       return %z : {x}
     }}"""
     assert "a core has 16 semaphores, two of them for its kernels" in refusal(tools, tmp_path, chain)
-    assert "bytes of each core in tiles of 32 by 32, wse-2 has 49152" in refusal(tools, tmp_path, gemm(64, 64, 64, 8, "mesh"), "wse-2")
+    assert "bytes of each core in tiles of 32 by 32, wse-2 has 49152" in refusal(
+        tools, tmp_path, gemm(64, 64, 64, 8, "mesh"), "wse-2"
+    )

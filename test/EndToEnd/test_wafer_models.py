@@ -144,7 +144,13 @@ def test_wafers_of_files_have_cores_that_do_not_work(tools, scratch) -> None:
     (scratch / "small.yaml").write_text(f"{source}defects: [[9, 20], [38, 3]]\n")
     target = f"wafer:{scratch / 'small.yaml'}"
     done = tools.run(
-        "intarsia-compile", GLOSSARY, "-o", scratch / "dead.itx", f"--target=cpu,{target}+grid=31", *LINEARS, check=False
+        "intarsia-compile",
+        GLOSSARY,
+        "-o",
+        scratch / "dead.itx",
+        f"--target=cpu,{target}+grid=31",
+        *LINEARS,
+        check=False,
     )
     assert done.returncode == 1
     assert "which has 40 by 36 cores, and at most 30 by 30 without one that does not work" in done.stderr, done.stderr

@@ -8,6 +8,7 @@
 
 #include "lib/Runtime/Cache/HandOver.h"
 #include "lib/Runtime/Cache/SequenceFile.h"
+#include "lib/Runtime/Tiers/WeightStream.h"
 #include "lib/Support/Json.h"
 #include "lib/Support/MachineLimits.h"
 #include "lib/Support/PromptParts.h"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <new>
 
 namespace intarsia::runtime {
 
@@ -109,6 +111,9 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
                    loaded.name().c_str());
     ITX_RETURN_IF_ERROR(SpillStore::create(limits, result->spill_));
   }
+  if (options.spill.folder.empty() && options.spill.fileBytes != 0)
+    return error(ITX_INVALID_ARGUMENT, "%s: files of %llu bytes for sequences that leave the cache need a folder",
+                 loaded.name().c_str(), (unsigned long long)options.spill.fileBytes);
   result->sequences_.resize(options.sequences);
   cache = std::move(result);
   return Status::success();
@@ -205,6 +210,7 @@ Status Cache::fork(Sequence &sequence, Sequence *&child) {
     return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to share: give its tokens again first",
                  name());
   ITX_RETURN_IF_ERROR(bringBack(sequence, {}));
+  sequence.lastUse = ++clock_;
   // Copied before anything changes: this may throw.
   std::vector<int64_t> tokens = sequence.tokens;
   std::vector<int32_t> pages = sequence.pages;
@@ -281,7 +287,21 @@ Status Cache::makeRoom(int64_t pages, const std::vector<const Sequence *> &busy)
                  "could be evicted: free or evict sequences, or make a larger cache",
                  name(), (long long)pages, (long long)layout_.pageTokens, (long long)memory_->freePages(),
                  (long long)memory_->pages(), (long long)(free - memory_->freePages()));
-  for (size_t i = 0; i < count; ++i) {
+  candidates.resize(count);
+  // Those whose pages others hold too may have been taken for nothing.
+  std::erase_if(candidates, [&](Sequence *candidate) {
+    int64_t without = free;
+    for (int32_t page : candidate->pages)
+      without -= references[page]++ == 0;
+    if (without >= pages) {
+      free = without;
+      return true;
+    }
+    for (int32_t page : candidate->pages)
+      --references[page];
+    return false;
+  });
+  for (size_t i = 0; i < candidates.size(); ++i) {
     if (spill_)
       spill(*candidates[i], busy);
     dropPages(*candidates[i], 0);
@@ -300,18 +320,23 @@ Status Cache::spillStatus() const {
 void Cache::spill(Sequence &sequence, const std::vector<const Sequence *> &busy) {
   std::vector<std::vector<const uint8_t *>> units;
   std::vector<std::vector<uint8_t>> copies;
-  Status status = readUnits(sequence, /*paged=*/true, units, copies);
   std::vector<SpillStore::Piece> pieces;
-  for (size_t i = 0; i < units.size(); ++i)
-    for (const uint8_t *unit : units[i])
-      pieces.push_back({unit, layout_.states[i].unitBytes});
+  Status status;
+  try {
+    status = readUnits(sequence, /*paged=*/true, units, copies);
+    for (size_t i = 0; i < units.size(); ++i)
+      for (const uint8_t *unit : units[i])
+        pieces.push_back({unit, layout_.states[i].unitBytes});
+  } catch (const std::bad_alloc &) {
+    status = error(ITX_OUT_OF_MEMORY, "%s: no memory to move a sequence out of the cache", name());
+  }
   bool isFull = false;
   if (status.ok())
     status = spill_->put(pieces, sequence.spilled, isFull);
   while (!status.ok() && isFull) {
     Sequence *oldest = nullptr;
     for (const std::unique_ptr<Sequence> &other : sequences_)
-      if (other && other->spilled && (!oldest || other->lastUse < oldest->lastUse) &&
+      if (other && other->spilled && other->isEvictable && (!oldest || other->lastUse < oldest->lastUse) &&
           std::find(busy.begin(), busy.end(), other.get()) == busy.end())
         oldest = other.get();
     if (!oldest)
@@ -332,6 +357,7 @@ Status Cache::bringBack(Sequence &sequence, const std::vector<const Sequence *> 
   if (!sequence.spilled)
     return Status::success();
   size_t pages = size_t(layout_.pagesFor(sequence.length()));
+  makeRoomForAllocation(pages * layout_.pageBytes);
   std::vector<std::vector<uint8_t>> contents; // of the states
   uint64_t offset = 0;
   for (const StateTensor &state : layout_.states) {
@@ -373,17 +399,20 @@ static std::vector<SequenceFileState> fileStates(const StepLayout &layout) {
 Status Cache::readUnits(const Sequence &sequence, bool paged, std::vector<std::vector<const uint8_t *>> &units,
                         std::vector<std::vector<uint8_t>> &copies) {
   units.resize(layout_.states.size());
-  Status status;
+  struct Copy {
+    size_t state;
+    int64_t index;
+  };
+  std::vector<Copy> all; // to `copies`
   auto give = [&](size_t state, int64_t index) {
     const uint8_t *unit = memory_->hostUnit(state, index);
-    if (!unit && status.ok()) {
+    if (!unit) {
       copies.emplace_back(layout_.states[state].unitBytes);
       unit = copies.back().data();
-      status = memory_->read(state, index, copies.back().data());
+      all.push_back({state, index});
     }
     units[state].push_back(unit);
   };
-  copies.reserve(layout_.states.size() * (sequence.pages.size() + 1)); // nothing may throw while copies are running
   for (size_t i = 0; i < units.size(); ++i) {
     if (layout_.states[i].paged)
       for (int32_t page : sequence.pages)
@@ -391,6 +420,10 @@ Status Cache::readUnits(const Sequence &sequence, bool paged, std::vector<std::v
     else if (!paged)
       give(i, sequence.slot);
   }
+  // Nothing may throw while copies are running.
+  Status status;
+  for (size_t i = 0; i < all.size() && status.ok(); ++i)
+    status = memory_->read(all[i].state, all[i].index, copies[i].data());
   return memory_->finish(std::move(status));
 }
 

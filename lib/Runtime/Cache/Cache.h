@@ -72,7 +72,8 @@ public:
 
   /// Runs the step function on new tokens. Gives logits [sum of outputs, vocabulary] in the order of the chunks, or a
   /// tensor without memory if none are wanted. They are in memory of the host, or if `onDevice` where the function
-  /// computes them. On an error nothing has changed.
+  /// computes them. On an error no sequence has other tokens; some
+  /// may have been spilled or evicted.
   Status step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
 
   /// Computes the likeliest tokens of rows of logits that a step has left on their device.
@@ -108,14 +109,16 @@ private:
   /// on devices are copied.
   Status readUnits(const Sequence &sequence, bool paged, std::vector<std::vector<const uint8_t *>> &units,
                    std::vector<std::vector<uint8_t>> &copies);
-  /// Moves the pages of a sequence out of the cache. If there is no room for them, those that were spilled earlier are
-  /// lost first, without `busy` sequences, then these.
+  /// Moves the pages of a sequence out of the cache. If the store is full, the least recently used spilled sequences
+  /// that may be evicted are lost, except `busy` ones; if that is not enough, this one is.
   void spill(Sequence &sequence, const std::vector<const Sequence *> &busy);
   /// Moves them back, without evicting `busy` sequences.
   Status bringBack(Sequence &sequence, const std::vector<const Sequence *> &busy);
   /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
   bool hasSlots() const { return layout_.hasSlots; }
+  /// A step of chunks that checkChunks has found right.
+  Status runChecked(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
   Status run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
 
   std::shared_ptr<Module> module_;

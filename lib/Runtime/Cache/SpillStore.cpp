@@ -6,6 +6,8 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/SpillStore.h"
 
+#include "lib/Runtime/Tiers/WeightStream.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -64,6 +66,11 @@ Status SpillStore::makeFile(int &file) const {
     if (file >= 0)
       ::unlink(path.c_str());
   }
+  if (file < 0 && (errno == EMFILE || errno == ENFILE))
+    return error(ITX_CACHE_FULL,
+                 "%s: a sequence that leaves the cache cannot be written: %s: raise the limit (ulimit "
+                 "-n), or keep fewer sequences",
+                 limits_.folder.c_str(), std::strerror(errno));
   if (file < 0)
     return error(ITX_INVALID_ARGUMENT,
                  "%s: no file for sequences that leave the cache can be made there: %s: give an existing folder that "
@@ -82,10 +89,10 @@ Status SpillStore::writeFile(const std::vector<Piece> &pieces, int file, bool &i
     if (count < 0 && errno == EINTR)
       continue;
     if (count <= 0) {
-      isFull = count == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+      isFull = count == 0 || errno == ENOSPC || errno == EDQUOT;
       return error(ITX_IO_ERROR, "%s: a sequence that leaves the cache cannot be written: %s%s", limits_.folder.c_str(),
                    count < 0 ? std::strerror(errno) : "nothing was written",
-                   isFull ? ": free space there, or limit what may be spilled" : "");
+                   isFull || errno == EFBIG ? ": free space there, or limit what may be spilled" : "");
     }
     for (auto left = size_t(count); left != 0;) {
       size_t step = std::min(left, parts[next].iov_len);
@@ -104,8 +111,10 @@ Status SpillStore::put(const std::vector<Piece> &pieces, std::unique_ptr<Entry> 
     bytes += piece.bytes;
   isFull = false;
   std::unique_ptr<uint8_t[]> memory;
-  if (bytes <= limits_.memoryBytes - memoryBytes_)
+  if (bytes <= limits_.memoryBytes - memoryBytes_) {
+    makeRoomForAllocation(bytes);
     memory.reset(new (std::nothrow) uint8_t[std::max<uint64_t>(bytes, 1)]);
+  }
   if (memory) {
     uint8_t *to = memory.get();
     for (const Piece &piece : pieces) {
@@ -118,7 +127,9 @@ Status SpillStore::put(const std::vector<Piece> &pieces, std::unique_ptr<Entry> 
     return Status::success();
   }
   if (limits_.folder.empty() || (limits_.fileBytes != 0 && bytes > limits_.fileBytes - fileBytes_)) {
-    isFull = true;
+    // Room that others give back is of use to what fits an empty store.
+    bool fitsFiles = !limits_.folder.empty() && (limits_.fileBytes == 0 || bytes <= limits_.fileBytes);
+    isFull = fitsFiles || bytes <= limits_.memoryBytes;
     return error(
         ITX_CACHE_FULL,
         "a sequence of %llu bytes leaves the cache, for which %llu bytes of memory and %llu of files are left: "
@@ -128,7 +139,11 @@ Status SpillStore::put(const std::vector<Piece> &pieces, std::unique_ptr<Entry> 
   }
   std::unique_ptr<Entry> made(new Entry(*this, bytes));
   fileBytes_ += bytes; // the entry gives them back
-  ITX_RETURN_IF_ERROR(makeFile(made->file_));
+  Status status = makeFile(made->file_);
+  if (!status.ok()) {
+    isFull = status.code() == ITX_CACHE_FULL; // files of others give theirs back
+    return status;
+  }
   ITX_RETURN_IF_ERROR(writeFile(pieces, made->file_, isFull));
   entry = std::move(made);
   return Status::success();

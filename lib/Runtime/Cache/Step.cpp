@@ -5,6 +5,7 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
+#include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/Call.h"
 
 #include <algorithm>
@@ -275,6 +276,15 @@ Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logit
 Status Cache::step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
   std::lock_guard lock(mutex_);
   ITX_RETURN_IF_ERROR(checkChunks(chunks));
+  Status status = runChecked(chunks, onDevice, logits);
+  bool wantsNone = std::all_of(chunks.begin(), chunks.end(), [](const Chunk &chunk) { return chunk.outputs == 0; });
+  // Other stages of the pipeline may have done this part of a prompt, and later ones: no rank can take it back.
+  if (!status.ok() && wantsNone && layout_.stages > 1 && module_->world())
+    return module_->world()->state().fail(status);
+  return status;
+}
+
+Status Cache::runChecked(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
   std::vector<const Sequence *> busy;
   for (const Chunk &chunk : chunks)
     busy.push_back(chunk.sequence);

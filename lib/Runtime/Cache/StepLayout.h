@@ -48,8 +48,8 @@ struct StepLayout {
   int64_t pagesFor(int64_t tokens) const { return tokens / pageTokens + (tokens % pageTokens != 0); }
 };
 
-/// Reads the layout from the signature of one of the functions, which are those of all ranks. Ranks divide the state of
-/// a sequence in the same places; a stage of a pipeline may have none. An error says what this function lacks to be a
+/// Reads the layout from the signature of one of the functions, which are those of all ranks. All ranks have the same
+/// number of tokens in a page; a stage of a pipeline may have no state. An error says what this function lacks to be a
 /// step function. `name` starts each message.
 Status readStepLayout(const std::vector<FunctionInfo> &functions, const FunctionInfo &function, const std::string &name,
                       StepLayout &layout);

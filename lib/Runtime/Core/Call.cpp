@@ -366,7 +366,8 @@ Status runCall(::itx_call &call) {
   world->state().beginCall();
   Status status = runPart(call);
   world->state().endCall(status);
-  return status;
+  // Others may have gone on to later calls by now, and would take what belongs to those for this one's.
+  return status.ok() || call.wantsResults ? status : world->state().fail(status);
 }
 
 } // namespace intarsia::runtime

@@ -19,7 +19,8 @@ namespace {
 // Texts of enumerators, by their number.
 constexpr const char *axes[] = {"none", "x", "y"};
 constexpr const char *skews[] = {"none", "rows", "columns"};
-constexpr const char *viewKinds[] = {"strided", "gathered", "heads", "positions", "frequencies", "cache", "codes", "scales"};
+constexpr const char *viewKinds[] = {"strided",     "gathered", "heads", "positions",
+                                     "frequencies", "cache",    "codes", "scales"};
 constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
 constexpr const char *computations[] = {"zero",
                                         "copy",
@@ -555,8 +556,8 @@ std::optional<PackedHeads::Place> PackedHeads::at(int64_t column) const {
 
 float QuantizedPanels::code(const uint8_t *data, int64_t output, int64_t input) const {
   int64_t inUnit = input % unitDepth, inStep = inUnit % 32, word = inStep / 4, lines = bits;
-  const uint8_t *step = data + output / 32 * panelBytes() + input / unitDepth * unitBytes + unitScaleBytes +
-                        inUnit / 32 * 32 * 4 * bits;
+  const uint8_t *step =
+      data + output / 32 * panelBytes() + input / unitDepth * unitBytes + unitScaleBytes + inUnit / 32 * 32 * 4 * bits;
   uint8_t byte = step[output % 32 / 16 * lines * 64 + word % lines * 64 + output % 16 * 4 + inStep % 4];
   int64_t pattern = bits == 8 ? byte : word < lines ? byte & 15 : byte >> 4;
   return float(pattern - integerOffset);
@@ -581,8 +582,8 @@ std::optional<int64_t> MatrixView::elements(int64_t launchRows, int64_t rows, in
     case ViewKind::Codes:
     case ViewKind::Scales: {
       int64_t bytes = 0;
-      if (__builtin_mul_overflow((offset + columns - 1) / 32 + 1, panels.panelBytes(), &bytes) ||
-          bytes >= int64_t(1) << 62)
+      if (__builtin_mul_overflow((offset + columns - 1) / 32 + 1, panels.panelBytes(), &bytes) || bytes >= int64_t(1)
+                                                                                                               << 62)
         return std::nullopt;
       return bytes;
     }

@@ -52,10 +52,10 @@ enum class ViewKind {
 /// features, as dialects/Rt/BlockPanels.h says, of 4 or 8 bits with a scale for each block.
 struct QuantizedPanels {
   int64_t bits = 4, integerOffset = 0;
-  int64_t depth = 1;     ///< input features
-  int64_t block = 32;    ///< input features that share a scale
+  int64_t depth = 1;  ///< input features
+  int64_t block = 32; ///< input features that share a scale
   int64_t unitDepth = 32, unitScaleBytes = 0, unitBytes = 0;
-  int64_t shared = 1;    ///< input features for each row of a matrix of scales
+  int64_t shared = 1; ///< input features for each row of a matrix of scales
 
   int64_t panelBytes() const { return (depth + unitDepth - 1) / unitDepth * unitBytes; }
   /// Returns a quantized value.

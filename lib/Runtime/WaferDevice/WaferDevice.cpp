@@ -129,7 +129,8 @@ private:
         matrix.values[size_t(r * matrix.columns + c)] =
             view.kind == wafer::ViewKind::Codes
                 ? view.panels.code(data, view.offset + c, r)
-                : valueAt(view.type, data + view.panels.scaleAt(view.offset + c, r * view.panels.shared, scaleBytes), 0);
+                : valueAt(view.type, data + view.panels.scaleAt(view.offset + c, r * view.panels.shared, scaleBytes),
+                          0);
   }
 
   int64_t position(int64_t token) const {

@@ -26,7 +26,8 @@ llvm::Expected<std::vector<EmittedFile>> emitCsl(const Program &program);
 
 /// Returns kernels for TT-Metalium: a reader, a writer and one that computes for each core, where they differ, and
 /// plan.json with the circular buffers, semaphores and operands that a host sets up. The error names what they do not
-/// do: arithmetic that does not keep the zeros that pad tiles of 32 x 32, and more buffers or semaphores than a core has.
+/// do: arithmetic that does not keep the zeros that pad tiles of 32 x 32, and more buffers or semaphores than a core
+/// has.
 llvm::Expected<std::vector<EmittedFile>> emitMetalium(const Program &program);
 
 } // namespace intarsia::wafer

@@ -25,7 +25,7 @@ namespace {
 // What a core has for programs beside the SDK's copies from and to the host, by its public examples.
 constexpr int64_t firstQueue = 2, lastInputQueue = 7, lastOutputQueue = 5;
 constexpr int64_t tasks[] = {8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 24, 25, 26};
-constexpr int64_t colorsOfLayouts = 21; ///< 0 to 20; the SDK's copies have others
+constexpr int64_t colorsOfLayouts = 21;  ///< 0 to 20; the SDK's copies have others
 constexpr int64_t longestVector = 32767; ///< indices are i16
 
 /// Names of buffers: letters, digits and lines, each once.
@@ -68,11 +68,11 @@ private:
   const Roles &roles;
   const int64_t column, row; ///< of a core of the class
   std::vector<std::string> buffers;
-  std::vector<int> bound;                ///< slot -> a buffer of its shape
-  std::map<int64_t, int64_t> inputs, outputs; ///< color -> index of its queue
+  std::vector<int> bound;                      ///< slot -> a buffer of its shape
+  std::map<int64_t, int64_t> inputs, outputs;  ///< color -> index of its queue
   std::map<std::string, std::string> accesses; ///< DSDs, by name
-  std::vector<int> loopSlots;            ///< of arguments of loops
-  int64_t iterations = 1;                ///< of the loop that ops are in
+  std::vector<int> loopSlots;                  ///< of arguments of loops
+  int64_t iterations = 1;                      ///< of the loop that ops are in
   std::vector<std::string> steps{""};
   size_t inFlight = 0, mostInFlight = 0;
   bool usesTokens = false, usesMath = false, usesErf = false, usesIteration = false;
@@ -131,9 +131,9 @@ std::string RoleWriter::fabric(bool sends, int64_t color, int64_t count) {
   std::map<int64_t, int64_t> &queues = sends ? outputs : inputs;
   queues.try_emplace(color, int64_t(queues.size()));
   std::string way = sends ? "out" : "in", name = formatv("{0}_{1}_{2}", way, color, count);
-  accesses[name] =
-      formatv("const {0} = @get_dsd(fab{1}_dsd, .{{ .extent = {2}, .fabric_color = color_{3}, .{4}_queue = {1}_{3} });\n",
-              name, way, count, color, sends ? "output" : "input");
+  accesses[name] = formatv(
+      "const {0} = @get_dsd(fab{1}_dsd, .{{ .extent = {2}, .fabric_color = color_{3}, .{4}_queue = {1}_{3} });\n", name,
+      way, count, color, sends ? "output" : "input");
   return name;
 }
 
@@ -216,8 +216,8 @@ void RoleWriter::multiply(const Op &op) {
     line(formatv("  for (@range(i16, {0})) |n| {{", of.columns));
     std::string to = formatv("@increment_dsd_offset({0}, n, {1})", access(c, of.rows, of.columns), typeOf(of));
     std::string from = formatv("@increment_dsd_offset({0}, k, {1})", access(a, of.rows, left.columns), typeOf(left));
-    std::string index = transposed ? "n * " + std::to_string(left.columns) + " + k"
-                                   : "k * " + std::to_string(of.columns) + " + n";
+    std::string index =
+        transposed ? "n * " + std::to_string(left.columns) + " + k" : "k * " + std::to_string(of.columns) + " + n";
     line("    const to = " + to + ";");
     line("    " + name + "(to, to, " + from + ", " + data(b) + "[" + index + "]);");
     line("  }");
@@ -230,11 +230,11 @@ void RoleWriter::sumRows(const Op &op) {
   std::string value = formatv("@as(f32, {0}[m * {1} + n])", data(op.slots[1]), from.columns);
   line(formatv("for (@range(i16, {0})) |m| {{", from.rows));
   bool largest = op.compute == ComputeKind::Largest;
-  line(formatv("  var sum: f32 = {0};", largest ? formatv("@as(f32, {0}[m * {1}])", data(op.slots[1]), from.columns).str()
-                                                : "0.0"));
+  line(formatv("  var sum: f32 = {0};",
+               largest ? formatv("@as(f32, {0}[m * {1}])", data(op.slots[1]), from.columns).str() : "0.0"));
   line(formatv("  for (@range(i16, {0})) |n| {{", from.columns));
   line("    const value: f32 = " + value + ";");
-  line(largest                                     ? "    if (value > sum) { sum = value; }"
+  line(largest                          ? "    if (value > sum) { sum = value; }"
        : op.compute == ComputeKind::Sum ? "    sum += value;"
                                         : "    sum += value * value;");
   line("  }");
@@ -308,8 +308,8 @@ void RoleWriter::tokensOp(const Op &op) {
   if (takes || op.compute == ComputeKind::Put) {
     int cache = op.slots[takes ? 1 : 0], entry = op.slots[takes ? 0 : 1];
     const CoreBuffer &slots = bufferOf(cache);
-    std::string token = takes ? "tokens_before(tokens[0])"
-                              : "(tokens_before(tokens[0] + 1) + tokens_here(tokens[0] + 1) - 1)";
+    std::string token =
+        takes ? "tokens_before(tokens[0])" : "(tokens_before(tokens[0] + 1) + tokens_here(tokens[0] + 1) - 1)";
     line("{");
     line(formatv("  const first: i16 = @as(i16, {0} % {1}) * {2};", token, slots.rows, slots.columns));
     std::string stored = rowOf(cache, "first"), moved = whole(entry);
@@ -664,8 +664,8 @@ Expected<std::vector<EmittedFile>> emitCsl(const Program &program) {
                                Twine(buffer.codeBits) + " bits, which the CSL that is written here does not decode");
   for (const CoreBuffer &buffer : program.buffers)
     if (buffer.elements() > longestVector)
-      return createStringError("@" + program.name + ": buffer \"" + buffer.name + "\" has " +
-                               Twine(buffer.elements()) + " elements, indices of CSL count " + Twine(longestVector));
+      return createStringError("@" + program.name + ": buffer \"" + buffer.name + "\" has " + Twine(buffer.elements()) +
+                               " elements, indices of CSL count " + Twine(longestVector));
   std::vector<int> bound(size_t(program.slots));
   for (size_t i = 0; i < program.buffers.size(); ++i)
     bound[i] = int(i);
@@ -701,9 +701,10 @@ Expected<std::vector<EmittedFile>> emitCsl(const Program &program) {
       if (isNew)
         files.push_back({name, "// What the cores of a class do in @" + program.name +
                                    ": layout.csl says which cores these are.\n" + *text});
-      tiles += formatv("      if (class_of_column[x] == {0} and class_of_row[y] == {1}) {{ @set_tile_code(x, y, \"{2}\", "
-                       ".{{ .memcpy_params = memcpy.get_params(x){3}{4} }); }\n",
-                       i, j, name, writer.usesColumn ? ", .column = x" : "", writer.usesRow ? ", .row = y" : "");
+      tiles +=
+          formatv("      if (class_of_column[x] == {0} and class_of_row[y] == {1}) {{ @set_tile_code(x, y, \"{2}\", "
+                  ".{{ .memcpy_params = memcpy.get_params(x){3}{4} }); }\n",
+                  i, j, name, writer.usesColumn ? ", .column = x" : "", writer.usesRow ? ", .row = y" : "");
     }
   std::string routes;
   raw_string_ostream routesOut(routes);
@@ -713,9 +714,10 @@ Expected<std::vector<EmittedFile>> emitCsl(const Program &program) {
                  "const memcpy = @import_module(\"<memcpy/get_params>\", .{{ .width = {1}, .height = {2} });\n\n",
                  program.name, program.columns, program.rows)
       << arrays
-      << formatv("\nlayout {{\n  @set_rectangle({0}, {1});\n  for (@range(i16, {0})) |x| {{\n    for (@range(i16, {1})) "
-                 "|y| {{\n",
-                 program.columns, program.rows)
+      << formatv(
+             "\nlayout {{\n  @set_rectangle({0}, {1});\n  for (@range(i16, {0})) |x| {{\n    for (@range(i16, {1})) "
+             "|y| {{\n",
+             program.columns, program.rows)
       << tiles << routes << "    }\n  }\n";
   std::vector<std::string> names = bufferNames(program);
   std::set<int> exported;

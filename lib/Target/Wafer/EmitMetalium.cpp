@@ -4,13 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Kernels for grids as Tenstorrent's are, by the public documentation of TT-Metalium. A core has three: the reader takes
-// inputs from DRAM and receives, the writer sends and puts outputs into DRAM, and the third computes. Buffers are circular
-// buffers that stay full, so that each has one address on all cores. A receiver tells the sender when its memory is free,
-// the sender writes over the network and tells the receiver when it is done: two semaphores for each route.
+// Kernels for grids as Tenstorrent's are, by the public documentation of TT-Metalium. A core has three: the reader
+// takes inputs from DRAM and receives, the writer sends and puts outputs into DRAM, and the third computes. Buffers are
+// circular buffers that stay full, so that each has one address on all cores. A receiver tells the sender when its
+// memory is free, the sender writes over the network and tells the receiver when it is done: two semaphores for each
+// route.
 //
-// Each kernel does its part of the program in order. All three meet where the program awaits; between, reader and writer
-// wait for what was computed before a transfer, and sums wait for what arrives, by tokens in circular buffers.
+// Each kernel does its part of the program in order. All three meet where the program awaits; between, reader and
+// writer wait for what was computed before a transfer, and sums wait for what arrives, by tokens in circular buffers.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/Emit.h"
 #include "lib/Target/Wafer/Roles.h"
@@ -81,8 +82,8 @@ private:
   std::string texts[3];
   std::string indent = "  ";
   int64_t computedForReader = 0, computedForWriter = 0; ///< groups of arithmetic that the kernel has not waited for
-  bool computes = false;                                 ///< in a group of arithmetic
-  std::set<int> combined;                                ///< routes whose inboxes are in use until the next await
+  bool computes = false;                                ///< in a group of arithmetic
+  std::set<int> combined;                               ///< routes whose inboxes are in use until the next await
   int64_t iterations = 1;
   std::string problem;
 
@@ -218,12 +219,14 @@ void CoreWriter::send(const Op &op, int route, const std::string &source, Target
   int64_t ready = firstRouteSemaphore + 2 * route, receivers = 0;
   std::string destination = target.isInbox ? inboxOf(route) : nameOf(target.slot);
   if (legs.empty())
-    return fail(op, "route @" + of.name + " has no path that starts at core (" + Twine(column) + ", " + Twine(row) + ")");
+    return fail(op,
+                "route @" + of.name + " has no path that starts at core (" + Twine(column) + ", " + Twine(row) + ")");
   endGroup();
   waitForResults(Writer);
   for (const ResolvedRoute::Leg &leg : legs)
     receivers += leg.multicast ? std::abs(leg.by) : 1;
-  line(Writer, formatv("noc_semaphore_wait(semaphore({0}), {1}); // all that receive on @{2}", ready, receivers, of.name));
+  line(Writer,
+       formatv("noc_semaphore_wait(semaphore({0}), {1}); // all that receive on @{2}", ready, receivers, of.name));
   line(Writer, formatv("noc_semaphore_set(semaphore({0}), 0);", ready));
   auto forReceivers = [&](const Twine &call) {
     for (const ResolvedRoute::Leg &leg : legs) {
@@ -385,8 +388,8 @@ std::string CoreWriter::pages(const Binding &binding, bool loads) {
                              name, operand, tileBytes(buffer));
   text += formatv("  for (uint32_t tile = 0; tile < {0}; ++tile)\n", tilesOf(buffer));
   std::string page = formatv("get_noc_addr(first_core * {0} + tile, {1})", tilesOf(buffer), name);
-  std::string memoryOf = formatv("get_{0}_ptr({1}) + tile * {2}", loads ? "write" : "read", nameOf(binding.slot),
-                                 tileBytes(buffer));
+  std::string memoryOf =
+      formatv("get_{0}_ptr({1}) + tile * {2}", loads ? "write" : "read", nameOf(binding.slot), tileBytes(buffer));
   text += loads ? formatv("    noc_async_read({0}, {1}, {2});\n", page, memoryOf, tileBytes(buffer)).str()
                 : formatv("    noc_async_write({0}, {1}, {2});\n", memoryOf, page, tileBytes(buffer)).str();
   return text;
@@ -398,7 +401,8 @@ std::string CoreWriter::constants(const std::map<int, int> &slots, StringRef ker
   auto has = [&](const std::string &name) { return Regex("\\b" + name + "\\b").match(kernel); };
   for (auto [slot, buffer] : slots)
     if (has(nameOf(slot)))
-      text += formatv("  constexpr uint32_t {0} = {1}; // {2}\n", nameOf(slot), buffer, memory.buffers[size_t(buffer)].name);
+      text += formatv("  constexpr uint32_t {0} = {1}; // {2}\n", nameOf(slot), buffer,
+                      memory.buffers[size_t(buffer)].name);
   for (int token = 0; token < tokenCount; ++token)
     if (has(tokenNames[token].str()))
       text += formatv("  constexpr uint32_t {0} = {1};\n", tokenNames[token], memory.buffers.size() + size_t(token));
@@ -411,16 +415,17 @@ Expected<std::array<std::string, 3>> CoreWriter::write() {
   for (size_t i = 0; i < memory.buffers.size(); ++i)
     bound[i < program.buffers.size() ? int(i) : program.slots + int(i)] = int(i);
   const std::map<int, int> fixed = bound; // before loops have arguments
-  std::string data = formatv("#include <stdint.h>\n\n#include \"dataflow_api.h\"\n\nconstexpr uint32_t COLUMNS = {0}, ROWS "
-                             "= {1};\n\n"
-                             "// The address on another core of the grid; arguments have the places of columns and rows.\n"
-                             "inline uint64_t at(uint32_t x, uint32_t y, uint32_t address) {{\n"
-                             "  return get_noc_addr(get_common_arg_val<uint32_t>(x), get_common_arg_val<uint32_t>(COLUMNS "
-                             "+ y), address);\n}\n"
-                             "inline volatile tt_l1_ptr uint32_t *semaphore(uint32_t number) {{\n"
-                             "  return reinterpret_cast<volatile tt_l1_ptr uint32_t *>(get_semaphore(number));\n}\n\n"
-                             "void kernel_main() {{\n",
-                             program.columns, program.rows);
+  std::string data =
+      formatv("#include <stdint.h>\n\n#include \"dataflow_api.h\"\n\nconstexpr uint32_t COLUMNS = {0}, ROWS "
+              "= {1};\n\n"
+              "// The address on another core of the grid; arguments have the places of columns and rows.\n"
+              "inline uint64_t at(uint32_t x, uint32_t y, uint32_t address) {{\n"
+              "  return get_noc_addr(get_common_arg_val<uint32_t>(x), get_common_arg_val<uint32_t>(COLUMNS "
+              "+ y), address);\n}\n"
+              "inline volatile tt_l1_ptr uint32_t *semaphore(uint32_t number) {{\n"
+              "  return reinterpret_cast<volatile tt_l1_ptr uint32_t *>(get_semaphore(number));\n}\n\n"
+              "void kernel_main() {{\n",
+              program.columns, program.rows);
   for (Kernel kernel : {Reader, Writer})
     line(kernel, "uint32_t met = 0;");
   for (const Binding &input : program.inputs)
@@ -449,8 +454,8 @@ Expected<std::array<std::string, 3>> CoreWriter::write() {
                                         "}\n} // namespace NAMESPACE\n"};
 }
 
-/// What kernels that compute do with whole buffers. A result is read again only when it is stored: the engines of a core
-/// run ahead of each other.
+/// What kernels that compute do with whole buffers. A result is read again only when it is stored: the engines of a
+/// core run ahead of each other.
 constexpr StringRef tiles = R"(#pragma once
 
 #include "compute_kernel_api.h"
@@ -586,8 +591,8 @@ json::Object planOf(const Program &program, const Memory &memory, int64_t semaph
                                    {"pages", tilesOf(buffer)},
                                    {"page_bytes", tileBytes(buffer)}});
   for (StringRef name : tokenNames)
-    buffers.push_back(json::Object{
-        {"name", name}, {"format", "Float32"}, {"pages", tokenPages}, {"page_bytes", tokenBytes}});
+    buffers.push_back(
+        json::Object{{"name", name}, {"format", "Float32"}, {"pages", tokenPages}, {"page_bytes", tokenBytes}});
   for (bool isInput : {true, false})
     for (const Binding &b : isInput ? program.inputs : program.outputs) {
       const CoreBuffer &buffer = program.buffers[size_t(b.slot)];
@@ -601,9 +606,9 @@ json::Object planOf(const Program &program, const Memory &memory, int64_t semaph
                                       {"ring", b.tiles.ring},
                                       {"skew", skews[size_t(b.tiles.skew)]}});
     }
-  return json::Object{{"columns", program.columns},          {"rows", program.rows},
-                      {"semaphores", semaphores},            {"circular_buffers", std::move(buffers)},
-                      {"operands", std::move(operands)},     {"cores", std::move(cores)}};
+  return json::Object{{"columns", program.columns},      {"rows", program.rows},
+                      {"semaphores", semaphores},        {"circular_buffers", std::move(buffers)},
+                      {"operands", std::move(operands)}, {"cores", std::move(cores)}};
 }
 
 void findInboxes(const Program &program, const std::vector<Op> &ops, std::vector<int> &bound, Memory &memory) {
@@ -678,7 +683,8 @@ Expected<std::vector<EmittedFile>> emitMetalium(const Program &program) {
       }
       cores.push_back(std::move(core));
     }
-  files.push_back({"plan.json", formatv("{0:2}\n", json::Value(planOf(program, memory, semaphores, std::move(cores))))});
+  files.push_back(
+      {"plan.json", formatv("{0:2}\n", json::Value(planOf(program, memory, semaphores, std::move(cores))))});
   return files;
 }
 

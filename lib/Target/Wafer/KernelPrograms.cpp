@@ -144,8 +144,8 @@ FailureOr<Value> Builder::weightOf(const Part &part, Type element) {
   return made.function.getBody().addArgument(RankedTensorType::get({depth, part.count}, element), linear.getLoc());
 }
 
-/// The same for a weight that is stored as quantized values: the cores keep these, and scales as often as no tile begins
-/// within the features of one.
+/// The same for a weight that is stored as quantized values: the cores keep these, and scales as often as no tile
+/// begins within the features of one.
 FailureOr<Value> Builder::decoded(const Part &part, BlockArgument weight, rt::PanelsAttr layout, Type element) {
   nn::LinearOp linear = part.linear;
   int64_t depth = lastSize(weight);
@@ -176,8 +176,8 @@ FailureOr<Value> Builder::decoded(const Part &part, BlockArgument weight, rt::Pa
   Value codes = addPart(ViewKind::Codes, depth, builder.getIntegerType(unsigned(panels->elementBits)));
   Value scales = addPart(ViewKind::Scales, llvm::divideCeil(depth, shared),
                          *scale == ITX_F16 ? Type(builder.getF16Type()) : f32());
-  return Value(DistDecodeOp::create(builder, linear.getLoc(), RankedTensorType::get({depth, part.count}, element), codes,
-                                    scales, grid));
+  return Value(DistDecodeOp::create(builder, linear.getLoc(), RankedTensorType::get({depth, part.count}, element),
+                                    codes, scales, grid));
 }
 
 /// Returns features of a linear, with its bias.

@@ -64,8 +64,9 @@ LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
         return failure();
     return success();
   }
-  return op.emitOpError() << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
-                             "wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append and return are";
+  return op.emitOpError()
+         << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
+            "wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append and return are";
 }
 
 LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {

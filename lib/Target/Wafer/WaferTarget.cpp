@@ -437,8 +437,9 @@ public:
     if (const DeviceModel *model = DeviceModel::find(kind(), mesh->wafer.name))
       return target::FittedModel{model, ""};
     if (const DeviceModel *model = DeviceModel::find(kind(), defaultWafer))
-      return target::FittedModel{model, ("kernels are chosen by costs of " + defaultWafer + ": the catalogue has none of '" +
-                                         mesh->wafer.name + "'").str()};
+      return target::FittedModel{model, ("kernels are chosen by costs of " + defaultWafer +
+                                         ": the catalogue has none of '" + mesh->wafer.name + "'")
+                                            .str()};
     return createStringError("the catalogue has no figures for '" + mesh->wafer.name +
                              "'; they are in catalogue/efficiency/wafer.yaml, from which the compiler is built");
   }

@@ -152,6 +152,64 @@ TEST_P(Spilled, SequencesThatAreTooLargeAreLostWithAReason) {
   EXPECT_THAT(itx_last_error(), HasSubstr("leaves the cache, for which 8 bytes of memory and 0 of files are left"));
 }
 
+TEST_P(Spilled, OthersStayWhenOneIsTooLargeForTheStore) {
+  CachePointer cache = makeSpilling(3, 4, 2 * pageBytes(), /*hasFolder=*/false);
+  Tokens first, second, third;
+  SequencePointer one = text(cache, 1, first), two = sequence(cache), three = sequence(cache);
+  extend(cache, two, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, second);
+  ASSERT_EQ(info(cache).spilled_sequences, 1);
+  itx_sequence_set_evictable(two.get(), 1);
+  extend(cache, three, {1, 2, 3, 4, 5}, third); // two is larger than the store
+  EXPECT_EQ(itx_sequence_is_evicted(two.get()), 1);
+  EXPECT_EQ(info(cache).spilled_sequences, 1);
+  EXPECT_EQ(info(cache).lost_sequences, 1);
+  itx_sequence_set_evictable(three.get(), 1);
+  extend(cache, one, {3}, first);
+}
+
+TEST_P(Spilled, WhatMayNotBeEvictedStays) {
+  CachePointer cache = makeSpilling(4, 3, 2 * pageBytes(), /*hasFolder=*/false);
+  Tokens first, second, third;
+  SequencePointer one = text(cache, 1, first), two = text(cache, 2, second);
+  ASSERT_EQ(info(cache).spilled_sequences, 1);
+  itx_sequence_set_evictable(one.get(), 0);
+  SequencePointer three = text(cache, 3, third);
+  EXPECT_EQ(itx_sequence_is_evicted(one.get()), 0);
+  EXPECT_EQ(itx_sequence_is_evicted(two.get()), 1);
+  extend(cache, one, {4, 5}, first);
+}
+
+TEST_P(Spilled, MemoryIsUsedBeforeFiles) {
+  CachePointer cache = makeSpilling(4, 2, 2 * pageBytes(), /*hasFolder=*/true, 2 * pageBytes());
+  std::vector<Tokens> texts(4);
+  std::vector<SequencePointer> sequences;
+  for (int64_t i = 0; i < 4; ++i)
+    sequences.push_back(text(cache, i, texts[i]));
+  EXPECT_EQ(info(cache).spilled_sequences, 2) << "one in each";
+  EXPECT_EQ(info(cache).lost_sequences, 1);
+  for (int64_t i : {1, 2}) {
+    sequences[i == 1 ? 3 : 1].reset(); // gives its pages back
+    int64_t kept = 0;
+    ASSERT_EQ(itx_sequence_truncate(sequences[i].get(), 7, &kept), ITX_OK);
+    texts[i].resize(kept);
+    extend(cache, sequences[i], {1}, texts[i]);
+  }
+  EXPECT_EQ(info(cache).lost_sequences, 1);
+  EXPECT_EQ(info(cache).spilled_bytes, 0u);
+}
+
+TEST_P(Spilled, AForkIsNotCopiedOut) {
+  CachePointer cache = makeSpilling(4, 5, 1 << 20, /*hasFolder=*/false);
+  Tokens first, second;
+  SequencePointer other = text(cache, 2, second), parent = text(cache, 1, first), child = fork(parent);
+  Tokens branch = first;
+  extend(cache, child, {1, 2, 3, 4, 5, 6, 7, 8}, branch); // the pages of the parent are the child's
+  EXPECT_EQ(info(cache).spilled_sequences, 1);
+  EXPECT_EQ(info(cache).spilled_bytes, 2 * pageBytes());
+  EXPECT_EQ(info(cache).free_pages, 1);
+  extend(cache, other, {5}, second);
+}
+
 TEST_P(Spilled, AFullDiskIsNoError) {
   CachePointer cache = makeSpilling(3, 2, 0, /*hasFolder=*/true);
   Tokens first, second;
@@ -176,7 +234,11 @@ TEST_P(Spilled, AFullDiskIsNoError) {
   extend(cache, one, first, again);
 }
 
-TEST_P(Spilled, WrongFolders) {
+TEST_P(Spilled, WrongOptions) {
+  itx_cache_options files = {sizeof(files), 1, 2, 0, nullptr, 0, 100};
+  itx_cache *made = nullptr;
+  EXPECT_EQ(itx_cache_create(module.get(), function(), &files, &made), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("files of 100 bytes for sequences that leave the cache need a folder"));
   std::string missing = folder / "missing";
   itx_cache_options options = {sizeof(options), 1, 2, 0, missing.c_str(), 0, 0};
   itx_cache *cache = nullptr;
