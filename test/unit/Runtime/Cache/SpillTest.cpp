@@ -207,6 +207,7 @@ TEST_P(Spilled, AForkIsNotCopiedOut) {
   EXPECT_EQ(info(cache).spilled_sequences, 1);
   EXPECT_EQ(info(cache).spilled_bytes, 2 * pageBytes());
   EXPECT_EQ(info(cache).free_pages, 1);
+  child.reset();
   extend(cache, other, {5}, second);
 }
 
