@@ -352,6 +352,8 @@ OPERATIONS: dict[str, Callable[..., float]] = {
     "max": max,
     "mac": lambda a, b, c: a + b * c,
 }
+# The elements of the destination and of each source.
+ELEMENTS = {"@fs2h": ("f16", "f32"), "@fh2s": ("f32", "f16"), "@fmachs": ("f32", "f32", "f16", "f16")}
 ZEROS = {"f16": np.float16, "f32": np.float32, "i16": np.int16, "i32": np.int32}
 
 
@@ -633,11 +635,8 @@ class Core(Interpreter):
             raise CslError("two transfers activate one task, which counts only once")
         self.threads.append((self.thread(name, arguments), options["activate"], dsds))
 
-    # The elements of the destination and of each source.
-    ELEMENTS = {"@fs2h": ("f16", "f32"), "@fh2s": ("f32", "f16"), "@fmachs": ("f32", "f32", "f16", "f16")}
-
     def thread(self, name: str, arguments: list[Any]) -> Iterator[bool]:
-        types = self.ELEMENTS.get(name, ("f16" if name.endswith("h") else "f32",) * len(arguments))
+        types = ELEMENTS.get(name, ("f16" if name.endswith("h") else "f32",) * len(arguments))
         for one, of in zip(arguments, types, strict=True):
             if isinstance(one, Dsd) and one.pointer and one.pointer.array.dtype != ZEROS[of]:
                 raise CslError(f"{name} has {one.pointer.array.dtype} for {of}")

@@ -334,7 +334,7 @@ def test_quantized_matrices_have_the_values_of_numpy(simulate) -> None:
             got, figures = simulate(text, x, codes, scales)
             np.testing.assert_allclose(got, x.astype(np.float64) @ w, rtol=1e-5, atol=1e-5)
             (buffer,) = [one for one in figures["buffers"] if one["name"].endswith("_codes")]
-            assert buffer["bytes"] == -(-(-(-k // grid)) * -(-n // grid) * bits // 8)
+            assert buffer["bytes"] == math.ceil(math.ceil(k / grid) * math.ceil(n / grid) * bits / 8)
 
 
 def test_pictures_show_every_core(tools, folder: Path) -> None:
