@@ -76,7 +76,7 @@ Error readDefects(const YamlNode &node, CatalogueWafer &wafer, StringRef file) {
     std::string core = "(" + item.items[0].scalar + ", " + item.items[1].scalar + ")";
     if (*column != std::floor(*column) || *row != std::floor(*row) || *column < 0 || *row < 0 || *column >= columns ||
         *row >= rows)
-      return at(item, formatv("core {0} is not among the {1} by {2} cores of the wafer", core, columns, rows));
+      return at(item, formatv("core {0} is not among the {1} by {2} cores of the wafer", core, int64_t(columns), int64_t(rows)));
     if (!known.insert({int64_t(*column), int64_t(*row)}).second)
       return at(item, "core " + core + " is there twice");
     wafer.defects.push_back(int64_t(*column));
@@ -130,8 +130,9 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
     const Range *range = find_if(ranges, [&](const Range &entry) { return key == entry.name; });
     if (range == std::end(ranges))
       return yamlError(file, node.line,
-                       "unknown key '" + key + "'; a wafer has name, defects, " +
-                           join(map_range(ranges, [](const Range &r) { return StringRef(r.name); }), ", "));
+                       "unknown key '" + key + "'; a wafer has name, " +
+                           join(map_range(ranges, [](const Range &r) { return StringRef(r.name); }), ", ") +
+                           ", defects");
     Expected<Figure> figure = readFigure(node, *range, file);
     if (!figure)
       return figure.takeError();
