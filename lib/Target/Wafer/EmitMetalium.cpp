@@ -21,7 +21,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Regex.h"
 
 using namespace llvm;
 
@@ -115,7 +114,7 @@ private:
   void emit(const std::vector<Op> &ops);
   const CoreBuffer &bufferOf(int slot) const { return memory.buffers[size_t(bound.at(slot))]; }
   std::map<int, int> bound; ///< slot -> a buffer of its shape
-  std::string pages(const Binding &binding, bool loads);
+  std::string pages(const Binding &binding, size_t operand, bool loads);
   std::string constants(const std::map<int, int> &slots, StringRef kernel) const;
 };
 
@@ -379,10 +378,10 @@ void CoreWriter::emit(const std::vector<Op> &ops) {
   }
 }
 
-/// Returns the lines that copy the tiles of an input or output from or to the pages of its operand in DRAM.
-std::string CoreWriter::pages(const Binding &binding, bool loads) {
+/// Returns the lines that copy the tiles of an input or output from or to the pages of its operand in DRAM; operands are
+/// in the order of plan.json.
+std::string CoreWriter::pages(const Binding &binding, size_t operand, bool loads) {
   const CoreBuffer &buffer = memory.buffers[size_t(binding.slot)];
-  int64_t operand = binding.argument + (loads ? 0 : int64_t(program.inputs.size()));
   std::string name = (loads ? "input_" : "output_") + std::to_string(binding.argument);
   std::string text = formatv("  const InterleavedAddrGen<true> {0} = {{.bank_base_address = "
                              "get_common_arg_val<uint32_t>(COLUMNS + ROWS + {1}), .page_size = {2}};\n",
@@ -399,13 +398,19 @@ std::string CoreWriter::pages(const Binding &binding, bool loads) {
 /// Returns the numbers of circular buffers, and the place of the core, as far as a kernel has them.
 std::string CoreWriter::constants(const std::map<int, int> &slots, StringRef kernel) const {
   std::string text;
-  auto has = [&](const std::string &name) { return Regex("\\b" + name + "\\b").match(kernel); };
+  auto has = [&](StringRef name) {
+    auto ofName = [](char c) { return isAlnum(c) || c == '_'; };
+    for (size_t at = kernel.find(name); at != StringRef::npos; at = kernel.find(name, at + 1))
+      if (StringRef rest = kernel.substr(at + name.size()); !ofName(kernel[at - 1]) && !ofName(rest.front()))
+        return true;
+    return false;
+  };
   for (auto [slot, buffer] : slots)
     if (has(nameOf(slot)))
       text += formatv("  constexpr uint32_t {0} = {1}; // {2}\n", nameOf(slot), buffer,
                       memory.buffers[size_t(buffer)].name);
   for (int token = 0; token < tokenCount; ++token)
-    if (has(tokenNames[token].str()))
+    if (has(tokenNames[token]))
       text += formatv("  constexpr uint32_t {0} = {1};\n", tokenNames[token], memory.buffers.size() + size_t(token));
   if (has("first_core"))
     text += "  const uint32_t first_core = get_arg_val<uint32_t>(1) * COLUMNS + get_arg_val<uint32_t>(0);\n";
@@ -429,8 +434,8 @@ Expected<std::array<std::string, 3>> CoreWriter::write() {
               program.columns, program.rows);
   for (Kernel kernel : {Reader, Writer})
     line(kernel, "uint32_t met = 0;");
-  for (const Binding &input : program.inputs)
-    texts[Reader] += pages(input, true);
+  for (auto [operand, input] : enumerate(program.inputs))
+    texts[Reader] += pages(input, operand, true);
   line(Reader, "noc_async_read_barrier();");
   for (auto [slot, buffer] : bound) { // they stay full
     int64_t tiles = tilesOf(memory.buffers[size_t(buffer)]);
@@ -443,8 +448,8 @@ Expected<std::array<std::string, 3>> CoreWriter::write() {
   emit(program.ops);
   endGroup();
   waitForResults(Reader), waitForResults(Writer);
-  for (const Binding &output : program.outputs)
-    texts[Writer] += pages(output, false);
+  for (auto [index, output] : enumerate(program.outputs))
+    texts[Writer] += pages(output, program.inputs.size() + index, false);
   line(Writer, "noc_async_write_barrier();");
   if (!problem.empty())
     return createStringError(problem);

@@ -6,7 +6,7 @@
 
 // The reader brings the tiles of inputs from DRAM, and says when the memory for the next tile is free.
 // READER: #include "dataflow_api.h"
-// READER: const InterleavedAddrGen<true> input_0 = {.bank_base_address = get_common_arg_val<uint32_t>(COLUMNS + ROWS + 0), .page_size = 2048};
+// READER: const InterleavedAddrGen<true> input_0 = {.bank_base_address = get_common_arg_val<uint32_t>(COLUMNS + ROWS + 1), .page_size = 2048};
 // READER: noc_async_read(get_noc_addr(first_core * 1 + tile, input_0), get_write_ptr(slot_{{.*}}) + tile * 2048, 2048);
 // READER: noc_async_read_barrier();
 // READER: for (uint32_t iteration = 0; iteration < 1; ++iteration) {
