@@ -133,7 +133,7 @@ def test_quantized_weights_need_less_memory(tools, scratch) -> None:
         )  # fmt: skip
         bytes_of[name] = int(re.search(r"(\d+) of 49152 bytes of a core", done.stderr)[1])
     assert bytes_of["int4"] < bytes_of["int8"] < bytes_of["f32"]
-    assert bytes_of["int4"] < 0.45 * bytes_of["f32"]
+    assert bytes_of["int4"] < 0.5 * bytes_of["f32"]
 
 
 @pytest.mark.cpu_only
@@ -157,7 +157,7 @@ def test_wafers_of_files_have_cores_that_do_not_work(tools, scratch) -> None:
     module = compile_for(tools, scratch / "alive.itx", GLOSSARY, f"{target}+grid=30", "--matmul-precision=f32")
     tools.compile(GLOSSARY, "-o", scratch / "alive-cpu.itx", "--matmul-precision=f32", "--kv=f32")
     assert tokens_of(module) == tokens_of(intarsia.load(scratch / "alive-cpu.itx"))
-    assert str(scratch) not in json.dumps(module.manifest)
+    assert str(scratch) not in json.dumps(module.manifest["devices"])
 
 
 @pytest.mark.cpu_only
