@@ -84,6 +84,14 @@ TEST(WaferObject, ThatIsDamagedIsRefused) {
             "'heads' do not lie on the columns of a grid"},
            {"\"kind\":\"strided\"", "\"heads\":[2,1,8,1,0,1,8],\"kind\":\"cache\"",
             "an input of the program is of a cache, which the kernel does not have"},
+           {"\"kind\":\"strided\"", "\"kind\":\"codes\"", "'panels' is missing"},
+           {"\"kind\":\"strided\"", "\"panels\":[4,8,4,32,32,128,600,1],\"kind\":\"codes\"",
+            "'panels' do not hold their values"},
+           {"\"kind\":\"strided\"", "\"panels\":[5,8,4,32,32,128,800,1],\"kind\":\"scales\"",
+            "'panels' do not hold their values"},
+           {"\"kind\":\"strided\"", "\"panels\":[4,8,4,32,32,128,640,1],\"kind\":\"codes\"",
+            "an input of the program is of quantized values that its operand does not have"},
+           {"\"half\":false", "\"bits\":5,\"half\":false", "quantized values have 5 bits"},
            {"\"columns\":4", "\"columns\":0", "'columns' is 0"},
            {"\"op\":\"await\"", "\"op\":\"receive\",\"route\":0", "an op has 0 buffers, must have 1"},
            {"\"sram_bytes\":1024", "\"sram_bytes\":7", "needs 8 bytes of each core, small has 7"},
@@ -112,6 +120,35 @@ TEST(WaferObject, ViewsSayHowManyElementsTheyNeed) {
   EXPECT_EQ(view.elements(7, 3, 4), 5 + 2 * 10 + 3 + 1);
   view.rowStride = int64_t(1) << 48;
   EXPECT_EQ(view.elements(7, int64_t(1) << 20, 4), std::nullopt);
+}
+
+TEST(WaferObject, PanelsHaveQuantizedValuesAndScales) {
+  // As dialects/Rt/BlockPanels.h says: of each 32 input features, scales of 32 output features, then lines of 16 of them.
+  constexpr int64_t outputs = 40, depth = 70;
+  for (int64_t bits : {4, 8}) {
+    QuantizedPanels panels;
+    panels.bits = bits, panels.integerOffset = bits == 4 ? 8 : 128, panels.depth = depth;
+    panels.unitScaleBytes = 64, panels.unitBytes = 64 + 32 * 32 * bits / 8;
+    std::vector<uint8_t> data(size_t(2 * 3 * panels.unitBytes));
+    auto valueOf = [&](int64_t n, int64_t k) { return (n * 7 + k * 5 + n * k) % (int64_t(1) << bits); };
+    for (int64_t n = 0; n < outputs; ++n)
+      for (int64_t k = 0; k < depth; ++k) {
+        int64_t unit = (n / 32 * 3 + k / 32) * panels.unitBytes, word = k % 32 / 4;
+        int64_t lines = unit + 64 + n % 32 / 16 * 64 * bits, inLine = n % 16 * 4 + k % 4;
+        if (bits == 8)
+          data[size_t(lines + word * 64 + inLine)] = uint8_t(valueOf(n, k));
+        else
+          data[size_t(lines + word % 4 * 64 + inLine)] |= uint8_t(valueOf(n, k) << (word < 4 ? 0 : 4));
+        EXPECT_EQ(panels.scaleAt(n, k, 2), unit + n % 32 * 2);
+      }
+    for (int64_t n = 0; n < outputs; ++n)
+      for (int64_t k = 0; k < depth; ++k)
+        ASSERT_EQ(panels.code(data.data(), n, k), float(valueOf(n, k) - panels.integerOffset)) << n << ", " << k;
+    MatrixView view;
+    view.kind = ViewKind::Codes, view.panels = panels, view.offset = 30;
+    EXPECT_EQ(view.elements(1, depth, 2), 3 * panels.unitBytes);
+    EXPECT_EQ(view.elements(1, depth, 3), 6 * panels.unitBytes);
+  }
 }
 
 TEST(WaferObject, HeadsLieInPairsOfFeatures) {
