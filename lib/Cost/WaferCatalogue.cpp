@@ -76,7 +76,8 @@ Error readDefects(const YamlNode &node, CatalogueWafer &wafer, StringRef file) {
     std::string core = "(" + item.items[0].scalar + ", " + item.items[1].scalar + ")";
     if (*column != std::floor(*column) || *row != std::floor(*row) || *column < 0 || *row < 0 || *column >= columns ||
         *row >= rows)
-      return at(item, formatv("core {0} is not among the {1} by {2} cores of the wafer", core, int64_t(columns), int64_t(rows)));
+      return at(item, formatv("core {0} is not among the {1} by {2} cores of the wafer", core, int64_t(columns),
+                              int64_t(rows)));
     if (!known.insert({int64_t(*column), int64_t(*row)}).second)
       return at(item, "core " + core + " is there twice");
     wafer.defects.push_back(int64_t(*column));

@@ -195,8 +195,8 @@ def test_a_layer_of_vectors(emit, reduction: str) -> None:
     ("kind", "before", "after", "message"),
     [
         ("writer", "noc_semaphore_inc(", "noc_semaphore_increase(", "undeclared identifier"),
-        ("writer", "noc_semaphore_wait_min(semaphore(0), met);", "", "waits forever|mismatch|Mismatched"),
-        ("reader", "noc_async_read(", "// noc_async_read(", "Mismatched|nan"),
+        ("writer", "get_read_ptr(slot_5), at(", "get_read_ptr(slot_6), at(", "Mismatched|nan"),
+        ("reader", "first_core * 1 + tile", "(first_core ^ 1) * 1 + tile", "Mismatched|nan"),
         ("compute", "multiply_tiles<false>(slot_4, slot_5", "multiply_tiles<false>(slot_4, slot_6", "Mismatched|nan"),
     ],
 )
@@ -236,5 +236,5 @@ def test_what_kernels_do_not_do_is_refused_by_name(tools, tmp_path: Path) -> Non
     }}"""
     assert "a core has 16 semaphores, two of them for its kernels" in refusal(tools, tmp_path, chain)
     assert "bytes of each core in tiles of 32 by 32, wse-2 has 49152" in refusal(
-        tools, tmp_path, gemm(64, 64, 64, 8, "mesh"), "wse-2"
+        tools, tmp_path, gemm(264, 264, 264, 8, "mesh"), "wse-2"
     )

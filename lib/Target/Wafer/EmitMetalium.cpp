@@ -378,8 +378,8 @@ void CoreWriter::emit(const std::vector<Op> &ops) {
   }
 }
 
-/// Returns the lines that copy the tiles of an input or output from or to the pages of its operand in DRAM; operands are
-/// in the order of plan.json.
+/// Returns the lines that copy the tiles of an input or output from or to the pages of its operand in DRAM; operands
+/// are in the order of plan.json.
 std::string CoreWriter::pages(const Binding &binding, size_t operand, bool loads) {
   const CoreBuffer &buffer = memory.buffers[size_t(binding.slot)];
   std::string name = (loads ? "input_" : "output_") + std::to_string(binding.argument);

@@ -123,7 +123,8 @@ TEST(WaferObject, ViewsSayHowManyElementsTheyNeed) {
 }
 
 TEST(WaferObject, PanelsHaveQuantizedValuesAndScales) {
-  // As dialects/Rt/BlockPanels.h says: of each 32 input features, scales of 32 output features, then lines of 16 of them.
+  // As dialects/Rt/BlockPanels.h says: of each 32 input features, scales of 32 output features, then lines of 16 of
+  // them.
   constexpr int64_t outputs = 40, depth = 70;
   for (int64_t bits : {4, 8}) {
     QuantizedPanels panels;
