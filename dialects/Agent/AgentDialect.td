@@ -65,7 +65,6 @@ def Agent_Data : Agent_Type<"Data", "data", "Anything else, counted in bytes">;
 def Agent_Vector : Agent_Type<"Vector", "vector", "Embeddings, counted in vectors">;
 def Agent_Features : Agent_Type<"Features", "features", "What an encoder makes of an image for a language model, counted in tokens">;
 def Agent_Cache : Agent_Type<"Cache", "kv", "Keys and values of a language model for a request, counted in tokens">;
-def Agent_Experts : Agent_Type<"Experts", "experts", "The expert layers of a model, which a decode calls; nothing flows">;
 
 /// Values between tasks of a graph that is not decomposed.
 def Agent_Value : AnyTypeOf<[Agent_Text, Agent_Image, Agent_Audio, Agent_Video, Agent_Data]>;

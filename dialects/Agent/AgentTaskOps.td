@@ -175,35 +175,14 @@ def Agent_KvTransferOp : Agent_Op<"kv_transfer", [DeclareOpInterfaceMethods<Symb
   let hasVerifier = 1;
 }
 
-def Agent_ExpertsOp : Agent_Task<"experts", (ins FlatSymbolRefAttr:$model)> {
-  let summary = "The expert layers of a model, which a decode that reads it calls in every forward step";
-  let description = [{
-    The routed experts of all layers, as something that may be placed apart from the attention that calls them
-    (attention-FFN disaggregation: MegaScale-Infer, arXiv:2504.02263; Step-3, arXiv:2507.19427). It runs when its decode
-    runs and as often; its time is part of the decode's, so that nothing waits for it, and nothing flows along its
-    result. Rejected: a model without a `shape`, from which the experts are known; no decode or several that call it.
-
-    ```mlir
-    %e = agent.experts @mixtral : !agent.experts
-    %a = agent.decode @mixtral(%kv, %first) experts %e produces <300 tokens>
-        : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
-    ```
-  }];
-  let results = (outs Agent_Experts:$experts);
-  let assemblyFormat = "$model attr-dict `:` type($experts)";
-  let hasVerifier = 1;
-}
-
 def Agent_DecodeOp : Agent_Task<"decode", (ins FlatSymbolRefAttr:$model, Agent_Cache:$cache, Agent_Text:$first,
-                                               Optional<Agent_Experts>:$experts,
                                                OptionalAttr<Agent_AmountAttr>:$size,
                                                OptionalAttr<Agent_AmountAttr>:$context_tokens)> {
   let summary = "A language model writes its answer";
   let description = [{
     One token after another, the first of them from the prefill. `context_tokens` is what is in the cache when it
-    begins, the mean over all executions of a request, written by `plan-expected-work`. With `experts` it is what is left
-    of the model without them, and calls them in every forward step. Rejected: a cache or experts of another model,
-    experts of another region.
+    begins, the mean over all executions of a request, written by `plan-expected-work`. Rejected: a cache of another
+    model.
 
     ```mlir
     %a = agent.decode @llama70b(%kv, %first) produces <300 tokens> : (!agent.kv, !agent.text) -> !agent.text
@@ -211,7 +190,7 @@ def Agent_DecodeOp : Agent_Task<"decode", (ins FlatSymbolRefAttr:$model, Agent_C
   }];
   let results = (outs Agent_Text:$text);
   let assemblyFormat = [{
-    $model `(` $cache `,` $first `)` (`experts` $experts^)? (`produces` $size^)? attr-dict
+    $model `(` $cache `,` $first `)` (`produces` $size^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

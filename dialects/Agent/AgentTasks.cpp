@@ -168,22 +168,6 @@ LogicalResult PrefillOp::verifySymbolUses(SymbolTableCollection &tables) {
                  succeeded(verifyTaskSymbols(*this, tables)));
 }
 
-LogicalResult ExpertsOp::verify() {
-  if (!getExperts().hasOneUse())
-    return emitOpError() << "is called by " << llvm::range_size(getExperts().getUses())
-                         << " decodes, must be 1; put one before each decode";
-  return success();
-}
-
-LogicalResult ExpertsOp::verifySymbolUses(SymbolTableCollection &tables) {
-  auto model = lookupNamed<ModelOp>(*this, getModelAttr(), tables, "agent.model");
-  if (!model || failed(verifyTaskSymbols(*this, tables)))
-    return failure();
-  if (!model.getShape())
-    return emitOpError() << "asks @" << model.getSymName() << ", which has no shape: nothing says what experts it has";
-  return success();
-}
-
 LogicalResult DecodeOp::verify() {
   // Follows transfers to the prefill that made the cache, where it is visible.
   Value cache = getCache();
@@ -192,15 +176,6 @@ LogicalResult DecodeOp::verify() {
   if (auto prefill = cache.getDefiningOp<PrefillOp>(); prefill && prefill.getModelAttr() != getModelAttr())
     return emitOpError() << "goes on from a cache of " << prefill.getModelAttr() << " with " << getModelAttr()
                          << ", must be the same model";
-  if (Value called = getExperts()) {
-    auto experts = called.getDefiningOp<ExpertsOp>();
-    // Experts run when their decode runs, and as often.
-    if (!experts || experts->getBlock() != (*this)->getBlock())
-      return emitOpError() << "calls experts that are not in its own region; put an 'agent.experts' before it";
-    if (experts.getModelAttr() != getModelAttr())
-      return emitOpError() << "calls the experts of " << experts.getModelAttr() << " with " << getModelAttr()
-                           << ", must be the same model";
-  }
   return verifyWritten(*this, getSizeAttr(), getText().getType());
 }
 

@@ -138,10 +138,6 @@ Error Deployment::checkPiece(const json::Object &piece, StringRef name, StringRe
   if (!found->second.target)
     return fail("'" + name + "' is on @" + pool + ", whose device " + found->second.device +
                 " nothing can be compiled for: intarsia-compile --list-targets shows what there is");
-  if (piece.getString("experts"))
-    return fail("'" + name +
-                "' has its experts on other devices than its attention: such a model cannot be compiled, "
-                "plan with experts in one place");
   if (piece.getInteger("expert").value_or(1) != 1 || piece.getInteger("data").value_or(1) != 1)
     return fail("'" + name +
                 "' divides experts or copies of attention over devices: the compiler splits a model by "

@@ -19,8 +19,8 @@ const char *workflow::nameOf(Unit unit) {
 }
 
 const char *workflow::nameOf(Kind kind) {
-  constexpr const char *names[] = {"prefill", "decode", "experts", "encode", "embed", "search",
-                                   "infer",   "invoke", "compute", "read",   "write"};
+  constexpr const char *names[] = {"prefill", "decode", "encode",  "embed", "search",
+                                   "infer",   "invoke", "compute", "read",  "write"};
   return names[static_cast<int>(kind)];
 }
 
@@ -58,14 +58,12 @@ static void printTask(llvm::raw_ostream &out, const Graph &graph, const Task &ta
         << task.prompt.generatedTokens;
   if (task.kind == Kind::Decode)
     out << ", context " << task.contextTokens << (task.answers ? ", answers" : "");
-  if (task.kind != Kind::Prefill && task.kind != Kind::Experts && task.kind != Kind::Write)
+  if (task.kind != Kind::Prefill && task.kind != Kind::Write)
     out << ", gives " << task.output;
   if (task.background)
     out << ", in the background";
   if (task.pair >= 0)
     out << ", with " << graph.tasks[task.pair].name;
-  if (task.experts >= 0)
-    out << ", calls " << graph.tasks[task.experts].name;
   if (task.placement)
     out << ", on " << task.placement->pool;
   if (!task.together.empty())

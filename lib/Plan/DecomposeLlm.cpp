@@ -33,7 +33,7 @@ struct PlanDecomposeLlm : plan::impl::PlanDecomposeLlmBase<PlanDecomposeLlm> {
       auto transfer = KvTransferOp::create(builder, llm.getLoc(), cache, prefill.getCache(), SymbolRefAttr(),
                                            SymbolRefAttr(), FloatAttr(), FloatAttr());
       auto decode = DecodeOp::create(builder, llm.getLoc(), text, llm.getModelAttr(), transfer.getResult(),
-                                     prefill.getFirst(), Value(), llm.getSizeAttr(), AmountAttr(), llm.getLabelAttr(),
+                                     prefill.getFirst(), llm.getSizeAttr(), AmountAttr(), llm.getLabelAttr(),
                                      llm.getPlaceAttr(), llm.getTogetherAttr(), llm.getApartAttr(), WorkAttr());
       for (Operation *piece : {prefill.getOperation(), decode.getOperation()})
         piece->setDiscardableAttrs(llm->getDiscardableAttrDictionary());

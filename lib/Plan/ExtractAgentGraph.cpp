@@ -7,7 +7,6 @@
 // From a decomposed agent.graph to the plain data of intarsia/Plan/AgentGraph.h.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Agent/Agent.h"
-#include "intarsia/Cost/ModelShape.h"
 #include "intarsia/Plan/AgentGraph.h"
 #include "intarsia/Plan/Plan.h"
 #include "lib/Plan/Sizes.h"
@@ -110,8 +109,6 @@ public:
         op->emitError() << "'" << op->getName() << "' is no piece that could be placed; run plan-decompose before";
         return WalkResult::interrupt();
       }
-      if (auto experts = dyn_cast<ExpertsOp>(op); experts && failed(verifyExperts(experts)))
-        return WalkResult::interrupt();
       if (isa<TaskOpInterface>(op)) {
         taskOf[op] = result.tasks.size();
         result.tasks.emplace_back();
@@ -174,18 +171,6 @@ private:
     });
   }
 
-  /// Checks that the model has experts: only the catalogue knows, which the dialect's verifier does not see.
-  LogicalResult verifyExperts(ExpertsOp op) {
-    auto model = tables.lookupNearestSymbolFrom<ModelOp>(op, op.getModelAttr());
-    llvm::Expected<const ModelShape *> shape = findShape(*model.getShape());
-    if (!shape)
-      return op.emitError() << "'agent.experts' of @" << model.getSymName() << ": " << toString(shape.takeError());
-    if ((*shape)->experts == 0)
-      return op.emitError() << "'agent.experts' of @" << model.getSymName() << ", whose shape " << (*shape)->name
-                            << " has no experts; leave it away";
-    return success();
-  }
-
   int indexOf(Operation *user, FlatSymbolRefAttr symbol) {
     return named<IndexOp>(user, symbol, result.indexes, [](IndexOp op, wf::Index &index) {
       index.vectors = op.getVectors();
@@ -240,15 +225,6 @@ private:
           for (const ValueSource &source : sourcesOf(decode.getCache()))
             if (isa_and_present<PrefillOp>(source.task))
               pair(op, source.task);
-          if (decode.getExperts()) {
-            task.experts = taskOf[decode.getExperts().getDefiningOp()];
-            result.tasks[task.experts].pair = taskOf[op];
-          }
-        })
-        .Case<ExpertsOp>([&](ExpertsOp experts) {
-          task.kind = wf::Kind::Experts;
-          piece = ".experts";
-          task.model = modelOf(op, experts.getModelAttr());
         })
         .Case<EncodeOp>([&](EncodeOp encode) {
           task.kind = wf::Kind::Encode;
@@ -308,9 +284,8 @@ private:
     task.name = uniqueName((common.getLabel() ? common.getLabel()->str() : subject) + piece);
     task.location = textOf(op->getLoc());
     for (Value input : op->getOperands())
-      if (!isa<ExpertsType>(input.getType()))
-        task.inputs.push_back({unitIn(input.getType()), sizes.of(input)});
-    if (op->getNumResults() > 0 && !isa<ExpertsOp>(op))
+      task.inputs.push_back({unitIn(input.getType()), sizes.of(input)});
+    if (op->getNumResults() > 0)
       task.output = {unitIn(op->getResult(0).getType()), sizes.of(op->getResult(0))};
     Executions executions = executionsOf(op);
     task.executions = executions.expected;
@@ -357,7 +332,7 @@ private:
     result.regions[dag].name = name.str();
     SmallVector<Operation *> items;
     for (Operation &op : block)
-      if (isa<TaskOpInterface, BranchOp, LoopOp, MapOp>(op) && !isa<ExpertsOp>(op)) {
+      if (isa<TaskOpInterface, BranchOp, LoopOp, MapOp>(op)) {
         items.push_back(&op);
         int child = addItem(&op, dag);
         result.regions[dag].children.push_back(child);
@@ -498,8 +473,6 @@ private:
   void addEdgesTo(Operation *consumer, ValueRange operands, int to) {
     std::set<decltype(ValueSource().key())> seen;
     for (Value operand : operands) {
-      if (isa<ExpertsType>(operand.getType()))
-        continue; // called, not waited for
       for (ValueSource source : sourcesOf(operand)) {
         // Data from before the loop enters with the loop's inputs; back edges carry only what the loop itself makes.
         if (source.loop && (!source.task || !source.loop->isProperAncestor(source.task)))

@@ -46,24 +46,6 @@ def PlanDecomposeLlm : PlanPass<"plan-decompose-llm"> {
   }];
 }
 
-def PlanDecomposeExperts : PlanPass<"plan-decompose-experts"> {
-  let summary = "Split the expert layers of a mixture of experts from its decode";
-  let description = [{
-    Inserts an `agent.experts` before each `agent.decode` of a model whose shape in the catalogue has experts. The
-    decode calls it, so that attention and experts can be placed apart: the one is bound by caches, which grow with each
-    sequence, the other by weights, which all sequences share. `together` and `apart` apply to both. A placement by hand
-    applies to both, too: experts are in the pool of the decode, and inside its replicas if the placement gives more
-    than the pool. To have them elsewhere, write `agent.experts` by hand. A decode that already has its experts stays;
-    so does one of a dense model, of a model without a shape, and of a shape that the catalogue does not have.
-
-    ```mlir
-    %e = agent.experts @mixtral : !agent.experts
-    %a = agent.decode @mixtral(%kv, %first) experts %e produces <300 tokens>
-        : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
-    ```
-  }];
-}
-
 def PlanDecomposeRetrieve : PlanPass<"plan-decompose-retrieve"> {
   let summary = "Split retrievals into embedding the query and searching the index";
   let description = [{

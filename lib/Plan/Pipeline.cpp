@@ -18,13 +18,11 @@ using namespace mlir;
 using namespace intarsia;
 using namespace intarsia::plan;
 
-void intarsia::buildDecomposePipeline(OpPassManager &pipeline, bool splitsExperts) {
+void intarsia::buildDecomposePipeline(OpPassManager &pipeline) {
   pipeline.addPass(createPlanInlineCalls());
   pipeline.addPass(createCanonicalizerPass());
   pipeline.addPass(createPlanDecomposeMultimodal());
   pipeline.addPass(createPlanDecomposeLlm());
-  if (splitsExperts)
-    pipeline.addPass(createPlanDecomposeExperts());
   pipeline.addPass(createPlanDecomposeRetrieve());
   // CSE embeds equal queries once and encodes equal images once; tasks that may answer differently stay.
   pipeline.addPass(createCSEPass());

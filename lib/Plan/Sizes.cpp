@@ -259,7 +259,7 @@ private:
         .Case<BranchOp>([&](BranchOp branch) { return walkBranch(branch, weight, happens); })
         .Case<LoopOp>([&](LoopOp loop) { return walkLoop(loop, weight); })
         .Case<MapOp>([&](MapOp map) { return walkMap(map, weight, happens); })
-        .Case<WriteOp, ExpertsOp, YieldOp, ReturnOp>([](auto) { return success(); })
+        .Case<WriteOp, YieldOp, ReturnOp>([](auto) { return success(); })
         .Default([](Operation *other) {
           return other->emitError() << "'" << other->getName()
                                     << "' stands in the way of sizes; run plan-inline-calls before";

@@ -84,15 +84,8 @@ def read_plan(file: Path) -> tuple[list[Engine], list[str]]:
         if kind == "prefill" and piece["aggregated"]:
             continue  # runs in the replicas of its decode
         if kind not in ("prefill", "decode"):
-            if kind != "experts":
-                why = "runs outside of the fleet" if piece["outside"] else f"is no language model ({kind})"
-                others.append(f"{piece['name']}: {why}")
-            if kind == "experts" and not piece["aggregated"]:
-                raise InvalidArgumentError(
-                    f"{file}: {piece['name']} has experts on devices of their own, for which no engine has flags; plan "
-                    "with the decode placed as a whole",
-                    "invalid argument",
-                )
+            why = "runs outside of the fleet" if piece["outside"] else f"is no language model ({kind})"
+            others.append(f"{piece['name']}: {why}")
             continue
         role = "whole" if piece["aggregated"] else kind
         name = re.sub("[^a-z0-9]+", "-", f"{piece['model']}-{role}-{piece['pool']}".lower()).strip("-")

@@ -165,7 +165,6 @@ def on_gpus(plan: dict) -> None:
             r"has the precision 'fp6'.*known are f32, f16",
         ),
         (lambda plan: piece(plan, "answer.decode").update(expert=4), r"'answer.decode' divides experts or copies"),
-        (lambda plan: piece(plan, "answer.decode").update(experts="@big"), r"has its experts on other devices"),
         (lambda plan: piece(plan, "find.embed").update(pool="lost"), r"is on the pool @lost, which is not among"),
         (lambda plan: piece(plan, "find.embed").update(pool="../other"), r"'../other' is no name of a pool or a model"),
         (without_target, r"is on @small, whose device intel/gaudi3 nothing can be compiled for"),

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Placements of a language model's parts: prefill and decode together or apart, experts with their attention or not."""
+"""Placements of a language model's parts: prefill and decode together or apart."""
 
 from __future__ import annotations
 
@@ -59,79 +59,12 @@ def run(directory: pathlib.Path, agent: str, *flags: str) -> subprocess.Complete
 
 
 def plan(directory: pathlib.Path, agent: str, *flags: str) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
-    """Return the whole plan, and its pieces by kind: prefill, decode, experts."""
+    """Return the whole plan, and its pieces by kind: prefill and decode."""
     done = run(directory, agent, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((directory / "plan.json").read_text())
     jsonschema.validate(result, SCHEMA, jsonschema.Draft202012Validator)
     return result, {piece["name"].rsplit(".", 1)[-1]: piece for piece in result["pieces"]}
-
-
-def test_experts_leave_their_attention(tmp_path: pathlib.Path) -> None:
-    """Attention is on the devices of the faster memory, experts are on the cheaper ones; a simulation agrees."""
-    result, pieces = plan(tmp_path, text(), "--simulate=400000")
-    assert pieces["decode"]["pool"] == "one"
-    assert pieces["experts"]["pool"] == "two"
-    assert not pieces["experts"]["aggregated"]
-    assert pieces["decode"]["experts"].startswith("@two fp8 expert")
-    (agent,) = result["agents"]
-    assert agent["end_to_end_ms"] == pytest.approx(agent["simulated"]["p95_ms"], rel=0.05)
-    # They hold their load: a decode of 1,000 tokens is 999 calls.
-    for piece in pieces.values():
-        assert 0 < piece["utilization"] < 1
-    (measured,) = [line for line in result["unsure"] if "experts apart" in line]
-    assert "'m'" in measured
-    # Without the way between the pools the plan costs more.
-    together = result["totals"]["dollars_per_hour"]
-    result, pieces = plan(tmp_path, text(link=""))
-    assert pieces["decode"]["pool"] == pieces["experts"]["pool"] == pieces["prefill"]["pool"]
-    assert result["totals"]["dollars_per_hour"] > together * (1 + 1e-9)
-
-
-def test_bytes_of_experts(tmp_path: pathlib.Path) -> None:
-    """The data between the pools is that of the published shape."""
-    result, pieces = plan(tmp_path, text())
-    devices = pieces["experts"]["expert"]
-    assert devices > 1
-    # DeepSeek-V3 (arXiv 2412.19437): 58 layers of experts, 8 for a token, vectors of 7168 elements. A token goes once to
-    # each device that has some of its experts, as bytes, and comes back in 16 bits. No more than what the largest
-    # replica of experts among the candidates has.
-    copies = devices * (1 - (1 - 1 / devices) ** 8)
-    dispatched = 60 * 999 * 58 * 7168 * copies / 1e9
-    cache = 60 * (8000 * 61 * (512 + 64) * 2) / 1e9
-    used = {row["what"]: row["used"] for row in result["constraints"]}
-    there, back = used["link one to two (back)"], used["link one to two"]
-    prefill_there = cache if pieces["prefill"]["pool"] == "two" else 0
-    most = 8 * 60 * 999 * 58 * 7168 / 1e9
-    assert dispatched <= back <= most
-    assert 2 * dispatched + prefill_there <= there <= 2 * most + prefill_there
-
-
-def test_plans_with_experts_stay(tmp_path: pathlib.Path) -> None:
-    """Planning the written IR again gives the same plan, and an earlier plan moves nothing."""
-    placed, before = tmp_path / "placed.mlir", tmp_path / "before.json"
-    result, pieces = plan(tmp_path, text(), "-o", str(placed))
-    (tmp_path / "plan.json").rename(before)
-    again, same = plan(tmp_path, placed.read_text())
-    assert again["totals"]["dollars_per_hour"] == pytest.approx(result["totals"]["dollars_per_hour"])
-    assert {name: piece["batch"] for name, piece in same.items()} == {
-        name: piece["batch"] for name, piece in pieces.items()
-    }
-    replanned, _ = plan(tmp_path, text(), f"--previous={before}")
-    assert replanned["replan"]["moves"] == 0
-
-
-def test_a_placement_by_hand_has_the_experts_with_it(tmp_path: pathlib.Path) -> None:
-    """A pool alone applies to all pieces; a full placement of a decode keeps its experts inside, or is an error."""
-    _, pieces = plan(tmp_path, text(place=", place = #fleet.placement<@dc::@one>"))
-    assert {piece["pool"] for piece in pieces.values()} == {"one"}
-    whole = ', place = #fleet.placement<@dc::@one, tensor = 1, batch = {}, precision = "fp8">'
-    _, pieces = plan(tmp_path, text(shape="mixtral-8x7b", rate=40, place=whole.format(64)))
-    assert pieces["experts"]["aggregated"]
-    assert [pieces["decode"][key] for key in ("pool", "batch", "experts")] == ["one", 64, None]
-    done = run(tmp_path, text(shape="mixtral-8x7b", rate=40, place=whole.format(512)))
-    assert done.returncode == 1
-    assert "which does not fit there or is not offered" in done.stderr
 
 
 def test_prefills_that_run_more_often_have_replicas_of_their_own(tmp_path: pathlib.Path) -> None:
@@ -177,10 +110,12 @@ def test_short_prompts_wait_behind_long_ones(tmp_path: pathlib.Path) -> None:
         assert agent["simulated"]["first_token_p95_ms"] <= agent["bounds"]["first_token_ms"]
 
 
-def test_dense_models_have_no_experts(tmp_path: pathlib.Path) -> None:
-    """A dense model has two pieces."""
-    _, pieces = plan(tmp_path, text(shape="llama-3.1-70b", rate=5))
-    assert set(pieces) == {"prefill", "decode"}
+def test_a_model_has_two_pieces(tmp_path: pathlib.Path) -> None:
+    """A mixture of experts has its experts with its attention; where they are whole is in the decode's degrees."""
+    for shape, rate in (("llama-3.1-70b", 5), ("deepseek-v3", 60)):
+        result, pieces = plan(tmp_path, text(shape=shape, rate=rate))
+        assert set(pieces) == {"prefill", "decode"}
+        assert not [line for line in result["unsure"] if "experts apart" in line]
 
 
 def test_together_where_one_device_does(tmp_path: pathlib.Path) -> None:

@@ -177,9 +177,6 @@ def test_reports_of_examples(agent: str, tmp_path: pathlib.Path) -> None:
     # Each task is drawn once in the graph: names are broken over lines, so words are compared.
     drawn = "".join("".join(page.texts).split())
     for piece in pieces:
-        # Experts are drawn with their decode, where they are not inside its replicas.
-        if piece["aggregated"] and not piece["devices"] and ".experts" in piece["name"]:
-            continue
         for task in piece["tasks"]:
             assert "".join(task["task"].split()) in drawn
 

@@ -78,7 +78,7 @@ struct Memory {
 
 //===-- Tasks -------------------------------------------------------------------------------------------------===//
 
-enum class Kind { Prefill, Decode, Experts, Encode, Embed, Search, Infer, Invoke, Compute, Read, Write };
+enum class Kind { Prefill, Decode, Encode, Embed, Search, Infer, Invoke, Compute, Read, Write };
 
 /// Work of one execution of a prefill, in tokens.
 struct Prompt {
@@ -118,11 +118,8 @@ struct Task {
   std::vector<Prompt> promptByRun; ///< Prefill: in run 0, 1, … of the innermost loop around it; one entry without a
                                    ///< loop
   Amount contextTokens;            ///< Decode: tokens in the cache when it begins
-  /// Prefill: its decode, and back; Search: its embed, and back; Experts: the decode that calls them.
+  /// Prefill: its decode, and back; Search: its embed, and back.
   int pair = -1;
-  /// Decode: its Experts, or -1 if the decode is the whole. The Experts are then a task without a region among the
-  /// regions, without edges, inputs and output: they run when the decode runs, and their time is part of the decode's.
-  int experts = -1;
   bool answers = false; ///< Decode: its text leaves the graph; promises of first and next tokens apply to these decodes
 
   bool background = false; ///< Write: neither the answer nor another task waits for it

@@ -99,9 +99,6 @@ struct Piece {
   std::optional<std::string> pinnedLabel;
   /// Number of replicas set by hand, whatever they sustain.
   std::optional<int64_t> pinnedReplicas;
-  /// The piece whose executions each include one of this piece; -1: none. This piece then has no execution in an agent,
-  /// no wait of its own, and no bound on time.
-  int calledBy = -1;
   /// Share of what the replicas sustain that the plan leaves free, unless their number is set by hand. Waits and times
   /// do not depend on it.
   double headroom = 0;
@@ -127,9 +124,6 @@ struct Edge {
   std::vector<int> fromKinds, toKinds;
   /// Kinds for which both ends are the same replicas: nothing flows.
   std::vector<int> sameReplicas;
-  /// True if data flows throughout an execution, whose time includes it: the edge takes bandwidth, dollars and joules,
-  /// but no time of its own.
-  bool duringExecution = false;
 };
 
 /// Part of an agent: a tree whose smallest parts are executions of pieces.

@@ -21,8 +21,8 @@ class GraphOp;
 
 /// Appends the passes that turn the agent graphs of a module into the input of extractAgentGraph: they inline calls,
 /// split language models into prefill and decode and retrievals into embedding and search, insert encoders for non-text
-/// inputs, and write the expected work. `splitsExperts`: the expert layers of a decode become a piece of their own.
-void buildDecomposePipeline(mlir::OpPassManager &pipeline, bool splitsExperts = true);
+/// inputs, and write the expected work.
+void buildDecomposePipeline(mlir::OpPassManager &pipeline);
 
 /// Returns a decomposed graph as plain data. Fails, with an error at the op, if something in it is not decomposed.
 mlir::FailureOr<workflow::Graph> extractAgentGraph(agent::GraphOp graph, mlir::SymbolTableCollection &tables);

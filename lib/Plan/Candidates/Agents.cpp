@@ -135,44 +135,6 @@ void ProblemBuilder::keepKinds(Edge &flow) const {
       flow.sameReplicas.push_back(kind);
 }
 
-std::vector<int> ProblemBuilder::addCalls(int decode, int experts, double steps) {
-  // A decode goes with the experts that it was timed with, or with those inside its own replicas.
-  std::map<std::string, int> known;
-  std::vector<int> decodeKinds, expertKinds, inside;
-  auto kindOf = [&](const std::string &what) { return known.try_emplace(what, int(known.size())).first->second; };
-  auto insideOf = [&](const Choice &choice) {
-    int kind = kindOf("inside " + std::to_string(choice.pool));
-    if (!llvm::is_contained(inside, kind))
-      inside.push_back(kind);
-    return kind;
-  };
-  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[decode].candidates, result.meanings[decode]))
-    decodeKinds.push_back(meaning.experts.empty() ? insideOf(choice) : kindOf(meaning.experts));
-  double dispatch = 0, combine = 0; // bytes of a token; the most, as copies grow with the devices
-  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[experts].candidates, result.meanings[experts])) {
-    expertKinds.push_back(meaning.aggregate ? insideOf(choice) : kindOf(choice.label));
-    dispatch = std::max(dispatch, meaning.dispatchBytes);
-    combine = std::max(combine, meaning.combineBytes);
-  }
-  std::vector<int> edges;
-  auto add = [&](const char *what, int from, int to, std::vector<int> fromKinds, std::vector<int> toKinds,
-                 double bytes) {
-    Edge edge;
-    edge.name =
-        formatv("{0} from '{1}' to '{2}'", what, result.problem.pieces[from].name, result.problem.pieces[to].name);
-    edge.from = from, edge.to = to;
-    edge.bytes = bytes * steps;
-    edge.fromKinds = std::move(fromKinds), edge.toKinds = std::move(toKinds);
-    edge.sameReplicas = inside;
-    edge.duringExecution = true;
-    edges.push_back(int(result.problem.edges.size()));
-    result.problem.edges.push_back(std::move(edge));
-  };
-  add("tokens", decode, experts, decodeKinds, expertKinds, dispatch);
-  add("expert outputs", experts, decode, expertKinds, decodeKinds, combine);
-  return edges;
-}
-
 //===----------------------------------------------------------------------------------------------------------===//
 // Agents
 //===----------------------------------------------------------------------------------------------------------===//
@@ -243,9 +205,6 @@ void ProblemBuilder::addAgent(size_t index) {
       region.piece = groups[group].piece;
       region.timeScale = groups[group].members[member].scale;
       region.laterTurnScale = groups[group].members[member].laterScale;
-      if (const wf::Task &task = graph.tasks[from.task]; task.experts >= 0)
-        region.entryEdges = addCalls(region.piece, result.pieceOfTask[index][task.experts],
-                                     std::max(task.output.amount.mean() - 1, 1.0));
     }
     agent.regions[position] = std::move(region);
   }

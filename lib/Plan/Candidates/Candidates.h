@@ -69,9 +69,6 @@ struct ChoiceMeaning {
   /// Prefill and decode in the same replicas: the number of the aggregate; 0: apart. An aggregate has one choice of the
   /// prefill and several batches of the decode.
   int aggregate = 0;
-  std::string experts; ///< decode with experts apart: the label of its experts
-  /// Experts apart: bytes that a token brings and takes away in a forward step.
-  double dispatchBytes = 0, combineBytes = 0;
   int devices() const { return tensor * pipeline * data; }
 };
 
@@ -125,30 +122,11 @@ struct AggregatedCandidates {
 /// cache. Memory also holds the prompts in progress.
 AggregatedCandidates aggregatedCandidates(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,
                                           const CandidateOptions &options);
-/// Candidates of a decode whose experts are on other devices than its attention, and of the experts.
-struct SplitCandidates {
-  Candidates decode, experts;
-};
-/// Returns candidates with attention and experts of a mixture of experts apart (attention-FFN disaggregation:
-/// MegaScale-Infer, arXiv 2504.02263; Step-3, arXiv 2507.19427). A replica of experts takes the tokens of several
-/// replicas of attention in one forward step. Each replica of attention has enough micro-batches in flight to keep it
-/// busy while the others are with the experts:
-///   stages = ⌈(attention + experts + exchange) / attention⌉,  step = stages · attention,  batch = stages · micro-batch
-/// with the exchange of the experts' whole batch over the link between both pools, in two messages for each layer of
-/// experts. Keeps Pareto-optimal splits only: between the same pools, by devices for a token and for one replica in
-/// each pool, the time of a forward step, and the time alone. Empty for a model without experts.
-SplitCandidates splitCandidates(const DecoderWork &decode, const Fleet &fleet, const CandidateOptions &options);
 
 // Helpers of the candidate sets.
 /// Returns the precisions to offer if a model does not name any: 16 bits, and 8 in the format that the device computes
 /// in. Formats of 4 bits change answers more than may be assumed.
 std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device);
-/// Returns the cost of a part of the model. Fails if the device does not compute in this precision, or lacks a figure.
-llvm::Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
-                                     const std::string &precision, ModelPart part, const ParallelDegrees &degrees);
-bool headsDivide(const ModelShape &shape, int tensor);
-/// Returns times and slots of a decode of `batch` sequences at once, without its pool.
-Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs);
 /// Returns true if a choice is on the same pool and at least as good in every figure that a plan uses.
 bool noWorse(const Choice &one, const Choice &other);
 /// Returns the milliseconds of a prefill after `cachedTokens` in the cache: the scores of the new tokens against the

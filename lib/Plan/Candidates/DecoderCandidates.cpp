@@ -40,8 +40,6 @@ void Candidates::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   say("data ", meaning.data), say("share 1/", meaning.parts), say("batch ", meaning.batch);
   if (meaning.aggregate)
     label += " aggregated";
-  if (!meaning.experts.empty())
-    label += ", experts " + meaning.experts;
   choice.label = label;
   choices.push_back(std::move(choice));
   meanings.push_back(std::move(meaning));
@@ -181,23 +179,12 @@ Expected<ServingCost> decoderCost(const DecoderWork &work, const Fleet &fleet, c
                 {meaning.tensor, meaning.data, meaning.expert, meaning.pipeline}, meaning.aggregate > 0);
 }
 
-Expected<ServingCost> partCost(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
-                               const std::string &precision, ModelPart part, const ParallelDegrees &degrees) {
-  Expected<NumberFormat> format = formatOf(precision);
-  if (!format)
-    return format.takeError();
-  if (Error error = computesIn(pool.device, precision, *format))
-    return std::move(error);
-  Deployment deployment = deploymentOf(work, pool, options, *format, degrees, false);
-  deployment.part = part;
-  return ServingCost::create(deployment, options.efficiency);
-}
-
-bool headsDivide(const ModelShape &shape, int tensor) {
+static bool headsDivide(const ModelShape &shape, int tensor) {
   return llvm::all_of(shape.attention, [&](const AttentionLayers &layers) { return layers.heads % tensor == 0; });
 }
 
-Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs) {
+/// Returns times and slots of a decode of `batch` sequences at once, without its pool.
+static Choice decodeChoice(const DecoderWork &work, int batch, double stepMs, double aloneMs) {
   // The first token comes with the cache.
   double tokens = std::max(work.writtenTokens - 1, 1.0);
   Choice choice;

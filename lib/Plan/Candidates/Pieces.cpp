@@ -114,7 +114,7 @@ Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &
   piece.pinnedPool = int(pool - fleet.pools.begin());
   if (placement.pinsPoolOnly)
     return Error::success();
-  // An aggregated prefill, and aggregated experts, are in the replicas of their decode, whose number is pinned there.
+  // An aggregated prefill is in the replicas of its decode, whose number is pinned there.
   bool isGuest = placement.aggregated && task.kind != Kind::Decode;
   if (!isGuest)
     piece.pinnedReplicas = placement.replicas;
@@ -133,15 +133,12 @@ Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &
   // A language model that is placed as a whole has the batch of its decode; the batch of its prefill follows from it.
   bool anyBatch =
       task.kind == Kind::Prefill && (placement.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(placement)));
-  const std::optional<wf::FixedPlacement> &ofExperts =
-      task.experts < 0 ? task.placement : graph.tasks[task.experts].placement;
-  bool isWhole = task.experts >= 0 && ofExperts && ofExperts->aggregated;
   std::vector<Choice> choices;
   std::vector<ChoiceMeaning> meanings;
   for (auto [choice, meaning] : llvm::zip(piece.candidates, candidates.meanings))
-    if (!(isWhole && !meaning.experts.empty()) && choice.pool == *piece.pinnedPool &&
-        meaning.tensor == placement.tensor && meaning.pipeline == placement.pipeline &&
-        meaning.expert == placement.expert && meaning.data == placement.data && meaning.parts == placement.parts &&
+    if (choice.pool == *piece.pinnedPool && meaning.tensor == placement.tensor &&
+        meaning.pipeline == placement.pipeline && meaning.expert == placement.expert &&
+        meaning.data == placement.data && meaning.parts == placement.parts &&
         (anyBatch || meaning.batch == placement.batch) &&
         (placement.precision.empty() || meaning.precision == placement.precision) &&
         placement.aggregated == (meaning.aggregate > 0)) {
@@ -207,7 +204,7 @@ Expected<Candidates> ProblemBuilder::deviceCandidates(Group &group) {
   const wf::Task &first = taskOf(group.members.front());
   if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
     return languageModelCandidates(group);
-  return first.kind == Kind::Experts ? expertsCandidates(group) : otherCandidates(group);
+  return otherCandidates(group);
 }
 
 /// Number of quantiles for the second moment of a prompt's length.
@@ -350,31 +347,6 @@ Expected<Candidates> ProblemBuilder::languageModelCandidates(Group &group) {
     llvm::append_range(candidates->choices, own.choices);
     llvm::append_range(candidates->meanings, own.meanings);
   }
-  if (expertsOf(group)) {
-    SplitCandidates split = splitCandidates(*work, fleet, options);
-    llvm::append_range(candidates->choices, split.decode.choices);
-    llvm::append_range(candidates->meanings, split.decode.meanings);
-  }
-  return candidates;
-}
-
-Expected<Candidates> ProblemBuilder::expertsCandidates(const Group &group) {
-  const Member &member = group.members.front();
-  Expected<DecoderWork> work = decoderWorkOf(*groupOf(member.graph, taskOf(member).pair));
-  if (!work)
-    return work.takeError();
-  Candidates candidates = splitCandidates(*work, fleet, options).experts;
-  if (!candidates.choices.empty())
-    unsure.insert("'" + work->model +
-                  "': experts apart from attention were not measured; times are by the figures of whole models");
-  // Adds experts inside the replicas of the decode, on any pool.
-  for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
-    Choice choice;
-    choice.pool = pool;
-    ChoiceMeaning meaning;
-    meaning.aggregate = 1;
-    candidates.add(choice, meaning, fleet.pools[pool].name);
-  }
   return candidates;
 }
 
@@ -497,15 +469,14 @@ void ProblemBuilder::dropPrecisions() {
   std::map<std::string, std::vector<int>> piecesOf;
   for (const Group &group : groups) {
     const wf::Task &first = taskOf(group.members.front());
-    if (first.kind == Kind::Prefill || first.kind == Kind::Decode || first.kind == Kind::Experts)
+    if (first.kind == Kind::Prefill || first.kind == Kind::Decode)
       piecesOf[graphs[group.members.front().graph].models[first.model].name].push_back(group.piece);
   }
   for (auto &[model, pieces] : piecesOf) {
     std::set<std::string> precisions;
     for (int piece : pieces)
       for (const ChoiceMeaning &meaning : result.meanings[piece])
-        if (!meaning.precision.empty()) // of experts inside their decode
-          precisions.insert(meaning.precision);
+        precisions.insert(meaning.precision);
     std::set<std::string> kept = precisions;
     for (const std::string &worse : precisions)
       for (const std::string &better : kept)
@@ -524,22 +495,9 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
     return Candidates{result.problem.pieces[piece].candidates, result.meanings[piece], {}};
   };
   for (const Group &group : groups) {
-    // Experts are replaced together with their decodes.
-    if (!llvm::is_contained(pieces, group.piece) || taskOf(group.members.front()).kind == Kind::Experts)
+    if (!llvm::is_contained(pieces, group.piece))
       continue;
     Candidates candidates = candidatesOf(group.piece);
-    const Group *called = expertsOf(group);
-    Candidates experts = called ? candidatesOf(called->piece) : Candidates();
-    auto expertsNoWorse = [&](const std::string &one, const std::string &other) {
-      // A placement by hand may have removed the choice.
-      auto find = [&](const std::string &label) {
-        return llvm::find_if(experts.choices, [&](const Choice &choice) { return choice.label == label; });
-      };
-      if (one.empty() || other.empty())
-        return one.empty() && other.empty();
-      auto found = find(one), replaced = find(other);
-      return found != experts.choices.end() && replaced != experts.choices.end() && noWorse(*found, *replaced);
-    };
     const Group *partner = partnerOf(group);
     Candidates other = partner ? candidatesOf(partner->piece) : Candidates();
     for (auto [choice, meaning] : llvm::zip(candidates.choices, candidates.meanings)) {
@@ -553,8 +511,7 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
         // An aggregate is replaced with everything that belongs to it.
         found = aggregate ? candidates.noWorseAggregate(aggregate, meaning.aggregate) &&
                                 other.noWorseAggregate(aggregate, meaning.aggregate)
-                          : noWorse(candidates.choices[a], choice) &&
-                                expertsNoWorse(candidates.meanings[a].experts, meaning.experts);
+                          : noWorse(candidates.choices[a], choice);
       }
       if (!found)
         return false;

@@ -37,9 +37,6 @@ Expected<BuiltProblem> ProblemBuilder::run() {
   for (Group &group : groups)
     if (Error error = addPiece(group))
       return std::move(error);
-  for (const Group &group : groups)
-    if (const Group *experts = expertsOf(group))
-      result.problem.pieces[experts->piece].calledBy = group.piece;
   dropPrecisions();
   addLinks();
   for (size_t graph = 0; graph < graphs.size(); ++graph)
@@ -162,17 +159,11 @@ std::set<int> ProblemBuilder::usersTasks(const wf::Graph &graph, int task) {
         users.merge(usersTasks(graph, edge.to));
   if (!users.empty())
     return users;
-  int owner = of.kind == Kind::Experts ? of.pair : task, pair = graph.tasks[owner].pair;
-  return {pair >= 0 ? std::min(owner, pair) : owner};
+  return {of.pair >= 0 ? std::min(task, of.pair) : task};
 }
 
 std::string ProblemBuilder::keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const {
   std::string placement = textOf(task.placement);
-  // A decode and its experts are one to one.
-  if (task.experts >= 0)
-    placement += " experts " + textOf(graph.tasks[task.experts].placement);
-  else if (task.kind == Kind::Experts)
-    placement += " of " + keyOf(graph, graph.tasks[task.pair], unique);
   std::string what;
   if (task.model >= 0)
     what = graph.models[task.model].name;

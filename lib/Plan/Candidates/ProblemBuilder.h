@@ -64,8 +64,8 @@ private:
 
   static bool isOutside(const wf::Task &task) { return task.latencyMs.has_value(); }
 
-  /// Returns the user's tasks that a task is a piece of, each by its first piece: experts belong to their decode, a
-  /// decode to its prefill, an encoder to all its consumers.
+  /// Returns the user's tasks that a task is a piece of, each by its first piece: a decode belongs to its prefill, an
+  /// encoder to all its consumers.
   static std::set<int> usersTasks(const wf::Graph &graph, int task);
   static std::string textOf(const std::optional<wf::FixedPlacement> &placement);
   std::string keyOf(const wf::Graph &graph, const wf::Task &task, int unique) const;
@@ -91,7 +91,6 @@ private:
   llvm::Expected<Candidates> outsideCandidates(Group &group);
   llvm::Expected<Candidates> deviceCandidates(Group &group);
   llvm::Expected<Candidates> languageModelCandidates(Group &group);
-  llvm::Expected<Candidates> expertsCandidates(const Group &group);
   llvm::Expected<DecoderWork> decoderWorkOf(const Group &group) const;
   /// Derives the shapes of language models that have none from their parameters and caches.
   llvm::Error deriveShapes();
@@ -101,12 +100,6 @@ private:
   /// Returns the decode that each execution of a prefill goes to, one to one, or the prefill of a decode. Null if there
   /// is none.
   const Group *partnerOf(const Group &group) const;
-  const Group *groupOf(int graph, int task) const { return &groups[memberOf.at({graph, task}).first]; }
-  /// Returns the experts that a decode calls, or null.
-  const Group *expertsOf(const Group &group) const {
-    const Member &first = group.members.front();
-    return taskOf(first).experts < 0 ? nullptr : groupOf(first.graph, taskOf(first).experts);
-  }
   /// Scales each member by its time over that of the mean, on the first candidate.
   llvm::Expected<Candidates> scaleMembers(Group &group, const DecoderWork &work, Candidates candidates);
   const wf::Region *loopAround(const Member &member) const;
@@ -132,8 +125,6 @@ private:
   /// Keeps caches with the weights that wrote them (weights of another precision are another model), and with the
   /// decode that shares the prefill's replicas.
   void keepKinds(Edge &flow) const;
-  /// Adds the data that a decode and its experts exchange; returns both edges.
-  std::vector<int> addCalls(int decode, int experts, double steps);
 
   //===-- Agents ----------------------------------------------------------------------------------------------===//
 

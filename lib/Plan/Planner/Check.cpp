@@ -41,8 +41,7 @@ ErrorModel errorModelOf(const std::vector<workflow::Graph> &graphs, const BuiltP
     for (auto [task, piece] : llvm::zip(graph.tasks, pieces)) {
       if (piece < 0 || built.meanings[piece].front().outside)
         continue;
-      bool reads = task.kind == workflow::Kind::Decode || task.kind == workflow::Kind::Experts ||
-                   task.kind == workflow::Kind::Search;
+      bool reads = task.kind == workflow::Kind::Decode || task.kind == workflow::Kind::Search;
       std::string subject = task.model >= 0   ? graph.models[task.model].name
                             : task.index >= 0 ? "index " + graph.indexes[task.index].name
                                               : "task " + task.name;

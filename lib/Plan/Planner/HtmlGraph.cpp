@@ -96,10 +96,6 @@ private:
       add("in the decode's replicas");
     else if (!row.outside)
       add(formatv("batch {0}, {1} {2}", row.batch, row.replicas, row.replicas == 1 ? "replica" : "replicas"));
-    // Experts on devices of their own have no node in the drawing.
-    if (task.experts >= 0)
-      if (const PieceRow &experts = rows[report.built->pieceOfTask[agent][task.experts]]; experts.devices > 0)
-        add(graph.tasks[task.experts].name + ": " + placeOf(experts));
     std::string time = duration(taskMs(report, row, agent, region.task));
     if (row.waitMs >= 0.05)
       time += " + " + duration(row.waitMs) + " wait";

@@ -96,7 +96,6 @@ static json::Object piecesOf(const PlanReport &report, const PieceRow &row, size
       {"data", meaning.data},
       {"parts", meaning.parts},
       {"aggregated", meaning.aggregate > 0},
-      {"experts", meaning.experts.empty() ? json::Value(nullptr) : json::Value(meaning.experts)},
       {"batch", row.batch},
       {"replicas", row.replicas},
       {"devices", row.devices},

@@ -195,7 +195,6 @@ private:
     if (aggregated && !aggregated->getAsBoolean())
       return wrong("'aggregated' that is true or false");
     piece.meaning.aggregate = aggregated && *aggregated->getAsBoolean();
-    piece.meaning.experts = entry->getString("experts").value_or("");
     std::optional<int64_t> replicas = entry->getInteger("replicas");
     if (!replicas || *replicas < 1 || *replicas > most)
       return wrong("'replicas' that is a whole number above zero");
@@ -211,8 +210,7 @@ private:
       return meaning.outside == was.outside && (was.outside || built.problem.pools[choice.pool].name == before.pool) &&
              meaning.precision == was.precision && meaning.tensor == was.tensor && meaning.pipeline == was.pipeline &&
              meaning.expert == was.expert && meaning.data == was.data && meaning.parts == was.parts &&
-             meaning.batch == was.batch && (meaning.aggregate > 0) == (was.aggregate > 0) &&
-             meaning.experts == was.experts;
+             meaning.batch == was.batch && (meaning.aggregate > 0) == (was.aggregate > 0);
     };
     for (auto [position, choice] : enumerate(piece.candidates))
       if (same(choice, built.meanings[index][position]))

@@ -112,19 +112,12 @@ public:
 private:
   int poolOf(size_t piece) const { return placed.pieces[piece].candidates.front().pool; }
 
-  /// Returns true if the piece, or the piece that it calls, is saturated.
-  bool isSaturated(int piece, const std::vector<bool> &saturated) const {
-    return saturated[piece] || llvm::any_of(llvm::enumerate(placed.pieces), [&](auto of) {
-             return of.value().calledBy == piece && saturated[of.index()];
-           });
-  }
-
   Broken brokenOf(int index, const std::vector<Stage> &stages, const std::vector<bool> &saturated) const {
     const Agent &agent = placed.agents[index];
     Broken broken;
     for (const Region &region : agent.regions)
       if (region.kind == Region::Kind::Piece) {
-        broken.saturated |= isSaturated(region.piece, saturated);
+        broken.saturated |= saturated[region.piece];
         broken.token |= exceeds(stages[region.piece].tokenMs, agent.level.tokenMs);
       }
     if (broken.saturated)

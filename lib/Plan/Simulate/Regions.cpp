@@ -53,12 +53,6 @@ double Simulator::after(int list) {
   for (int edge : lists[list]) {
     const Transfer &transfer = transfers[edge];
     dollars += transfer.dollars;
-    // Data that flows throughout an execution loads its link, but does not wait in its queue.
-    if (problem.edges[edge].duringExecution) {
-      if (transfer.link >= 0)
-        linkBusy[transfer.link] += occupiedMs[edge];
-      continue;
-    }
     double end = now + transfer.ms;
     if (transfer.link >= 0) {
       double begin = std::max(now, linkFreeAt[transfer.link]);

@@ -131,15 +131,6 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
           formatv("devices of pool '{0}' fail every {1} hours and are back after {2}: both must be "
                   "above zero, and the second an end",
                   pool.name, failures.hoursBetween, failures.hoursToRepair));
-  for (auto [index, piece] : enumerate(problem.pieces))
-    if (const Choice &choice = piece.candidates[placements[index].choice];
-        piece.calledBy >= 0 && choice.devicesPerReplica > 0 && !options.deviceFailures.empty() &&
-        std::isfinite(options.deviceFailures[choice.pool].hoursBetween))
-      return createStringError(
-          formatv("'{0}' runs within the executions of '{1}' on devices of its own, whose failures "
-                  "the simulation does not follow; leave --failures away, or place its agent.experts "
-                  "with 'aggregated = true'",
-                  piece.name, problem.pieces[piece.calledBy].name));
   if (Error error = checkFailures(figures, placements, options))
     return std::move(error);
   double executions = executionsPerRequest(problem), all = executions * double(options.requests);

@@ -20,7 +20,7 @@ Simulator::Simulator(const PlacementProblem &problem, const Placements &placemen
     Transfer transfer = figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice);
     transfers.push_back(transfer);
     double occupied = transfer.link < 0 ? 0 : edge.bytes * 1e-6 / problem.links[transfer.link].gigabytesPerSecond;
-    occupiedMs.push_back(edge.duringExecution ? occupied : std::min(occupied, transfer.ms));
+    occupiedMs.push_back(std::min(occupied, transfer.ms));
   }
   linkFreeAt.assign(problem.links.size(), 0.0);
   linkBusy.assign(problem.links.size(), 0.0);

@@ -80,7 +80,6 @@ struct Station {
   bool byReplica;  ///< replicas are simulated one by one: their pace, their cache or their failures matter
   bool limited;    ///< limited by the capacity of caches
   double turn = 0; ///< in the replicas of another piece: time for which an execution keeps the next one waiting
-  int calls = -1;  ///< piece that runs within the executions of this one
   int64_t replicas, freeSlots;
   std::vector<int> members; ///< global numbers of the replicas, if they are simulated
   Waiting waiting;

@@ -32,9 +32,6 @@ void Simulator::addStation(size_t index) {
       }
   station.freeSlots = station.replicas * choice.slots;
   station.limited = std::isfinite(choice.cacheTokens);
-  for (auto [other, called] : llvm::enumerate(problem.pieces))
-    if (called.calledBy == int(index))
-      station.calls = int(other);
   double alone = choice.millisecondsAlone.value_or(choice.milliseconds), sustained = sustainedPerSecond(choice);
   station.pace.assign(choice.slots + 1, 1.0);
   for (int busy = 1; busy <= choice.slots && !station.outside && station.turn == 0 && choice.milliseconds > 0; ++busy) {
@@ -118,13 +115,6 @@ void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
   ++station.executions;
   station.waitSum += now - entry.since;
   dollars += station.choice->dollarsPerExecution * scale;
-  if (station.calls >= 0) {
-    Station &called = stations[station.calls];
-    double busy = called.choice->milliseconds * scale * entry.drawn;
-    ++called.executions;
-    dollars += called.choice->dollarsPerExecution * scale;
-    called.serviceSum += busy, called.busySum += busy;
-  }
   if (!station.outside)
     --station.freeSlots;
   if (!station.byReplica) {

@@ -31,9 +31,6 @@ std::vector<std::vector<int>> agentsApart(const PlacementProblem &problem) {
     for (auto &group : *groups)
       for (int piece : group)
         connected.join(piece, group[0]);
-  for (auto [index, piece] : enumerate(problem.pieces))
-    if (piece.calledBy >= 0)
-      connected.join(unsigned(index), piece.calledBy);
   return classesOf(connected, problem.pieces.size());
 }
 
@@ -55,9 +52,6 @@ PartOfProblem::PartOfProblem(const PlacementProblem &whole, ArrayRef<int> pieces
     if (!whole.previous.empty())
       problem.previous.push_back(whole.previous[piece]);
   }
-  for (Piece &piece : problem.pieces)
-    if (piece.calledBy >= 0)
-      piece.calledBy = position[piece.calledBy];
   for (auto [index, edge] : enumerate(whole.edges)) {
     if (position[edge.from] < 0)
       continue;

@@ -79,11 +79,6 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
     if (rates[piece].executions > 0)
       loads[piece] = {rates[piece].executions, rates[piece].scaled / rates[piece].executions,
                       rates[piece].squaredScaled / rates[piece].executions};
-  for (size_t piece = 0; piece < pieceCount; ++piece)
-    if (int caller = problem.pieces[piece].calledBy; caller >= 0) {
-      loads[piece] = loads[caller];
-      workPerRequest[piece] = workPerRequest[caller];
-    }
   for (auto [load, piece] : llvm::zip(loads, problem.pieces))
     load.headroom = piece.pinnedReplicas ? 0 : piece.headroom;
   linkOf.assign(poolCount * poolCount, -1);
@@ -99,9 +94,7 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
 }
 
 Stage Figures::stage(int piece, const Choice &choice, int64_t replicas) const {
-  // A called piece waits only for its callers' slots, and that wait counts as the callers'.
-  bool queues = problem.queueing && problem.pieces[piece].calledBy < 0;
-  return stageUnderLoad(choice, problem.pieces[piece].shape, replicas, loads[piece], queues);
+  return stageUnderLoad(choice, problem.pieces[piece].shape, replicas, loads[piece], problem.queueing);
 }
 
 double Figures::footprint(const Choice &choice) const {
@@ -135,15 +128,14 @@ Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
     auto found = llvm::lower_bound(known, std::make_pair(choices, -1));
     if (found != known.end() && found->first == choices) {
       auto &exception = edge.exceptions[found->second];
-      return {edge.duringExecution ? 0 : exception.milliseconds, exception.dollars, exception.joules, link,
-              exception.forbidden};
+      return {exception.milliseconds, exception.dollars, exception.joules, link, exception.forbidden};
     }
   }
   if (link < 0)
     return {0, 0, 0, -1, from != to};
   const Link &figures = problem.links[link];
   double gigabytes = edge.bytes * 1e-9;
-  return {edge.duringExecution ? 0 : figures.microseconds / 1000 + gigabytes / figures.gigabytesPerSecond * 1000,
+  return {figures.microseconds / 1000 + gigabytes / figures.gigabytesPerSecond * 1000,
           gigabytes * figures.dollarsPerGigabyte, gigabytes * figures.joulesPerGigabyte, link, false};
 }
 

@@ -14,14 +14,11 @@
 
 namespace intarsia::plan {
 
-/// Returns the choices of a plan with all times of each piece scaled by its factor. The time of an execution that calls
-/// another piece includes the time of the called piece; that part gets the factor of the called piece. (In a forward
-/// step of a decode, attention, exchange and experts run one after the other. Where alternating batches overlap them,
-/// the step is slowed too much, but by less than one of their steps.)
+/// Returns the choices of a plan with all times of each piece scaled by its factor.
 std::vector<Choice> slowed(const PlacementProblem &problem, const Placements &placements,
                            llvm::ArrayRef<double> factors);
 
-/// Does the same for whole problems; a caller's time includes the longest of the choices that go with its own.
+/// Does the same for all candidates of a problem.
 PlacementProblem slowed(const PlacementProblem &problem, llvm::ArrayRef<double> factors);
 
 } // namespace intarsia::plan

@@ -235,9 +235,6 @@ private:
       shape(owner, piece.shape);
       if (piece.extraReplicas < 0)
         fail(formatv("{0}: {1} extra replicas", owner, piece.extraReplicas));
-      if (piece.calledBy >= 0 && index(owner, "piece that calls it", piece.calledBy, problem.pieces.size()) &&
-          problem.pieces[piece.calledBy].calledBy >= 0)
-        fail(owner + ": is called by a piece that is called itself");
       if (piece.pinnedPool)
         index(owner, "pinned pool", *piece.pinnedPool, problem.pools.size());
       if (!(piece.headroom >= 0 && piece.headroom < 1))
@@ -357,8 +354,7 @@ private:
         edgeList(here, region.backEdges);
         switch (region.kind) {
         case Region::Kind::Piece:
-          if (index(here, "piece", region.piece, problem.pieces.size()) && problem.pieces[region.piece].calledBy >= 0)
-            fail(formatv("{0}: runs piece '{1}', which runs within another", here, problem.pieces[region.piece].name));
+          index(here, "piece", region.piece, problem.pieces.size());
           figure(here, "the scale of its time", region.timeScale, 0, 1e6, "");
           figure(here, "the scale in later turns", region.laterTurnScale, 0, 1e6, "");
           if (!region.children.empty())

@@ -136,9 +136,7 @@ agent.graph @pieces(%q: !agent.text {agent.size = #agent.amount<400 tokens>},
   // CHECK: agent.decode @llama70b(%{{.*}}, %[[FIRST]]) produces <300 tokens> {context_tokens = #agent.amount<2637 tokens>} : (!agent.kv, !agent.text) -> !agent.text
   %a = agent.decode @llama70b(%1, %first) produces <300 tokens> {context_tokens = #agent.amount<2637 tokens>} : (!agent.kv, !agent.text) -> !agent.text
   %kv2, %first2 = agent.prefill @mixtral(%a) : (!agent.text) -> (!agent.kv, !agent.text)
-  // CHECK: %[[E:.*]] = agent.experts @mixtral {apart = "a", label = "answer", place = #fleet.placement<@dc::@cheap, expert = 8, data = 8>, together = "t", work = #agent.work<executions = 3.2, probability = 0.8>} : !agent.experts
-  %e = agent.experts @mixtral {label = "answer", together = "t", apart = "a", place = #fleet.placement<@dc::@cheap, expert = 8, data = 8>, work = #agent.work<executions = 3.2, probability = 0.8>} : !agent.experts
-  // CHECK: agent.decode @mixtral(%{{.*}}, %{{.*}}) experts %[[E]] produces <30 tokens> {label = "answer"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
-  %b = agent.decode @mixtral(%kv2, %first2) experts %e produces <30 tokens> {label = "answer"} : (!agent.kv, !agent.text, !agent.experts) -> !agent.text
+  // CHECK: agent.decode @mixtral(%{{.*}}, %{{.*}}) produces <30 tokens> {label = "answer"} : (!agent.kv, !agent.text) -> !agent.text
+  %b = agent.decode @mixtral(%kv2, %first2) produces <30 tokens> {label = "answer"} : (!agent.kv, !agent.text) -> !agent.text
   agent.return %b : !agent.text
 }

@@ -140,43 +140,6 @@ TEST(PlanConfidence, whatIsSlowerMayNotSustainItsLoad) {
   EXPECT_EQ(two.holds.probability, two.agents[0].holds.probability);
 }
 
-/// Experts apart have 40 of the 100 ms of the decode that calls them, and an end of what they sustain.
-TEST(PlanConfidence, whatIsCalledSlowsItsCaller) {
-  PlacementProblem p = row(2);
-  p.pieces[0].candidates[0].slots = 8;
-  p.pieces[1].candidates[0].milliseconds = 40, p.pieces[1].candidates[0].tokenMs = 0;
-  p.pieces[1].calledBy = 0;
-  p.agents[0].regions = {Region::execution(0)}, p.agents[0].root = 0;
-  Placements plan = {{0, 1}, {0, 1}};
-  ConfidenceOptions options{.trials = 10000};
-  ErrorModel ofExperts = errorsOf(2, false), ofDecode = errorsOf(2, false), both = errorsOf(2, false);
-  ofExperts.pieces[0].kind = ofDecode.pieces[1].kind = -1;
-  for (double bound : {97.0, 104.0}) {
-    p.agents[0].level.endToEndMs = bound;
-    expectProbability(checked(confidenceOf(p, plan, ofExperts, options)).holds, levelOf((bound - 60) / 40));
-    expectProbability(checked(confidenceOf(p, plan, ofDecode, options)).holds, levelOf((bound - 40) / 60));
-    // Two draws: the area below a curve.
-    double below = 0;
-    for (int i = 0; i < 1000; ++i)
-      below += std::clamp(levelOf((bound - 40 * both.kinds[0].factorAt((i + 0.5) / 1000)) / 60), 0.0, 1.0) / 1000;
-    expectProbability(checked(confidenceOf(p, plan, both, options)).holds, below);
-  }
-  // Its tokens come as much later.
-  p.agents[0].level = {.tokenMs = 10.4};
-  expectProbability(checked(confidenceOf(p, plan, ofExperts, options)).holds, levelOf(1.1));
-  // The times that plans are made for are the same; where both have one factor it is that of all.
-  PlacementProblem slower = slowedTo(p, ofExperts, levelOf(1.1));
-  EXPECT_NEAR(slower.pieces[0].candidates[0].milliseconds, 104, 1e-9);
-  EXPECT_NEAR(slower.pieces[1].candidates[0].milliseconds, 44, 1e-9);
-  EXPECT_NEAR(slowedTo(p, both, levelOf(1.1)).pieces[0].candidates[0].milliseconds, 110, 1e-9);
-  // 22 executions of 40 ms a second are more than one replica of the experts sustains if they take 45.5.
-  p.agents[0].level = {};
-  p.agents[0].requestsPerSecond = 22;
-  Confidence saturated = checked(confidenceOf(p, plan, ofExperts, options));
-  expectProbability(saturated.holds, levelOf(25.0 / 22));
-  EXPECT_NEAR(saturated.agents[0].saturated, 1 - saturated.holds.probability, 1e-12);
-}
-
 TEST(PlanConfidence, sameSeedSameResult) {
   PlacementProblem p = row(1);
   p.agents[0].level.endToEndMs = 100;

@@ -124,36 +124,6 @@ TEST(PlanSimulation, promptsTakeTurnsInTheReplicasOfTheirDecode) {
   }
 }
 
-TEST(PlanSimulation, whatIsCalledIsBusyWithinItsCaller) {
-  PlacementProblem p = station(100, 8, Shape::exponential(), 20);
-  p.pools.push_back({.name = "experts", .devices = 4, .dollarsPerDeviceHour = 3});
-  p.links = {{.name = "link", .pairs = {{0, 1}, {1, 0}}, .gigabytesPerSecond = 1}};
-  Piece experts{"experts"};
-  experts.candidates = {{.label = "apart", .pool = 1, .devicesPerReplica = 2, .milliseconds = 40, .slots = 4}};
-  experts.calledBy = 0;
-  p.pieces.push_back(experts);
-  p.edges = {{.name = "tokens", .from = 0, .to = 1, .bytes = 1e7, .duringExecution = true},
-             {.name = "outputs", .from = 1, .to = 0, .bytes = 2e7, .duringExecution = true}};
-  p.agents[0].regions[0].entryEdges = {0, 1};
-  Placements plan = {{0, 1}, {0, 1}};
-  SimulationReport report = checked(simulate(p, plan, {.requests = 200000}));
-  Evaluation evaluation = evaluate(p, plan);
-  // 20 a second of 40 ms in 4 slots; 30 MB each over 1 GB/s; no time of its own.
-  EXPECT_NEAR(evaluation.utilization[1], 0.2, 1e-9);
-  EXPECT_NEAR(report.pieces[1].utilization, 0.2, 0.01);
-  EXPECT_NEAR(evaluation.linkGBps[0], 0.6, 1e-9);
-  EXPECT_NEAR(report.linkUtilization[0], 0.6, 0.02);
-  EXPECT_NEAR(evaluation.dollarsPerHour, 6, 1e-9);
-  PlacementProblem alone = station(100, 8, Shape::exponential(), 20);
-  EXPECT_NEAR(evaluation.agents[0].endToEndMs, evaluate(alone, {{0, 1}}).agents[0].endToEndMs, 1e-9);
-  EXPECT_NEAR(report.agents[0].endToEndMs.mean, evaluation.agents[0].meanMs, 0.02 * evaluation.agents[0].meanMs);
-  // Its failures are not followed, which is said.
-  auto refused =
-      simulate(p, plan, {.requests = 100, .deviceFailures = {{}, {.hoursBetween = 100, .hoursToRepair = 1}}});
-  ASSERT_FALSE(bool(refused));
-  EXPECT_NE(toString(refused.takeError()).find("'experts' runs within the executions of 'piece'"), std::string::npos);
-}
-
 /// A batch whose executions slow each other down is a queue with rates that depend on its state.
 TEST(PlanSimulation, batchesSlowDownAsTheyFill) {
   for (double rate : {50, 250, 600}) {

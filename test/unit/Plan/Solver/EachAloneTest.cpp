@@ -26,8 +26,6 @@ PlacementProblem twice(PlacementProblem problem) {
   for (int i = 0; i < pieces; ++i) {
     problem.pieces.push_back(problem.pieces[i]);
     problem.pieces.back().name += "'";
-    if (problem.pieces.back().calledBy >= 0)
-      problem.pieces.back().calledBy += pieces;
   }
   for (int i = 0; i < edges; ++i) {
     problem.edges.push_back(problem.edges[i]);

@@ -321,21 +321,10 @@ TEST(PlanSensitivity, breaksWhereItSays) {
         else
           for (size_t index = 0; index < changed.pieces.size(); ++index) {
             Choice &choice = changed.pieces[index].candidates[result.placements[index].choice];
-            // The time of the called piece is part of its caller's.
-            const Choice *called = nullptr;
-            for (size_t other = 0; other < problem.pieces.size(); ++other)
-              if (problem.pieces[other].calledBy == int(index))
-                called = &problem.pieces[other].candidates[result.placements[other].choice];
-            auto longer = [&](double whole, double part) {
-              part = std::min(part, whole);
-              return (whole - part) * (choice.pool == of.index ? factor : 1) +
-                     part * (called && called->pool == of.index ? factor : 1);
-            };
-            auto alone = [](const Choice &of) { return of.millisecondsAlone.value_or(of.milliseconds); };
-            double whole = choice.milliseconds;
+            double whole = choice.milliseconds, own = choice.pool == of.index ? factor : 1;
             if (choice.millisecondsAlone)
-              choice.millisecondsAlone = longer(*choice.millisecondsAlone, called ? alone(*called) : 0);
-            choice.milliseconds = longer(whole, called ? called->milliseconds : 0);
+              *choice.millisecondsAlone *= own;
+            choice.milliseconds *= own;
             double share = whole > 0 ? choice.milliseconds / whole : 1;
             choice.tokenMs *= share;
             if (choice.firstOutputMs)

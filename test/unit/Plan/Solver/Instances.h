@@ -133,7 +133,6 @@ public:
     if (!rated && p.objective == Objective::DollarsPerHour)
       p.objective = Objective::DollarsPerRequest;
     shrink(p, percentile ? assignments / 6 : assignments);
-    called(p);
     kinds(p);
     replicas(p);
     headroom(p);
@@ -295,37 +294,6 @@ private:
       if (same(own))
         edge.sameReplicas = {1};
     }
-  }
-
-  /// Adds a piece within the executions of another, and the data they exchange, from its own random stream.
-  void called(PlacementProblem &p) {
-    std::mt19937_64 own(engine);
-    own.discard(1000);
-    auto draw = [&](int most) { return std::uniform_int_distribution(0, most)(own); };
-    if (draw(9) != 0)
-      return;
-    Piece piece;
-    piece.name = "called";
-    piece.calledBy = draw(int(p.pieces.size()) - 1);
-    for (int i = 0; i < 2; ++i) {
-      Choice choice;
-      choice.label = i ? "int8" : "bf16";
-      choice.pool = draw(int(p.pools.size()) - 1);
-      choice.devicesPerReplica = draw(4);
-      choice.milliseconds = 1 + draw(50), choice.slots = 1 + draw(7);
-      choice.dollarsPerExecution = draw(1) * 1e-4;
-      piece.candidates.push_back(choice);
-    }
-    int index = int(p.pieces.size());
-    for (auto [from, to] : {std::pair(piece.calledBy, index), {index, piece.calledBy}}) {
-      Edge edge{.name = "call", .from = from, .to = to, .bytes = draw(100) * 1e4, .duringExecution = true};
-      for (Agent &agent : p.agents)
-        for (Region &region : agent.regions)
-          if (region.kind == Region::Kind::Piece && region.piece == piece.calledBy)
-            region.entryEdges.push_back(int(p.edges.size()));
-      p.edges.push_back(edge);
-    }
-    p.pieces.push_back(piece);
   }
 
   /// Sets numbers of replicas: as the load needs, more than the planner tries, or less; from their own random stream.

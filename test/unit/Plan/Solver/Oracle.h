@@ -72,11 +72,6 @@ public:
       share.push_back(total > 0 ? agent.requestsPerSecond / total : 1.0 / p.agents.size());
       count(agent, agent.root, agent.requestsPerSecond, share.back(), 1, 0);
     }
-    for (size_t i = 0; i < p.pieces.size(); ++i)
-      if (int caller = p.pieces[i].calledBy; caller >= 0) {
-        rate[i] = rate.at(caller), work[i] = work.at(caller), squares[i] = squares.at(caller);
-        perRequest[i] = perRequest.at(caller);
-      }
   }
 
   static double meanCount(const Region &region) {
@@ -186,7 +181,7 @@ public:
     if (outside || work[piece] <= 0 || choice.milliseconds <= 0)
       return replica;
     replica.busy = work[piece] / (capacity(choice) * replicas);
-    if (!p.queueing || p.pieces[piece].calledBy >= 0)
+    if (!p.queueing)
       return replica;
     double servers = double(replicas) * choice.slots, scale = work[piece] / rate[piece];
     double load = rate[piece] * choice.milliseconds * scale / 1000, blocked = 1;
@@ -246,8 +241,7 @@ public:
     }
     for (auto &exception : edge.exceptions)
       if (exception.fromChoice == from && exception.toChoice == to) {
-        result.ms = edge.duringExecution ? 0 : exception.milliseconds, result.dollars = exception.dollars,
-        result.joules = exception.joules;
+        result.ms = exception.milliseconds, result.dollars = exception.dollars, result.joules = exception.joules;
         result.possible = !exception.forbidden;
         return result;
       }
@@ -256,8 +250,7 @@ public:
       return result;
     }
     const Link &link = p.links[result.link];
-    if (!edge.duringExecution)
-      result.ms = link.microseconds * 1e-3 + edge.bytes / (link.gigabytesPerSecond * 1e6);
+    result.ms = link.microseconds * 1e-3 + edge.bytes / (link.gigabytesPerSecond * 1e6);
     result.dollars = edge.bytes * 1e-9 * link.dollarsPerGigabyte;
     result.joules = edge.bytes * 1e-9 * link.joulesPerGigabyte;
     return result;
