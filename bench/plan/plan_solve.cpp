@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5]
 // [--first-seed=0] [--limit=60] [--gap=1e-6] [--queueing]
-// [--percentiles] [--whole] [--solver=cbc|highs]. Prints seconds of this process (user and wall),
-// the gap and where the time went, and medians; --whole: by the mixed-integer solver alone. Instances: agents of chains
+// [--percentiles] [--whole]. Prints seconds of this process (user and wall),
+// the gap and where the time went, and medians; --whole: by CBC alone. Instances: agents of chains
 // and forks over models of unlike size, a fleet whose dear pools are fast, some of them scarce, half of the pools
 // rented by the node, service levels of 1.15 to 1.5 times the least possible.
 //===----------------------------------------------------------------------------------------------------------===//
@@ -28,7 +28,6 @@ struct Settings {
   int pieces = 100, pools = 10, piecesPerAgent = 10, seeds = 5, firstSeed = 0;
   double limit = 60, gap = 1e-6;
   bool queueing = false, whole = false, percentiles = false;
-  MixedIntegerLibrary solver = MixedIntegerLibrary::Cbc;
 };
 
 double userSeconds() {
@@ -199,18 +198,11 @@ int main(int count, char **arguments) {
       settings.queueing = true;
     else if (value("--percentiles"))
       settings.percentiles = true;
-    else if (auto text = value("--solver="); text && !std::strcmp(text, "highs"))
-      settings.solver = MixedIntegerLibrary::Highs;
-    else if (text && !std::strcmp(text, "cbc"))
-      settings.solver = MixedIntegerLibrary::Cbc;
     else if (value("--whole"))
       settings.whole = true;
     else
       return std::fprintf(stderr, "intarsia-bench-plan-solve: unknown argument %s\n", arguments[i]), 1;
   }
-  auto solver = mixedIntegerSolver(settings.solver);
-  if (!solver)
-    return std::fprintf(stderr, "%s\n", toString(solver.takeError()).c_str()), 1;
   std::vector<double> users, walls, gaps;
   for (int seed = settings.firstSeed; seed < settings.firstSeed + settings.seeds; ++seed) {
     PlacementProblem problem = Instances(seed).make(settings);
@@ -218,7 +210,6 @@ int main(int count, char **arguments) {
     options.timeLimitSeconds = settings.limit;
     options.relativeGap = settings.gap;
     options.bound = !settings.whole;
-    options.mixedInteger = *solver;
     double before = userSeconds();
     auto result = solve(problem, options);
     if (!result)
@@ -229,13 +220,11 @@ int main(int count, char **arguments) {
     std::printf(
         "seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (heuristic %.6g, Lagrangian %.6g, bound "
         "root %.6g, %.6g); heuristic %.2f s, bound %.2f s, root %.2f s, %d nodes %.2f s, MILP %.2f s in %d solves, "
-        "%d programs by %s; "
         "options %d, %d pruned, %d "
         "left\n",
         seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
         s.heuristicObjective, s.lagrangianBound, s.rootBound, result->bound, s.heuristicSeconds, s.boundSeconds,
-        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.mixedIntegerPrograms,
-        s.mixedIntegerSolver.c_str(), s.options, s.optionsAfterPruning, s.optionsAfterBound);
+        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning, s.optionsAfterBound);
     std::fflush(stdout);
     users.push_back(user), walls.push_back(s.seconds), gaps.push_back(result->gap);
   }

@@ -79,12 +79,6 @@ struct Flags {
                             cl::desc("Which price, promise, speed or rate would change the plan")};
   cl::opt<std::string> timeLimit{"time-limit", cl::value_desc("seconds"), cl::cat(category),
                                  cl::desc("Stop looking for better plans (default 60)")};
-  cl::opt<plan::MixedIntegerLibrary> solver{
-      "solver", cl::init(plan::MixedIntegerLibrary::Cbc), cl::cat(category),
-      cl::desc("What solves mixed-integer programs:"),
-      cl::values(clEnumValN(plan::MixedIntegerLibrary::Cbc, "cbc", "CBC (default)"),
-                 clEnumValN(plan::MixedIntegerLibrary::Highs, "highs",
-                            "HiGHS: the libhighs.so.1 that INTARSIA_HIGHS names, or where the loader looks"))};
   cl::opt<std::string> budget{"budget", cl::value_desc("$/h"), cl::cat(category), cl::desc("Spend no more an hour")};
   cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
                              cl::desc("Measure this machine and write it as a device of a fleet (default: print it)")};
@@ -265,7 +259,6 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.asksSensitivity = flags.sensitivity.getNumOccurrences() ? flags.sensitivity : !options.report.empty();
   options.timeLimitSeconds = amountOf(flags.timeLimit, 60, /*allowsZero=*/false, "seconds");
   options.dollarsPerHourCap = amountOf(flags.budget, plan::unlimited, /*allowsZero=*/true, "dollars an hour");
-  options.solver = flags.solver;
   options.exportLp = flags.exportLp;
   options.parallel = flags.parallel;
   options.compare = flags.compare;

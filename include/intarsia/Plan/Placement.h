@@ -239,13 +239,6 @@ struct Evaluation {
 /// times of the agents that need them are infinite.
 Evaluation evaluate(const PlacementProblem &problem, const Placements &placements);
 
-/// A solver of mixed-integer programs, made by `mixedIntegerSolver`.
-class MixedIntegerSolver;
-enum class MixedIntegerLibrary { Cbc, Highs };
-/// Returns the solver. HiGHS (1.x) is the shared library that the environment's INTARSIA_HIGHS names, else
-/// libhighs.so.1 where the loader looks. Fails if that is not found or cannot be used.
-llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library);
-
 struct SolveOptions {
   /// Time limit; the heuristic of `solve` has three tenths of a second for its first plan in any case.
   double timeLimitSeconds = 60;
@@ -256,7 +249,6 @@ struct SolveOptions {
   bool bound = true;          ///< bounds, branch and price; else the MILP alone
   std::string exportLp;       ///< file for the model as the MILP solver first sees it
   unsigned seed = 1;
-  std::shared_ptr<const MixedIntegerSolver> mixedInteger; ///< null: CBC
 };
 
 /// A constraint of a conflict: without it, a plan satisfies the others of the set.
@@ -303,8 +295,6 @@ struct SolveResult {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
     int parts = 0; ///< number of parts that share only resources, each solved by itself first
     int nodes = 0, milpSolves = 0, percentileCuts = 0, latencyRows = 0;
-    std::string mixedIntegerSolver; ///< name and version
-    int mixedIntegerPrograms = 0;   ///< programs that it solved; `milpSolves` are those of the whole problem
     double heuristicObjective = unlimited, lagrangianBound = -unlimited, rootBound = -unlimited;
     double heuristicSeconds = 0, boundSeconds = 0, rootSeconds = 0, branchAndPriceSeconds = 0, milpSeconds = 0,
            seconds = 0;

@@ -93,10 +93,6 @@ private:
     case SolveResult::Status::NoPlanInTime:
       out << "<span class=\"bad\">Out of time:</span> no plan was found; give more with --time-limit.";
     }
-    const SolveResult::Statistics &statistics = report.result.statistics;
-    if (statistics.mixedIntegerPrograms)
-      out << " Mixed-integer programs: " << statistics.mixedIntegerPrograms << ", by "
-          << escaped(statistics.mixedIntegerSolver) << ".";
     out << "</p>\n";
   }
 

@@ -212,8 +212,6 @@ void printJson(raw_ostream &out, const PlanReport &report) {
   json::Object root{{"version", 1},
                     {"status", nameOf(report.result.status)},
                     {"objective", nameOf(report.problem->objective)},
-                    {"mixed_integer", json::Object{{"solver", asJson(report.result.statistics.mixedIntegerSolver)},
-                                                   {"programs", report.result.statistics.mixedIntegerPrograms}}},
                     {"unsure", asJson(unsureOf(report))},
                     {"not_offered", asJson(report.built->notes)}};
   if (report.result.hasPlan()) {

@@ -57,7 +57,7 @@ public:
   int run() {
     if (Error error = checkOutputs(options))
       return fail(std::move(error));
-    if (failed(chooseSolver()) || failed(load()) || failed(decompose()) || failed(readFleet()) ||
+    if (failed(load()) || failed(decompose()) || failed(readFleet()) ||
         failed(readEfficiency()))
       return Failed;
     llvm::Expected<BuiltProblem> problem =
@@ -245,14 +245,6 @@ private:
       return failure(fail(llvm::createStringError("'" + file + "' has no figures of the engine " +
                                                   servingEngineName(options.engine) + ", which --engine asks for")));
     efficiency = std::move(*read);
-    return success();
-  }
-
-  LogicalResult chooseSolver() {
-    auto solver = mixedIntegerSolver(options.solver);
-    if (!solver)
-      return failure(fail(solver.takeError()));
-    solveOptions.mixedInteger = std::move(*solver);
     return success();
   }
 

@@ -301,9 +301,6 @@ static void printPlanOrConflicts(raw_ostream &out, const PlanReport &report) {
     printConflicts(out, report);
   else
     out << "no plan was found in time; give more with --time-limit\n";
-  const SolveResult::Statistics &statistics = report.result.statistics;
-  if (int programs = statistics.mixedIntegerPrograms)
-    out << formatv("mixed-integer programs: {0}, by {1}\n", programs, statistics.mixedIntegerSolver);
 }
 
 static void printAllExplanations(raw_ostream &out, const PlanReport &report) {

@@ -26,10 +26,9 @@ constexpr size_t branchingsTried = 12;
 /// After so many nodes without a plan the search ends: there may be none, which other methods prove sooner.
 constexpr int nodesWithoutPlan = 200;
 
-BranchAndPrice::BranchAndPrice(Program &program, Owner owner, const MixedIntegerSolver &mixedInteger,
-                               Clock::time_point deadline, double relativeGap)
-    : program(program), owner(std::move(owner)), mixedInteger(mixedInteger), deadline(deadline),
-      relativeGap(relativeGap), artificialCost(firstArtificialCost) {
+BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
+    : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap),
+      artificialCost(firstArtificialCost) {
   for (auto &pieces : componentsOf(program))
     components.emplace_back(program, std::move(pieces), this->owner.judge);
   columnsOf.resize(components.size());

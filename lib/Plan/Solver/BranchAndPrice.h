@@ -22,8 +22,6 @@
 
 namespace intarsia::plan {
 
-class MixedIntegerSolver;
-
 class BranchAndPrice {
 public:
   /// Callbacks to the owner of the search.
@@ -35,14 +33,13 @@ public:
     Component::Judge judge;
   };
   /// Starts a search, which changes only `program.active`.
-  BranchAndPrice(Program &program, Owner owner, const MixedIntegerSolver &mixedInteger, Clock::time_point deadline,
-                 double relativeGap);
+  BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap);
   ~BranchAndPrice();
 
   /// Returns a lower bound of all plans' objectives: the objective of the best plan if the search ended in time.
   double run();
 
-  int nodesSolved = 0, pricings = 0, mixedIntegerPrograms = 0;
+  int nodesSolved = 0, pricings = 0;
   double rootBound = -unlimited, rootSeconds = 0;
 
 private:
@@ -111,7 +108,6 @@ private:
 
   Program &program;
   Owner owner;
-  const MixedIntegerSolver &mixedInteger;
   Clock::time_point deadline;
   double relativeGap;
   std::vector<Component> components;

@@ -171,8 +171,7 @@ void BranchAndPrice::combine(const Node &node, double seconds) {
     milp.rows.push_back(std::move(row));
   combinedColumns = columns.size();
   MixedIntegerResult result =
-      mixedInteger.solve(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
-  ++mixedIntegerPrograms;
+      solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
   if (!result.found)
     return;
   std::vector<int> assignment(program.options.size(), -1);

@@ -143,7 +143,6 @@ void Solver::eachAlone(double share) {
     if (!best.empty())
       solver.suggest(part.restricted(program.placementsOf(best)));
     SolveResult result = solver.run();
-    statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
     statistics.percentileCuts += result.statistics.percentileCuts;
     return result;
   };

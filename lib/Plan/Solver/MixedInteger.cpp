@@ -7,13 +7,11 @@
 #include "MixedInteger.h"
 #include "ChildProcess.h"
 #include "WriteFile.h"
-#include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 
 using namespace llvm;
@@ -78,8 +76,8 @@ static std::string lpOf(const MixedIntegerProgram &program) {
 
 Error writeLp(const MixedIntegerProgram &program, StringRef path) { return writeFile(path, lpOf(program)); }
 
-MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &program, double timeLimitSeconds,
-                                                            double relativeGap, ArrayRef<double> start) const {
+static ScaledOutcome solveInTime(const ScaledProgram &program, double timeLimitSeconds, double relativeGap,
+                                 ArrayRef<double> start, decltype(solveByCbc) *solver) {
   double seconds = std::clamp(timeLimitSeconds, leastSeconds, mostSeconds);
   auto deadline = std::chrono::steady_clock::now() +
                   std::chrono::microseconds(int64_t((seconds * (1 + graceOfSolver) + leastSeconds) * 1e6));
@@ -87,7 +85,7 @@ MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &progra
   // global variables of the library, which several threads would share.
   std::string failure;
   auto work = [&] {
-    Outcome outcome = solveScaled(program, seconds, relativeGap, start);
+    ScaledOutcome outcome = solver(program, seconds, relativeGap, start);
     double head[] = {double(outcome.optimal), double(outcome.infeasible), double(outcome.found), outcome.bound};
     std::string sent(reinterpret_cast<const char *>(head), sizeof head);
     sent.append(reinterpret_cast<const char *>(outcome.values.data()), outcome.values.size() * sizeof(double));
@@ -95,8 +93,8 @@ MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &progra
   };
   std::optional<std::string> bytes = runInChild(deadline, work, failure);
   if (!failure.empty())
-    WithColor::warning(errs()) << name() << " " << failure << "; the plan is made without what it would have found\n";
-  Outcome outcome;
+    WithColor::warning(errs()) << "CBC " << failure << "; the plan is made without what it would have found\n";
+  ScaledOutcome outcome;
   if (!bytes) {
     outcome.found = !start.empty();
     outcome.values = start.vec();
@@ -110,13 +108,13 @@ MixedIntegerSolver::Outcome MixedIntegerSolver::solveInTime(const Scaled &progra
   return outcome;
 }
 
-MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program, double timeLimitSeconds,
-                                             double relativeGap, ArrayRef<double> start) const {
+MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
+                                     ArrayRef<double> start, decltype(solveByCbc) *solver) {
   double largestCost = 0;
   for (auto &column : program.columns)
     largestCost = std::max(largestCost, std::abs(column.cost));
   double costScale = largestCost > 0 ? largestScaledCost / largestCost : 1;
-  Scaled scaled;
+  ScaledProgram scaled;
   std::vector<double> rowScales;
   auto counts = [](const MixedIntegerProgram::Entry &entry, double scale) {
     return std::abs(entry.factor) * scale >= leastScaledFactor;
@@ -153,7 +151,7 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
     scaled.costs.push_back(column.cost * costScale);
     scaled.integer.push_back(column.integer);
   }
-  Outcome outcome = solveInTime(scaled, timeLimitSeconds, relativeGap, start);
+  ScaledOutcome outcome = solveInTime(scaled, timeLimitSeconds, relativeGap, start, solver);
   MixedIntegerResult result;
   result.found = outcome.found;
   result.proven = outcome.optimal || outcome.infeasible;
@@ -169,20 +167,6 @@ MixedIntegerResult MixedIntegerSolver::solve(const MixedIntegerProgram &program,
     result.objective += program.columns[column].cost * result.values[column];
   }
   return result;
-}
-
-Expected<std::shared_ptr<const MixedIntegerSolver>> mixedIntegerSolver(MixedIntegerLibrary library) {
-  if (library == MixedIntegerLibrary::Cbc)
-    return cbcSolver();
-  const char *variable = std::getenv("INTARSIA_HIGHS");
-  bool isNamed = variable && *variable;
-  auto highs = highsSolver(isNamed ? variable : "libhighs.so.1");
-  if (highs)
-    return highs;
-  return createStringError(
-      Twine(isNamed ? "INTARSIA_HIGHS names no HiGHS: " : "HiGHS cannot be loaded: ") + toString(highs.takeError()) +
-      (isNamed ? "" : " (looked for where the loader looks: INTARSIA_HIGHS, which may name the file, is not set)") +
-      ". Try `pip install 'highspy>=1.15'` and INTARSIA_HIGHS=…/site-packages/highspy/libhighs.so.1, or --solver=cbc");
 }
 
 } // namespace intarsia::plan

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Mixed-integer programs and their solvers: CBC, or HiGHS where its library is.
+// Mixed-integer programs, which CBC solves.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_MIXEDINTEGER_H
 #define INTARSIA_PLAN_MIXEDINTEGER_H
@@ -14,7 +14,6 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,45 +53,29 @@ struct MixedIntegerResult {
   std::vector<double> values;
 };
 
-class MixedIntegerSolver {
-public:
-  virtual ~MixedIntegerSolver() = default;
-  /// Returns the name with the version: "CBC 2.10.8".
-  virtual std::string name() const = 0;
-  /// Solves a program on one thread; several threads may call. `relativeGap` is a share of the objective. `start` is an
-  /// initial solution (by column; empty: none). It is the result if the solver gives up, or is stopped because it
-  /// exceeds the time limit by a tenth (solvers do not always look at the clock); nothing is proven then.
-  MixedIntegerResult solve(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
-                           llvm::ArrayRef<double> start) const;
-
-  /// A scaled copy of a program. Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest
-  /// cost is 1000 here, the largest factor of each row 1.
-  struct Scaled {
-    std::vector<double> costs, lower, upper, rowLower, rowUpper;
-    std::vector<int> integer;      ///< by column; 0 or 1
-    std::vector<int> starts, rows; ///< first entry of each column; row of each entry
-    std::vector<double> factors;
-  };
-
-protected:
-  struct Outcome {
-    bool optimal = false, infeasible = false;
-    std::vector<double> values; ///< the best solution; unset if none was found
-    bool found = false;
-    double bound = -std::numeric_limits<double>::infinity(); ///< bound of the scaled objective
-  };
-  /// Solves the program; called in a process of its own.
-  virtual Outcome solveScaled(const Scaled &program, double timeLimitSeconds, double relativeGap,
-                              llvm::ArrayRef<double> start) const = 0;
-
-private:
-  Outcome solveInTime(const Scaled &program, double timeLimitSeconds, double relativeGap,
-                      llvm::ArrayRef<double> start) const;
+/// A scaled copy of a program. Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest cost is
+/// 1000 here, the largest factor of each row 1.
+struct ScaledProgram {
+  std::vector<double> costs, lower, upper, rowLower, rowUpper;
+  std::vector<int> integer;      ///< by column; 0 or 1
+  std::vector<int> starts, rows; ///< first entry of each column; row of each entry
+  std::vector<double> factors;
 };
+struct ScaledOutcome {
+  bool optimal = false, infeasible = false;
+  std::vector<double> values; ///< the best solution; unset if none was found
+  bool found = false;
+  double bound = -std::numeric_limits<double>::infinity(); ///< bound of the scaled objective
+};
+ScaledOutcome solveByCbc(const ScaledProgram &program, double timeLimitSeconds, double relativeGap,
+                         llvm::ArrayRef<double> start);
 
-std::shared_ptr<const MixedIntegerSolver> cbcSolver();
-/// Loads HiGHS from a shared library; a name without a folder is searched for where the loader looks.
-llvm::Expected<std::shared_ptr<const MixedIntegerSolver>> highsSolver(const std::string &library);
+/// Solves a program on one thread, in a process of its own; several threads may call. `relativeGap` is a share of the
+/// objective. `start` is an initial solution (by column; empty: none). It is the result if the solver gives up, or is
+/// stopped because it exceeds the time limit by a tenth (CBC does not always look at the clock); nothing is proven then.
+/// `solver` is another one in tests.
+MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
+                                     llvm::ArrayRef<double> start, decltype(solveByCbc) *solver = solveByCbc);
 
 /// Writes a program in CPLEX's LP format, atomically; the path "-" is standard output.
 llvm::Error writeLp(const MixedIntegerProgram &program, llvm::StringRef path);

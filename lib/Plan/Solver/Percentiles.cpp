@@ -58,7 +58,6 @@ void Solver::boundMeans(double share) {
     inner.timeLimitSeconds = (seconds - secondsSince(started)) / 2;
     inner.relativeGap = std::max(options.relativeGap, gapOfMeans);
     SolveResult result = Solver(nominal, inner).run();
-    statistics.mixedIntegerPrograms += result.statistics.mixedIntegerPrograms;
     if (!result.hasPlan()) {
       // The bounds are too strict, as spreads differ between choices. If no bound is stricter than asked for, nothing
       // is left to try, and the remaining time is for a proof.

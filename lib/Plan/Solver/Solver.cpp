@@ -41,9 +41,6 @@ Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
       program(figures, options.prune, forbidden) {
   for (auto &check : program.checks)
     hasPercentiles |= !check.nominal;
-  if (!this->options.mixedInteger)
-    this->options.mixedInteger = cbcSolver();
-  statistics.mixedIntegerSolver = this->options.mixedInteger->name();
   statistics.options = program.optionsBeforePruning;
   for (auto &all : program.options)
     statistics.optionsAfterPruning += int(all.size());
@@ -278,11 +275,10 @@ void Solver::branchAndPrice() {
   BranchAndPrice search(program,
                         {[this](ArrayRef<int> assignment) { return offer(assignment); },
                          [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }, judge},
-                        *options.mixedInteger, until, options.relativeGap);
+                        until, options.relativeGap);
   lowerBound = std::max(lowerBound, std::min(search.run(), bestObjective));
   statistics.rootBound = search.rootBound;
   statistics.nodes = search.nodesSolved;
-  statistics.mixedIntegerPrograms += search.mixedIntegerPrograms;
   statistics.rootSeconds = search.rootSeconds;
   statistics.branchAndPriceSeconds = secondsSince(started);
 }
@@ -429,7 +425,6 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
   if (options.timeLimitSeconds > secondsToAskPromises && impossiblePromise(problem)) {
     SolveResult result;
     result.status = SolveResult::Status::Infeasible;
-    result.statistics.mixedIntegerSolver = (options.mixedInteger ? options.mixedInteger : cbcSolver())->name();
     return result;
   }
   if (!problem.previous.empty() && llvm::all_of(problem.previous, [](const Placed &p) { return p.choice >= 0; }))

@@ -237,9 +237,8 @@ void Solver::milp() {
     double left = secondsLeft();
     if (left <= 0)
       break;
-    MixedIntegerResult result = options.mixedInteger->solve(program, left, options.relativeGap, start);
+    MixedIntegerResult result = solveMixedInteger(program, left, options.relativeGap, start);
     ++statistics.milpSolves;
-    ++statistics.mixedIntegerPrograms;
     if (result.infeasible) {
       // There is no (better) plan left.
       if (bestObjective == unlimited)

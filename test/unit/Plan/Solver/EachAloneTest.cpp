@@ -7,8 +7,8 @@
 // Agents with percentiles that share resources alone: planned each by itself, then together.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Plan/Solver/EachAlone.h"
+#include "test/unit/Checked.h"
 #include "test/unit/Plan/Solver/Instances.h"
-#include "test/unit/Plan/Solver/Solvers.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace intarsia::plan;

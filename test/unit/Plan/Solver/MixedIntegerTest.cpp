@@ -4,34 +4,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// CBC and HiGHS on the same small programs, whose optima are known or enumerated; and how HiGHS is found.
+// CBC on small programs, whose optima are known or enumerated.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Plan/Solver/MixedInteger.h"
-#include "test/unit/Plan/Solver/Solvers.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <optional>
 #include <random>
 #include <thread>
 
 using namespace intarsia::plan;
 
 namespace {
-
-class PlanMixedInteger : public testing::TestWithParam<MixedIntegerLibrary> {
-protected:
-  void SetUp() override {
-    if (GetParam() == MixedIntegerLibrary::Highs && !hasHighs())
-      GTEST_SKIP() << "INTARSIA_HIGHS names no library of HiGHS";
-    solver = checked(mixedIntegerSolver(GetParam()));
-    ASSERT_TRUE(solver);
-  }
-
-  std::shared_ptr<const MixedIntegerSolver> solver;
-};
 
 /// Returns a knapsack problem; costs are the negative worths.
 MixedIntegerProgram knapsack(const std::vector<double> &worths, const std::vector<double> &weights, double limit) {
@@ -90,15 +75,10 @@ bool holds(const MixedIntegerProgram &program, const std::vector<double> &values
   return true;
 }
 
-TEST_P(PlanMixedInteger, namesItselfWithItsVersion) {
-  EXPECT_EQ(solver->name().rfind(GetParam() == MixedIntegerLibrary::Cbc ? "CBC 2." : "HiGHS 1.", 0), 0u)
-      << solver->name();
-}
-
-TEST_P(PlanMixedInteger, findsTheOptimumOfAKnapsack) {
+TEST(PlanMixedInteger, findsTheOptimumOfAKnapsack) {
   // Dollars per request are small.
   for (double scale : {1.0, 1e-7, 1e6}) {
-    MixedIntegerResult result = solver->solve(knownKnapsack(scale), 10, 1e-9, {});
+    MixedIntegerResult result = solveMixedInteger(knownKnapsack(scale), 10, 1e-9, {});
     ASSERT_TRUE(result.found && result.proven && !result.infeasible);
     EXPECT_EQ(result.values, (std::vector<double>{1, 1, 1, 1, 0, 1, 0, 0, 0, 0}));
     EXPECT_NEAR(result.objective, -309 * scale, 1e-9 * scale);
@@ -106,7 +86,7 @@ TEST_P(PlanMixedInteger, findsTheOptimumOfAKnapsack) {
   }
 }
 
-TEST_P(PlanMixedInteger, holdsEqualities) {
+TEST(PlanMixedInteger, holdsEqualities) {
   // 3 a + 5 b + 7 c = 37 in whole numbers, at the least a + 2 b + 3.1 c, where b is 1 or more and the half of d.
   MixedIntegerProgram program;
   int a = program.addColumn("a", 1, 0, 9, true), b = program.addColumn("b", 2, 1, 9, true),
@@ -119,39 +99,39 @@ TEST_P(PlanMixedInteger, holdsEqualities) {
       for (int z = 0; z <= 9; ++z)
         if (3 * x + 5 * y + 7 * z == 37)
           least = std::min(least, x + 2 * y + 3.1 * z);
-  MixedIntegerResult result = solver->solve(program, 10, 1e-9, {});
+  MixedIntegerResult result = solveMixedInteger(program, 10, 1e-9, {});
   ASSERT_TRUE(result.found && result.proven);
   EXPECT_NEAR(result.objective, least, 1e-9);
   EXPECT_TRUE(holds(program, result.values));
   EXPECT_NEAR(result.values[d], 2 * result.values[b], 1e-6);
 }
 
-TEST_P(PlanMixedInteger, provesThatThereIsNoSolution) {
+TEST(PlanMixedInteger, provesThatThereIsNoSolution) {
   // The relaxation has one, 0.5; whole numbers have none.
   MixedIntegerProgram program;
   int x = program.addColumn("x", 1, 0, 5, true);
   program.rows.push_back({"half", {{x, 2}}, 1, 1});
-  MixedIntegerResult result = solver->solve(program, 10, 1e-9, {});
+  MixedIntegerResult result = solveMixedInteger(program, 10, 1e-9, {});
   EXPECT_TRUE(result.infeasible && result.proven && !result.found);
   // Nor has the relaxation.
   program.rows.push_back({"far", {{x, 1}}, 7, 8});
-  result = solver->solve(program, 10, 1e-9, {});
+  result = solveMixedInteger(program, 10, 1e-9, {});
   EXPECT_TRUE(result.infeasible && result.proven && !result.found);
 }
 
-TEST_P(PlanMixedInteger, doesNotCallUnboundedInfeasible) {
+TEST(PlanMixedInteger, doesNotCallUnboundedInfeasible) {
   MixedIntegerProgram program;
   int x = program.addColumn("x", -1, 0, unlimited, true), y = program.addColumn("y", 0, 0, unlimited, false);
   program.rows.push_back({"above", {{x, 1}, {y, -1}}, -unlimited, 3});
-  MixedIntegerResult result = solver->solve(program, 10, 1e-9, {});
+  MixedIntegerResult result = solveMixedInteger(program, 10, 1e-9, {});
   EXPECT_FALSE(result.infeasible || result.proven);
   // A row that nothing satisfies makes the program infeasible, however far costs could fall.
   program.rows.push_back({"never", {{x, 1}, {y, 1}}, -unlimited, -1});
-  result = solver->solve(program, 10, 1e-9, {});
+  result = solveMixedInteger(program, 10, 1e-9, {});
   EXPECT_TRUE(result.infeasible && result.proven && !result.found);
 }
 
-TEST_P(PlanMixedInteger, keepsTheStartWhereTimeEnds) {
+TEST(PlanMixedInteger, keepsTheStartWhereTimeEnds) {
   MixedIntegerProgram program = hardKnapsacks(400, 30, 1);
   std::vector<double> start(400);
   start[3] = start[70] = start[200] = 1;
@@ -160,7 +140,7 @@ TEST_P(PlanMixedInteger, keepsTheStartWhereTimeEnds) {
   for (int column : {3, 70, 200})
     objective += program.columns[column].cost;
   auto began = std::chrono::steady_clock::now();
-  MixedIntegerResult result = solver->solve(program, 0, 1e-9, start);
+  MixedIntegerResult result = solveMixedInteger(program, 0, 1e-9, start);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   ASSERT_TRUE(result.found);
   EXPECT_FALSE(result.proven || result.infeasible);
@@ -170,12 +150,12 @@ TEST_P(PlanMixedInteger, keepsTheStartWhereTimeEnds) {
   EXPECT_LT(seconds, 2);
 }
 
-TEST_P(PlanMixedInteger, saysNothingOfWhatItHadNoTimeFor) {
+TEST(PlanMixedInteger, saysNothingOfWhatItHadNoTimeFor) {
   // Every other one of so many columns, in equal sums: no first guess holds it.
   MixedIntegerProgram program = hardKnapsacks(300, 40, 2);
   for (auto &row : program.rows)
     row.lower = row.upper = std::floor(row.upper);
-  MixedIntegerResult result = solver->solve(program, 0.05, 1e-9, {});
+  MixedIntegerResult result = solveMixedInteger(program, 0.05, 1e-9, {});
   EXPECT_FALSE(result.found || result.proven || result.infeasible);
 }
 
@@ -216,18 +196,18 @@ MixedIntegerProgram quadraticAssignment(int size, uint64_t seed) {
   return program;
 }
 
-TEST_P(PlanMixedInteger, endsWithTheTimeWithinTheFirstRelaxation) {
+TEST(PlanMixedInteger, endsWithTheTimeWithinTheFirstRelaxation) {
   MixedIntegerProgram program = quadraticAssignment(16, 4);
   auto began = std::chrono::steady_clock::now();
-  MixedIntegerResult result = solver->solve(program, 0.2, 1e-9, {});
+  MixedIntegerResult result = solveMixedInteger(program, 0.2, 1e-9, {});
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 2);
   EXPECT_FALSE(result.proven || result.infeasible);
   EXPECT_LE(result.bound, 0);
 }
 
-TEST_P(PlanMixedInteger, endsAtTheGap) {
+TEST(PlanMixedInteger, endsAtTheGap) {
   MixedIntegerProgram program = hardKnapsacks(40, 4, 3);
-  MixedIntegerResult exact = solver->solve(program, 60, 1e-7, {}), rough = solver->solve(program, 60, 0.2, {});
+  MixedIntegerResult exact = solveMixedInteger(program, 60, 1e-7, {}), rough = solveMixedInteger(program, 60, 0.2, {});
   ASSERT_TRUE(exact.found && exact.proven && rough.found && rough.proven);
   EXPECT_TRUE(holds(program, exact.values) && holds(program, rough.values));
   EXPECT_LE(exact.objective - exact.bound, 1.1e-7 * std::abs(exact.objective));
@@ -237,7 +217,7 @@ TEST_P(PlanMixedInteger, endsAtTheGap) {
   EXPECT_LE(rough.bound, exact.objective + 1e-6 * std::abs(exact.objective));
 }
 
-TEST_P(PlanMixedInteger, equalsEnumeration) {
+TEST(PlanMixedInteger, equalsEnumeration) {
   std::mt19937_64 engine(5);
   auto whole = [&](int low, int high) { return low + int(engine() % uint64_t(high - low + 1)); };
   int feasible = 0;
@@ -274,7 +254,7 @@ TEST_P(PlanMixedInteger, equalsEnumeration) {
         values[i] = more ? values[i] + 1 : program.columns[i].lower;
       }
     }
-    MixedIntegerResult result = solver->solve(program, 10, 1e-9, {});
+    MixedIntegerResult result = solveMixedInteger(program, 10, 1e-9, {});
     ASSERT_TRUE(result.proven) << instance;
     ASSERT_EQ(result.infeasible, least == unlimited) << instance;
     ASSERT_EQ(result.found, least < unlimited) << instance;
@@ -289,7 +269,7 @@ TEST_P(PlanMixedInteger, equalsEnumeration) {
   EXPECT_LT(feasible, 55);
 }
 
-TEST_P(PlanMixedInteger, solvesOnSeveralThreads) {
+TEST(PlanMixedInteger, solvesOnSeveralThreads) {
   // CBC's own functions, called at once, take options of each other, say so, and may wait for input.
   testing::internal::CaptureStdout();
   double objectives[4];
@@ -297,94 +277,41 @@ TEST_P(PlanMixedInteger, solvesOnSeveralThreads) {
   for (double &objective : objectives)
     threads.emplace_back([&] {
       for (int again = 0; again < 30; ++again)
-        objective = solver->solve(hardKnapsacks(12, 3, 4), 30, 1e-9, {}).objective;
+        objective = solveMixedInteger(hardKnapsacks(12, 3, 4), 30, 1e-9, {}).objective;
     });
   for (auto &thread : threads)
     thread.join();
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  double alone = solver->solve(hardKnapsacks(12, 3, 4), 30, 1e-9, {}).objective;
+  double alone = solveMixedInteger(hardKnapsacks(12, 3, 4), 30, 1e-9, {}).objective;
   EXPECT_LT(alone, 0);
   for (double objective : objectives)
     EXPECT_NEAR(objective, alone, 1e-6);
 }
 
-/// Looks at no clock, or ends the process that it is in.
-class Stubborn final : public MixedIntegerSolver {
-public:
-  explicit Stubborn(bool crashes) : crashes(crashes) {}
-  std::string name() const override { return "stubborn"; }
-
-protected:
-  Outcome solveScaled(const Scaled &, double, double, llvm::ArrayRef<double>) const override {
-    if (crashes)
-      std::abort();
-    while (true)
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-  }
-
-private:
-  bool crashes;
-};
+/// Looks at no clock.
+ScaledOutcome waitForever(const ScaledProgram &, double, double, llvm::ArrayRef<double>) {
+  while (true)
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+/// Ends the process that it is in.
+ScaledOutcome crash(const ScaledProgram &, double, double, llvm::ArrayRef<double>) { std::abort(); }
 
 TEST(PlanSolverProcess, isStoppedWhereItDoesNotStop) {
   MixedIntegerProgram program = knownKnapsack();
   std::vector<double> start(10);
   start[2] = 1;
-  for (bool crashes : {false, true}) {
-    Stubborn solver(crashes);
+  for (auto *solver : {waitForever, crash}) {
     testing::internal::CaptureStderr();
-    MixedIntegerResult result = solver.solve(program, 0.2, 1e-9, start);
+    MixedIntegerResult result = solveMixedInteger(program, 0.2, 1e-9, start, solver);
     std::string warnings = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(warnings.find("stubborn crashed: ") != std::string::npos, crashes) << warnings;
+    EXPECT_EQ(warnings.find("CBC crashed: ") != std::string::npos, solver == crash) << warnings;
     EXPECT_TRUE(result.found && !result.proven && !result.infeasible);
     EXPECT_EQ(result.values, start);
     EXPECT_EQ(result.objective, -49);
     EXPECT_EQ(result.bound, -unlimited);
-    result = solver.solve(program, 0.2, 1e-9, {});
+    result = solveMixedInteger(program, 0.2, 1e-9, {}, solver);
     EXPECT_FALSE(result.found || result.proven || result.infeasible);
   }
-}
-
-INSTANTIATE_TEST_SUITE_P(, PlanMixedInteger, testing::Values(MixedIntegerLibrary::Cbc, MixedIntegerLibrary::Highs),
-                         [](auto &info) { return info.param == MixedIntegerLibrary::Cbc ? "Cbc" : "Highs"; });
-
-/// Sets INTARSIA_HIGHS, or takes it away, for as long as it lives.
-class Variable {
-public:
-  explicit Variable(const char *value) {
-    if (const char *now = std::getenv("INTARSIA_HIGHS"))
-      before = now;
-    set(value);
-  }
-  ~Variable() { set(before ? before->c_str() : nullptr); }
-
-private:
-  std::optional<std::string> before;
-  static void set(const char *value) {
-    if (value)
-      setenv("INTARSIA_HIGHS", value, 1);
-    else
-      unsetenv("INTARSIA_HIGHS");
-  }
-};
-
-std::string messageOf(MixedIntegerLibrary library) {
-  auto solver = mixedIntegerSolver(library);
-  return solver ? "found " + (*solver)->name() : toString(solver.takeError());
-}
-
-TEST(PlanHighs, isAnErrorWhereItIsNamedAndNotThere) {
-  Variable variable("/nowhere/libhighs.so.1");
-  std::string message = messageOf(MixedIntegerLibrary::Highs);
-  for (const char *part : {"INTARSIA_HIGHS", "/nowhere/libhighs.so.1", "pip install 'highspy>=1.15'", "--solver=cbc"})
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  EXPECT_EQ(messageOf(MixedIntegerLibrary::Cbc).rfind("found CBC", 0), 0u);
-}
-
-TEST(PlanHighs, isAnErrorWhereTheLibraryIsAnother) {
-  Variable variable("libz.so.1");
-  std::string message = messageOf(MixedIntegerLibrary::Highs);
-  EXPECT_NE(message.find("'libz.so.1' has no function Highs_versionMajor"), std::string::npos) << message;
 }
 
 } // namespace

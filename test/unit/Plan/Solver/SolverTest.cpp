@@ -9,7 +9,6 @@
 #include "lib/Plan/Solver/MixedInteger.h"
 #include "test/unit/Checked.h"
 #include "test/unit/Plan/Solver/Instances.h"
-#include "test/unit/Plan/Solver/Solvers.h"
 
 using namespace intarsia::plan;
 
@@ -106,9 +105,7 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
   uint64_t first = 0, count = 1000;
   if (const char *seeds = std::getenv("INTARSIA_PLAN_SEEDS"))
     std::sscanf(seeds, "%lu:%lu", &first, &count);
-  auto solvers = testedSolvers();
-  std::map<std::string, int> solvedBy; ///< instances that took mixed-integer programs
-  int feasible = 0, percentiles = 0, queues = 0, branched = 0, shared = 0, sharedNodes = 0;
+  int feasible = 0, whole = 0, percentiles = 0, queues = 0, branched = 0, shared = 0, sharedNodes = 0;
   double plans = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     PlacementProblem problem = instances::Generator(seed).make();
@@ -123,11 +120,8 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
     // Every other instance is solved by the MILP alone.
     SolveOptions options;
     options.prune = options.bound = seed % 2;
-    // Solvers take turns: each has instances of both kinds.
-    options.mixedInteger = solvers[seed / 2 % solvers.size()];
     SolveResult result = solved(problem, options);
-    if (result.statistics.mixedIntegerPrograms)
-      ++solvedBy[result.statistics.mixedIntegerSolver];
+    whole += result.statistics.milpSolves > 0;
     if (std::getenv("INTARSIA_PLAN_VERBOSE"))
       std::printf("seed %lu: %.3f s, %d MILPs, %d cuts, %zu pieces\n", (unsigned long)seed, result.statistics.seconds,
                   result.statistics.milpSolves, result.statistics.percentileCuts, problem.pieces.size());
@@ -168,13 +162,9 @@ TEST(PlanRandom, equalsEnumerationOn1000Instances) {
       "%d of %lu feasible (%d with percentiles, %d with queues, %d by branch and price, %d share devices, %d of them "
       "in pools paid by the node), %.0f plans enumerated\n",
       feasible, (unsigned long)count, percentiles, queues, branched, shared, sharedNodes, plans);
-  for (auto &solver : solvers) {
-    std::printf("%d by mixed-integer programs of %s\n", solvedBy[solver->name()], solver->name().c_str());
-    if (count >= 1000)
-      EXPECT_GT(solvedBy[solver->name()], 100);
-  }
   if (count >= 1000) {
     EXPECT_GT(feasible, 600);
+    EXPECT_GT(whole, 200);
     EXPECT_GT(percentiles, 150);
     EXPECT_GT(queues, 150);
     EXPECT_GT(branched, 100);
@@ -245,13 +235,11 @@ PlacementProblem separateAgents(uint64_t seed) {
 }
 
 TEST(PlanBranchAndPrice, agreesWithTheMixedIntegerProgram) {
-  auto solvers = testedSolvers();
   int feasible = 0, nodes = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     PlacementProblem problem = separateAgents(seed);
     SolveOptions plain;
     plain.prune = plain.bound = false;
-    plain.mixedInteger = solvers[seed % solvers.size()];
     SolveResult priced = solved(problem), whole = solved(problem, plain);
     ASSERT_EQ(priced.status, whole.status) << "seed " << seed;
     nodes += priced.statistics.nodes;
