@@ -94,9 +94,8 @@ struct Piece {
   Shape shape;
   /// Cached tokens: an execution of scale s, with a time of x times the mean, holds heldTokens + x s writtenTokens.
   double heldTokens = 0, writtenTokens = 0;
-  /// Pool or label set by hand.
+  /// Pool set by hand.
   std::optional<int> pinnedPool;
-  std::optional<std::string> pinnedLabel;
   /// Number of replicas set by hand, whatever they sustain.
   std::optional<int64_t> pinnedReplicas;
   /// Share of what the replicas sustain that the plan leaves free, unless their number is set by hand. Waits and times
@@ -106,22 +105,16 @@ struct Piece {
   int extraReplicas = 6;
 };
 
-/// Cost of an edge between two choices that differs from the links' figure.
-struct EdgeException {
-  int fromChoice = 0, toChoice = 0;
-  double milliseconds = 0, dollars = 0, joules = 0;
-  bool forbidden = false;
-};
-
 /// A flow of data from one piece to another: time, dollars, joules and bandwidth follow from the pools of both ends.
 struct Edge {
   std::string name;
   int from = 0, to = 0;
   double bytes = 0;
-  std::vector<EdgeException> exceptions;
   /// Kinds by choice of each end, or both empty: only choices of equal kinds go together (a cache is read in the
   /// precision that wrote it).
   std::vector<int> fromKinds, toKinds;
+  /// True if choices of unequal kinds go together too: the question what would be possible then.
+  bool mixesKinds = false;
   /// Kinds for which both ends are the same replicas: nothing flows.
   std::vector<int> sameReplicas;
 };

@@ -36,8 +36,7 @@ std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict) {
     std::optional<Need> fastest;
     for (auto [choice, meaning] : zip(piece.candidates, report.built->meanings[region.piece])) {
       if (!meaning.demand || meaning.demand->isMemory != ofTokens ||
-          (piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
-          (piece.pinnedLabel && choice.label != *piece.pinnedLabel))
+          (piece.pinnedPool && choice.pool != *piece.pinnedPool))
         continue;
       double milliseconds = ofTokens ? choice.tokenMs : choice.milliseconds;
       // The time between tokens is 0 for a decode without a bound on it.

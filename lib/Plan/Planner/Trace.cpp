@@ -64,7 +64,7 @@ static void writeDecision(json::OStream &out, const PlanReport &report, int inde
     if (impossible > 0)
       why << (reason.empty() ? "" : "; ") << impossible << (impossible == 1 ? " has" : " have") << " no plan";
     out.attribute("reason", reason);
-    out.attribute("forced", piece.pinnedPool.has_value() || piece.pinnedLabel.has_value());
+    out.attribute("forced", piece.pinnedPool.has_value());
   });
 }
 

@@ -54,7 +54,6 @@ public:
     for (size_t index = 0; index < placed.pieces.size(); ++index) {
       Piece &piece = placed.pieces[index];
       piece.candidates = {Choice(piece.candidates[placements[index].choice])};
-      piece.pinnedLabel.reset();
       piece.headroom = 0; // it is there for errors such as these
       plan.push_back({0, placements[index].replicas});
     }
@@ -63,13 +62,6 @@ public:
         edge.fromKinds = {edge.fromKinds[placements[edge.from].choice]};
         edge.toKinds = {edge.toKinds[placements[edge.to].choice]};
       }
-      std::vector<EdgeException> kept;
-      for (EdgeException exception : edge.exceptions)
-        if (exception.fromChoice == placements[edge.from].choice && exception.toChoice == placements[edge.to].choice) {
-          exception.fromChoice = exception.toChoice = 0;
-          kept.push_back(exception);
-        }
-      edge.exceptions = std::move(kept);
     }
     // The piece that draws for another: the first of its kind and subject on its pool.
     for (size_t index = 0; index < placed.pieces.size(); ++index) {

@@ -81,8 +81,6 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
           load.headroom > 0 ? formatv(", and {0:P0} of what they sustain is to stay free", load.headroom).str() : ""));
     if (piece.pinnedPool && choice.pool != *piece.pinnedPool)
       violated(formatv("piece '{0}' is pinned to pool '{1}'", piece.name, problem.pools[*piece.pinnedPool].name));
-    if (piece.pinnedLabel && choice.label != *piece.pinnedLabel)
-      violated(formatv("piece '{0}' is pinned to '{1}'", piece.name, *piece.pinnedLabel));
     if (piece.pinnedReplicas && replicas != *piece.pinnedReplicas)
       violated(
           formatv("piece '{0}' is pinned to {1} replicas, there are {2}", piece.name, *piece.pinnedReplicas, replicas));

@@ -85,12 +85,6 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
   for (auto [index, link] : llvm::enumerate(problem.links))
     for (auto [from, to] : link.pairs)
       linkOf[from * poolCount + to] = int(index);
-  exceptions.resize(problem.edges.size());
-  for (auto [index, edge] : llvm::enumerate(problem.edges)) {
-    for (auto [position, exception] : llvm::enumerate(edge.exceptions))
-      exceptions[index].push_back({{exception.fromChoice, exception.toChoice}, int(position)});
-    llvm::sort(exceptions[index]);
-  }
 }
 
 Stage Figures::stage(int piece, const Choice &choice, int64_t replicas) const {
@@ -112,25 +106,16 @@ double Figures::footprint(const Choice &choice) const {
 
 Transfer Figures::transfer(int edgeIndex, int fromChoice, int toChoice) const {
   const Edge &edge = problem.edges[edgeIndex];
-  auto &known = exceptions[edgeIndex];
   if (!edge.fromKinds.empty()) {
     int kind = edge.fromKinds[fromChoice];
-    if (kind != edge.toKinds[toChoice])
-      return {0, 0, 0, -1, true};
-    if (llvm::is_contained(edge.sameReplicas, kind))
+    if (kind == edge.toKinds[toChoice] && llvm::is_contained(edge.sameReplicas, kind))
       return {};
+    if (kind != edge.toKinds[toChoice] && !edge.mixesKinds)
+      return {0, 0, 0, -1, true};
   }
   int from = problem.pieces[edge.from].candidates[fromChoice].pool,
       to = problem.pieces[edge.to].candidates[toChoice].pool;
   int link = linkOf[from * problem.pools.size() + to];
-  if (!known.empty()) {
-    std::pair<int, int> choices{fromChoice, toChoice};
-    auto found = llvm::lower_bound(known, std::make_pair(choices, -1));
-    if (found != known.end() && found->first == choices) {
-      auto &exception = edge.exceptions[found->second];
-      return {exception.milliseconds, exception.dollars, exception.joules, link, exception.forbidden};
-    }
-  }
   if (link < 0)
     return {0, 0, 0, -1, from != to};
   const Link &figures = problem.links[link];

@@ -60,7 +60,6 @@ public:
 private:
   Bill billOf(double dollarsPerHour, double watts, double gramsPerKilowattHour) const;
   std::vector<int> linkOf;                                                  ///< by (from pool, to pool)
-  std::vector<std::vector<std::pair<std::pair<int, int>, int>>> exceptions; ///< by edge, sorted: (choices, position)
 };
 
 } // namespace intarsia::plan

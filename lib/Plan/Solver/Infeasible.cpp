@@ -102,8 +102,6 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
     std::vector<std::string> to;
     if (piece.pinnedPool)
       to.push_back("pool '" + p.pools[*piece.pinnedPool].name + "'");
-    if (piece.pinnedLabel)
-      to.push_back("'" + *piece.pinnedLabel + "'");
     if (piece.pinnedReplicas)
       to.push_back(formatv("{0} replicas", *piece.pinnedReplicas));
     if (!to.empty())
@@ -173,7 +171,6 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
     break;
   case Kind::Pin:
     p.pieces[conflict.index].pinnedPool.reset();
-    p.pieces[conflict.index].pinnedLabel.reset();
     p.pieces[conflict.index].pinnedReplicas.reset();
     break;
   case Kind::Together:
@@ -182,19 +179,9 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
   case Kind::Apart:
     p.apart[conflict.index].clear();
     break;
-  case Kind::Kinds: {
-    // A transfer that is free because the data stays where it is remains free.
-    Edge &edge = p.edges[conflict.index];
-    for (auto [from, kind] : enumerate(edge.fromKinds))
-      for (auto [to, other] : enumerate(edge.toKinds))
-        if (kind == other && is_contained(edge.sameReplicas, kind)) {
-          std::erase_if(edge.exceptions,
-                        [&](const EdgeException &e) { return e.fromChoice == int(from) && e.toChoice == int(to); });
-          edge.exceptions.push_back({int(from), int(to)});
-        }
-    edge.fromKinds.clear(), edge.toKinds.clear(), edge.sameReplicas.clear();
+  case Kind::Kinds:
+    p.edges[conflict.index].mixesKinds = true;
     break;
-  }
   case Kind::Route: {
     Link link{"missing", {}, plentyOfGBps};
     std::set<std::pair<int, int>> routes;

@@ -75,33 +75,23 @@ static double amountOf(const Bill &bill, Conflict::Kind kind) {
   }
 }
 
-/// Returns, by piece, classes of choices that no edge distinguishes: those of one pool, of equal kinds, with equal
-/// exceptions to the same choices.
+/// Returns, by piece, classes of choices that no edge distinguishes: those of one pool and of equal kinds.
 static std::vector<std::vector<int>> kindsOfChoices(const PlacementProblem &problem) {
-  // Edge, its end, the other choice (or the own kind, negative), figures.
-  using Trait = std::tuple<int, bool, int, double, double, double, bool>;
-  std::vector<std::vector<std::vector<Trait>>> traits(problem.pieces.size());
+  using Traits = std::vector<std::tuple<int, bool, int>>; // edge, its end, kind
+  std::vector<std::vector<Traits>> traits(problem.pieces.size());
   for (auto [piece, of] : zip(problem.pieces, traits))
     of.resize(piece.candidates.size());
   for (auto [index, edge] : enumerate(problem.edges)) {
     for (auto [choice, kind] : enumerate(edge.fromKinds))
-      traits[edge.from][choice].push_back({int(index), true, -1 - kind, 0, 0, 0, false});
+      traits[edge.from][choice].push_back({int(index), true, kind});
     for (auto [choice, kind] : enumerate(edge.toKinds))
-      traits[edge.to][choice].push_back({int(index), false, -1 - kind, 0, 0, 0, false});
-    for (auto &e : edge.exceptions) {
-      traits[edge.from][e.fromChoice].push_back(
-          {int(index), true, e.toChoice, e.milliseconds, e.dollars, e.joules, e.forbidden});
-      traits[edge.to][e.toChoice].push_back(
-          {int(index), false, e.fromChoice, e.milliseconds, e.dollars, e.joules, e.forbidden});
-    }
+      traits[edge.to][choice].push_back({int(index), false, kind});
   }
   std::vector<std::vector<int>> kinds(problem.pieces.size());
   for (auto [index, piece] : enumerate(problem.pieces)) {
-    std::map<std::pair<int, std::vector<Trait>>, int> known;
-    for (auto [choice, of] : zip(piece.candidates, traits[index])) {
-      llvm::sort(of);
+    std::map<std::pair<int, Traits>, int> known;
+    for (auto [choice, of] : zip(piece.candidates, traits[index]))
       kinds[index].push_back(known.try_emplace({choice.pool, std::move(of)}, int(known.size())).first->second);
-    }
   }
   return kinds;
 }
@@ -124,7 +114,6 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
     for (auto [choiceIndex, choice] : enumerate(piece.candidates)) {
       const Load &load = figures.loads[index];
       if ((piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
-          (piece.pinnedLabel && choice.label != *piece.pinnedLabel) ||
           forbidden.contains({int(index), int(choiceIndex)}))
         continue;
       int64_t least = smallestReplicas(choice, load);

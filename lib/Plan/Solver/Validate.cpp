@@ -241,9 +241,6 @@ private:
         fail(formatv("{0}: a headroom of {1}, it is a share from 0 to below 1", owner, piece.headroom));
       if (piece.pinnedReplicas && *piece.pinnedReplicas < 1)
         fail(formatv("{0}: is pinned to {1} replicas, it needs at least one", owner, *piece.pinnedReplicas));
-      if (piece.pinnedLabel &&
-          llvm::none_of(piece.candidates, [&](const Choice &choice) { return choice.label == *piece.pinnedLabel; }))
-        fail(formatv("{0}: is pinned to '{1}', which is not among its candidates", owner, *piece.pinnedLabel));
       for (auto &choice : piece.candidates) {
         std::string what = owner + ", choice '" + choice.label + "'";
         index(what, "pool", choice.pool, problem.pools.size());
@@ -293,13 +290,6 @@ private:
       for (const std::vector<int> *kinds : {&edge.fromKinds, &edge.toKinds})
         if (llvm::any_of(*kinds, [](int kind) { return kind < 0; }))
           fail(owner + ": a kind of choice is below zero");
-      for (auto &exception : edge.exceptions) {
-        index(owner, "choice of its source", exception.fromChoice, from);
-        index(owner, "choice of its target", exception.toChoice, to);
-        figure(owner, "milliseconds", exception.milliseconds, 0, 1e9, "is it in microseconds?");
-        figure(owner, "dollars", exception.dollars, 0, 1e5, "");
-        figure(owner, "joules", exception.joules, 0, 1e9, "");
-      }
     }
   }
 

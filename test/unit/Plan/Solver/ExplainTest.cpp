@@ -77,7 +77,6 @@ PlacementProblem without(PlacementProblem p, const Conflict &conflict) {
     break;
   case Kind::Pin:
     p.pieces[conflict.index].pinnedPool.reset();
-    p.pieces[conflict.index].pinnedLabel.reset();
     p.pieces[conflict.index].pinnedReplicas.reset();
     break;
   case Kind::Together:
@@ -86,23 +85,9 @@ PlacementProblem without(PlacementProblem p, const Conflict &conflict) {
   case Kind::Apart:
     p.apart[conflict.index].clear();
     break;
-  case Kind::Kinds: {
-    Edge &edge = p.edges[conflict.index];
-    std::vector<EdgeException> exceptions;
-    auto alike = [&](int from, int to) {
-      return edge.fromKinds[from] == edge.toKinds[to] &&
-             std::count(edge.sameReplicas.begin(), edge.sameReplicas.end(), edge.fromKinds[from]) > 0;
-    };
-    for (auto &exception : edge.exceptions)
-      if (!alike(exception.fromChoice, exception.toChoice))
-        exceptions.push_back(exception);
-    for (int from = 0; from < int(edge.fromKinds.size()); ++from)
-      for (int to = 0; to < int(edge.toKinds.size()); ++to)
-        if (alike(from, to))
-          exceptions.push_back({.fromChoice = from, .toChoice = to});
-    edge.exceptions = exceptions, edge.fromKinds = {}, edge.toKinds = {}, edge.sameReplicas = {};
+  case Kind::Kinds:
+    p.edges[conflict.index].mixesKinds = true;
     break;
-  }
   case Kind::Route:
     for (int a = 0; a < int(p.pools.size()); ++a)
       for (int b = 0; b < int(p.pools.size()); ++b) {
@@ -496,7 +481,6 @@ TEST(PlanBadInput, isNamed) {
        "takes nan of a device; a share is 1, 1/2, 1/4 or 1/8"},
       {[](auto &p) { p.pieces[0].candidates[0].devicesPerReplica = 2, p.pieces[0].candidates[0].deviceShare = 0.5; },
        "takes 0.50 of each of 2 devices; what shares is on one device"},
-      {[](auto &p) { p.pieces[0].pinnedLabel = "fp4"; }, "is pinned to 'fp4', which is not among its candidates"},
       {[](auto &p) { p.pieces[0].shape = Shape::lognormal(5); }, "between 1 and 3.86"},
       {[](auto &p) { p.pieces[0].shape = Shape::discrete({{1, 0.5}}); }, "sum to 0.50, not to 1"},
       {[](auto &p) { p.agents[0].level.percentile = 95; }, "did you mean 0.95?"},

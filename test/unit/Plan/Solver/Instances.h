@@ -113,21 +113,6 @@ public:
         agent.level.percentile = pick({0.5, 0.9, 0.95, 0.99});
       p.agents.push_back(std::move(agent));
     }
-    for (auto &edge : p.edges)
-      if (chance(0.1))
-        for (int n = 0; n < 2; ++n) {
-          EdgeException exception{between(0, int(p.pieces[edge.from].candidates.size()) - 1),
-                                  between(0, int(p.pieces[edge.to].candidates.size()) - 1),
-                                  real(0, 20),
-                                  real(0, 1e-4),
-                                  0,
-                                  chance(0.2)};
-          bool known = false;
-          for (auto &other : edge.exceptions)
-            known |= other.fromChoice == exception.fromChoice && other.toChoice == exception.toChoice;
-          if (!known)
-            edge.exceptions.push_back(exception);
-        }
     p.objective = pick({Objective::DollarsPerRequest, Objective::DollarsPerRequest, Objective::DollarsPerHour,
                         Objective::Latency, Objective::JoulesPerRequest, Objective::GramsPerRequest});
     if (!rated && p.objective == Objective::DollarsPerHour)
@@ -272,12 +257,6 @@ private:
         longest->candidates.pop_back();
       else
         longest->extraReplicas = 0;
-      int piece = int(longest - p.pieces.begin());
-      for (auto &edge : p.edges)
-        std::erase_if(edge.exceptions, [&](const EdgeException &exception) {
-          return (edge.from == piece && exception.fromChoice >= int(longest->candidates.size())) ||
-                 (edge.to == piece && exception.toChoice >= int(longest->candidates.size()));
-        });
     }
   }
 
@@ -326,10 +305,7 @@ private:
     if (chance(0.15)) {
       int piece = between(0, int(p.pieces.size()) - 1);
       auto &choice = p.pieces[piece].candidates[between(0, int(p.pieces[piece].candidates.size()) - 1)];
-      if (chance(0.5))
-        p.pieces[piece].pinnedPool = choice.pool;
-      else
-        p.pieces[piece].pinnedLabel = choice.label;
+      p.pieces[piece].pinnedPool = choice.pool;
     }
     auto some = [&] {
       std::vector<int> group;

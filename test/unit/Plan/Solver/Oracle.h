@@ -229,22 +229,17 @@ public:
         if (pair == std::make_pair(fromPool, toPool))
           result.link = int(l);
     if (!edge.fromKinds.empty()) {
-      if (edge.fromKinds.at(from) != edge.toKinds.at(to)) {
+      bool alike = edge.fromKinds.at(from) == edge.toKinds.at(to);
+      if (!alike && !edge.mixesKinds) {
         result.possible = false;
         return result;
       }
       for (int kind : edge.sameReplicas)
-        if (kind == edge.fromKinds.at(from)) {
+        if (alike && kind == edge.fromKinds.at(from)) {
           result.link = -1;
           return result;
         }
     }
-    for (auto &exception : edge.exceptions)
-      if (exception.fromChoice == from && exception.toChoice == to) {
-        result.ms = exception.milliseconds, result.dollars = exception.dollars, result.joules = exception.joules;
-        result.possible = !exception.forbidden;
-        return result;
-      }
     if (result.link < 0) {
       result.possible = fromPool == toPool;
       return result;
@@ -303,8 +298,6 @@ public:
       joulesEach += perRequest[i] * choice.joulesPerExecution;
       gramsEach += perRequest[i] * choice.joulesPerExecution / 3.6e6 * pool.gramsPerKilowattHour;
       if (p.pieces[i].pinnedPool && *p.pieces[i].pinnedPool != choice.pool)
-        verdict.structureHolds = false;
-      if (p.pieces[i].pinnedLabel && *p.pieces[i].pinnedLabel != choice.label)
         verdict.structureHolds = false;
       if (p.pieces[i].pinnedReplicas && *p.pieces[i].pinnedReplicas != plan[i].replicas)
         verdict.structureHolds = false;

@@ -26,7 +26,9 @@ PlacementProblem workedExample(double boundMs) {
       {.label = "HP", .pool = 0, .devicesPerReplica = 1, .milliseconds = 25, .dollarsPerExecution = 500 * 6e-5},
       {.label = "CO", .pool = 1, .devicesPerReplica = 1, .milliseconds = 30, .dollarsPerExecution = 500 * 2e-5}};
   p.pieces = {prefill, decode};
-  p.edges = {{"kv", 0, 1, 1000.0, {{.fromChoice = 0, .toChoice = 1, .milliseconds = 10, .dollars = 1000 * 5e-6}}}};
+  // A token has 100 bytes, which take 10 µs and cost $5e-6.
+  p.links = {{.name = "link", .pairs = {{0, 1}}, .gigabytesPerSecond = 1e-2, .dollarsPerGigabyte = 50}};
+  p.edges = {{.name = "kv", .from = 0, .to = 1, .bytes = 1000 * 100}};
   Agent agent;
   agent.name = "chat";
   agent.regions = {Region::execution(0), Region::execution(1), Region::dag({0, 1}, {{0, 1, {0}}})};
