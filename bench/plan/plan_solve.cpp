@@ -224,7 +224,8 @@ int main(int count, char **arguments) {
         "left\n",
         seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
         s.heuristicObjective, s.lagrangianBound, s.rootBound, result->bound, s.heuristicSeconds, s.boundSeconds,
-        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning, s.optionsAfterBound);
+        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning,
+        s.optionsAfterBound);
     std::fflush(stdout);
     users.push_back(user), walls.push_back(s.seconds), gaps.push_back(result->gap);
   }

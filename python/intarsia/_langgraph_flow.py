@@ -23,16 +23,19 @@ class _Choice:
     targets: Mapping[str, float]
     keys: Mapping[str, str]  # result of the user's function for each target
     max_runs: int | None
+    is_exit: bool = False  # of a loop that is left to several nodes, and no node of the user's
 
 
-def _choice(name: str, ways: Sequence[tuple[str, str, float]], max_runs: int | None) -> _Choice:
+def _choice(
+    name: str, ways: Sequence[tuple[str, str, float]], max_runs: int | None, *, is_exit: bool = False
+) -> _Choice:
     """Make a choice of ways (target, key, probability); ways to the same target are merged."""
     targets: dict[str, float] = {}
     keys: dict[str, str] = {}
     for target, key, probability in ways:
         targets[target] = targets.get(target, 0) + probability
         keys[target] = f"{keys[target]} or {key}" if target in keys else key
-    return _Choice(name, targets, keys, max_runs)
+    return _Choice(name, targets, keys, max_runs, is_exit)
 
 
 @dataclass(frozen=True)
@@ -245,9 +248,10 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
     # A choice bounds the innermost loop around it, and the loops that it may leave.
     deeper = {each for inner, inside in loops.items() if inside < nodes and inner != header for each in inside}
     choices = [
-        flow.choices[each]
-        for each in nodes
-        if each in flow.choices and (each not in deeper or not nodes.issuperset(flow.choices[each].targets))
+        choice
+        for each, choice in flow.choices.items()
+        if each in nodes
+        and ((each not in deeper and not choice.is_exit) or not nodes.issuperset(choice.targets))
     ]
     given = [choice.max_runs for choice in choices if choice.max_runs]
     if not given:
@@ -260,14 +264,63 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
         if each in flow.choices:
             choice = flow.choices[each]
             ways = [(end.get(target, target), choice.keys[target], p) for target, p in choice.targets.items()]
-            run.choices[each] = _choice(choice.name, ways, choice.max_runs)
+            run.choices[each] = _choice(choice.name, ways, choice.max_runs, is_exit=choice.is_exit)
         else:
             run.edges[each] = [end.get(target, target) for target in flow.edges.get(each, [])]
-    return _Bound(run, _again(flow, header, nodes), min(given, default=ASSUMED_RUNS), exits[0])
+    return _Bound(run, _ends(flow, header, nodes, header), min(given, default=ASSUMED_RUNS), exits[0])
 
 
-def _again(flow: _Flow, header: str, nodes: set[str]) -> float:
-    """Return the probability that another run follows: that a walk from the header returns to it.
+def _with_exits(flow: _Flow) -> _Flow:
+    """Let each loop be left to one place: where it is left to several nodes, to a choice of them.
+
+    As with all choices, the number of runs and the node that comes after them are independent.
+    """
+    while True:
+        loops = flow.loops()
+        for header, nodes in sorted(loops.items(), key=lambda each: (len(each[1]), each[0])):
+            exits = sorted({following for each in nodes for following in flow.after(each)} - nodes)
+            if len(exits) > 1:
+                flow = _with_exit(flow, header, nodes, exits)
+                break
+        else:
+            return flow
+
+
+def _with_exit(flow: _Flow, header: str, nodes: set[str], exits: Sequence[str]) -> _Flow:
+    leaving = {each for each in nodes if not nodes.issuperset(flow.after(each))}
+    if several := sorted(each for each in leaving if each not in flow.choices and len(flow.after(each)) > 1):
+        raise AgentError(
+            f"the loop from node {header!r} is left to {', '.join(map(repr, exits))}, to several at the same time from "
+            f"node {several[0]!r}; let a node after the loop lead to them"
+        )
+    ends = {each: _ends(flow, header, nodes, each) for each in exits}
+    choices = [flow.choices[each] for each in sorted(leaving) if each in flow.choices]
+    given = [choice.max_runs for choice in choices if choice.max_runs]
+    name = f"the end of the loop from {header}"
+    to = dict.fromkeys(exits, name)
+    result = _Flow(dict(flow.edges), dict(flow.choices), list(flow.waits), flow.deferred, flow.sends)
+    for each in leaving:
+        if each in flow.choices:
+            choice = flow.choices[each]
+            ways = [(to.get(target, target), choice.keys[target], p) for target, p in choice.targets.items()]
+            result.choices[each] = _choice(choice.name, ways, choice.max_runs, is_exit=choice.is_exit)
+        elif each in flow.edges:
+            result.edges[each] = [to.get(target, target) for target in flow.edges[each]]
+    result.waits = [
+        (sources, to.get(target, target) if nodes.intersection(sources) else target) for sources, target in flow.waits
+    ]
+    result.choices[name] = _Choice(
+        " or ".join(dict.fromkeys(choice.name for choice in choices)),
+        {each: probability / sum(ends.values()) for each, probability in ends.items()},
+        {each: "end" if each == END else each for each in exits},
+        min(given, default=None),
+        is_exit=True,
+    )
+    return result
+
+
+def _ends(flow: _Flow, header: str, nodes: set[str], goal: str) -> float:
+    """Return the probability that a run of a loop ends at a node: at the header, if another run follows, or at an exit.
 
     Inner loops always end. Solved by iteration; a walk stays inside with a probability below 1.
     """
@@ -277,7 +330,10 @@ def _again(flow: _Flow, header: str, nodes: set[str]) -> float:
         for each in nodes:
             # Edges to several nodes are all taken and join again, so any one of them decides.
             ways = flow.choices[each].targets if each in flow.choices else {flow.after(each)[0]: 1.0}
-            probability = sum(p * (1.0 if target == header else back.get(target, 0.0)) for target, p in ways.items())
+            probability = sum(
+                p * (1.0 if target == goal else 0.0 if target == header else back.get(target, 0.0))
+                for target, p in ways.items()
+            )
             change = max(change, abs(probability - back[each]))
             back[each] = probability
         if change < 1e-15:

@@ -247,7 +247,10 @@ class _Walk:
         section.writes.setdefault(step + done.steps, []).extend(writes)
         section.sure = section.sure and done.sure
         sure = visit.sure and (alone or done.sure)
-        section.go(step + done.steps, _Visit(following, node, sure), self.flow)
+        exits = following in self.flow.choices and self.flow.choices[following].is_exit
+        if exits and done.writes:
+            self.results[following] = done.writes[-1].part
+        section.go(step + done.steps, _Visit(following, node, sure, decides=exits), self.flow)
 
     #  The state
 
@@ -298,6 +301,7 @@ class _Walk:
 
     def changed(self, sections: Sequence[set[str]], state: State) -> list[str]:
         """Return the keys that a region gives, in order: keys that surely exist before or after it, or are declared."""
+        sections = [nodes & self.annotations.keys() for nodes in sections]  # without the ends of loops
         found = [{key for node in nodes for key in self.writes(node)} for nodes in sections]
         said = {
             key for nodes in sections for node in nodes for key in getattr(self.annotations[node], "writes", 0) or ()

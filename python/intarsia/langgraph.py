@@ -18,8 +18,9 @@ any other key is replaced. Nodes run in supersteps, as in LangGraph: a node sees
 waits for the nodes whose writes it reads. A node with several incoming edges runs once for each superstep in which it
 is reached, or once if it waits (``add_edge([…], node)``, ``defer=True``).
 
-In the converted graph the number of a loop's runs and the case taken in a run are independent. Expected executions are
-those of the LangGraph graph; the probability that a node runs at all may differ if a case ends the loop.
+In the converted graph the number of a loop's runs and the case taken in a run are independent, and so is the node that
+comes after a loop that may be left to several. Expected executions are those of the LangGraph graph; the probability
+that a node runs at all may differ if a case ends the loop.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 from . import agent
 from ._agent_figures import RANGES, AgentError, check, check_all, check_probabilities
 from ._agent_values import Figure, Size, Sla, Value, _amount
-from ._langgraph_flow import END, START, Sends, _bound, _flow
+from ._langgraph_flow import END, START, Sends, _bound, _flow, _with_exits
 from ._langgraph_walk import Annotation, _Walk, annotated, kinds
 
 __all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "sends", "tool"]
@@ -170,7 +171,7 @@ def convert(
     annotations = {node: _annotation(node, spec) for node, spec in builder.nodes.items()}
     bare = [node for node, annotation in annotations.items() if annotation is None]
     missing = [f"node {node!r}: would be a language model that writes {ASSUMED_TOKENS} tokens" for node in bare]
-    flow = _flow(builder, missing)
+    flow = _with_exits(_flow(builder, missing))
     keys = [key for key in builder.channels if not key.startswith(("__", "branch:"))]
     if not inputs:
         missing.append(f"inputs of the graph: {keys[0]!r} would be {ASSUMED_INPUT_TOKENS} tokens")

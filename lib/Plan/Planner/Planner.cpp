@@ -57,8 +57,7 @@ public:
   int run() {
     if (Error error = checkOutputs(options))
       return fail(std::move(error));
-    if (failed(load()) || failed(decompose()) || failed(readFleet()) ||
-        failed(readEfficiency()))
+    if (failed(load()) || failed(decompose()) || failed(readFleet()) || failed(readEfficiency()))
       return Failed;
     llvm::Expected<BuiltProblem> problem =
         buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr});

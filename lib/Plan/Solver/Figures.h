@@ -59,7 +59,7 @@ public:
 
 private:
   Bill billOf(double dollarsPerHour, double watts, double gramsPerKilowattHour) const;
-  std::vector<int> linkOf;                                                  ///< by (from pool, to pool)
+  std::vector<int> linkOf; ///< by (from pool, to pool)
 };
 
 } // namespace intarsia::plan

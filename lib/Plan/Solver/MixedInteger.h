@@ -53,8 +53,8 @@ struct MixedIntegerResult {
   std::vector<double> values;
 };
 
-/// A scaled copy of a program. Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest cost is
-/// 1000 here, the largest factor of each row 1.
+/// A scaled copy of a program. Solvers' tolerances are absolute, and dollars per request may be 1e-6: the largest cost
+/// is 1000 here, the largest factor of each row 1.
 struct ScaledProgram {
   std::vector<double> costs, lower, upper, rowLower, rowUpper;
   std::vector<int> integer;      ///< by column; 0 or 1
@@ -72,8 +72,8 @@ ScaledOutcome solveByCbc(const ScaledProgram &program, double timeLimitSeconds, 
 
 /// Solves a program on one thread, in a process of its own; several threads may call. `relativeGap` is a share of the
 /// objective. `start` is an initial solution (by column; empty: none). It is the result if the solver gives up, or is
-/// stopped because it exceeds the time limit by a tenth (CBC does not always look at the clock); nothing is proven then.
-/// `solver` is another one in tests.
+/// stopped because it exceeds the time limit by a tenth (CBC does not always look at the clock); nothing is proven
+/// then. `solver` is another one in tests.
 MixedIntegerResult solveMixedInteger(const MixedIntegerProgram &program, double timeLimitSeconds, double relativeGap,
                                      llvm::ArrayRef<double> start, decltype(solveByCbc) *solver = solveByCbc);
 

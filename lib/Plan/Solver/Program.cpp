@@ -113,8 +113,7 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
     std::map<int, int> groupOf;
     for (auto [choiceIndex, choice] : enumerate(piece.candidates)) {
       const Load &load = figures.loads[index];
-      if ((piece.pinnedPool && choice.pool != *piece.pinnedPool) ||
-          forbidden.contains({int(index), int(choiceIndex)}))
+      if ((piece.pinnedPool && choice.pool != *piece.pinnedPool) || forbidden.contains({int(index), int(choiceIndex)}))
         continue;
       int64_t least = smallestReplicas(choice, load);
       // Without queues, or without load, more replicas change nothing.
