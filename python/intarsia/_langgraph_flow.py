@@ -250,8 +250,7 @@ def _bound(flow: _Flow, header: str, loops: Mapping[str, set[str]], missing: lis
     choices = [
         choice
         for each, choice in flow.choices.items()
-        if each in nodes
-        and ((each not in deeper and not choice.is_exit) or not nodes.issuperset(choice.targets))
+        if each in nodes and ((each not in deeper and not choice.is_exit) or not nodes.issuperset(choice.targets))
     ]
     given = [choice.max_runs for choice in choices if choice.max_runs]
     if not given:

@@ -243,7 +243,7 @@ def left_from_inside(node, path):
     ],
 )
 def test_shapes_run_as_often_as_langgraph_runs_them(intarsia_opt, make, choices):
-    nodes = "left right outer inner check end first second triage look write human".split()
+    nodes = ["left", "right", "outer", "inner", "check", "end", "first", "second", "triage", "look", "write", "human"]
     specs = {name: langgraph.llm(small, tokens=10, reads=["log"], writes=["log"]) for name in nodes}
     graph = agent.from_langgraph(make(*annotated(specs, choices)), inputs={"log": agent.text(5)})
     found, _ = work(intarsia_opt, graph)

