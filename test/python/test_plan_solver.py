@@ -25,12 +25,9 @@ def best_of(model: pathlib.Path) -> float:
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("mip_rel_gap", 1e-7)
     assert solver.readModel(str(model)) == highspy.HighsStatus.kOk
-    # Dollars for a request are smaller than tolerances.
-    largest = max(abs(cost) for cost in solver.getLp().col_cost_)
-    solver.setOptionValue("user_objective_scale", 20)
+    solver.setOptionValue("user_objective_scale", 20)  # dollars for a request are smaller than tolerances
     solver.run()
     assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    assert largest > 0
     return solver.getInfo().objective_function_value
 
 
@@ -38,8 +35,8 @@ def best_of(model: pathlib.Path) -> float:
 def test_plans_are_the_optimum_of_their_model(name: str, tmp_path: pathlib.Path) -> None:
     """Where no promise of a percentile binds, the model is all that there is to hold."""
     agent, model, plan = tmp_path / "agent.mlir", tmp_path / "model.lp", tmp_path / "plan.json"
-    text = re.sub(r"(p95_ms|ttft_ms) = \d+", r"\1 = 100000000", (AGENTS / f"{name}.mlir").read_text())
-    agent.write_text(text)
+    text = re.sub(r"p95_ms = \d+", "p95_ms = 80000000", (AGENTS / f"{name}.mlir").read_text())
+    agent.write_text(re.sub(r"ttft_ms = \d+", "ttft_ms = 1000000", text))
     command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", f"--export-lp={model}", f"--json={plan}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
