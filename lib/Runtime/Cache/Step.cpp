@@ -5,7 +5,6 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
-#include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/Call.h"
 
 #include <algorithm>
@@ -279,8 +278,8 @@ Status Cache::step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logi
   Status status = runChecked(chunks, onDevice, logits);
   bool wantsNone = std::all_of(chunks.begin(), chunks.end(), [](const Chunk &chunk) { return chunk.outputs == 0; });
   // Other stages of the pipeline may have done this part of a prompt, and later ones: no rank can take it back.
-  if (!status.ok() && wantsNone && layout_.stages > 1 && module_->world())
-    return module_->world()->state().fail(status);
+  if (!status.ok() && wantsNone && layout_.stages > 1)
+    return endWorld(*module_, status);
   return status;
 }
 

@@ -357,6 +357,10 @@ static Status runPart(::itx_call &call) {
   return Status::success();
 }
 
+Status endWorld(const Module &module, const Status &status) {
+  return module.world() ? module.world()->state().fail(status) : status;
+}
+
 Status runCall(::itx_call &call) {
   World *world = call.module->world();
   if (!world)
@@ -366,8 +370,7 @@ Status runCall(::itx_call &call) {
   world->state().beginCall();
   Status status = runPart(call);
   world->state().endCall(status);
-  // Others may have gone on to later calls by now, and would take what belongs to those for this one's.
-  return status.ok() || call.wantsResults ? status : world->state().fail(status);
+  return status.ok() || call.wantsResults ? status : endWorld(*call.module, status);
 }
 
 } // namespace intarsia::runtime
