@@ -94,8 +94,8 @@ Status prepareCall(const Module &module, size_t function, const Tensor *const *i
 /// Returns the sizes of an input or output by their names: "[batch, sequence, 4]".
 std::string sizeNames(const FunctionInfo &function, const ValueInfo &value);
 
-/// Ends the world of a module, if it has one: other ranks may have gone on to later calls, and would take what belongs to
-/// those for a call that this rank has failed in. Returns the error that all ranks get.
+/// Ends the world of a module, if it has one: other ranks may have gone on to later calls, and would take what belongs
+/// to those for a call that this rank has failed in. Returns the error that all ranks get.
 Status endWorld(const Module &module, const Status &status);
 
 /// Runs a prepared call; call.outputs are its results. When it returns, no work of the call is running on any device.
