@@ -49,8 +49,8 @@ int main(int argc, char **argv) {
     return 2;
   }
   /* Room for two sequences and 64 pages. */
-  itx_cache_options options = {sizeof(options), 2, 64, 0};
-  itx_cache_info info = {sizeof(info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  itx_cache_options options = {.struct_bytes = sizeof(options), .sequences = 2, .pages = 64};
+  itx_cache_info info = {.struct_bytes = sizeof(info)};
   uint64_t bytes;
   if (itx_module_load(argv[1], NULL, &module) != ITX_OK ||
       itx_cache_bytes_needed(module, NULL, &options, &bytes) != ITX_OK)

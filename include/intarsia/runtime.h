@@ -355,7 +355,7 @@ ITX_API void itx_pending_free(itx_pending *pending);
  * to.
  *
  * The short form:
- *   itx_cache_options options = {sizeof(options), 1, 0, 0};
+ *   itx_cache_options options = {.struct_bytes = sizeof(options), .sequences = 1};
  *   itx_cache *cache; itx_sequence *sequence; itx_tensor *logits;
  *   itx_cache_create(module, NULL, &options, &cache);
  *   itx_sequence_create(cache, &sequence);
