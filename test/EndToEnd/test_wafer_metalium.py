@@ -159,7 +159,7 @@ def gemm(m: int, k: int, n: int, grid: int, algorithm: str, result: str = "f32")
     ("algorithm", "grid", "sizes"),
     [
         ("mesh", 2, (128, 64, 192)),
-        ("mesh", 4, (70, 130, 90)),
+        pytest.param("mesh", 4, (70, 130, 90), marks=pytest.mark.slow),
         ("cannon", 3, (96, 100, 64)),
         ("mesh transposed", 3, (97, 70, 64)),
     ],

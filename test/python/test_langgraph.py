@@ -233,12 +233,13 @@ def left_from_inside(node, path):
             to_a_human,
             {"triage": {"more": 0.5, "known": 0.3, "unclear": 0.2}, "look": {"back": 0.7, "lost": 0.3}},
         ),
-        (
+        pytest.param(
             left_from_inside,
             {
                 "inner": {"again": 0.4, "good": 0.4, "bad": 0.2},
                 "check": {"again": 0.5, "good": 0.25, "end": 0.25},
             },
+            marks=pytest.mark.slow,  # a minute: loops in loops have many executions
         ),
     ],
 )
