@@ -78,19 +78,12 @@ private:
     for (int64_t stage = 0; stage < world; ++stage) {
       text += llvm::formatv("\n  rank {0}: {1} to {2}, {3:f1} us for each kernel alone", stage,
                             layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name, ofRanks[stage]);
-      if (all > 0 && hasCaches())
+      if (all > 0 && hasState(getOperation()))
         text += llvm::formatv(", idle for {0:f0} % of a prompt of {1} tokens in parts of {2}",
                               100 * (1 - double(parts) * ofRanks[stage] / all), prompt, part);
     }
     getOperation().emitRemark() << text;
     return success();
-  }
-
-  bool hasCaches() {
-    return llvm::any_of(functionsWithWeights(getOperation()), [](func::FuncOp function) {
-      return llvm::any_of(llvm::seq(function.getNumArguments()),
-                          [&](unsigned number) { return bool(function.getArgAttr(number, "nn.state")); });
-    });
   }
 
   void split(func::FuncOp function, SymbolTable &symbols) {

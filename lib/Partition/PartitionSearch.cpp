@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/ParallelCost.h"
 #include "intarsia/Partition/Partition.h"
+#include "lib/Partition/RankFunction.h"
 #include "lib/Partition/RankTimes.h"
 #include "lib/Partition/Rows.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -84,10 +85,7 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
       return signalPassFailure();
     std::vector<Alternative> all;
     bool hasExperts = module.walk([](nn::ExpertsOp) { return WalkResult::interrupt(); }).wasInterrupted();
-    bool hasCaches = llvm::any_of(functions, [](func::FuncOp function) {
-      return llvm::any_of(llvm::seq(function.getNumArguments()),
-                          [&](unsigned number) { return bool(function.getArgAttr(number, "nn.state")); });
-    });
+    bool hasCaches = hasState(module);
     for (int64_t stages = 1; stages <= world; ++stages)
       for (int64_t experts = 1; experts <= (hasExperts ? world / stages : 1); ++experts)
         if (world % (stages * experts) == 0)

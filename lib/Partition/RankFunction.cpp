@@ -58,6 +58,13 @@ SmallVector<func::FuncOp> functionsWithWeights(ModuleOp module) {
   return functions;
 }
 
+bool hasState(ModuleOp module) {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return llvm::any_of(llvm::seq(function.getNumArguments()),
+                        [&](unsigned number) { return bool(function.getArgAttr(number, "nn.state")); });
+  });
+}
+
 std::optional<int64_t> stageOf(func::FuncOp function) {
   auto stage = function->getAttrOfType<IntegerAttr>(rt::rankAttr);
   return stage ? std::optional(stage.getInt()) : std::nullopt;

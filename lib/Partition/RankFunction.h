@@ -30,6 +30,9 @@ struct Part {
 /// Returns the functions of a module that have a body with weights.
 llvm::SmallVector<mlir::func::FuncOp> functionsWithWeights(mlir::ModuleOp module);
 
+/// True if a function of a module keeps state, such as the caches of a language model.
+bool hasState(mlir::ModuleOp module);
+
 /// Returns the stage that a function is, if it is one.
 std::optional<int64_t> stageOf(mlir::func::FuncOp function);
 

@@ -183,7 +183,8 @@ private:
     return std::ceil(std::log2(count)) * links.memory.microseconds(bytes); // a tree of messages
   }
 
-  /// What the first ranks of hosts do for the others, which then get the result (lib/Runtime/Collectives).
+  /// Returns the time of an exchange between hosts. The first rank of each host takes part in it and gives the result
+  /// to the others of its host (lib/Runtime/Collectives/HostOperations.cpp).
   double betweenHostsUs(Operation *op, ArrayRef<int64_t> row, double hosts, double most, const WorkModel &model) const {
     double bytes = bytesOf(op, model);
     if (bytes == 0)
@@ -207,7 +208,7 @@ private:
     return after + network.microseconds(others * sent);
   }
 
-  /// Up to so many bytes hosts send each other all of what they add up.
+  /// Up to so many bytes hosts send each other all of what they add up (HostOperations.cpp).
   static constexpr double mostBytesAtOnce = 65536;
 
   const target::Device &device;

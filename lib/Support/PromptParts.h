@@ -15,8 +15,8 @@ namespace intarsia {
 
 /// Returns how many tokens of a prompt a call best takes, if so many stages compute parts of it at the same time.
 ///
-/// Of n tokens in parts of c, S stages take as long as one stage takes for n / c + S - 1 parts, each in proportion to
-/// c + h. This is least for c = sqrt(n h / (S - 1)).
+/// A prompt has n tokens, and a part c. S stages take as long as one stage takes for n / c + S - 1 parts, and a part
+/// takes time in proportion to c + h. This is least for c = sqrt(n h / (S - 1)).
 inline int64_t promptPart(int64_t tokens, int64_t stages) {
   // More tokens of a call do not make it faster: weights are read once for many tokens.
   constexpr int64_t most = 512;

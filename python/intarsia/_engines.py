@@ -152,7 +152,7 @@ def command(engine: Engine, kind: str, model: str) -> list[str]:
     # vLLM counts the sequences of each replica of attention, SGLang all.
     sequences = max(1, engine.batch // engine.data) if vllm else engine.batch
     words += ["--max-num-seqs" if vllm else "--max-running-requests", str(sequences)]
-    # What is stored in fewer bits has its format in the checkpoint; FP8 can be made when it is loaded.
+    # A checkpoint with fewer bits names its format; an engine can make FP8 when it loads one.
     words += ["--dtype", DTYPES.get(engine.precision, "bfloat16")]
     if engine.precision == "fp8":
         words += ["--quantization", "fp8"]

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels for TT-Metalium: compiled against metalium_stub.h, run as host threads, compared with NumPy."""
+"""Kernels for TT-Metalium: compiled against metalium_host.h, run as host threads, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Run = Callable[..., list[np.ndarray]]
 
 
 def source(folder: Path, name: str) -> str:
-    """Return a file with the one it includes of the same folder; what else it includes is known, and in the stub."""
+    """Return a file with the one it includes of the same folder; what else it includes is known, and in that header."""
     lines = []
     for line in (folder / name).read_text().splitlines():
         if found := re.fullmatch(r'#include [<"](.*)[>"]', line):
@@ -51,7 +51,7 @@ def source(folder: Path, name: str) -> str:
 
 def host(folder: Path, plan: dict[str, Any]) -> str:
     """Return a program that runs the kernels: each in a namespace, as a device compiles each for itself."""
-    text = '#include "metalium_stub.h"\n#define NAMESPACE kernel\n#define MAIN compute_main()\n'
+    text = '#include "metalium_host.h"\n#define NAMESPACE kernel\n#define MAIN compute_main()\n'
     names = sorted({core[kind] for core in plan["cores"] for kind in ("reader", "writer", "compute")})
     for name in names:
         text += f"namespace {name[:-4]} {{\n{source(folder, name)}\n}} // namespace\n"
@@ -68,7 +68,7 @@ def host(folder: Path, plan: dict[str, Any]) -> str:
         for one in plan["circular_buffers"]
     )
     sizes = f"{plan['columns']}, {plan['rows']}, {plan['semaphores']}"
-    return f"{text}int main(int, char **files) {{\n  return stub_run({sizes}, {{{buffers}}}, {{\n{cores}\n  }}, {{{', '.join(f'files[{i + 1}]' for i in range(len(plan['operands'])))}}});\n}}\n"
+    return f"{text}int main(int, char **files) {{\n  return host_run({sizes}, {{{buffers}}}, {{\n{cores}\n  }}, {{{', '.join(f'files[{i + 1}]' for i in range(len(plan['operands'])))}}});\n}}\n"
 
 
 def pages(operand: dict[str, Any], size: tuple[int, int], matrix: np.ndarray | None) -> np.ndarray:

@@ -260,7 +260,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
                                               : "none found in time: ") +
                            alternative.reason;
     } else {
-      // What counts for a move is not spent: it is left out, and moves are counted apart.
+      // The penalty of a move is no money: costs are compared without it, and moves are counted apart.
       int moves = movesIn(problem, alternative.placements);
       double now = result.evaluation.objective - problem.moveCost * result.evaluation.moves;
       double more = alternative.objective - problem.moveCost * moves - now;

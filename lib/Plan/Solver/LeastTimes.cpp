@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What the promises alone need: a lower bound of each agent's times, which takes one evaluation and no search.
+// Computes a lower bound of each agent's times: one evaluation, without a search, says which promises nothing can hold.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "LeastTimes.h"
 #include "Evaluate.h"

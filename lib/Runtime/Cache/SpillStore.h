@@ -31,7 +31,7 @@ public:
     uint64_t bytes;
   };
 
-  /// What was put into the store. Its room is free again when it is gone, which is before the store is.
+  /// Holds the state of one sequence. Its destructor gives the room back; the store must outlive it.
   class Entry {
   public:
     ~Entry();

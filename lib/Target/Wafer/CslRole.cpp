@@ -21,7 +21,8 @@ using namespace llvm;
 namespace intarsia::wafer {
 namespace {
 
-// What a core has for programs beside the SDK's copies from and to the host, by its public examples.
+// The SDK copies data from and to the host with some queues and tasks of a core. These are left for programs, by its
+// public examples.
 constexpr int64_t firstQueue = 2, lastInputQueue = 7, lastOutputQueue = 5;
 constexpr int64_t tasks[] = {8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 24, 25, 26};
 
@@ -283,7 +284,7 @@ void RoleWriter::elements(const Op &op) {
   line("}");
 }
 
-/// What asks for the tokens of a cache: entries that are moved, scores that are hidden.
+/// Writes ops that need the tokens of a cache: they move entries, or hide scores.
 void RoleWriter::tokensOp(const Op &op) {
   usesTokens = usesRow = true;
   bool takes = op.compute == ComputeKind::Take;

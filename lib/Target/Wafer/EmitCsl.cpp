@@ -80,22 +80,16 @@ void writeRoutes(raw_ostream &out, const std::map<int64_t, ColorSettings> &color
 
 /// Where the tiles of inputs and outputs are, for who copies them.
 std::string placementOf(const Program &program) {
-  constexpr StringRef axes[] = {"none", "x", "y"}, skews[] = {"none", "rows", "columns"};
   std::vector<std::string> names = cslNamesOf(program);
   json::Object all;
   for (auto [key, bindings] : {std::pair("inputs", &program.inputs), std::pair("outputs", &program.outputs)}) {
     json::Array list;
     for (const Binding &b : *bindings) {
       const CoreBuffer &buffer = program.buffers[size_t(b.slot)];
-      list.push_back(json::Object{{"argument", b.argument},
-                                  {"symbol", names[size_t(b.slot)]},
-                                  {"element", cslTypeOf(buffer)},
-                                  {"matrix", json::Array{b.rows, b.columns}},
-                                  {"tile", json::Array{buffer.rows, buffer.columns}},
-                                  {"rows_along", axes[size_t(b.tiles.rows)]},
-                                  {"columns_along", axes[size_t(b.tiles.columns)]},
-                                  {"ring", b.tiles.ring},
-                                  {"skew", skews[size_t(b.tiles.skew)]}});
+      json::Object operand = tilesOfOperand(b, buffer);
+      operand["symbol"] = names[size_t(b.slot)];
+      operand["element"] = cslTypeOf(buffer);
+      list.push_back(std::move(operand));
     }
     all[key] = std::move(list);
   }

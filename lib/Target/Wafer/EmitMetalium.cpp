@@ -460,9 +460,9 @@ Expected<std::array<std::string, 3>> CoreWriter::write() {
                                         "}\n} // namespace NAMESPACE\n"};
 }
 
-/// What a host must set up: circular buffers, semaphores, the kernels of each core, and where operands lie.
+/// Returns plan.json: the circular buffers, semaphores and kernels of each core, and where operands lie. A host sets
+/// these up.
 json::Object planOf(const Program &program, const Memory &memory, int64_t semaphores, json::Array cores) {
-  constexpr StringRef axes[] = {"none", "x", "y"}, skews[] = {"none", "rows", "columns"};
   json::Array buffers, operands;
   for (const CoreBuffer &buffer : memory.buffers)
     buffers.push_back(json::Object{{"name", buffer.name},
@@ -475,15 +475,10 @@ json::Object planOf(const Program &program, const Memory &memory, int64_t semaph
   for (bool isInput : {true, false})
     for (const Binding &b : isInput ? program.inputs : program.outputs) {
       const CoreBuffer &buffer = program.buffers[size_t(b.slot)];
-      operands.push_back(json::Object{{"input", isInput},
-                                      {"argument", b.argument},
-                                      {"element", buffer.isHalf ? "f16" : "f32"},
-                                      {"matrix", json::Array{b.rows, b.columns}},
-                                      {"tile", json::Array{buffer.rows, buffer.columns}},
-                                      {"rows_along", axes[size_t(b.tiles.rows)]},
-                                      {"columns_along", axes[size_t(b.tiles.columns)]},
-                                      {"ring", b.tiles.ring},
-                                      {"skew", skews[size_t(b.tiles.skew)]}});
+      json::Object operand = tilesOfOperand(b, buffer);
+      operand["input"] = isInput;
+      operand["element"] = buffer.isHalf ? "f16" : "f32";
+      operands.push_back(std::move(operand));
     }
   return json::Object{{"columns", program.columns},      {"rows", program.rows},
                       {"semaphores", semaphores},        {"circular_buffers", std::move(buffers)},

@@ -9,8 +9,8 @@
 
 namespace intarsia::wafer {
 
-/// What kernels that compute do with whole buffers. A result is read again only when it is stored: the engines of a
-/// core run ahead of each other.
+/// The functions with which kernels compute on whole buffers. A result is read again only when it is stored: the
+/// engines of a core run ahead of each other.
 inline constexpr const char *metaliumTiles = R"(#pragma once
 
 #include "compute_kernel_api.h"

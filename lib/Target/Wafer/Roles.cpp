@@ -132,4 +132,15 @@ Expected<std::map<int64_t, ColorSettings>> routerSettings(const Program &program
   return colors;
 }
 
+llvm::json::Object tilesOfOperand(const Binding &binding, const CoreBuffer &buffer) {
+  constexpr llvm::StringRef axes[] = {"none", "x", "y"}, skews[] = {"none", "rows", "columns"};
+  return llvm::json::Object{{"argument", binding.argument},
+                            {"matrix", llvm::json::Array{binding.rows, binding.columns}},
+                            {"tile", llvm::json::Array{buffer.rows, buffer.columns}},
+                            {"rows_along", axes[size_t(binding.tiles.rows)]},
+                            {"columns_along", axes[size_t(binding.tiles.columns)]},
+                            {"ring", binding.tiles.ring},
+                            {"skew", skews[size_t(binding.tiles.skew)]}};
+}
+
 } // namespace intarsia::wafer

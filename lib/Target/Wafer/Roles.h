@@ -11,6 +11,7 @@
 
 #include "lib/Runtime/Wafer/Program.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 
 #include <map>
 #include <optional>
@@ -45,7 +46,7 @@ private:
   std::vector<std::vector<RouteEnds>> routeEnds; // by route and position
 };
 
-/// What the routers at a position do with a color: where it comes from and where it goes, as steps along the axis of
+/// Says where the routers at a position take a color from and where they send it, as steps along the axis of
 /// the color's routes; 0 is the core itself.
 struct RouterSetting {
   int64_t from = 0;
@@ -60,6 +61,9 @@ struct ColorSettings {
 
 /// Returns the settings of all colors. Fails if a message would reach cores that its path only passes.
 llvm::Expected<std::map<int64_t, ColorSettings>> routerSettings(const Program &program);
+
+/// Says where the tiles of an input or output lie, for those who copy them.
+llvm::json::Object tilesOfOperand(const Binding &binding, const CoreBuffer &buffer);
 
 } // namespace intarsia::wafer
 

@@ -27,7 +27,7 @@
 
 #define tt_l1_ptr
 
-namespace stub {
+namespace host {
 
 [[noreturn]] inline void fail(const std::string &what) {
   std::fprintf(stderr, "%s\n", what.c_str());
@@ -59,7 +59,7 @@ inline uint32_t columns, rows;
 inline std::deque<Core> cores;
 inline std::vector<std::vector<uint8_t>> operands; // in DRAM
 
-/// What a kernel of a core knows.
+/// The state of a kernel of a core.
 struct Thread {
   Core *core = nullptr;
   std::map<uint32_t, uint32_t> pushed, popped; // pages of a circular buffer, by this kernel
@@ -124,124 +124,124 @@ inline bool alike(uint32_t configured, uint32_t used) {
   return configured != ~0u && buffer(configured).isHalf == buffer(used).isHalf;
 }
 
-} // namespace stub
+} // namespace host
 
 //===-- Kernels that move data -------------------------------------------------------------------------------===//
 
 template <bool dram> struct InterleavedAddrGen {
   uint32_t bank_base_address, page_size;
 };
-template <typename T> T get_arg_val(int index) { return index == 0 ? stub::self->core->column : stub::self->core->row; }
+template <typename T> T get_arg_val(int index) { return index == 0 ? host::self->core->column : host::self->core->row; }
 template <typename T> T get_common_arg_val(int index) {
-  if (uint32_t(index) < stub::columns)
-    return uint32_t(index) + stub::noc0X;
-  if (uint32_t(index) < stub::columns + stub::rows)
-    return uint32_t(index) - stub::columns + stub::noc0Y;
-  return uint32_t(index) - stub::columns - stub::rows;
+  if (uint32_t(index) < host::columns)
+    return uint32_t(index) + host::noc0X;
+  if (uint32_t(index) < host::columns + host::rows)
+    return uint32_t(index) - host::columns + host::noc0Y;
+  return uint32_t(index) - host::columns - host::rows;
 }
 inline uint64_t get_noc_addr(uint32_t x, uint32_t y, uint32_t address) {
   return uint64_t(x) << 40 | uint64_t(y) << 32 | address;
 }
 template <bool dram> uint64_t get_noc_addr(uint32_t page, const InterleavedAddrGen<dram> &of) {
-  return stub::inDram | uint64_t(of.bank_base_address) << 48 | uint64_t(page) * of.page_size;
+  return host::inDram | uint64_t(of.bank_base_address) << 48 | uint64_t(page) * of.page_size;
 }
 inline void noc_async_read(uint64_t from, uint32_t to, uint32_t bytes) {
-  std::memcpy(stub::self->core->at(to, bytes), stub::remote(from, bytes), bytes);
+  std::memcpy(host::self->core->at(to, bytes), host::remote(from, bytes), bytes);
 }
 inline void noc_async_write(uint32_t from, uint64_t to, uint32_t bytes) {
-  std::memcpy(stub::remote(to, bytes), stub::self->core->at(from, bytes), bytes);
+  std::memcpy(host::remote(to, bytes), host::self->core->at(from, bytes), bytes);
 }
 inline void noc_async_read_barrier() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline void noc_async_write_barrier() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline uint32_t get_semaphore(uint32_t number) {
-  stub::expect(number < stub::self->core->semaphores && number < 16, "there is no such semaphore");
-  return number * stub::semaphoreBytes;
+  host::expect(number < host::self->core->semaphores && number < 16, "there is no such semaphore");
+  return number * host::semaphoreBytes;
 }
 inline void noc_semaphore_inc(uint64_t address, uint32_t by) {
-  __atomic_fetch_add(reinterpret_cast<uint32_t *>(stub::remote(address, 4)), by, __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(reinterpret_cast<uint32_t *>(host::remote(address, 4)), by, __ATOMIC_SEQ_CST);
 }
 inline uint32_t stub_value(volatile uint32_t *semaphore) {
-  return __atomic_load_n(stub::self->core->word(reinterpret_cast<uintptr_t>(semaphore)), __ATOMIC_SEQ_CST);
+  return __atomic_load_n(host::self->core->word(reinterpret_cast<uintptr_t>(semaphore)), __ATOMIC_SEQ_CST);
 }
 inline void noc_semaphore_set(volatile uint32_t *semaphore, uint32_t value) {
-  __atomic_store_n(stub::self->core->word(reinterpret_cast<uintptr_t>(semaphore)), value, __ATOMIC_SEQ_CST);
+  __atomic_store_n(host::self->core->word(reinterpret_cast<uintptr_t>(semaphore)), value, __ATOMIC_SEQ_CST);
 }
 inline void noc_semaphore_wait(volatile uint32_t *semaphore, uint32_t value) {
-  stub::wait([&] { return stub_value(semaphore) == value; }, "a semaphore");
+  host::wait([&] { return stub_value(semaphore) == value; }, "a semaphore");
 }
 inline void noc_semaphore_wait_min(volatile uint32_t *semaphore, uint32_t value) {
-  stub::wait([&] { return stub_value(semaphore) >= value; }, "the other kernel that moves data");
+  host::wait([&] { return stub_value(semaphore) >= value; }, "the other kernel that moves data");
 }
 
 //===-- Circular buffers -------------------------------------------------------------------------------------===//
 
 inline uint32_t get_write_ptr(uint32_t number) {
-  stub::CircularBuffer &of = stub::buffer(number);
-  return of.address + stub::self->pushed[number] % of.pages * of.pageBytes;
+  host::CircularBuffer &of = host::buffer(number);
+  return of.address + host::self->pushed[number] % of.pages * of.pageBytes;
 }
 inline uint32_t get_read_ptr(uint32_t number) {
-  stub::CircularBuffer &of = stub::buffer(number);
-  return of.address + stub::self->popped[number] % of.pages * of.pageBytes;
+  host::CircularBuffer &of = host::buffer(number);
+  return of.address + host::self->popped[number] % of.pages * of.pageBytes;
 }
 inline void cb_reserve_back(uint32_t number, uint32_t pages) {
-  stub::CircularBuffer &of = stub::buffer(number);
-  stub::wait([&] { return of.pages - (of.pushed - of.popped) >= pages; }, "room in a circular buffer");
+  host::CircularBuffer &of = host::buffer(number);
+  host::wait([&] { return of.pages - (of.pushed - of.popped) >= pages; }, "room in a circular buffer");
 }
 inline void cb_push_back(uint32_t number, uint32_t pages) {
-  stub::self->pushed[number] += pages;
-  stub::buffer(number).pushed += pages;
+  host::self->pushed[number] += pages;
+  host::buffer(number).pushed += pages;
 }
 inline void cb_wait_front(uint32_t number, uint32_t pages) {
-  stub::CircularBuffer &of = stub::buffer(number);
-  stub::expect(pages <= of.pages, "a kernel waits for more pages than a circular buffer has");
-  stub::wait([&] { return of.pushed - of.popped >= pages; }, "pages of a circular buffer");
+  host::CircularBuffer &of = host::buffer(number);
+  host::expect(pages <= of.pages, "a kernel waits for more pages than a circular buffer has");
+  host::wait([&] { return of.pushed - of.popped >= pages; }, "pages of a circular buffer");
 }
 inline void cb_pop_front(uint32_t number, uint32_t pages) {
-  stub::self->popped[number] += pages;
-  stub::buffer(number).popped += pages;
+  host::self->popped[number] += pages;
+  host::buffer(number).popped += pages;
 }
 
 //===-- Kernels that compute ---------------------------------------------------------------------------------===//
 
 inline void binary_op_init_common(uint32_t a, uint32_t b, uint32_t to) {
-  stub::self->sourceA = a, stub::self->sourceB = b, stub::self->packed = to;
+  host::self->sourceA = a, host::self->sourceB = b, host::self->packed = to;
 }
-inline void reconfig_data_format_srca(uint32_t a) { stub::self->sourceA = a; }
-inline void reconfig_data_format(uint32_t a, uint32_t b) { stub::self->sourceA = a, stub::self->sourceB = b; }
-inline void pack_reconfig_data_format(uint32_t to) { stub::self->packed = to; }
-inline void tile_regs_acquire() { std::memset(stub::self->registers, 0, sizeof stub::self->registers); }
+inline void reconfig_data_format_srca(uint32_t a) { host::self->sourceA = a; }
+inline void reconfig_data_format(uint32_t a, uint32_t b) { host::self->sourceA = a, host::self->sourceB = b; }
+inline void pack_reconfig_data_format(uint32_t to) { host::self->packed = to; }
+inline void tile_regs_acquire() { std::memset(host::self->registers, 0, sizeof host::self->registers); }
 inline void tile_regs_commit() {}
 inline void tile_regs_wait() {}
 inline void tile_regs_release() {}
 template <bool outOfOrder> void pack_tile(uint32_t from, uint32_t number, uint32_t page) {
-  stub::expect(outOfOrder && stub::alike(stub::self->packed, number), "the packer has another format");
-  uint8_t *to = stub::tile(number, page, true);
+  host::expect(outOfOrder && host::alike(host::self->packed, number), "the packer has another format");
+  uint8_t *to = host::tile(number, page, true);
   for (uint32_t i = 0; i < 1024; ++i)
-    if (stub::buffer(number).isHalf)
-      reinterpret_cast<_Float16 *>(to)[i] = _Float16(stub::self->registers[from][i]);
+    if (host::buffer(number).isHalf)
+      reinterpret_cast<_Float16 *>(to)[i] = _Float16(host::self->registers[from][i]);
     else
-      reinterpret_cast<float *>(to)[i] = stub::self->registers[from][i];
+      reinterpret_cast<float *>(to)[i] = host::self->registers[from][i];
 }
 inline void copy_tile_to_dst_init_short(uint32_t) {}
 inline void copy_tile(uint32_t number, uint32_t page, uint32_t to) {
-  stub::expect(stub::alike(stub::self->sourceA, number), "the unpacker has another format");
-  const uint8_t *from = stub::tile(number, page, false);
+  host::expect(host::alike(host::self->sourceA, number), "the unpacker has another format");
+  const uint8_t *from = host::tile(number, page, false);
   for (uint32_t i = 0; i < 1024; ++i)
-    stub::self->registers[to][i] = stub::element(number, from, i);
+    host::self->registers[to][i] = host::element(number, from, i);
 }
 inline void fill_tile_init() {}
 inline void fill_tile(uint32_t to, float value) {
-  for (float &one : stub::self->registers[to])
+  for (float &one : host::self->registers[to])
     one = value;
 }
 inline void add_tiles_init(uint32_t, uint32_t) {}
 inline void mul_tiles_init(uint32_t, uint32_t) {}
 template <typename Function> void stub_binary(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to, Function f) {
-  stub::expect(stub::alike(stub::self->sourceA, a) && stub::alike(stub::self->sourceB, b),
+  host::expect(host::alike(host::self->sourceA, a) && host::alike(host::self->sourceB, b),
                "the unpackers have other formats");
-  const uint8_t *left = stub::tile(a, i, false), *right = stub::tile(b, j, false);
+  const uint8_t *left = host::tile(a, i, false), *right = host::tile(b, j, false);
   for (uint32_t k = 0; k < 1024; ++k)
-    stub::self->registers[to][k] = f(stub::element(a, left, k), stub::element(b, right, k));
+    host::self->registers[to][k] = f(host::element(a, left, k), host::element(b, right, k));
 }
 inline void add_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to) {
   stub_binary(a, b, i, j, to, [](float x, float y) { return x + y; });
@@ -249,21 +249,21 @@ inline void add_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t t
 inline void mul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to) {
   stub_binary(a, b, i, j, to, [](float x, float y) { return x * y; });
 }
-inline void mm_init_short(uint32_t, uint32_t, uint32_t transposed) { stub::self->transposed = transposed; }
+inline void mm_init_short(uint32_t, uint32_t, uint32_t transposed) { host::self->transposed = transposed; }
 inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j,
                          uint32_t to) { // its second operand is source A
-  stub::expect(stub::alike(stub::self->sourceA, b) && stub::alike(stub::self->sourceB, a),
+  host::expect(host::alike(host::self->sourceA, b) && host::alike(host::self->sourceB, a),
                "the unpackers have other formats");
-  const uint8_t *left = stub::tile(a, i, false), *right = stub::tile(b, j, false);
-  bool transposed = stub::self->transposed;
+  const uint8_t *left = host::tile(a, i, false), *right = host::tile(b, j, false);
+  bool transposed = host::self->transposed;
   for (uint32_t m = 0; m < 32; ++m)
     for (uint32_t k = 0; k < 32; ++k)
       for (uint32_t n = 0; n < 32; ++n)
-        stub::self->registers[to][m * 32 + n] +=
-            stub::element(a, left, m * 32 + k) * stub::element(b, right, transposed ? n * 32 + k : k * 32 + n);
+        host::self->registers[to][m * 32 + n] +=
+            host::element(a, left, m * 32 + k) * host::element(b, right, transposed ? n * 32 + k : k * 32 + n);
 }
 template <typename Function> void stub_unary(uint32_t at, Function f) {
-  for (float &one : stub::self->registers[at])
+  for (float &one : host::self->registers[at])
     one = f(one);
 }
 inline void silu_tile_init() {}
@@ -295,38 +295,38 @@ struct StubBuffer {
 };
 
 /// Runs all kernels of a program; operands are files, and are written back.
-inline int stub_run(uint32_t columns, uint32_t rows, uint32_t semaphores, const std::vector<StubBuffer> &buffers,
+inline int host_run(uint32_t columns, uint32_t rows, uint32_t semaphores, const std::vector<StubBuffer> &buffers,
                     const std::vector<StubCore> &cores, const std::vector<std::string> &files) {
-  stub::columns = columns, stub::rows = rows;
+  host::columns = columns, host::rows = rows;
   for (const std::string &file : files) {
     std::ifstream in(file, std::ios::binary);
-    stub::operands.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    host::operands.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
   }
   for (const StubCore &of : cores) {
-    stub::Core &core = stub::cores.emplace_back();
+    host::Core &core = host::cores.emplace_back();
     core.column = of.column, core.row = of.row, core.semaphores = semaphores;
-    uint32_t address = 16 * stub::semaphoreBytes;
+    uint32_t address = 16 * host::semaphoreBytes;
     for (const StubBuffer &one : buffers) {
-      stub::CircularBuffer &buffer = core.buffers.emplace_back();
+      host::CircularBuffer &buffer = core.buffers.emplace_back();
       buffer.address = address, buffer.pages = one.pages, buffer.pageBytes = one.pageBytes, buffer.isHalf = one.isHalf;
       address += one.pages * one.pageBytes;
     }
     core.memory.assign(address, 0xff); // what is not set is not a number
-    std::memset(core.memory.data(), 0, 16 * stub::semaphoreBytes);
+    std::memset(core.memory.data(), 0, 16 * host::semaphoreBytes);
   }
   std::vector<std::thread> threads;
   for (size_t i = 0; i < cores.size(); ++i)
     for (const std::function<void()> &kernel : cores[i].kernels)
       threads.emplace_back([&, i] {
-        stub::Thread thread;
-        thread.core = &stub::cores[i];
-        stub::self = &thread;
+        host::Thread thread;
+        thread.core = &host::cores[i];
+        host::self = &thread;
         kernel();
       });
   for (std::thread &thread : threads)
     thread.join();
   for (size_t i = 0; i < files.size(); ++i)
     std::ofstream(files[i], std::ios::binary)
-        .write(reinterpret_cast<const char *>(stub::operands[i].data()), std::streamsize(stub::operands[i].size()));
+        .write(reinterpret_cast<const char *>(host::operands[i].data()), std::streamsize(host::operands[i].size()));
   return 0;
 }
