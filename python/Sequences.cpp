@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace intarsia::python {
 namespace {
@@ -71,6 +72,26 @@ private:
   itx_sequence *sequence;
 };
 
+/// A step whose logits are taken later.
+class Step {
+public:
+  explicit Step(itx_step *step) : step(step) {}
+  Step(const Step &) = delete;
+  ~Step() { itx_step_free(step); }
+
+  nb::object wait() {
+    if (!step)
+      throw ItxError{ITX_INVALID_ARGUMENT, "the logits of this step were taken before"};
+    itx_tensor *logits = nullptr;
+    itx_step *given = std::exchange(step, nullptr);
+    checkUnlocked([&] { return itx_step_wait(given, &logits); });
+    return logits ? toNumpy(TensorHandle(logits)) : nb::object(nb::none());
+  }
+
+private:
+  itx_step *step;
+};
+
 using Chunks = std::vector<std::tuple<Sequence *, Ids, int64_t>>;
 
 class Cache {
@@ -103,6 +124,7 @@ public:
     result["spilled_sequences"] = info.spilled_sequences;
     result["spilled_bytes"] = info.spilled_bytes;
     result["lost_sequences"] = info.lost_sequences;
+    result["stages"] = info.stages;
     return result;
   }
 
@@ -146,6 +168,13 @@ public:
     return logits ? nb::cast(std::make_unique<Tensor>(std::move(logits))) : nb::object(nb::none());
   }
 
+  std::unique_ptr<Step> startStep(const Chunks &chunks) {
+    itx_step *started = nullptr;
+    std::vector<itx_chunk> parsed = parse(chunks);
+    checkUnlocked([&] { return itx_cache_step_start(cache, parsed.data(), parsed.size(), &started); });
+    return std::make_unique<Step>(started);
+  }
+
   nb::list candidates(const Tensor &logits, const Temperatures &temperatures) {
     if (static_cast<int64_t>(temperatures.shape(0)) != logits.shape().front())
       throw ItxError{ITX_INVALID_ARGUMENT, "temperatures must be as many as there are rows of logits"};
@@ -157,10 +186,15 @@ public:
   }
 
 private:
-  template <typename Step> TensorHandle run(Step step, const Chunks &chunks) {
+  static std::vector<itx_chunk> parse(const Chunks &chunks) {
     std::vector<itx_chunk> parsed;
     for (const auto &[sequence, ids, outputs] : chunks)
       parsed.push_back({sequence->handle(), ids.data(), static_cast<int64_t>(ids.shape(0)), outputs});
+    return parsed;
+  }
+
+  template <typename Run> TensorHandle run(Run step, const Chunks &chunks) {
+    std::vector<itx_chunk> parsed = parse(chunks);
     itx_tensor *logits = nullptr;
     checkUnlocked([&] { return step(cache, parsed.data(), parsed.size(), &logits); });
     return TensorHandle(logits);
@@ -188,6 +222,8 @@ void bindSequences(nb::module_ &m) {
            "Return "
            "when that has it. No silence is longer than `timeout` seconds.")
       .def("save", &Sequence::save, nb::arg("path"), "Write it to a file, which appears when it is complete.");
+  nb::class_<Step>(m, "Step", "New tokens of some sequences, whose logits are taken later.")
+      .def("wait", &Step::wait, "Wait, and return the logits; may be called once.");
   nb::class_<Cache>(m, "Cache")
       .def(nb::init<const Module &, const std::string &, int64_t, int64_t, uint64_t,
                     const std::optional<std::filesystem::path> &, uint64_t, uint64_t>(),
@@ -209,6 +245,7 @@ void bindSequences(nb::module_ &m) {
           "of which sends its part; a rank keeps what it needs of them.")
       .def("step", &Cache::step, nb::arg("chunks"))
       .def("step_on_device", &Cache::stepOnDevice, nb::arg("chunks"))
+      .def("start_step", &Cache::startStep, nb::arg("chunks"))
       .def("candidates", &Cache::candidates, nb::arg("logits"), nb::arg("temperatures"));
   m.def(
       "cache_bytes_needed",

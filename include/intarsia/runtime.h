@@ -398,6 +398,7 @@ typedef struct itx_cache_info {
   uint64_t spilled_bytes;
   /* All sequences that were evicted for want of room to spill them; itx_cache_spill_status says why the last was. */
   int64_t lost_sequences;
+  int64_t stages; /* of the pipeline that the ranks are, else 1: so many steps may be computed at the same time */
 } itx_cache_info;
 
 /* Gives the bytes of a cache with these options. function: name, null means "step"; options may be null: one sequence
@@ -481,6 +482,18 @@ ITX_API itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, siz
 /* The same, with logits in the memory of the device that computes them. */
 ITX_API itx_status itx_cache_step_on_device(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count,
                                             itx_tensor **logits);
+/* Appends tokens like itx_cache_step, and gives the logits later. Ranks that are stages of a pipeline compute different
+ * steps at the same time: start as many as there are stages (itx_cache_info.stages), each of other sequences, and start
+ * the next step of some sequences when you have waited for their last. Elsewhere the step is computed at once. Logits
+ * must be in memory of the host (ITX_UNSUPPORTED). All ranks start and wait in the same order; a rank that fails ends
+ * the world. */
+typedef struct itx_step itx_step;
+ITX_API itx_status itx_cache_step_start(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count, itx_step **step);
+/* Waits, gives the logits as itx_cache_step does, and frees `step` in any case. */
+ITX_API itx_status itx_step_wait(itx_step *step, itx_tensor **logits);
+/* Frees `step` without waiting; a null pointer is allowed. The tokens are appended, the logits dropped. */
+ITX_API void itx_step_free(itx_step *step);
+
 /* Gives the likeliest tokens of rows of such logits, in memory of the host, so that logits need not be copied there.
  * temperatures: one for each row, above 0.
  * *values: f32 [rows, candidates], the largest logits of each row, the largest first; of equal ones that of the lower

@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Prepacking.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
 
 using namespace mlir;
 
@@ -119,8 +120,9 @@ Attribute HostProgram::memoryOfResult(Value root, Attribute home) {
 
 //===-- Results, views and copies -----------------------------------------------------------------------------===//
 
-/// Makes the buffers of the results. The kernel that computes a result writes it in place, or the copy to the memory of
-/// the host does, so views between them are undone; what several results share is copied to the others at the end.
+/// Makes the buffers of the results. The kernel or the exchange that gives a result writes it in place, or the copy to
+/// the memory of the host does, so views between them are undone; what several results share is copied to the others at
+/// the end.
 void HostProgram::makeOutputs(func::ReturnOp returnOp) {
   SmallVector<Attribute> descriptions;
   DenseSet<Value> taken;
@@ -144,7 +146,10 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     Value root = viewRoot(operand);
     auto group = root.getDefiningOp<nn::GroupOp>();
     Attribute home = group ? deviceOf(group)->memory : Attribute();
-    isWritten.push_back(group && !states.contains(root) && taken.insert(root).second);
+    // Ranks exchange data in memory of the host. (What a gather writes may be some rows of its result.)
+    bool isExchanged = isa_and_nonnull<shard::AllReduceOp, shard::BroadcastOp, shard::ReduceScatterOp, shard::RecvOp>(
+        root.getDefiningOp());
+    isWritten.push_back((group || isExchanged) && !states.contains(root) && taken.insert(root).second);
     Attribute memory = isWritten.back() ? memoryOfResult(root, home) : Attribute();
     Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand, memory),
                                         builder.getI64IntegerAttr(descriptions.size() - 1), dynamicSizes(operand));

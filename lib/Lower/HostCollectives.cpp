@@ -104,7 +104,7 @@ LogicalResult HostProgram::runTogether(Operation *op) {
     if (Value event = events.lookup({viewRoot(input), Attribute()}))
       after.push_back(event);
   }
-  if (exchange->hasDestination)
+  if (exchange->hasDestination && !(to = buffers.lookup({result, Attribute()})))
     to = makeBuffer(result, Attribute());
   std::string label = labelOf(op->getLoc());
   Value event = rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()),

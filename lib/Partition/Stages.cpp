@@ -125,24 +125,25 @@ void StageFunction::copy(Operation &op) {
   builder.clone(op, mapping);
 }
 
-/// Sends a value to the stages that read it, or receives it. All of this is in the order of the program on all ranks,
-/// so that the earliest that is not done yet can always be done.
+/// Passes a value on from stage to stage, up to the last that reads it. All of this is in the order of the program on
+/// all ranks, so that the earliest that is not done yet can always be done. A stage gets data from the one before it
+/// alone: see itx_cache_step_start, whose calls overlap.
 void StageFunction::exchange(Value value, int64_t owner) {
   if (owner == StageOfOps::everywhere)
     return;
+  int64_t last = owner;
+  for (int64_t reader : stages.readersOf(value))
+    last = std::max(last, reader);
+  if (stage < owner || stage > last)
+    return;
   const SmallVector<shard::GridAxis, 1> axes = {0};
-  for (int64_t reader : stages.readersOf(value)) {
-    if (reader == owner || reader == StageOfOps::everywhere)
-      continue;
-    if (owner == stage) {
-      Value sent = mapping.lookup(value);
-      shard::SendOp::create(builder, value.getLoc(), sent.getType(), gridName, axes, sent, ArrayRef<int64_t>{reader},
-                            ValueRange());
-    } else if (reader == stage) {
-      auto from = builder.getDenseI64ArrayAttr(owner);
-      mapping.map(value, shard::RecvOp::create(builder, value.getLoc(), value.getType(), gridName, axes,
-                                               emptyLike(value), from, ValueRange()));
-    }
+  if (stage > owner)
+    mapping.map(value, shard::RecvOp::create(builder, value.getLoc(), value.getType(), gridName, axes, emptyLike(value),
+                                             builder.getDenseI64ArrayAttr(stage - 1), ValueRange()));
+  if (stage < last) {
+    Value sent = mapping.lookup(value);
+    shard::SendOp::create(builder, value.getLoc(), sent.getType(), gridName, axes, sent, ArrayRef<int64_t>{stage + 1},
+                          ValueRange());
   }
 }
 

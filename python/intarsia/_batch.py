@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,6 +143,27 @@ class Batch:
     def decode(self, tokens: dict[int, int]) -> list[Any]:
         """Append one token to some sequences; return the logits after it."""
         return [rows[0] for rows in self.extend({i: ([token], 1) for i, token in tokens.items()})]
+
+    def parts(self) -> list[list[int]]:
+        """Return the numbers of the sequences in parts that `start` can have under way at the same time.
+
+        There is one part, unless ranks are stages of a pipeline that give logits in memory of the host.
+        """
+        assert self.cache is not None
+        stages = 1 if self.temperature is not None else self.cache.info["stages"]
+        numbers = np.array_split(np.arange(len(self.sequences)), min(stages, len(self.sequences)))
+        return [part.tolist() for part in numbers]
+
+    def start(self, tokens: dict[int, int]) -> Callable[[], list[Any]]:
+        """Append one token to some sequences; return a function that waits for the logits after it."""
+        assert self.cache is not None
+        if self.temperature is not None:
+            rows = self.decode(tokens)
+            return lambda: rows
+        step = self.cache.start_step([(self.caches[i], [token], 1) for i, token in tokens.items()])
+        for i in tokens:
+            self.lengths[i] += 1
+        return lambda: list(step.wait())
 
     def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[Any]:
         """Append tokens to some sequences; return logits after the last tokens of each, as many as the number says."""

@@ -100,6 +100,25 @@ class Cache(_runtime.Cache):
         logits = super().step([(sequence, token_ids(ids), outputs) for sequence, ids, outputs in chunks])
         return np.empty((0, self.info["vocabulary"]), np.float32) if logits is None else logits
 
+    def start_step(self, chunks: Iterable[tuple[_runtime.Sequence, Sequence[int], int]]) -> _runtime.Step:
+        """Append tokens as `step` does; the result's ``wait()`` returns the logits.
+
+        Ranks that are stages of a pipeline compute different steps at the same time. Start as many as there are stages
+        (``info["stages"]``), each of other sequences; start the next step of some sequences when you have waited for
+        their last. All ranks do so in the same order. Elsewhere a step is computed at once.
+
+        Parameters
+        ----------
+        chunks : iterable of (Sequence, token ids, int)
+            As those of `step`.
+
+        Raises
+        ------
+        Error
+            What `step` raises; a rank that fails ends the world.
+        """
+        return super().start_step([(sequence, token_ids(ids), outputs) for sequence, ids, outputs in chunks])
+
     def step_on_device(
         self, chunks: Iterable[tuple[_runtime.Sequence, Sequence[int], int]], temperature: float
     ) -> list[DeviceRow]:

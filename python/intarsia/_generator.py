@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -273,13 +274,20 @@ class Generator:
         batch = Batch(self, sequences, decode, temperature=1.0)
         batch.prefill(every_token=False, reuse=False)
         middle = time.perf_counter()
+        parts = batch.parts()
+        under_way: deque[Callable[[], list[Any]]] = deque()
         for step in range(decode):
             if not all(batch.has_room(i) for i in range(len(sequences))):
                 raise InvalidArgumentError(
                     f"{len(sequences[0])} + {decode} tokens are more than the model's context of {self.context}",
                     "invalid argument",
                 )
-            batch.decode({i: ids[step % len(ids)] for i, ids in enumerate(sequences)})
+            for part in parts:
+                if len(under_way) == len(parts):
+                    under_way.popleft()()
+                under_way.append(batch.start({i: sequences[i][step % len(sequences[i])] for i in part}))
+        for wait in under_way:
+            wait()
         return middle - begin, time.perf_counter() - middle
 
     def generate(
@@ -435,14 +443,19 @@ class Generator:
         return _then_keep(speculate(batch, drafts, writers, max_tokens, draft_tokens), batch, drafts)
 
     def _decode(self, batch: Batch, writers: list[Writer], max_tokens: int) -> Iterator[None]:
-        latest: dict[int, Any] = {i: parts[-1][-1] for i, parts in enumerate(batch.prefill(every_token=False))}
-        for count in range(1, max_tokens + 1):
-            tokens = {i: writers[i].take(logits) for i, logits in latest.items()}
+        prompts = batch.prefill(every_token=False)
+        # Sequences that are decoded together, how many tokens each has got, and what gives their latest logits.
+        under_way: deque[tuple[list[int], int, Callable[[], list[Any]]]] = deque()
+        for part in batch.parts():
+            rows = [prompts[i][-1][-1] for i in part]
+            under_way.append((part, 0, lambda rows=rows: rows))
+        while under_way:
+            part, count, wait = under_way.popleft()
+            tokens = {i: writers[i].take(logits) for i, logits in zip(part, wait(), strict=True)}
             yield
             going = {i: token for i, token in tokens.items() if token is not None and batch.has_room(i)}
-            if not going or count == max_tokens:
-                break
-            latest = dict(zip(going, batch.decode(going), strict=True))
+            if going and count + 1 < max_tokens:
+                under_way.append((list(going), count + 1, batch.start(going)))
 
     def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
         """Compute a prompt, and write its state to a file for `restore`."""

@@ -71,8 +71,8 @@ def address_of_hosts(folder: Path) -> dict[str, str]:
     return {"ITX_WORLD_ADDRESS": f"tcp:localhost:{port}", "ITX_WORLD_TOKEN_FILE": str(token)}
 
 
-def run_world(artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "") -> list[dict[str, np.ndarray]]:
-    """Run a split model as so many processes, and return the results of each.
+def start_ranks(command: list, world: int, folder: Path, hosts: str = "", **variables: str) -> list[subprocess.Popen]:
+    """Start a Python program as so many ranks.
 
     ``hosts`` has a letter for each rank's host: ranks with different ones exchange data by TCP.
     """
@@ -83,15 +83,28 @@ def run_world(artifact: Path, inputs: Path, results: Path, world: int, hosts: st
         "ITX_THREADS": "1",
     }
     if hosts:
-        environment |= address_of_hosts(results.parent)
-    command = [sys.executable, __file__, str(artifact), str(inputs), str(results)]
+        environment |= address_of_hosts(folder)
+    environment |= variables
     ranks = []
     for rank in range(world):
         own = {"ITX_WORLD_RANK": str(rank)} | ({"ITX_WORLD_HOST": hosts[rank]} if hosts else {})
-        ranks.append(subprocess.Popen(command, env=environment | own, stderr=subprocess.PIPE, text=True))
+        ranks.append(
+            subprocess.Popen([sys.executable, *command], env=environment | own, stderr=subprocess.PIPE, text=True)
+        )
+    return ranks
+
+
+def run_ranks(program: str, artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "") -> list[dict]:
+    """Run a program as the ranks of a world, and return the arrays that each has written to RESULTS.RANK.npz."""
+    ranks = start_ranks([program, artifact, inputs, results], world, results.parent, hosts)
     messages = [process.communicate(timeout=120)[1] for process in ranks]
     assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
     return [dict(np.load(f"{results}.{rank}.npz")) for rank in range(world)]
+
+
+def run_world(artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "") -> list[dict[str, np.ndarray]]:
+    """Run a split model as so many processes, and return the results of each."""
+    return run_ranks(__file__, artifact, inputs, results, world, hosts)
 
 
 if __name__ == "__main__":

@@ -2,23 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Stages of a pipeline compute different parts of a prompt at the same time, and give what one process gives.
 
-As a program it is a rank: test_prompts_in_pipelines.py ARTIFACT RESULTS FLAG. The first rank makes the flag, a file, after
+As a program it is a rank: test_prompts_in_pipelines.py ARTIFACT FLAG RESULTS. The first rank makes the flag, a file, after
 its part of a prompt without results, and the ranks of the last stage wait for it before they begin.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import intarsia
 import numpy as np
 import pytest
-from ranks import address_of_hosts
+from ranks import run_ranks, start_ranks
 from test_split_models import HERE, TOLERANCE, difference
 
 TOKENS, DECODED = 54, 8
@@ -52,25 +50,6 @@ def results_of(artifact: Path, flag: Path | None = None) -> dict[str, np.ndarray
     return {"logits": np.concatenate(logits), "part": np.array(part)}
 
 
-def run_ranks(artifact: Path, folder: Path, world: int, flag: Path, hosts: str = "") -> list[dict]:
-    environment = os.environ | {
-        "ITX_WORLD_SIZE": str(world),
-        "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}",
-        "ITX_WORLD_DEADLINE_S": str(WAIT_S),
-        "ITX_THREADS": "1",
-    }
-    if hosts:
-        environment |= address_of_hosts(folder)
-    command = [sys.executable, __file__, artifact, folder / "results", flag]
-    ranks = []
-    for rank in range(world):
-        own = {"ITX_WORLD_RANK": str(rank)} | ({"ITX_WORLD_HOST": hosts[rank]} if hosts else {})
-        ranks.append(subprocess.Popen(command, env=environment | own, stderr=subprocess.PIPE, text=True))
-    messages = [process.communicate(timeout=2 * WAIT_S)[1] for process in ranks]
-    assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
-    return [dict(np.load(folder / f"results.{rank}.npz")) for rank in range(world)]
-
-
 @pytest.mark.parametrize(
     ("name", "partition", "world", "hosts"),
     [
@@ -88,7 +67,7 @@ def test_parts_of_a_prompt(tools, name: str, partition: str, world: int, hosts: 
     expected = results_of(whole)
     assert expected["part"] == 512
     flag = tmp_path / "flag"
-    for results in run_ranks(split, tmp_path, world, flag, hosts):
+    for results in run_ranks(__file__, split, flag, tmp_path / "results", world, hosts):
         assert results["part"] == 16
         assert difference(results, {"logits": expected["logits"]}) <= TOLERANCE
     assert flag.exists()
@@ -99,17 +78,8 @@ def test_a_rank_that_fails_in_a_part(tools, tmp_path: Path) -> None:
     split = tmp_path / "split.itx"
     model = HERE / "decoders" / "llama"
     tools.run("intarsia-compile", model, "-o", split, "--kv=f32", "--world=2", "--partition=pipeline")
-    environment = os.environ | {
-        "ITX_WORLD_SIZE": "2",
-        "ITX_WORLD_ADDRESS": f"local:test-{uuid.uuid4().hex}",
-        "TEST_SHORT_RANK": "1",
-    }
-    command = [sys.executable, __file__, split, tmp_path / "results", tmp_path / "flag"]
-    ranks = [
-        subprocess.Popen(command, env=environment | {"ITX_WORLD_RANK": rank}, stderr=subprocess.PIPE, text=True)
-        for rank in ("0", "1")
-    ]
-    for rank in ranks:
+    command = [__file__, split, tmp_path / "flag", tmp_path / "results"]
+    for rank in start_ranks(command, 2, tmp_path, TEST_SHORT_RANK="1"):
         assert "the cache is full: 1 more pages" in rank.communicate(timeout=30)[1]
         assert rank.returncode != 0
 
@@ -127,5 +97,5 @@ def test_command_line(tools, tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    artifact_path, results_path, flag_path = map(Path, sys.argv[1:])
+    artifact_path, flag_path, results_path = map(Path, sys.argv[1:])
     np.savez(f"{results_path}.{os.environ['ITX_WORLD_RANK']}", **results_of(artifact_path, flag_path))

@@ -40,6 +40,15 @@ struct Chunk {
   int64_t outputs = 0; // number of last tokens whose logits are wanted
 };
 
+/// Where, or when, a caller takes the logits of a step.
+enum class LogitsWanted : uint8_t { OnHost, OnDevice, Later };
+
+/// What a step gives.
+struct StepResults {
+  Tensor logits;     // [sum of outputs, vocabulary] in the order of the chunks; without memory if none are wanted
+  uint64_t call = 0; // if they are wanted later: they are there after finishLateResults() of this call
+};
+
 /// The state of one step function, divided among sequences. Every function takes the lock.
 class Cache {
 public:
@@ -56,6 +65,7 @@ public:
   static Status bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes);
 
   const StepLayout &layout() const { return layout_; }
+  const std::shared_ptr<Module> &module() const { return module_; }
   itx_cache_info info() const;
   int64_t prefillTokens(int64_t promptTokens) const;
 
@@ -70,11 +80,10 @@ public:
   Status truncate(Sequence &sequence, int64_t length, int64_t *kept);
   void evict(Sequence &sequence);
 
-  /// Runs the step function on new tokens. Gives logits [sum of outputs, vocabulary] in the order of the chunks, or a
-  /// tensor without memory if none are wanted. They are in memory of the host, or if `onDevice` where the function
-  /// computes them. On an error no sequence has other tokens; some
-  /// may have been spilled or evicted.
-  Status step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
+  /// Runs the step function on new tokens. Logits are in memory of the host, or if they are wanted on the device where
+  /// the function computes them. On an error no sequence has other tokens; some may have been spilled or evicted. A
+  /// stage of a pipeline that fails in a step whose logits are not wanted, or later, ends its world.
+  Status step(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results);
 
   /// Computes the likeliest tokens of rows of logits that a step has left on their device.
   Status candidates(const Tensor &logits, const float *temperatures, Candidates &candidates);
@@ -118,8 +127,8 @@ private:
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
   bool hasSlots() const { return layout_.hasSlots; }
   /// A step of chunks that checkChunks has found right.
-  Status runChecked(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
-  Status run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits);
+  Status runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results);
+  Status run(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results);
 
   std::shared_ptr<Module> module_;
   size_t function_;
@@ -144,6 +153,10 @@ struct itx_cache {
 struct itx_sequence {
   std::shared_ptr<intarsia::runtime::Cache> cache;
   intarsia::runtime::Sequence *sequence = nullptr;
+};
+struct itx_step {
+  std::shared_ptr<intarsia::runtime::Module> module;
+  intarsia::runtime::StepResults results;
 };
 
 #endif

@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
 #include "lib/Runtime/Core/Api.h"
+#include "lib/Runtime/Core/Call.h"
 
 #include <algorithm>
 #include <cstring>
@@ -206,37 +207,71 @@ itx_status itx_sequence_receive_parts(itx_cache *cache, const int32_t *sockets, 
   });
 }
 
-static Status step(itx_cache *cache, const itx_chunk *chunks, size_t count, bool onDevice, itx_tensor **logits) {
-  ITX_REQUIRE(cache);
+static Status readChunks(const itx_cache &cache, const itx_chunk *chunks, size_t count, std::vector<Chunk> &parsed) {
   if (count != 0)
     ITX_REQUIRE(chunks);
-  std::vector<Chunk> parsed;
-  bool wanted = false;
   for (size_t i = 0; i < count; ++i) {
     const itx_chunk &chunk = chunks[i];
     if (!chunk.sequence || (!chunk.tokens && chunk.token_count != 0))
       return error(ITX_INVALID_ARGUMENT, "the %s of chunk %zu are null", chunk.sequence ? "tokens" : "sequence", i);
-    if (chunk.sequence->cache != cache->cache)
+    if (chunk.sequence->cache != cache.cache)
       return error(ITX_INVALID_ARGUMENT, "the sequence of chunk %zu is of another cache", i);
     parsed.push_back({chunk.sequence->sequence, chunk.tokens, chunk.token_count, chunk.output_count});
-    wanted |= chunk.output_count > 0;
   }
-  if (wanted)
-    ITX_REQUIRE(logits);
-  auto result = std::make_unique<itx_tensor>();
-  ITX_RETURN_IF_ERROR(cache->cache->step(parsed, onDevice, *result));
+  return Status::success();
+}
+
+/// Gives the logits of a step, null if it has none.
+static void giveLogits(StepResults &results, itx_tensor **logits) {
   if (logits)
-    *logits = wanted ? result.release() : nullptr;
+    *logits = results.logits.data ? new itx_tensor(std::move(results.logits)) : nullptr;
+}
+
+static Status step(itx_cache *cache, const itx_chunk *chunks, size_t count, LogitsWanted wanted, itx_tensor **logits) {
+  ITX_REQUIRE(cache);
+  std::vector<Chunk> parsed;
+  ITX_RETURN_IF_ERROR(readChunks(*cache, chunks, count, parsed));
+  if (std::any_of(parsed.begin(), parsed.end(), [](const Chunk &chunk) { return chunk.outputs > 0; }))
+    ITX_REQUIRE(logits);
+  StepResults results;
+  ITX_RETURN_IF_ERROR(cache->cache->step(parsed, wanted, results));
+  giveLogits(results, logits);
   return Status::success();
 }
 
 itx_status itx_cache_step(itx_cache *cache, const itx_chunk *chunks, size_t count, itx_tensor **logits) {
-  return guarded([&] { return step(cache, chunks, count, /*onDevice=*/false, logits); });
+  return guarded([&] { return step(cache, chunks, count, LogitsWanted::OnHost, logits); });
 }
 
 itx_status itx_cache_step_on_device(itx_cache *cache, const itx_chunk *chunks, size_t count, itx_tensor **logits) {
-  return guarded([&] { return step(cache, chunks, count, /*onDevice=*/true, logits); });
+  return guarded([&] { return step(cache, chunks, count, LogitsWanted::OnDevice, logits); });
 }
+
+itx_status itx_cache_step_start(itx_cache *cache, const itx_chunk *chunks, size_t count, itx_step **started) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(cache);
+    ITX_REQUIRE(started);
+    std::vector<Chunk> parsed;
+    ITX_RETURN_IF_ERROR(readChunks(*cache, chunks, count, parsed));
+    auto handle = std::make_unique<itx_step>();
+    handle->module = cache->cache->module();
+    ITX_RETURN_IF_ERROR(cache->cache->step(parsed, LogitsWanted::Later, handle->results));
+    *started = handle.release();
+    return Status::success();
+  });
+}
+
+itx_status itx_step_wait(itx_step *started, itx_tensor **logits) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(started);
+    std::unique_ptr<itx_step> handle(started);
+    ITX_RETURN_IF_ERROR(finishLateResults(*handle->module, handle->results.call));
+    giveLogits(handle->results, logits);
+    return Status::success();
+  });
+}
+
+void itx_step_free(itx_step *started) { delete started; }
 
 itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logits, const float *temperatures,
                                 itx_tensor **values, itx_tensor **tokens, itx_tensor **sums) {

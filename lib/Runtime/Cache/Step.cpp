@@ -209,7 +209,7 @@ static Status makeIntegers(std::vector<int64_t> shape, Tensor &tensor, int64_t *
   return Status::success();
 }
 
-Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
+Status Cache::run(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
   int64_t tokens = 0, outputs = 0, rows = int64_t(chunks.size());
   size_t columns = 1;
   for (const Chunk &chunk : chunks) {
@@ -220,14 +220,14 @@ Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logit
     if (hasSlots())
       rows = std::max(rows, chunk.sequence->slot + 1);
   }
-  Tensor ids, positions, sequences, table, wanted;
+  Tensor ids, positions, sequences, table, outputTokens;
   int64_t *id = nullptr, *position = nullptr, *sequence = nullptr, *page = nullptr, *output = nullptr;
   ITX_RETURN_IF_ERROR(makeIntegers({tokens}, ids, id));
   ITX_RETURN_IF_ERROR(makeIntegers({tokens}, positions, position));
   ITX_RETURN_IF_ERROR(makeIntegers({tokens}, sequences, sequence));
   ITX_RETURN_IF_ERROR(makeIntegers({rows, int64_t(columns)}, table, page));
   // The function computes at least one row.
-  ITX_RETURN_IF_ERROR(makeIntegers({std::max<int64_t>(outputs, 1)}, wanted, output));
+  ITX_RETURN_IF_ERROR(makeIntegers({std::max<int64_t>(outputs, 1)}, outputTokens, output));
   *output = 0;
   std::memset(page, 0, table.bytes);
   int64_t token = 0;
@@ -248,7 +248,7 @@ Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logit
   inputs[layout_.positions] = &positions;
   inputs[layout_.sequences] = &sequences;
   inputs[layout_.pageTable] = &table;
-  inputs[layout_.outputTokens] = &wanted;
+  inputs[layout_.outputTokens] = &outputTokens;
   std::vector<Tensor> states = memory_->tensors();
   for (size_t i = 0; i < states.size(); ++i) {
     if (!layout_.states[i].paged) { // one slot for each row of the page table
@@ -260,30 +260,36 @@ Status Cache::run(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logit
 
   std::unique_ptr<itx_call> call = module_->takeCall();
   Status status = prepareCall(*module_, function_, inputs.data(), inputs.size(), *call);
-  if (onDevice)
+  if (wanted == LogitsWanted::OnDevice)
     call->outputMemories = {module_->memoryOf(call->function->outputs[0].device)};
-  call->wantsResults = outputs != 0;
+  call->results = outputs == 0 ? Results::None : wanted == LogitsWanted::Later ? Results::Later : Results::WithCall;
   if (status.ok())
     status = runCall(*call);
+  results.call = call->number;
   if (status.ok() && outputs != 0)
-    logits = std::move(call->outputs[0]);
+    results.logits = std::move(call->outputs[0]);
   call->outputs.clear();
   module_->giveCall(std::move(call));
   return status;
 }
 
-Status Cache::step(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
+Status Cache::step(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
   std::lock_guard lock(mutex_);
   ITX_RETURN_IF_ERROR(checkChunks(chunks));
-  Status status = runChecked(chunks, onDevice, logits);
+  Status status = runChecked(chunks, wanted, results);
   bool wantsNone = std::all_of(chunks.begin(), chunks.end(), [](const Chunk &chunk) { return chunk.outputs == 0; });
-  // Other stages of the pipeline may have done this part of a prompt, and later ones: no rank can take it back.
-  if (!status.ok() && wantsNone && layout_.stages > 1)
+  // Other stages of the pipeline may have done this step, and later ones: no rank can take it back.
+  if (!status.ok() && (wantsNone || wanted == LogitsWanted::Later) && layout_.stages > 1)
     return endWorld(*module_, status);
   return status;
 }
 
-Status Cache::runChecked(const std::vector<Chunk> &chunks, bool onDevice, Tensor &logits) {
+Status Cache::runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
+  if (wanted == LogitsWanted::Later && module_->memoryOf(module_->functions()[function_].info->outputs[0].device))
+    return error(ITX_UNSUPPORTED,
+                 "%s: its logits are in the memory of a device, from where they cannot be taken after the step: use "
+                 "itx_cache_step",
+                 name());
   std::vector<const Sequence *> busy;
   for (const Chunk &chunk : chunks)
     busy.push_back(chunk.sequence);
@@ -291,7 +297,7 @@ Status Cache::runChecked(const std::vector<Chunk> &chunks, bool onDevice, Tensor
     ITX_RETURN_IF_ERROR(bringBack(*chunk.sequence, busy));
   Transaction transaction(*this, chunks);
   ITX_RETURN_IF_ERROR(transaction.begin());
-  ITX_RETURN_IF_ERROR(run(chunks, onDevice, logits));
+  ITX_RETURN_IF_ERROR(run(chunks, wanted, results));
   transaction.commit();
   return Status::success();
 }

@@ -155,6 +155,7 @@ Status World::group(const std::vector<int32_t> &ranks, Communicator *&communicat
 }
 
 Status World::agree(const Hash128 &hash, const std::string &what, const std::string &advice) {
+  ITX_RETURN_IF_ERROR(late_.finish());
   std::vector<Hash128> hashes;
   hashes.resize(size_t(size()));
   ITX_RETURN_IF_ERROR(allGather(*all_, ITX_U8, hashes.data(), hash.data(), hash.size()));

@@ -8,6 +8,7 @@
 #define INTARSIA_RUNTIME_COLLECTIVES_WORLD_H
 
 #include "lib/Runtime/Collectives/Communicator.h"
+#include "lib/Runtime/Collectives/LateBroadcasts.h"
 #include "lib/Runtime/Collectives/WorldSettings.h"
 #include "lib/Support/Hash.h"
 
@@ -37,6 +38,9 @@ public:
 
   // The caller of the functions below holds the mutex; all ranks call them in the same order.
 
+  /// Broadcasts of results that are still to come. They come before exchanges other than those of a pipeline's calls.
+  LateBroadcasts &late() { return late_; }
+
   /// Gives the communicator of a group, which lives as long as the world. All ranks of the world ask for it, whether
   /// they are in the group or not.
   Status group(const std::vector<int32_t> &ranks, Communicator *&communicator);
@@ -53,6 +57,7 @@ private:
   uint64_t fileBytes_ = 0; // that are given to communicators
   WorldState state_;
   HostLinks links_;
+  LateBroadcasts late_;
   Communicator *all_ = nullptr;
   std::map<std::vector<int32_t>, std::unique_ptr<Communicator>> groups_;
   std::mutex mutex_;

@@ -154,9 +154,9 @@ Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point
                     nameOf(lastInChain(rank)).c_str(), size_, deadlineS_));
 }
 
-void WorldState::beginCall() {
-  ++calls_;
+uint64_t WorldState::beginCall() {
   isInCall_ = true;
+  return ++calls_;
 }
 
 void WorldState::endCall(const Status &status) {

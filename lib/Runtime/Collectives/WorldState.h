@@ -60,8 +60,8 @@ public:
   /// Returns an error if `rank`, which has been waited for since `begin`, will not come any more.
   Status checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin);
 
-  /// Numbers a call that other ranks make too. While it runs, ranks that abandon it are noticed.
-  void beginCall();
+  /// Gives the number of a call that other ranks make too. While it runs, ranks that abandon it are noticed.
+  uint64_t beginCall();
   /// Ends the call; tells the others if it failed.
   void endCall(const Status &status);
 

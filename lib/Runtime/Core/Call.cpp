@@ -277,7 +277,7 @@ Status prepareCall(const Module &module, size_t functionIndex, const Tensor *con
   const FunctionInfo &function = *module.functions()[functionIndex].info;
   call.module = &module;
   call.function = &function;
-  call.wantsResults = true;
+  call.results = Results::WithCall;
   call.functionIndex = functionIndex;
   call.symbols.assign(function.sizes.size(), 0);
   call.inputs.assign(function.inputs.size(), nullptr);
@@ -367,10 +367,21 @@ Status runCall(::itx_call &call) {
     return runPart(call);
   // Ranks exchange data in the order of their calls.
   std::lock_guard lock(world->mutex());
-  world->state().beginCall();
+  // Ranks that are no pipeline may exchange data in any direction.
+  if (call.function->stages == 1)
+    ITX_RETURN_IF_ERROR(world->late().finish());
+  call.number = world->state().beginCall();
   Status status = runPart(call);
   world->state().endCall(status);
-  return status.ok() || call.wantsResults ? status : endWorld(*call.module, status);
+  return status.ok() || call.results == Results::WithCall ? status : endWorld(*call.module, status);
+}
+
+Status finishLateResults(const Module &module, uint64_t call) {
+  World *world = module.world();
+  if (!world)
+    return Status::success();
+  std::lock_guard lock(world->mutex());
+  return world->late().finish(call);
 }
 
 } // namespace intarsia::runtime

@@ -35,6 +35,13 @@ struct InputCopy {
   bool isState = false;
 };
 
+/// When a caller wants the results of a call; the same on all ranks.
+enum class Results : uint8_t {
+  WithCall,
+  Later, ///< stages of a pipeline may get them after the call: see finishLateResults()
+  None,  ///< what is in `outputs` after the call is undefined
+};
+
 /// A result that is copied from where the function writes it to the memory that the caller wants it in.
 struct ResultCopy {
   MemoryAddress to, from;
@@ -53,8 +60,9 @@ struct itx_call {
   std::vector<std::shared_ptr<void>> inputOwners; // keeps the caller's memory alive during the call
   std::vector<void *> inputs;
   std::vector<intarsia::runtime::Tensor> outputs;
-  bool wantsResults = true; // false: what is in `outputs` after the call is undefined; the same on all ranks
-  intarsia::Status status;  // the first error
+  intarsia::runtime::Results results = intarsia::runtime::Results::WithCall;
+  uint64_t number = 0;     // of the world's calls
+  intarsia::Status status; // the first error
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;
@@ -100,6 +108,9 @@ Status endWorld(const Module &module, const Status &status);
 
 /// Runs a prepared call; call.outputs are its results. When it returns, no work of the call is running on any device.
 Status runCall(::itx_call &call);
+
+/// Gets the results of the world's calls up to this one that are still to come, if the module has a world.
+Status finishLateResults(const Module &module, uint64_t call = ~uint64_t(0));
 
 } // namespace intarsia::runtime
 

@@ -8,6 +8,7 @@
 
 #include "lib/Formats/Dtype.h"
 #include "lib/Runtime/Collectives/Operations.h"
+#include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/Call.h"
 #include "lib/Runtime/Core/Profile.h"
 
@@ -63,24 +64,67 @@ static Status run(Communicator &group, const CollectiveCall &given) {
   }
 }
 
-Status runCollective(::itx_call &call, const CollectiveCall &given) {
-  ITX_RETURN_IF_ERROR(checkCollective(call, given));
-  if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && !call.wantsResults)
-    return Status::success();
+/// Runs the operation, and notes its time and its name.
+static Status runNow(const Module &module, const FunctionInfo &function, const CollectiveCall &given) {
   static const char *const names[] = {"all-reduce", "all-reduce",     "all-gather", "reduce-scatter", "all-to-all",
                                       "broadcast",  "send",           "receive",    "reduce-scatter", "all-gather",
                                       "all-reduce", "reduce-scatter", "broadcast"};
-  const std::vector<std::string> &labels = call.module->manifest().labels;
+  const std::vector<std::string> &labels = module.manifest().labels;
   const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
-  Status status = run(*call.module->groups()[given.group], given);
+  Status status = run(*module.groups()[given.group], given);
   if (profiled)
     recordEvent({"collective", names[given.kind], label, beginNs, profileClockNs(), 0, 0});
   if (status.ok())
     return status;
-  return error(status.code(), "function '%s': %s of '%s': %s", call.function->name.c_str(), names[given.kind], label,
+  return error(status.code(), "function '%s': %s of '%s': %s", function.name.c_str(), names[given.kind], label,
                status.message().c_str());
+}
+
+/// Takes part in the broadcasts of results of earlier calls that come before this exchange (LateBroadcasts.h).
+static Status finishEarlierCalls(::itx_call &call, const CollectiveCall &given) {
+  World &world = *call.module->world();
+  int64_t stages = call.function->stages;
+  if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT)
+    return call.results == Results::Later ? Status::success() : world.late().finish();
+  if (given.kind != ITX_COLLECTIVE_SEND || stages == 1)
+    return Status::success();
+  auto behind = uint64_t(stages - 1 - world.rank() * stages / world.size());
+  return call.number > behind ? world.late().finish(call.number - behind) : Status::success();
+}
+
+/// Lets this rank get a result after the call, unless it is the one that gives it.
+static Status broadcastLater(::itx_call &call, const CollectiveCall &given) {
+  const Communicator &group = *call.module->groups()[given.group];
+  const World &world = *call.module->world();
+  int64_t stages = call.function->stages, owner = group.ranks()[0] * stages / world.size();
+  if (owner != stages - 1)
+    return error(
+        ITX_UNSUPPORTED,
+        "function '%s': a result is of stage %lld of %lld, only those of the last stage can be taken after the "
+        "call",
+        call.function->name.c_str(), (long long)owner + 1, (long long)stages);
+  if (group.index() == 0)
+    return runNow(*call.module, *call.function, given);
+  std::vector<std::shared_ptr<void>> memory;
+  for (const Tensor &output : call.outputs)
+    memory.push_back(output.data);
+  call.module->world()->late().add(call.number,
+                                   [module = call.module, function = call.function, given, memory = std::move(memory)] {
+                                     return runNow(*module, *function, given);
+                                   });
+  return Status::success();
+}
+
+Status runCollective(::itx_call &call, const CollectiveCall &given) {
+  ITX_RETURN_IF_ERROR(checkCollective(call, given));
+  if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && call.results == Results::None)
+    return Status::success();
+  ITX_RETURN_IF_ERROR(finishEarlierCalls(call, given));
+  if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && call.results == Results::Later)
+    return broadcastLater(call, given);
+  return runNow(*call.module, *call.function, given);
 }
 
 } // namespace intarsia::runtime

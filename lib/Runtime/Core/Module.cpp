@@ -35,6 +35,8 @@ struct Module::Source {
 Module::Module() = default;
 
 Module::~Module() {
+  // Another rank may be waiting to give results that nobody has taken here; if that has failed, so has the world.
+  (void)finishLateResults(*this);
   // Calls and devices refer to the code.
   freeCalls_.clear();
   verifier_.reset();

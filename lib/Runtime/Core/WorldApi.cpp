@@ -71,6 +71,7 @@ template <typename Action> static itx_status inWorld(itx_world *world, Action ac
       return error(ITX_INVALID_ARGUMENT,
                    "this process is a child of the one that joined the world, which it is not in");
     std::lock_guard lock(world->world->mutex());
+    ITX_RETURN_IF_ERROR(world->world->late().finish());
     return action(*world->group);
   });
 }

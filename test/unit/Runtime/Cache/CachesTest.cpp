@@ -106,6 +106,39 @@ TEST_P(Caches, ForksOfOnePromptStepTogether) {
   EXPECT_EQ(info(cache).free_pages, 0);
 }
 
+TEST_P(Caches, LogitsAreTakenAfterTheStep) {
+  CachePointer cache = make(2, 12);
+  EXPECT_EQ(info(cache).stages, 1);
+  SequencePointer first = sequence(cache), second = sequence(cache);
+  Tokens tokens = {1, 2, 3, 4, 5};
+  itx_chunk chunks[] = {{first.get(), &tokens[0], 2, 1},
+                        {second.get(), &tokens[2], 1, 1},
+                        {first.get(), &tokens[3], 1, 0},
+                        {second.get(), &tokens[4], 1, 1}};
+  itx_step *steps[4] = {};
+  for (size_t i = 0; i < 4; ++i)
+    ASSERT_EQ(itx_cache_step_start(cache.get(), &chunks[i], 1, &steps[i]), ITX_OK) << itx_last_error();
+  itx_step_free(steps[3]);
+  EXPECT_EQ(itx_sequence_length(second.get()), 2);
+  const Tokens texts[] = {{1, 2}, {3}};
+  for (size_t i : {1, 0}) {
+    itx_tensor *made = nullptr;
+    ASSERT_EQ(itx_step_wait(steps[i], &made), ITX_OK) << itx_last_error();
+    TensorPointer logits(made);
+    for (int64_t v = 0; v < vocabulary; ++v)
+      EXPECT_EQ(static_cast<float *>(itx_tensor_data(made))[v], expectedLogit(texts[i], v));
+  }
+  itx_tensor *none = nullptr;
+  EXPECT_EQ(itx_step_wait(steps[2], &none), ITX_OK);
+  EXPECT_EQ(none, nullptr);
+  itx_step *failed = nullptr;
+  Tokens unknown = {vocabulary};
+  itx_chunk bad = {first.get(), unknown.data(), 1, 1};
+  EXPECT_EQ(itx_cache_step_start(cache.get(), &bad, 1, &failed), ITX_INVALID_ARGUMENT);
+  EXPECT_EQ(failed, nullptr);
+  itx_step_free(nullptr);
+}
+
 TEST_P(Caches, AFailedStepChangesNothing) {
   CachePointer cache = make(3, 12);
   SequencePointer first = sequence(cache);

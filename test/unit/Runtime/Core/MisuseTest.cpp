@@ -77,6 +77,8 @@ TEST(NullHandles, AreInvalidArguments) {
       itx_sequence_save(nullptr, nullptr),
       itx_sequence_restore(nullptr, nullptr, nullptr),
       itx_cache_step(nullptr, nullptr, 0, nullptr),
+      itx_cache_step_start(nullptr, nullptr, 0, nullptr),
+      itx_step_wait(nullptr, nullptr),
   };
   for (size_t i = 0; i < std::size(statuses); ++i)
     EXPECT_EQ(statuses[i], ITX_INVALID_ARGUMENT) << "call " << i;
@@ -137,6 +139,7 @@ TEST_P(CacheMisuse, NullResultsAreInvalidArguments) {
       itx_cache_step(cache.get(), &chunks[0], 1, nullptr),
       itx_cache_step(cache.get(), &chunks[1], 1, nullptr),
       itx_cache_step(cache.get(), &chunks[2], 1, nullptr),
+      itx_cache_step_start(cache.get(), &chunks[0], 1, nullptr),
   };
   for (size_t i = 0; i < std::size(statuses); ++i)
     EXPECT_EQ(statuses[i], ITX_INVALID_ARGUMENT) << "call " << i;
