@@ -20,6 +20,8 @@ scripts/build.sh "$preset"
 rm -rf "$reports"
 mkdir -p "$reports"
 
+export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$PWD/build/dev/kernel-cache}
+
 # A separate exit code, so that no test mistakes a finding for an ordinary refusal.
 export ASAN_OPTIONS=exitcode=199:strict_string_checks=1 UBSAN_OPTIONS=exitcode=199:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=exitcode=199:halt_on_error=1:second_deadlock_stack=1

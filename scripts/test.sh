@@ -11,6 +11,7 @@ rm -rf "$reports"
 mkdir -p "$reports"
 jobs=${JOBS:-$(nproc)}
 status=0
+export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$build/kernel-cache} # many tests have the same kernels
 
 echo "==> Unit tests (GoogleTest)"
 GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "$jobs" --output-on-failure -E "^lit$" -LE slow --no-tests=error --output-junit "$reports/unit.xml" \

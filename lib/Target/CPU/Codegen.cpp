@@ -7,13 +7,15 @@
 #include "lib/Target/CPU/Codegen.h"
 
 #include "lib/Target/CPU/Pipeline.h"
-#include "lib/Target/Optimize.h"
+#include "lib/Target/MakeCode.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/ObjCopy/ConfigManager.h"
+#include "llvm/ObjCopy/ObjCopy.h"
+#include "llvm/Object/ObjectFile.h"
 
 using namespace mlir;
 
@@ -38,7 +40,7 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerKernels(ArrayRef<target::NumberedKe
 
 /// LLVM IR → object. Loops are vectorised already: LLVM's own vectorisers and unroller would add code for shapes that
 /// do not occur.
-static std::vector<char> compileToObject(llvm::Module &module, const CpuVariant &variant) {
+static llvm::Expected<std::vector<char>> compileToObject(llvm::Module &module, const CpuVariant &variant) {
   std::unique_ptr<llvm::TargetMachine> machine = variant.machine();
   module.setTargetTriple(llvm::Triple(variant.triple));
   module.setDataLayout(machine->createDataLayout());
@@ -52,15 +54,29 @@ static std::vector<char> compileToObject(llvm::Module &module, const CpuVariant 
     function.addFnAttr("prefer-vector-width", std::to_string(variant.tiles.lanes * 32));
     function.addFnAttr("min-legal-vector-width", std::to_string(variant.tiles.lanes * 32));
   }
-  target::optimize(module, *machine, target::Loops::Keep);
+  return target::makeCode(module, *machine, target::Loops::Keep, llvm::CodeGenFileType::ObjectFile);
+}
 
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return {};
-  codegen.run(module);
-  return {object.begin(), object.end()};
+/// The functions of a kernel's object.
+static constexpr StringRef functions[] = {"plan", "run"};
+
+/// Gives the functions of an object names that no other object has: those of all kernels and variants are linked
+/// together.
+static llvm::Expected<std::vector<char>> withPrefix(ArrayRef<char> object, const std::string &prefix) {
+  auto file = llvm::object::ObjectFile::createObjectFile({{object.data(), object.size()}, "kernel"});
+  if (!file)
+    return file.takeError();
+  std::vector<std::string> names;
+  for (StringRef function : functions)
+    names.push_back(prefix + function.str());
+  llvm::objcopy::ConfigManager config;
+  for (auto [function, name] : llvm::zip_equal(functions, names))
+    config.Common.SymbolsToRename[function] = name;
+  llvm::SmallVector<char, 0> renamed;
+  llvm::raw_svector_ostream stream(renamed);
+  if (llvm::Error error = llvm::objcopy::executeObjcopyOnBinary(config, **file, stream))
+    return error;
+  return std::vector<char>(renamed.begin(), renamed.end());
 }
 
 void addKernelDialects(DialectRegistry &registry) {
@@ -99,15 +115,23 @@ llvm::Error compileKernels(ModuleOp module, ArrayRef<target::NumberedKernel> ker
         std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(job.lowered, llvmContext);
         if (!llvmModule)
           return failure();
-        // Objects of all kernels and variants are linked together.
         const CpuVariant &variant = variants[job.variantIndex];
         std::string name = job.numbered.kernel.getSymName().str();
-        std::string prefix = llvm::formatv("itx_k{0}_v{1}", job.numbered.index, job.variantIndex);
-        for (StringRef function : {"_plan", "_run"})
-          llvmModule->getFunction((name + function).str())->setName(prefix + function);
+        // The same kernel of two models is the same module, which is compiled once (MakeCode.h).
+        for (StringRef function : functions)
+          llvmModule->getFunction((name + "_" + function).str())->setName(function);
         job.result.name = name + "." + variant.name;
-        job.result.object = compileToObject(*llvmModule, variant);
-        return success(!job.result.object.empty());
+        auto fail = [&](llvm::Error error) {
+          return LogicalResult(job.numbered.kernel->emitError() << llvm::toString(std::move(error)));
+        };
+        llvm::Expected<std::vector<char>> object = compileToObject(*llvmModule, variant);
+        if (!object)
+          return fail(object.takeError());
+        object = withPrefix(*object, llvm::formatv("itx_k{0}_v{1}_", job.numbered.index, job.variantIndex).str());
+        if (!object)
+          return fail(object.takeError());
+        job.result.object = std::move(*object);
+        return success();
       })))
     return llvm::createStringError("kernels could not be compiled");
   for (Job &job : jobs)

@@ -13,10 +13,9 @@
 #include "lib/Target/GPU/Ptxas.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
-#include "lib/Target/Optimize.h"
+#include "lib/Target/MakeCode.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
@@ -51,16 +50,6 @@ std::unique_ptr<TargetMachine> makeMachine(const Architecture &architecture) {
   options.AllowFPOpFusion = FPOpFusion::Strict;
   return std::unique_ptr<TargetMachine>(
       target->createTargetMachine(triple, architecture.name, architecture.features, options, Reloc::PIC_));
-}
-
-Expected<std::vector<char>> emitFile(Module &module, TargetMachine &machine, CodeGenFileType type) {
-  SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
-  legacy::PassManager codegen;
-  if (machine.addPassesToEmitFile(codegen, stream, nullptr, type))
-    return createStringError("no code can be made for '" + machine.getTargetCPU() + "'");
-  codegen.run(module);
-  return std::vector<char>(bytes.begin(), bytes.end());
 }
 
 /// Appends the postfix form of an expression in a kernel's sizes, which are its symbols in their order.
@@ -176,9 +165,8 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
   if (architecture.vendor == Vendor::Amd)
     // Version 5 is what drivers from ROCm 5.7 on load (LLVM, "User Guide for AMDGPU Backend", code object metadata).
     module.addModuleFlag(Module::Error, "amdhsa_code_object_version", 500);
-  target::optimize(module, *machine, target::Loops::Unroll);
   if (architecture.vendor == Vendor::Nvidia) {
-    auto ptx = emitFile(module, *machine, CodeGenFileType::AssemblyFile);
+    auto ptx = target::makeCode(module, *machine, target::Loops::Unroll, CodeGenFileType::AssemblyFile);
     if (!ptx)
       return ptx.takeError();
     auto cubin = assemblePtx({ptx->data(), ptx->size()}, architecture.name, code.functions);
@@ -189,7 +177,7 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
     code.pieces.emplace_back(GpuCodeKind::Ptx, std::move(*ptx));
     return Error::success();
   }
-  auto object = emitFile(module, *machine, CodeGenFileType::ObjectFile);
+  auto object = target::makeCode(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
   if (!object)
     return object.takeError();
   auto linked = target::link({{architecture.name.str(), std::move(*object)}}, "elf64_amdgpu", /*relocatable=*/false);
@@ -225,8 +213,7 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
   raw_string_ostream stream(problem);
   if (verifyModule(module, &stream))
     return createStringError("the emulation of kernels is no valid LLVM IR: " + problem.substr(0, 300));
-  target::optimize(module, *machine, target::Loops::Unroll);
-  auto object = emitFile(module, *machine, CodeGenFileType::ObjectFile);
+  auto object = target::makeCode(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
   if (!object)
     return object.takeError();
   auto linked = target::link({{architecture.name.str(), std::move(*object)}}, target::elfEmulation(hostTriple),

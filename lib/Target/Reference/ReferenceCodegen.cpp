@@ -7,11 +7,10 @@
 #include "lib/Target/Reference/ReferenceCodegen.h"
 
 #include "lib/Target/Host.h"
-#include "lib/Target/Optimize.h"
+#include "lib/Target/MakeCode.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include <map>
 
@@ -171,15 +170,7 @@ Expected<std::vector<char>> compileFunctions(mlir::ModuleOp functions, StringRef
   if (verifyModule(*module, &stream))
     return createStringError("kernels of the reference device are no valid LLVM IR: " + problem);
   // Sums stay in the order of the reference. Nothing contracts, as no operation has flags.
-  target::optimize(*module, *machine, target::Loops::Keep);
-
-  SmallVector<char, 0> object;
-  raw_svector_ostream code(object);
-  legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, code, nullptr, CodeGenFileType::ObjectFile))
-    return createStringError("no objects can be made for '" + hostTriple + "'");
-  codegen.run(*module);
-  return std::vector<char>(object.begin(), object.end());
+  return target::makeCode(*module, *machine, target::Loops::Keep, CodeGenFileType::ObjectFile);
 }
 
 } // namespace intarsia::reference
