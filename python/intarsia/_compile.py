@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -107,6 +108,18 @@ def compile(
     return module
 
 
+@functools.cache
+def _kernels() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder of kernels that this process has compiled: models that have the same do not compile them again."""
+    return tempfile.TemporaryDirectory(prefix="intarsia-kernels-")
+
+
+def _environment() -> dict[str, str]:
+    if "INTARSIA_KERNEL_CACHE" in os.environ:
+        return dict(os.environ)
+    return os.environ | {"INTARSIA_KERNEL_CACHE": _kernels().name}
+
+
 def _run(arguments: Sequence[str], *, shows_steps: bool = True, shows_remarks: bool = True) -> None:
     command = [str(find_tool("intarsia-compile")), *arguments]
     if shows_steps and "--verbose" not in command and sys.stderr is not None and sys.stderr.isatty():
@@ -118,6 +131,7 @@ def _run(arguments: Sequence[str], *, shows_steps: bool = True, shows_remarks: b
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            env=_environment(),
             text=True,
             errors="replace",
         ) as process:

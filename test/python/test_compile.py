@@ -16,7 +16,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia._compile import find_tool
+from intarsia._compile import _kernels, find_tool
 
 MODULE = """
 func.func @main(%a: tensor<?xf32> {nn.name = "a", nn.sizes = ["n"]},
@@ -214,3 +214,17 @@ result = module.main([[101, 7592, 102]])
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
+
+
+def test_a_process_compiles_a_kernel_once(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INTARSIA_KERNEL_CACHE", raising=False)
+    intarsia.compile(source)
+    kernels = set(os.listdir(_kernels().name))
+    assert kernels
+    intarsia.compile(source)
+    assert set(os.listdir(_kernels().name)) == kernels
+    monkeypatch.setenv("INTARSIA_KERNEL_CACHE", str(tmp_path / "kernels"))
+    intarsia.compile(source)
+    assert len(os.listdir(tmp_path / "kernels")) > 0
+    monkeypatch.setenv("INTARSIA_KERNEL_CACHE", "")
+    intarsia.compile(source)
