@@ -7,7 +7,9 @@
 #include "test/unit/Runtime/Decoder.h"
 
 #include <csignal>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 using namespace intarsia;
 
@@ -231,6 +233,66 @@ TEST_P(Spilled, AFullDiskIsNoError) {
   // Its tokens can be given again.
   int64_t kept = 1;
   ASSERT_EQ(itx_sequence_truncate(one.get(), 0, &kept), ITX_OK);
+  Tokens again;
+  extend(cache, one, first, again);
+}
+
+/// Opens files until only so many more can be opened.
+struct FewFiles {
+  explicit FewFiles(int left) {
+    int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC); // the lowest number that is free
+    ::close(next);
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit limited = {rlim_t(next + left), before.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limited), 0);
+  }
+  ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before = {};
+};
+
+TEST_P(Spilled, AProcessMayHaveFewFiles) {
+  CachePointer cache = makeSpilling(4, 2, 0, /*hasFolder=*/true);
+  std::vector<Tokens> texts(4);
+  std::vector<SequencePointer> sequences;
+  {
+    FewFiles limit(1);
+    for (int64_t i = 0; i < 4; ++i)
+      sequences.push_back(text(cache, i, texts[i]));
+  }
+  // Each took the file of the one before.
+  EXPECT_EQ(info(cache).spilled_sequences, 1);
+  EXPECT_EQ(info(cache).lost_sequences, 2);
+  EXPECT_EQ(itx_cache_spill_status(cache.get()), ITX_OK);
+  for (int64_t i : {0, 1})
+    EXPECT_EQ(itx_sequence_is_evicted(sequences[i].get()), 1);
+  ASSERT_EQ(itx_sequence_truncate(sequences[2].get(), 7, nullptr), ITX_OK) << itx_last_error();
+  texts[2].resize(7);
+  extend(cache, sequences[2], {3}, texts[2]);
+  sequences.clear();
+  {
+    FewFiles limit(0);
+    SequencePointer one = text(cache, 1, texts[0] = {}), two = text(cache, 2, texts[1] = {});
+    EXPECT_EQ(itx_sequence_is_evicted(one.get()), 1);
+    EXPECT_EQ(itx_cache_spill_status(cache.get()), ITX_CACHE_FULL);
+    EXPECT_THAT(itx_last_error(), HasSubstr("cannot be written: Too many open files: raise the limit (ulimit -n)"));
+  }
+}
+
+TEST_P(Spilled, AFileThatCannotBeRead) {
+  CachePointer cache = makeSpilling(3, 2, 0, /*hasFolder=*/true);
+  int file = ::open("/dev/null", O_RDONLY | O_CLOEXEC); // whose number the sequence's file gets
+  ::close(file);
+  Tokens first, second;
+  SequencePointer one = text(cache, 1, first), two = text(cache, 2, second);
+  EXPECT_EQ(info(cache).spilled_sequences, 1);
+  ASSERT_EQ(::ftruncate(file, 3), 0);
+  EXPECT_EQ(append(cache, one, {1}), ITX_IO_ERROR);
+  EXPECT_THAT(itx_last_error(), HasSubstr("what was written there cannot be read again: the file has become shorter"));
+  // The other one is as it was, and tokens of this one can be given again.
+  ASSERT_EQ(itx_sequence_truncate(two.get(), 7, nullptr), ITX_OK);
+  second.resize(7);
+  extend(cache, two, {4}, second);
+  ASSERT_EQ(itx_sequence_truncate(one.get(), 0, nullptr), ITX_OK) << itx_last_error();
   Tokens again;
   extend(cache, one, first, again);
 }
