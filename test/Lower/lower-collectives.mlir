@@ -96,14 +96,18 @@ func.func @rounded(%x: tensor<8x64xf32> {nn.name = "x"}, %h: tensor<8x64xf16> {n
 
 // -----
 
-// A broadcast of a result is left out by calls that want no results; one that a kernel reads is not.
+// A broadcast of a result is left out by calls that want no results; one that a kernel reads is not. It writes the result
+// in place.
 
 shard.grid @world(shape = 2)
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 
 // CHECK-LABEL: func.func @results
+// CHECK: %[[OUTPUT:.*]] = rt.output 1
 // CHECK: rt.collective broadcast in [1, 0]
-// CHECK: rt.collective broadcast_result in [0, 1]
+// CHECK: rt.collective broadcast_result in [0, 1] from %{{.*}} to %[[OUTPUT]] :
+// CHECK-NOT: rt.copy
+// CHECK: return
 func.func @results(%x: tensor<8x64xf32> {nn.name = "x"}) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
   %0 = shard.broadcast %x on @world grid_axes = [0] root = [1] : (tensor<8x64xf32>) -> tensor<8x64xf32>
   %1 = nn.group rows(%a = %0) : (tensor<8x64xf32>) -> tensor<8x64xf32> {
