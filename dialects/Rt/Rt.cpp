@@ -376,6 +376,11 @@ LogicalResult CollectiveOp::verify() {
     }
     if (source.getElementType() != destination.getElementType() || failed(verifyCompatibleShape(from, to)))
       return emitOpError() << "source is " << source << ", destination " << destination;
+    int64_t count = getRanks().size();
+    if (kind == CollectiveKind::AllToAll &&
+        (from.empty() || (!ShapedType::isDynamic(from.front()) && from.front() % count != 0)))
+      return emitOpError() << "source is " << source << ", which has no " << count << " equal parts along its first "
+                           << "dimension";
   }
   bool isRounded = kind == CollectiveKind::AllReduceInt8 || kind == CollectiveKind::ReduceScatterRowsInt8;
   if (auto type = cast<MemRefType>(getSized().getType()); isRounded && !type.getElementType().isF32())

@@ -422,7 +422,8 @@ def Rt_CopyOp : Rt_Op<"copy", [AttrSizedOperandSegments]> {
 
 def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", [
     I32EnumAttrCase<"AllReduce", 0, "all_reduce">, I32EnumAttrCase<"AllReduceMax", 1, "all_reduce_max">,
-    I32EnumAttrCase<"AllGather", 2, "all_gather">, I32EnumAttrCase<"Broadcast", 5, "broadcast">,
+    I32EnumAttrCase<"AllGather", 2, "all_gather">, I32EnumAttrCase<"AllToAll", 4, "all_to_all">,
+    I32EnumAttrCase<"Broadcast", 5, "broadcast">,
     I32EnumAttrCase<"Send", 6, "send">, I32EnumAttrCase<"Receive", 7, "receive">,
     I32EnumAttrCase<"ReduceScatterRows", 8, "reduce_scatter_rows">,
     I32EnumAttrCase<"AllGatherRows", 9, "all_gather_rows">,
@@ -440,6 +441,8 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
     - `all_reduce`, `all_reduce_max`: the destination, of the source's shape, gets the sum or the maximum over the ranks;
     - `all_gather`: the destination gets the sources one after another, in the order of the ranks; it has as many along
       its first dimension as there are ranks, for each one that the source has;
+    - `all_to_all`: of n ranks, the i-th gets the i-th of n equal parts of each source, along the first dimension, in the
+      order of the ranks; the destination has the source's shape;
     - `broadcast`: the destination gets the source of the first rank, which alone has one;
     - `broadcast_result`: the same, of a result of the function that nothing else reads. A caller that wants no results
       does without it, so that ranks go on with the next call while others still compute this one;

@@ -454,6 +454,17 @@ bool SymbolicSizes::visitShape(Operation *op) {
         setSizes(concat, expressions);
         return true;
       })
+      .Case([&](shard::AllToAllOp exchange) {
+        Sizes exchanged(of(exchange.getInput()));
+        int64_t ranks = ranksOf(exchange), split = exchange.getSplitAxis().getSExtValue(),
+                concat = exchange.getConcatAxis().getSExtValue();
+        if (split != concat) {
+          exchanged[split] = exchanged[split].floorDiv(ranks);
+          exchanged[concat] = exchanged[concat] * ranks;
+        }
+        setSizes(exchange.getResult(), exchanged);
+        return true;
+      })
       .Case<shard::AllReduceOp, shard::BroadcastOp, shard::SendOp, shard::RecvOp>([&](auto exchange) {
         Sizes source(of(exchange.getInput()));
         setSizes(exchange.getResult(), source);

@@ -147,8 +147,8 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     auto group = root.getDefiningOp<nn::GroupOp>();
     Attribute home = group ? deviceOf(group)->memory : Attribute();
     // Ranks exchange data in memory of the host. (What a gather writes may be some rows of its result.)
-    bool isExchanged = isa_and_nonnull<shard::AllReduceOp, shard::BroadcastOp, shard::ReduceScatterOp, shard::RecvOp>(
-        root.getDefiningOp());
+    bool isExchanged = isa_and_nonnull<shard::AllReduceOp, shard::AllToAllOp, shard::BroadcastOp,
+                                       shard::ReduceScatterOp, shard::RecvOp>(root.getDefiningOp());
     isWritten.push_back((group || isExchanged) && !states.contains(root) && taken.insert(root).second);
     Attribute memory = isWritten.back() ? memoryOfResult(root, home) : Attribute();
     Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand, memory),

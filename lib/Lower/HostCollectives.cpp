@@ -45,6 +45,11 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
           return std::nullopt;
         return Exchange{rt::CollectiveKind::ReduceScatterRows, all};
       })
+      .Case([&](shard::AllToAllOp exchange) -> Result {
+        if (!exchange.getSplitAxis().isZero() || !exchange.getConcatAxis().isZero())
+          return std::nullopt;
+        return Exchange{rt::CollectiveKind::AllToAll, all};
+      })
       .Case([&](shard::BroadcastOp broadcast) -> Result {
         if (broadcast.getRoot().size() != 1 || !broadcast.getRootDynamic().empty())
           return std::nullopt;
@@ -84,7 +89,8 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   if (!exchange)
     return op->emitOpError()
            << "is nothing that ranks do together: that is a sum or maximum over a row of them, a sum of which "
-              "each gets some rows, a gather along the first dimension, a broadcast, and what one sends to another";
+              "each gets some rows, a gather or an exchange along the first dimension, a broadcast, and what one sends "
+              "to another";
   Value input = op->getOperand(0), result = op->getResult(0), from, to;
   if (grid->hasAttr(rt::messagesAttr) && cast<RankedTensorType>(input.getType()).getElementType().isF32()) {
     if (exchange->kind == rt::CollectiveKind::AllReduce)

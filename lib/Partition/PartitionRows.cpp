@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -47,8 +48,34 @@ struct PartitionRows : impl::PartitionRowsBase<PartitionRows> {
 
 private:
   LogicalResult refuse(func::FuncOp function, const Twine &why) {
-    return getOperation().emitError() << "--partition=" << kind.getValue() << ": '" << function.getSymName() << "' "
-                                      << why;
+    return getOperation().emitError() << "--partition=" << kind.getValue() << (heads ? ",heads" : "") << ": '"
+                                      << function.getSymName() << "' " << why;
+  }
+
+  /// Returns why ranks cannot have some heads of each cache; nullopt if they can.
+  std::optional<std::string> whyNotByHeads(func::FuncOp function) const {
+    DenseSet<Value> caches;
+    std::optional<std::string> why;
+    auto check = [&](Value value, StringRef what) {
+      int64_t count = cast<RankedTensorType>(value.getType()).getDimSize(1), most = std::gcd(count, int64_t(world));
+      if (count % world != 0 && !why)
+        why = llvm::formatv("has {0} heads of {1}, which {2} ranks cannot share evenly{3}", count, what,
+                            world.getValue(), most > 1 ? llvm::formatv("; {0} can", most).str() : "");
+    };
+    for (Operation &op : function.front()) {
+      if (auto append = dyn_cast<nn::CacheAppendOp>(op)) {
+        caches.insert(append.getCache().begin(), append.getCache().end());
+        check(append.getRows(), "keys");
+      } else if (auto attention = dyn_cast<nn::CachedAttentionOp>(op)) {
+        check(attention.getQuery(), "queries");
+      }
+    }
+    for (BlockArgument argument : function.getArguments())
+      if (function.getArgAttr(argument.getArgNumber(), "nn.state") && !caches.contains(argument) && !why) {
+        auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name");
+        why = "keeps '" + (name ? name.str() : "") + "', which is no cache of heads";
+      }
+    return why;
   }
 
   LogicalResult split(func::FuncOp function, SymbolTable &symbols) {
@@ -62,6 +89,9 @@ private:
     if (!function.getBody().hasOneBlock() ||
         llvm::any_of(function.front(), [](Operation &op) { return isa<RegionBranchOpInterface>(op); }))
       return refuse(function, "has control flow, which is not split by rows");
+    if (heads)
+      if (std::optional<std::string> why = whyNotByHeads(function))
+        return refuse(function, *why);
     Rows rows(function);
     if (llvm::none_of(function.getArguments(), [&](BlockArgument argument) { return rows.dimensionOf(argument) == 0; }))
       return refuse(function, "has no input whose first size is open, so that no rows can be shared");
@@ -69,7 +99,8 @@ private:
       if (!isWork(&op) || isa<nn::CacheAppendOp>(op) || rows.isOfInputs(op.getResult(0)))
         continue;
       bool readsRows = llvm::any_of(op.getOperands(), [&](Value operand) { return rows.has(operand); });
-      std::optional<std::string> why = readsRows ? rows.whyNotRowWise(&op) : std::nullopt;
+      bool isOfHeads = heads && isa<nn::CachedAttentionOp>(op);
+      std::optional<std::string> why = readsRows && !isOfHeads ? rows.whyNotRowWise(&op) : std::nullopt;
       if (why)
         reasons.push_back(*why);
       else if (readsRows)
@@ -80,10 +111,12 @@ private:
                     "has nothing that can be split by rows" + (reasons.empty() ? "" : ": " + reasons.front()));
     auto after = std::next(function->getIterator());
     for (int64_t rank = 0; rank < world; ++rank) {
-      func::FuncOp local = RowsFunction(function, rows, rank, world).build();
+      func::FuncOp local = RowsFunction(function, rows, rank, world, heads).build();
       symbols.insert(local, after);
-      if (rank == 0)
+      if (rank == 0) {
         local.walk([&](shard::AllGatherOp) { ++gatherCount; });
+        local.walk([&](shard::AllToAllOp) { ++exchangeCount; });
+      }
     }
     symbols.erase(function);
     return success();
@@ -95,6 +128,11 @@ private:
         "for caches and results",
         kind.getValue(), world.getValue(), opCount, opCount == 1 ? "" : "s", gatherCount,
         gatherCount == 1 ? " brings" : "s bring");
+    if (heads)
+      text = llvm::formatv(
+          "{0},heads of {1} ranks: each computes 1/{1} of the rows of a call in {2} op{3}, and attention of "
+          "all rows by 1/{1} of the heads, whose caches it has; {4} exchanges between them",
+          kind.getValue(), world.getValue(), opCount, opCount == 1 ? "" : "s", exchangeCount);
     if (!reasons.empty()) {
       text += "; computed by each rank: " + reasons.front();
       if (reasons.size() > 1)
@@ -103,7 +141,7 @@ private:
     getOperation().emitRemark() << text;
   }
 
-  int64_t opCount = 0, gatherCount = 0;
+  int64_t opCount = 0, gatherCount = 0, exchangeCount = 0;
   SmallVector<std::string> reasons; // why something is computed by each rank
 };
 

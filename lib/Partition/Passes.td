@@ -157,14 +157,20 @@ def PartitionRows : Pass<"partition-rows", "::mlir::ModuleOp"> {
     `shard.all_gather`; what mixes rows is computed by each rank. Each rank computes as many rows: those of the last ranks
     repeat the last row where rows are no multiple of the ranks.
 
+    With `heads`, ranks have the caches of some heads each. Queries, and keys and values that are stored, go from the ranks
+    that have their rows to those that have their heads by `shard.all_to_all`, and what attention gives goes back (arXiv
+    2309.14509, section 3).
+
     ```mlir
-    intarsia-opt model.mlir --partition-rows='world=2 kind=context'
+    intarsia-opt model.mlir --partition-rows='world=2 kind=context heads'
     ```
-    It is an error if a function has control flow, or if no input has a first size that is open.
+    It is an error if a function has control flow, if no input has a first size that is open, or if heads are no multiple
+    of the ranks.
   }];
   let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
                  Option<"kind", "kind", "std::string", /*default=*/"\"data\"",
-                        "context for functions that keep caches, data for others">];
+                        "context for functions that keep caches, data for others">,
+                 Option<"heads", "heads", "bool", /*default=*/"false", "Attention and caches by heads">];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::arith::ArithDialect"];

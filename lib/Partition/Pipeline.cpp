@@ -27,7 +27,7 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
     return llvm::createStringError(
         "--partition=" + text + ": " + why +
         "; it is tensor, pipeline, expert, context, data, several of them with numbers, as in pipeline:2,tensor:2, "
-        "sequence beside tensor or expert, or auto");
+        "sequence beside tensor or expert, heads beside context, or auto");
   };
   struct Degree {
     StringRef name;
@@ -47,6 +47,12 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
       options.sequence = true;
       continue;
     }
+    if (item == "heads") {
+      if (options.heads)
+        return refuse("heads is given twice");
+      options.heads = true;
+      continue;
+    }
     auto *degree = llvm::find_if(degrees, [&](const Degree &each) { return each.name == name; });
     if (degree == std::end(degrees))
       return refuse("'" + name + "' is not known");
@@ -63,6 +69,11 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
       product *= degree->ranks;
     }
   }
+  bool hasOthers =
+      llvm::any_of(degrees, [&](const Degree &degree) { return degree.isGiven != (&degree == &degrees[1]); });
+  if (options.heads && (hasOthers || options.sequence))
+    return refuse("heads is about ranks that share the tokens of a call, and have all weights: give it beside context "
+                  "alone");
   if (options.sequence && !open && !degrees[4].isGiven) {
     degrees[4].isGiven = true; // the ranks that are left
     open = &degrees[4];
@@ -102,7 +113,7 @@ std::string intarsia::partitionText(const PartitionOptions &options) {
     if (ranks > 1)
       text += (text.empty() ? "" : ",") + (name + ":" + Twine(ranks)).str();
   }
-  return text + (options.sequence ? ",sequence" : "");
+  return text + (options.sequence ? ",sequence" : "") + (options.heads ? ",heads" : "");
 }
 
 void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOptions &options) {
@@ -142,6 +153,7 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
     partition::PartitionRowsOptions given;
     given.world = rows;
     given.kind = options.context > 1 ? "context" : "data";
+    given.heads = options.heads;
     pipeline.addPass(partition::createPartitionRows(given));
   }
   if (options.stages > 1) {
@@ -175,6 +187,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<int64_t> context{*this, "context", llvm::cl::desc("Parts of the tokens of a call"), llvm::cl::init(1)};
   Option<int64_t> data{*this, "data", llvm::cl::desc("Parts of the examples of a batch"), llvm::cl::init(1)};
   Option<bool> sequence{*this, "sequence", llvm::cl::desc("Norms of each rank by rows"), llvm::cl::init(false)};
+  Option<bool> heads{*this, "heads", llvm::cl::desc("Attention of each rank by heads"), llvm::cl::init(false)};
   ListOption<double> speeds{*this, "speeds", llvm::cl::desc("Speed of each rank against the others")};
 };
 } // namespace
@@ -192,6 +205,7 @@ void intarsia::registerPartitionPasses() {
                                                              given.context,
                                                              given.data,
                                                              given.sequence,
+                                                             given.heads,
                                                              "",
                                                              {},
                                                              "",

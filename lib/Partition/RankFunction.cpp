@@ -20,7 +20,7 @@ namespace intarsia::partition {
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-static RankedTensorType withSize(RankedTensorType type, int64_t dimension, int64_t size) {
+RankedTensorType withSize(RankedTensorType type, int64_t dimension, int64_t size) {
   SmallVector<int64_t> shape(type.getShape());
   shape[dimension] = size;
   return cast<RankedTensorType>(type.clone(shape));
@@ -99,27 +99,29 @@ func::FuncOp RankFunction::build() {
   return local;
 }
 
-/// Notes in the metadata which heads of the model's caches the rank has: its artifact says them, so that caches can be
-/// handed over to ranks with others.
-void RankFunction::noteHeads() {
+void noteCacheHeads(func::FuncOp local, ArrayRef<CacheHeads> caches) {
   auto metadata = local->getAttrOfType<DictionaryAttr>("nn.metadata");
-  if (!metadata)
+  if (!metadata || caches.empty())
     return;
+  Builder builder(local.getContext());
   NamedAttrList heads, entries(metadata);
+  for (const CacheHeads &cache : caches)
+    heads.set(cache.name,
+              builder.getDictionaryAttr({builder.getNamedAttr("first", builder.getI64IntegerAttr(cache.first)),
+                                         builder.getNamedAttr("all", builder.getI64IntegerAttr(cache.all))}));
+  entries.set("cache_heads", heads.getDictionary(builder.getContext()));
+  local->setAttr("nn.metadata", entries.getDictionary(builder.getContext()));
+}
+
+void RankFunction::noteHeads() {
+  SmallVector<CacheHeads> caches;
   for (BlockArgument argument : source.getArguments()) {
     const Cut *cut = values.lookup(argument);
     auto name = source.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name");
-    if (!cut || cut->dimension != 1 || !name || !source.getArgAttr(argument.getArgNumber(), "nn.state"))
-      continue;
-    int64_t all = typeOf(argument).getDimSize(cut->dimension);
-    heads.set(name, builder.getDictionaryAttr(
-                        {builder.getNamedAttr("first", builder.getI64IntegerAttr(cut->ranges[rank].begin)),
-                         builder.getNamedAttr("all", builder.getI64IntegerAttr(all))}));
+    if (cut && cut->dimension == 1 && name && source.getArgAttr(argument.getArgNumber(), "nn.state"))
+      caches.push_back({name, cut->ranges[rank].begin, typeOf(argument).getDimSize(1)});
   }
-  if (heads.empty())
-    return;
-  entries.set("cache_heads", heads.getDictionary(builder.getContext()));
-  local->setAttr("nn.metadata", entries.getDictionary(builder.getContext()));
+  noteCacheHeads(local, caches);
 }
 
 void RankFunction::copy(Operation &op) {

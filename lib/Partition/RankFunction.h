@@ -39,6 +39,19 @@ std::optional<int64_t> stageOf(mlir::func::FuncOp function);
 /// Returns the function of a rank of the world, without a body yet.
 mlir::func::FuncOp makeRankFunction(mlir::func::FuncOp source, int64_t rank);
 
+/// The heads of a cache that a rank has: from `first` on, of `all` of the model.
+struct CacheHeads {
+  mlir::StringAttr name;
+  int64_t first, all;
+};
+
+/// Notes them in the metadata of a rank's function: its artifact says them, so that caches can be handed over to ranks
+/// with others.
+void noteCacheHeads(mlir::func::FuncOp local, llvm::ArrayRef<CacheHeads> caches);
+
+/// Returns a type with another size of one dimension.
+mlir::RankedTensorType withSize(mlir::RankedTensorType type, int64_t dimension, int64_t size);
+
 /// Returns a part of a tensor that weights are packed from.
 mlir::Value partOf(mlir::OpBuilder &builder, mlir::Value tensor, int64_t dimension, Range range);
 

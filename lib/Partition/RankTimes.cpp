@@ -178,7 +178,7 @@ private:
     double bytes = bytesOf(op, model);
     if (isa<shard::AllReduceOp>(op))
       return fastestAllReduceUs(count, bytes, links.memory);
-    if (isa<shard::AllGatherOp, shard::ReduceScatterOp>(op)) // the latter is the same steps, with sums
+    if (isa<shard::AllGatherOp, shard::ReduceScatterOp, shard::AllToAllOp>(op)) // the same steps, some with sums
       return bytes == 0 ? 0 : allGatherUs(count, bytes, links.memory);
     return std::ceil(std::log2(count)) * links.memory.microseconds(bytes); // a tree of messages
   }
@@ -201,6 +201,9 @@ private:
     if (isa<shard::AllReduceOp>(op)) // short ones go to all hosts at once, others by pieces
       return after + (bytes <= mostBytesAtOnce ? network.microseconds(others * sent)
                                                : 2 * network.microseconds(others / hosts * sent));
+    if (isa<shard::AllToAllOp>(op)) // each rank sends its parts itself
+      return most > 1 ? after + network.microseconds(others / hosts * most * sent)
+                      : network.microseconds(others / hosts * sent);
     if (isa<shard::ReduceScatterOp>(op))
       return after + network.microseconds(others / hosts * sent);
     if (isa<shard::AllGatherOp>(op)) // each host sends its part to the others

@@ -177,8 +177,8 @@ Why Rows::whyNotRowWise(Operation *op) const {
 //===-- The function of a rank
 //--------------------------------------------------------------------------------------===//
 
-RowsFunction::RowsFunction(func::FuncOp source, const Rows &rows, int64_t rank, int64_t ranks)
-    : source(source), rows(rows), rank(rank), ranks(ranks), builder(source.getContext()),
+RowsFunction::RowsFunction(func::FuncOp source, const Rows &rows, int64_t rank, int64_t ranks, bool byHeads)
+    : source(source), rows(rows), rank(rank), ranks(ranks), byHeads(byHeads), builder(source.getContext()),
       allSizes(builder.getIndexType(), [this](AffineExpr size) { return symbolValue(size); }),
       ownSizes(builder.getIndexType(), [this](AffineExpr size) { return countOfRank(size); }) {}
 
@@ -186,12 +186,12 @@ func::FuncOp RowsFunction::build() {
   result = makeRankFunction(source, rank);
   Block *block = builder.createBlock(&result.getBody());
   for (BlockArgument argument : source.getArguments())
-    wholes.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
+    wholes.map(argument, block->addArgument(typeOfArgument(argument), argument.getLoc()));
   builder.setInsertionPointToEnd(block);
   for (Operation &op : source.front().without_terminator()) {
     if (!isWork(&op))
       continue;
-    bool isOfRows = rows.has(op.getResult(0)) && !rows.whyNotRowWise(&op);
+    bool isOfRows = rows.has(op.getResult(0)) && isRowWise(&op);
     for (Value value : op.getResults())
       isOfRows ? local(value) : whole(value);
   }
@@ -200,7 +200,33 @@ func::FuncOp RowsFunction::build() {
   for (Value value : end->getOperands())
     returned.push_back(whole(value));
   func::ReturnOp::create(builder, end->getLoc(), returned);
+  finish(returned);
   return result;
+}
+
+/// Sets the types of arguments and results, and notes the heads of caches.
+void RowsFunction::finish(ArrayRef<Value> returned) {
+  result.setFunctionType(builder.getFunctionType(result.front().getArgumentTypes(), ValueRange(returned).getTypes()));
+  SmallVector<CacheHeads> caches;
+  for (BlockArgument argument : source.getArguments())
+    if (auto type = dyn_cast<RankedTensorType>(typeOfArgument(argument)); type != argument.getType()) {
+      int64_t own = type.getDimSize(1);
+      caches.push_back(
+          {source.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name"), rank * own, ranks * own});
+    }
+  noteCacheHeads(result, caches);
+}
+
+/// The type of an argument on this rank: of a cache, it has some heads.
+Type RowsFunction::typeOfArgument(BlockArgument argument) {
+  if (!byHeads || !source.getArgAttr(argument.getArgNumber(), "nn.state"))
+    return argument.getType();
+  auto type = cast<RankedTensorType>(argument.getType());
+  return withSize(type, 1, type.getDimSize(1) / ranks);
+}
+
+bool RowsFunction::isRowWise(Operation *op) const {
+  return (byHeads && isa<nn::CachedAttentionOp>(op)) || !rows.whyNotRowWise(op);
 }
 
 /// The value of a symbol is a size of an input, which all ranks have.
@@ -235,7 +261,9 @@ Value RowsFunction::local(Value value) {
   if (!rows.has(value))
     return whole(value);
   Operation *op = value.getDefiningOp();
-  if (op && !rows.whyNotRowWise(op))
+  if (auto attention = dyn_cast_or_null<nn::CachedAttentionOp>(op); attention && byHeads)
+    locals.map(value, attend(attention));
+  else if (op && isRowWise(op))
     copy(op, locals);
   else
     locals.map(value, ownRows(value));
@@ -253,10 +281,11 @@ Value RowsFunction::whole(Value value) {
   if (value.getType().isIndex())
     if (AffineExpr size = rows.sizes().ofIndex(value))
       all = allSizes.get(builder, value.getLoc(), size);
-  if (!all && rows.has(value) && !rows.isOfInputs(value) && !rows.whyNotRowWise(op) && rows.dimensionOf(value) == 0)
+  if (!all && rows.has(value) && !rows.isOfInputs(value) && isRowWise(op) && rows.dimensionOf(value) == 0)
     all = gather(value);
   if (!all) {
-    copy(op, wholes);
+    auto cache = dyn_cast<nn::CacheAppendOp>(op);
+    cache &&byHeads ? append(cache) : copy(op, wholes);
     return wholes.lookup(value);
   }
   wholes.map(value, all);
@@ -279,6 +308,125 @@ void RowsFunction::copy(Operation *op, IRMapping &mapping) {
   builder.insert(copied);
   mapping.map(op->getResults(), copied->getResults());
 }
+
+//===-- Heads of a rank -------------------------------------------------------------------------------------------===//
+
+/// Stores all rows of this rank's heads.
+void RowsFunction::append(nn::CacheAppendOp op) {
+  auto copied = cast<nn::CacheAppendOp>(op->clone());
+  for (OpOperand &operand : op->getOpOperands())
+    copied->setOperand(operand.getOperandNumber(),
+                       &operand == &op.getRowsMutable() ? headsOf(operand.get()) : whole(operand.get()));
+  for (Value updated : copied.getNewCache()) {
+    auto type = cast<RankedTensorType>(updated.getType());
+    updated.setType(withSize(type, 1, type.getDimSize(1) / ranks));
+  }
+  builder.insert(copied);
+  wholes.map(op->getResults(), copied->getResults());
+}
+
+/// Computes attention of all rows by this rank's heads; returns this rank's rows of all heads.
+Value RowsFunction::attend(nn::CachedAttentionOp op) {
+  auto isOneOf = [](MutableOperandRange range, OpOperand &operand) {
+    return llvm::any_of(range, [&](OpOperand &each) { return &each == &operand; });
+  };
+  SmallVector<Value> operands;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (&operand == &op.getQueryMutable() || isOneOf(op.getRowsMutable(), operand)) {
+      operands.push_back(headsOf(operand.get()));
+    } else if (isOneOf(op.getSinksMutable(), operand)) {
+      int64_t own = cast<RankedTensorType>(operand.get().getType()).getDimSize(0) / ranks;
+      operands.push_back(partOf(builder, whole(operand.get()), 0, {rank * own, (rank + 1) * own}));
+    } else {
+      operands.push_back(whole(operand.get()));
+    }
+  }
+  Operation *copied = op->clone();
+  copied->setOperands(operands);
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  copied->getResult(0).setType(withSize(type, 1, type.getDimSize(1) / ranks));
+  builder.insert(copied);
+  return rowsOf(copied->getResult(0), op.getResult());
+}
+
+/// Returns all rows of this rank's heads of a value [rows, heads, …], of which each rank has its rows.
+Value RowsFunction::headsOf(Value value) {
+  Location location = value.getLoc();
+  auto type = cast<RankedTensorType>(value.getType());
+  Value own = local(value);
+  AffineExpr size = rows.sizes().of(value).front();
+  OpFoldResult ownCount = ownSizes.get(builder, location, size), allCount = allSizes.get(builder, location, size);
+  // [own, heads, …] → [own, ranks, heads of a rank, …] → [ranks, own, heads of a rank, …]
+  SmallVector<int64_t> shape = {ShapedType::kDynamic, ranks, type.getDimSize(1) / ranks};
+  llvm::append_range(shape, type.getShape().drop_front(2));
+  SmallVector<OpFoldResult> extents = {ownCount};
+  for (int64_t each : ArrayRef(shape).drop_front())
+    extents.push_back(builder.getIndexAttr(each));
+  SmallVector<ReassociationIndices> heads = {{0}, {1, 2}}, rowsOfAll = {{0, 1}, {2}};
+  for (int64_t dimension = 2; dimension < type.getRank(); ++dimension) {
+    heads.push_back({dimension + 1});
+    rowsOfAll.push_back({dimension + 1});
+  }
+  Value divided = tensor::ExpandShapeOp::create(builder, location, RankedTensorType::get(shape, type.getElementType()),
+                                                own, heads, extents);
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() + 1));
+  std::swap(order[0], order[1]);
+  // → the same with the rows of all ranks → [rows of all ranks, heads of a rank, …] → without those that are repeated
+  Value all = exchange(transpose(divided, order));
+  Value padded = tensor::CollapseShapeOp::create(builder, location, all, rowsOfAll);
+  auto ofHeads = withSize(type, 1, type.getDimSize(1) / ranks);
+  SmallVector<OpFoldResult> zeros(type.getRank(), builder.getIndexAttr(0)),
+      ones(type.getRank(), builder.getIndexAttr(1)), kept = {allCount};
+  for (int64_t each : ofHeads.getShape().drop_front())
+    kept.push_back(builder.getIndexAttr(each));
+  return tensor::ExtractSliceOp::create(builder, location, ofHeads, padded, zeros, kept, ones);
+}
+
+/// The way back: returns this rank's rows of `value`, of which each rank has all rows of its heads.
+Value RowsFunction::rowsOf(Value ofHeads, Value value) {
+  Location location = value.getLoc();
+  auto type = cast<RankedTensorType>(ofHeads.getType());
+  AffineExpr size = rows.sizes().of(value).front();
+  Value ownCount = ownSizes.get(builder, location, size), allCount = allSizes.get(builder, location, size);
+  Value count = arith::ConstantIndexOp::create(builder, location, ranks);
+  SmallVector<OpFoldResult> extents = {arith::MulIOp::create(builder, location, ownCount, count).getResult()};
+  for (int64_t each : type.getShape().drop_front())
+    extents.push_back(builder.getIndexAttr(each));
+  Value padded =
+      pickRows(builder, ofHeads, type, extents, 0, arith::ConstantIndexOp::create(builder, location, 0), allCount);
+  SmallVector<int64_t> shape = {ranks, ShapedType::kDynamic};
+  llvm::append_range(shape, type.getShape().drop_front());
+  SmallVector<OpFoldResult> divided = {builder.getIndexAttr(ranks), OpFoldResult(ownCount)};
+  llvm::append_range(divided, ArrayRef(extents).drop_front());
+  SmallVector<ReassociationIndices> rowsOfAll = {{0, 1}, {2}}, heads = {{0}, {1, 2}};
+  for (int64_t dimension = 2; dimension < type.getRank(); ++dimension) {
+    rowsOfAll.push_back({dimension + 1});
+    heads.push_back({dimension + 1});
+  }
+  Value parts = tensor::ExpandShapeOp::create(builder, location, RankedTensorType::get(shape, type.getElementType()),
+                                              padded, rowsOfAll, divided);
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() + 1));
+  std::swap(order[0], order[1]);
+  return tensor::CollapseShapeOp::create(builder, location, transpose(exchange(parts), order), heads);
+}
+
+/// Sends the i-th part of a value [ranks, …] to rank i; returns what this rank gets of all.
+Value RowsFunction::exchange(Value value) {
+  const SmallVector<shard::GridAxis, 1> axes = {0};
+  return shard::AllToAllOp::create(builder, value.getLoc(), value.getType(), gridName, axes, value, APInt(64, 0),
+                                   APInt(64, 0));
+}
+
+Value RowsFunction::transpose(Value value, ArrayRef<int64_t> permutation) {
+  SmallVector<OpFoldResult> from = tensor::getMixedSizes(builder, value.getLoc(), value), to;
+  for (int64_t dimension : permutation)
+    to.push_back(from[dimension]);
+  Value empty =
+      tensor::EmptyOp::create(builder, value.getLoc(), to, cast<RankedTensorType>(value.getType()).getElementType());
+  return linalg::TransposeOp::create(builder, value.getLoc(), value, empty, permutation).getResult().front();
+}
+
+//===-- All rows, and those of a rank -----------------------------------------------------------------------------===//
 
 /// Returns the rows of all ranks.
 Value RowsFunction::gather(Value value) {

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_LIB_PARTITION_ROWS_H
 #define INTARSIA_LIB_PARTITION_ROWS_H
 
+#include "dialects/Nn/Nn.h"
 #include "intarsia/Analysis/SizeMaterializer.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,13 +54,24 @@ mlir::Value pickRows(mlir::OpBuilder &builder, mlir::Value all, mlir::RankedTens
 /// rows are no multiple of the ranks. What needs all rows gets them by a gather: updates of caches, and results.
 class RowsFunction {
 public:
-  RowsFunction(mlir::func::FuncOp source, const Rows &rows, int64_t rank, int64_t ranks);
+  /// With `byHeads` the rank has some heads of all caches, whose number is a multiple of the ranks as that of queries
+  /// is.
+  RowsFunction(mlir::func::FuncOp source, const Rows &rows, int64_t rank, int64_t ranks, bool byHeads);
 
   mlir::func::FuncOp build();
 
 private:
   mlir::Value local(mlir::Value value);
   mlir::Value whole(mlir::Value value);
+  bool isRowWise(mlir::Operation *op) const;
+  mlir::Type typeOfArgument(mlir::BlockArgument argument);
+  void append(nn::CacheAppendOp op);
+  mlir::Value attend(nn::CachedAttentionOp op);
+  mlir::Value headsOf(mlir::Value value);
+  mlir::Value rowsOf(mlir::Value ofHeads, mlir::Value value);
+  mlir::Value exchange(mlir::Value value);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
+  void finish(llvm::ArrayRef<mlir::Value> returned);
   void copy(mlir::Operation *op, mlir::IRMapping &mapping);
   mlir::Value gather(mlir::Value value);
   mlir::Value ownRows(mlir::Value value);
@@ -69,6 +81,7 @@ private:
   mlir::func::FuncOp source;
   const Rows &rows;
   int64_t rank, ranks;
+  bool byHeads;
   mlir::OpBuilder builder;
   SizeMaterializer allSizes, ownSizes;
   mlir::func::FuncOp result;

@@ -253,6 +253,8 @@ def handed_over_by_ranks(sender: Path, receiver: Path, senders: int, receivers: 
         ("int8", "tensor:2", "tensor:3"),
         ("f32", "pipeline:2", "tensor:2"),
         ("f32", "tensor:2", "pipeline:2"),
+        ("int4", "context,heads:2", "tensor:2"),
+        ("f32", "", "context,heads:2"),
     ],
 )
 def test_ranks_hand_over_their_parts(tools, caches: str, sender: str, receiver: str, tmp_path: Path) -> None:

@@ -162,16 +162,23 @@ def test_refused_experts(tools, name: str, world: int, partition: str, message: 
         ("gpt-oss", "context:2,tensor:2", 4),
         ("llama", "context:2,tensor:4", 8),
         ("mixtral", "context:2,expert:2", 4),
+        ("llama", "context,heads", 2),
+        ("gemma3-text-bf16", "context,heads", 2),
+        ("gpt-oss", "context,heads", 2),
+        ("gpt2", "context,heads", 3),
     ],
 )
 def test_tokens_are_on_different_ranks(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
     check(tools, HERE / "decoders" / name, tmp_path, world, f"--partition={partition}", "--kv=f32")
 
 
-# Every rank attends for all tokens where keys have 8 bits and less.
-@pytest.mark.parametrize("caches", ["f16", "fp8", "int8"])
-def test_caches_of_tokens_on_different_ranks(tools, caches: str, tmp_path: Path) -> None:
-    check(tools, HERE / "decoders" / "qwen3", tmp_path, 2, "--partition=context", f"--kv={caches}")
+# Every rank attends for all tokens where keys have 8 bits and less; with heads, for all of some heads.
+@pytest.mark.parametrize(
+    ("partition", "caches"),
+    [("context", "f16"), ("context", "fp8"), ("context", "int8"), ("context,heads", "int8"), ("context,heads", "fp8")],
+)
+def test_caches_of_tokens_on_different_ranks(tools, partition: str, caches: str, tmp_path: Path) -> None:
+    check(tools, HERE / "decoders" / "qwen3", tmp_path, 2, f"--partition={partition}", f"--kv={caches}")
 
 
 @pytest.mark.parametrize(
@@ -267,6 +274,14 @@ def test_refused_sequences(tools, name: str, world: int, partition: str, message
         ("models/bert", ["--partition=context"], "keeps no caches of a context"),
         ("decoders/llama", ["--partition=context", "--rank-speeds=1,0.5"], "rows of a call are shared evenly"),
         ("decoders/llama", ["--world=4", "--partition=pipeline:2,context:2"], "are not carried out together"),
+        (
+            "decoders/llama",
+            ["--world=4", "--partition=context,heads"],
+            "'step' has 2 heads of keys, which 4 ranks cannot share evenly; 2 can",
+        ),
+        ("decoders/llama", ["--partition=heads"], "heads is about ranks that share the tokens of a call"),
+        ("decoders/llama", ["--world=4", "--partition=context:2,tensor:2,heads"], "give it beside context alone"),
+        ("decoders/llama", ["--partition=context,heads,heads"], "heads is given twice"),
     ],
 )
 def test_refused_rows(tools, model: str, flags: list[str], message: str, tmp_path: Path) -> None:

@@ -96,6 +96,21 @@ func.func @rounded(%x: tensor<8x64xf32> {nn.name = "x"}, %h: tensor<8x64xf16> {n
 
 // -----
 
+// Parts are exchanged along the first dimension, and a result is written in place.
+
+shard.grid @world(shape = 2)
+rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
+
+// CHECK-LABEL: func.func @exchange
+// CHECK: %[[OUTPUT:.*]] = rt.output 0
+// CHECK: rt.collective all_to_all in [0, 1] from %arg0 : memref<2x64xf32> to %[[OUTPUT]] : memref<2x64xf32>
+func.func @exchange(%x: tensor<2x64xf32> {nn.name = "x"}) -> tensor<2x64xf32> {
+  %0 = shard.all_to_all %x on @world grid_axes = [0] split_axis = 0 concat_axis = 0 : tensor<2x64xf32> -> tensor<2x64xf32>
+  return %0 : tensor<2x64xf32>
+}
+
+// -----
+
 // A broadcast of a result is left out by calls that want no results; one that a kernel reads is not. It writes the result
 // in place.
 

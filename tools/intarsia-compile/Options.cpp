@@ -143,8 +143,9 @@ struct Flags {
           "experts, and parts of everything else as with tensor; context, each computes some tokens of a call with all "
           "weights; data, each computes some examples of a batch; or several of them, pipeline:2,tensor:4, groups of "
           "four ranks that share the layers of one of two stages; tensor,sequence, the same as tensor with some rows "
-          "of "
-          "norms and residuals on each rank; auto, whichever of these is fastest by the cost "
+          "of norms and residuals on each rank; context,heads, the same as context with some heads of all caches on "
+          "each "
+          "rank; auto, whichever of these is fastest by the cost "
           "model")};
   cl::opt<std::string> rankMemory{
       "rank-memory", cl::value_desc("size"), cl::cat(category),

@@ -32,6 +32,8 @@ struct PartitionOptions {
   int64_t context = 1, data = 1;
   /// Norms and residuals between what ranks of a stage add up are computed by some rows on each of these ranks.
   bool sequence = false;
+  /// Ranks that share the tokens of a call share attention and caches by heads.
+  bool heads = false;
   std::string rankMemory;      ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
   std::vector<int64_t> hosts;  ///< ranks of each host, in the order of the ranks; empty: all are on one
   std::string network;         ///< "10Gbit/s,50us": between several hosts, for costs

@@ -125,6 +125,14 @@ func.func @f(%a: memref<1x4xf32>, %b: memref<2x5xf32>) {
 
 // -----
 
+func.func @f_exchanged(%a: memref<5x4xf32>, %b: memref<2x4xf32>) {
+  // expected-error@+1 {{'rt.collective' op source is 'memref<5x4xf32>', which has no 2 equal parts along its first dimension}}
+  %0 = rt.collective all_to_all in [0, 1] from %a : memref<5x4xf32> to %a : memref<5x4xf32>
+  return
+}
+
+// -----
+
 func.func @f(%a: memref<5x4xf32>, %b: memref<2x4xf32>) {
   // expected-error@+1 {{'rt.collective' op 2 rows of a rank, 5 rows of 2 ranks}}
   %0 = rt.collective reduce_scatter_rows in [0, 1] from %a : memref<5x4xf32> to %b : memref<2x4xf32>
