@@ -86,6 +86,11 @@ class Row:
     workers: float = 1.0
 
     @property
+    def operators(self) -> bool:
+        """Whether the times of measured operators are used; the engine of Splitwise's tables (2023) had other kernels."""
+        return self.mode != "splitwise"
+
+    @property
     def family(self) -> str:
         return FAMILIES.get(self.model, self.model)
 
@@ -225,7 +230,7 @@ class _CRow(ctypes.Structure):
     _fields_ = (
         [(name, ctypes.c_char_p) for name in ("model", "device", "engine", "weights", "attention", "cache", "compute")]
         + [(name, ctypes.c_int32) for name in ("tensor", "attention_data", "expert", "kind", "one_phase")]
-        + [(name, ctypes.c_int32) for name in ("slow_build", "power_capped", "burst")]
+        + [(name, ctypes.c_int32) for name in ("slow_build", "power_capped", "burst", "operators")]
         + [
             (name, ctypes.c_double)
             for name in (

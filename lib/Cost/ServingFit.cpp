@@ -22,6 +22,17 @@ struct Row {
   itx_serving_row measured;
 };
 
+/// Share of experts that tokens touch where operators are measured: see ModelShape::expertsTouched.
+constexpr double expertDispersion = 0.5;
+
+ServingEfficiency measuredGenerations(bool operators) {
+  ServingEfficiency efficiency{};
+  efficiency.generations = {"ampere", "hopper", "blackwell"};
+  efficiency.operators = operators;
+  efficiency.figures.expertDispersion = expertDispersion;
+  return efficiency;
+}
+
 Expected<Row> readRow(const itx_serving_row &row) {
   Deployment deployment;
   Expected<const ModelShape *> shape = findShape(row.model);
@@ -57,12 +68,9 @@ Expected<Row> readRow(const itx_serving_row &row) {
   deployment.powerCapped = row.power_capped;
   deployment.tokensPerStep = row.tokens_per_step;
   // Does not use the figures of the program, which may belong to an older formula: the fit brings its own.
-  static const ServingEfficiency measuredGenerations = [] {
-    ServingEfficiency efficiency{};
-    efficiency.generations = {"ampere", "hopper", "blackwell"};
-    return efficiency;
-  }();
-  Expected<ServingCost> cost = ServingCost::create(deployment, &measuredGenerations);
+  static const ServingEfficiency ofShares = measuredGenerations(/*operators=*/false);
+  static const ServingEfficiency ofOperators = measuredGenerations(/*operators=*/true);
+  Expected<ServingCost> cost = ServingCost::create(deployment, row.operators ? &ofOperators : &ofShares);
   if (!cost)
     return cost.takeError();
   Row read{std::move(*cost), row};
