@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import serving_validation
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
-from serving_rows import ROOT, Formula, Row, Table, serving_rows, splitwise_rows
+from serving_rows import DECODE, ROOT, Formula, Row, Table, decoding_together, serving_rows, splitwise_rows
 from serving_validation import LeftOut
 
 EFFICIENCY = ROOT / "catalogue/efficiency"
@@ -129,7 +129,7 @@ OPERATOR_PRIORS = DECODE_PRIORS | {
     "blackwell_compute": (1, 0),
     "expert_compute": (0.43, 0),
     "expert_dispersion": (0.5, 0),
-    "prefill_layer_us": (30, 0),
+    "prefill_layer_us": (60, 0.7),  # of steps that hold prompts, which run without graphs
 }
 OPERATOR_FIRST_PRIORS = FIRST_PRIORS | {
     # Narrow, so that what an engine takes before a prompt does not hide in the layers of the models that it was measured with.
@@ -261,7 +261,29 @@ class Problem:
                 kept = (table.families != row.family) & (table.systems != row.of_system)
             # Starts at the priors: the figures of the whole fit have seen the cell.
             values = self.fit(table.subset(kept), steps=40)
-            predicted[cell] = table.subset(cell).predict(self.figures(values))
+            predicted[cell] = self.predict(table.subset(cell), self.figures(values))
+        return predicted
+
+    @staticmethod
+    def predict(table: Table, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Predict rows as if their output tokens had not been measured.
+
+        How many sequences decode together in a pool of its own then follows from the predicted times, and from the measured
+        ones to the first token: the load that the pool had.
+        """
+        predicted = table.predict(figures)
+        apart = np.array([row.kind == DECODE and row.requests > 0 for row in table.rows])
+        if not apart.any():
+            return predicted
+        rows = [row for row, is_apart in zip(table.rows, apart, strict=True) if is_apart]
+        step = predicted[apart]
+        for _ in range(8):
+            loaded = [
+                replace(row, batch=decoding_together(row.requests, row.first_ms, ms * row.output_tokens))
+                for row, ms in zip(rows, step, strict=True)
+            ]
+            step = table.formula.table(loaded).predict(figures)
+        predicted[apart] = step
         return predicted
 
 

@@ -472,17 +472,17 @@ double ServingCost::promptScoreFlops(double prompt) const {
   return flops / group;
 }
 
-double ServingCost::promptUs(double prompt, const ServingFigures &f) const {
+double ServingCost::promptUs(double prompt, double together, const ServingFigures &f) const {
   requireWhole("a time of prompts");
   if (measured)
     return measuredFirstToken(prompt, 1, 0).totalMs * 1e3;
   const ModelShape &shape = *what.shape;
   if (operators) {
-    // Short prompts are computed together; all replicas compute one at a time.
-    double together = std::max(1.0, chunkTokens / std::max(1.0, prompt));
-    double ownUs = operatorsUs(operators->prompt(together, prompt), f) / together;
-    return ownUs / what.degrees.attentionData +
-           transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt / what.degrees.attentionData;
+    together = std::clamp(together, 1.0, std::max(1.0, chunkTokens / std::max(1.0, prompt)));
+    double steps = std::max(1.0, together * prompt / chunkTokens);
+    double ownUs =
+        (operatorsUs(operators->prompt(together, prompt), f) + f.prefillLayerUs * shape.layers * steps) / together;
+    return (ownUs + transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt) / what.degrees.attentionData;
   }
   double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
                 (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
@@ -508,14 +508,15 @@ StepTime ServingCost::sharedStep(double batch, double prompt, double output, boo
   prompt = std::max(0.0, prompt);
   StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
   double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
-  time.interferenceMs = promptsPerStep * promptUs(prompt, f) * (measured ? 1 : interferenceOf(what, f)) * 1e-3;
+  time.interferenceMs =
+      promptsPerStep * promptUs(prompt, promptsPerStep, f) * (measured ? 1 : interferenceOf(what, f)) * 1e-3;
   time.totalMs += time.interferenceMs;
   return time;
 }
 
 double ServingCost::prefillBusyMs(double prompt) const {
   // Stages of a pipeline hold different prompts at once.
-  return promptUs(prompt, *figures) * 1e-3 / what.degrees.pipeline;
+  return promptUs(prompt, std::numeric_limits<double>::infinity(), *figures) * 1e-3 / what.degrees.pipeline;
 }
 
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,

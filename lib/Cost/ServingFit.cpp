@@ -76,14 +76,12 @@ Expected<Row> readRow(const itx_serving_row &row) {
   Row read{std::move(*cost), row};
   if (row.kind != ITX_SERVING_FIRST) {
     // The engine runs the batch that fits and queues the rest. As the row was measured, a replica holds at least one
-    // request, even if the checkpoint is smaller than the format says.
+    // request, and weights that do not fit by their format alone were stored otherwise: nothing then bounds the batch.
     Expected<double> most = read.cost.largestBatch(row.input_tokens + row.output_tokens / 2);
-    double bound = row.attention_data;
     if (most)
-      bound = std::max(bound, *most);
+      read.measured.batch = std::min(row.batch, std::max<double>(row.attention_data, *most));
     else
       consumeError(most.takeError());
-    read.measured.batch = std::min(row.batch, bound);
   }
   return read;
 }

@@ -304,8 +304,9 @@ private:
   /// The same by times measured on the device.
   StepTime measuredStep(double batch, double context) const;
   StepTime measuredFirstToken(double prompt, double prompts, double others) const;
-  /// Returns for how long a prompt occupies the devices, in microseconds.
-  double promptUs(double prompt, const ServingFigures &figures) const;
+  /// Returns for how long a prompt occupies the devices, in microseconds, if `together` of them are computed at once
+  /// (as many as a chunk of the engine holds, at most).
+  double promptUs(double prompt, double together, const ServingFigures &figures) const;
   void requireWhole(llvm::StringRef asked) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
   /// Returns the bytes of cache that one sequence of `context` tokens reads, and of states that it writes, on each

@@ -166,6 +166,25 @@ TEST(ServingCost, operatorsAreThoseOfTheLayers) {
   EXPECT_NEAR(cost.prefillBusyMs(4096), cost.firstToken(4096).totalMs, 1e-9);
 }
 
+TEST(ServingCost, stepsThatHoldPromptsTakeLonger) {
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  ServingEfficiency slower = figures({{"prefill_layer_us", 50}}, /*operators=*/true);
+  ServingCost without = create(deployment, &bare), with = create(deployment, &slower);
+  double layers = 32 * 50e-3;
+  auto interference = [](const ServingCost &cost, double batch, double prompt, double output) {
+    return cost.sharedStep(batch, prompt, output).interferenceMs;
+  };
+  // One prompt in every second step; of 8192 tokens, in two steps.
+  EXPECT_NEAR(interference(with, 2, 1024, 2) - interference(without, 2, 1024, 2), layers / 2, 1e-9);
+  EXPECT_NEAR(interference(with, 2, 8192, 2) - interference(without, 2, 8192, 2), 2 * layers / 2, 1e-9);
+  // Four prompts of 1024 tokens fill a step, and eight take two.
+  EXPECT_NEAR(interference(with, 9, 1024, 2) - interference(without, 9, 1024, 2), layers, 1e-9);
+  EXPECT_NEAR(interference(with, 9, 1024, 1) - interference(without, 9, 1024, 1), 2 * layers, 1e-9);
+  EXPECT_NEAR(with.prefillBusyMs(1024) - without.prefillBusyMs(1024), layers / 4, 1e-9);
+  EXPECT_NEAR(with.prefillBusyMs(8192) - without.prefillBusyMs(8192), 2 * layers, 1e-9);
+}
+
 TEST(ServingCost, operatorsOfTensorDevicesReduce) {
   ServingEfficiency bare = figures({{"linear_factor", 1.5}}, /*operators=*/true);
   Deployment deployment = deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {8, 1, 1, 1});
