@@ -42,7 +42,7 @@ int64_t wafer::bytesOf(MemRefType buffer) {
 LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t columns, int64_t rows, int64_t sram,
                                  int64_t reserved, int64_t colors, FloatAttr clock, FloatAttr hop, FloatAttr ramp,
                                  FloatAttr link, FloatAttr macs, FloatAttr loop, FloatAttr product, FloatAttr stage,
-                                 FloatAttr add, FloatAttr element, DenseI64ArrayAttr defects) {
+                                 FloatAttr add, FloatAttr element, DenseI64ArrayAttr defects, FloatAttr watts) {
   // From the smallest grid that is one to ten times the largest wafer; from a few KB a core to the 1.5 MB of large
   // cores, with an order of magnitude of room.
   struct Whole {
@@ -69,6 +69,8 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringAttr name, int64_t c
     if (double value = figure.value.getValueAsDouble(); !(value >= figure.least && value <= figure.most))
       return emitError() << figure.name << " is " << figureText(value) << ", must be between "
                          << figureText(figure.least) << " and " << figureText(figure.most);
+  if (watts && !(watts.getValueAsDouble() >= 1 && watts.getValueAsDouble() <= 200'000))
+    return emitError() << "watts are " << figureText(watts.getValueAsDouble()) << ", must be between 1 and 200000";
   ArrayRef<int64_t> places = defects ? defects.asArrayRef() : ArrayRef<int64_t>();
   if (places.size() % 2 != 0)
     return emitError() << "defects are " << places.size() << " numbers, must be a column and a row each";
@@ -256,17 +258,35 @@ LogicalResult ProgramOp::verify() {
 }
 
 LogicalResult ProgramOp::verifyRegions() {
-  int64_t bytes = getTarget().getReservedBytes();
-  for (BufferOp buffer : getBody().getOps<BufferOp>())
-    bytes += bytesOf(cast<MemRefType>(buffer.getBuffer().getType()));
+  auto buffers = llvm::to_vector(getBody().getOps<BufferOp>());
+  bool arePlaced = llvm::any_of(buffers, [](BufferOp buffer) { return buffer.getOffset().has_value(); });
+  int64_t bytes = getTarget().getReservedBytes(), end = bytes;
+  for (BufferOp buffer : buffers) {
+    if (arePlaced && !buffer.getOffset())
+      return buffer.emitOpError() << "\"" << buffer.getName()
+                                  << "\" says not where it begins, but others of the program do";
+    int64_t offset = arePlaced ? int64_t(*buffer.getOffset()) : 0;
+    if (offset < 0 || offset % 4 != 0)
+      return buffer.emitOpError() << "\"" << buffer.getName() << "\" begins at byte " << offset
+                                  << ", must be a multiple of 4";
+    int64_t size = bytesOf(cast<MemRefType>(buffer.getBuffer().getType()));
+    bytes += size;
+    end = std::max(end, int64_t(getTarget().getReservedBytes()) + offset + size);
+  }
+  if (arePlaced)
+    bytes = end;
   if (bytes <= getTarget().getSramBytes())
     return success();
   InFlightDiagnostic error = emitOpError() << "needs " << bytes << " bytes of each core, "
                                            << getTarget().getName().getValue() << " has " << getTarget().getSramBytes();
   error.attachNote() << "the runtime reserves " << getTarget().getReservedBytes() << " bytes";
-  for (BufferOp buffer : getBody().getOps<BufferOp>())
-    error.attachNote(buffer.getLoc()) << "buffer \"" << buffer.getName() << "\" has "
-                                      << bytesOf(cast<MemRefType>(buffer.getBuffer().getType())) << " bytes";
+  for (BufferOp buffer : buffers) {
+    Diagnostic &note = error.attachNote(buffer.getLoc())
+                       << "buffer \"" << buffer.getName() << "\" has "
+                       << bytesOf(cast<MemRefType>(buffer.getBuffer().getType())) << " bytes";
+    if (arePlaced)
+      note << " from byte " << *buffer.getOffset() << " on";
+  }
   return error;
 }
 

@@ -92,6 +92,7 @@ def Wafer_TargetAttr : AttrDef<Wafer_Dialect, "Target"> {
     | `element_cycles` | one element of a function such as exp or silu |
 
     `defects` are the columns and rows of cores that do not work, in turn: `defects = [3, 5]` is the core (3, 5).
+    `watts` is the most power that the whole system draws, where that is published.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$columns, "int64_t":$rows, "int64_t":$sram_bytes,
                         "int64_t":$reserved_bytes, "int64_t":$colors, "::mlir::FloatAttr":$clock_ghz,
@@ -99,7 +100,8 @@ def Wafer_TargetAttr : AttrDef<Wafer_Dialect, "Target"> {
                         "::mlir::FloatAttr":$link_bytes, "::mlir::FloatAttr":$macs, "::mlir::FloatAttr":$loop_cycles,
                         "::mlir::FloatAttr":$product_cycles, "::mlir::FloatAttr":$stage_cycles,
                         "::mlir::FloatAttr":$add_cycles, "::mlir::FloatAttr":$element_cycles,
-                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$defects);
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$defects,
+                        OptionalParameter<"::mlir::FloatAttr">:$watts);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -217,10 +217,20 @@ def Wafer_RouteOp : Wafer_Op<"route", [Symbol, HasParent<"ProgramOp">]> {
 }
 
 def Wafer_BufferOp : Wafer_Op<"buffer", [HasParent<"ProgramOp">]> {
-  let summary = "Memory of each core, for the whole program";
-  let arguments = (ins StrAttr:$name);
+  let summary = "Memory of each core";
+  let description = [{
+    `at` is the first byte, counted from the end of what the runtime reserves: buffers that are not in use at the same
+    time may have the same bytes, as `wafer-lower-functions` places them. Writing a buffer makes those undefined that
+    share bytes with it. Without `at` in any buffer of a program, each has bytes of its own. Rejected: `at` in some buffers only, or no
+    multiple of 4.
+
+    ```mlir
+    %a = wafer.buffer "a" at 128 : memref<1x8xf16>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
   let results = (outs Wafer_Buffer:$buffer);
-  let assemblyFormat = "$name attr-dict `:` type($buffer)";
+  let assemblyFormat = "$name (`at` $offset^)? attr-dict `:` type($buffer)";
 }
 
 class Wafer_InputOutputOp<string mnemonic, string word> : Wafer_Op<mnemonic, [HasParent<"ProgramOp">]> {

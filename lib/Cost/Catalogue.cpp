@@ -137,7 +137,7 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
     return root.takeError();
   Reader reader(file);
   if (Error error = reader.checkKeys(*root, "device",
-                                     {"name", "set", "generation", "target", "efficiency_of", "peak_tflops",
+                                     {"name", "set", "generation", "target", "efficiency_of", "wafer", "peak_tflops",
                                       "memory_gb", "memory_gbps", "multiprocessors", "clock_ghz", "cache_mb", "link",
                                       "node", "watts", "clients", "price", "serving"}))
     return std::move(error);
@@ -153,7 +153,8 @@ Expected<CatalogueDevice> CatalogueDevice::parse(StringRef text, StringRef file)
   if (device.set != "datasheet" && device.set != "paper" && device.set != "measured")
     return reader.at(*root->find("set"), "set is datasheet, paper or measured, not '" + device.set + "'");
   reader.slack = device.set == "measured" ? 10 : 1;
-  for (auto [key, into] : {std::pair("target", &device.target), std::pair("efficiency_of", &device.efficiencyOf)}) {
+  for (auto [key, into] : {std::pair("target", &device.target), std::pair("efficiency_of", &device.efficiencyOf),
+                           std::pair("wafer", &device.wafer)}) {
     if (!root->find(key))
       continue;
     Expected<std::string> value = reader.word(*root, key);

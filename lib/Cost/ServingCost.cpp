@@ -135,6 +135,33 @@ static std::string refusalOfMeasured(const Deployment &deployment) {
   return "";
 }
 
+/// Returns the programs of a deployment on a wafer.
+static Expected<const WaferDecoder *> decoderOnWafer(const Deployment &deployment) {
+  const ServingPrecision &precision = deployment.precision;
+  WaferDecoderRequest request;
+  request.wafer = deployment.device->wafer;
+  request.shape = deployment.shape;
+  request.context = deployment.sequenceTokens;
+  if (!deployment.wafers)
+    return refuse("programs of wafers are not made here");
+  if (deployment.degrees.devices() > 1 || deployment.part != ModelPart::Whole)
+    return refuse("a model on several wafers, or a part of one; one wafer holds all of it");
+  switch (precision.weights) {
+  case NumberFormat::BF16: // of 16 bits, in f16
+    break;
+  case NumberFormat::INT8:
+  case NumberFormat::INT4:
+    request.weightBits = precision.weights == NumberFormat::INT8 ? 8 : 4;
+    break;
+  default:
+    return refuse("weights in " + formatName(precision.weights) + "; wafers have f16, int8 and int4");
+  }
+  if (precision.cache != NumberFormat::BF16 && precision.cache != NumberFormat::F32)
+    return refuse("caches in " + formatName(precision.cache) + "; wafers have f16 and f32");
+  request.cacheBits = precision.cache == NumberFormat::BF16 ? 16 : 32;
+  return deployment.wafers->decoder(request);
+}
+
 Expected<ServingCost> ServingCost::create(const Deployment &deployment, const ServingEfficiency *efficiency) {
   const ModelShape &shape = *deployment.shape;
   const CatalogueDevice &device = *deployment.device;
@@ -165,9 +192,17 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   if (device.serving)
     if (std::string reason = refusalOfMeasured(deployment); !reason.empty())
       return where(reason);
-  if (!device.serving && deployment.precision.weights == NumberFormat::F32)
+  const WaferDecoder *wafer = nullptr;
+  if (!device.wafer.empty()) {
+    Expected<const WaferDecoder *> made = decoderOnWafer(deployment);
+    if (!made)
+      return where(toString(made.takeError()));
+    wafer = *made;
+  }
+  bool hasOwnTimes = device.serving || wafer;
+  if (!hasOwnTimes && deployment.precision.weights == NumberFormat::F32)
     return where("no serving engine was measured with weights in f32; choose bf16");
-  if (!device.serving && device.efficiencyOf.empty())
+  if (!hasOwnTimes && device.efficiencyOf.empty())
     return where(
         "its catalogue entry names no 'efficiency_of' (" + device.file + "): no measured generation stands for it" +
         (device.generation == "cpu" ? "; intarsia-plan --probe=cpu.yaml, run there, measures what a plan needs, and "
@@ -180,7 +215,13 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.figures = &cost.fitted->figures;
   cost.isBlackwell = device.efficiencyOf == "blackwell";
   cost.measured = device.serving ? &*device.serving : nullptr;
-  if (!cost.measured && !is_contained(cost.fitted->generations, device.generation)) {
+  cost.wafer = wafer;
+  if (wafer)
+    cost.carried = formatv("times of programs on {0} by {0} cores, with {1} of {2} bytes in each, by a model that is fitted "
+                           "to published ones; embedding and the choice of tokens, on a host, are not counted, and a "
+                           "sequence of more than {3} tokens does not fit",
+                           wafer->grid, wafer->bytes, wafer->bytesOfAll, wafer->context);
+  if (!hasOwnTimes && !is_contained(cost.fitted->generations, device.generation)) {
     if (!is_contained(cost.fitted->generations, device.efficiencyOf))
       return where("no efficiencies of '" + device.efficiencyOf + "' were fitted for the engine '" +
                    servingEngineName(deployment.engine) + "' (" + cost.fitted->file + ")");
@@ -191,8 +232,8 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   if (!bandwidth)
     return bandwidth.takeError();
   // Measured times need no peak; bounds of what a device can do take the one of f32 where there is none.
-  StringRef sixteenBits = cost.measured && !device.peakTflops.count("bf16") ? "f32" : "bf16";
-  StringRef computed = formatName(deployment.precision.compute);
+  StringRef sixteenBits = wafer ? "f16" : cost.measured && !device.peakTflops.count("bf16") ? "f32" : "bf16";
+  StringRef computed = wafer ? "f16" : formatName(deployment.precision.compute);
   Expected<double> sixteen = device.peak(sixteenBits);
   if (!sixteen)
     return sixteen.takeError();
@@ -384,6 +425,11 @@ double ServingCost::operatorsUs(const OperatorTimes &times, const ServingFigures
 }
 
 StepTime ServingCost::decodeStep(double batch, double context, const ServingFigures &f) const {
+  if (wafer) {
+    StepTime time;
+    time.computeMs = time.totalMs = wafer->stepMs;
+    return time;
+  }
   if (measured)
     return measuredStep(batch, context);
   const ModelShape &shape = *what.shape;
@@ -474,6 +520,8 @@ double ServingCost::promptScoreFlops(double prompt) const {
 
 double ServingCost::promptUs(double prompt, double together, const ServingFigures &f) const {
   requireWhole("a time of prompts");
+  if (wafer)
+    return wafer->promptMs(prompt) * 1e3;
   if (measured)
     return measuredFirstToken(prompt, 1, 0).totalMs * 1e3;
   const ModelShape &shape = *what.shape;
@@ -501,7 +549,7 @@ static double interferenceOf(const Deployment &what, const ServingFigures &f) {
   return f.interference[int(what.engine)] * (what.degrees.attentionData > 1 ? f.dataParallelImbalance : 1);
 }
 
-double ServingCost::interference() const { return measured ? 1 : interferenceOf(what, *figures); }
+double ServingCost::interference() const { return measured || wafer ? 1 : interferenceOf(what, *figures); }
 
 StepTime ServingCost::sharedStep(double batch, double prompt, double output, bool burst,
                                  const ServingFigures &f) const {
@@ -522,6 +570,13 @@ double ServingCost::prefillBusyMs(double prompt) const {
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
                                  const ServingFigures &f) const {
   requireWhole("a first token");
+  if (wafer) {
+    StepTime time;
+    time.cacheMs = wafer->promptAttentionMs(prompt);
+    time.totalMs = wafer->promptMs(prompt) * std::max(1.0, prompts);
+    time.computeMs = time.totalMs - time.cacheMs;
+    return time;
+  }
   if (measured) {
     double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers) * (burst ? 0.5 : 1);
     return measuredFirstToken(prompt, std::max(1.0, prompts), others);
@@ -612,6 +667,8 @@ double ServingCost::cacheBytesPerDevice(double context) const {
 }
 
 Expected<double> ServingCost::largestBatch(double context) const {
+  if (wafer)
+    return std::ceil(context) <= double(wafer->context) ? 1.0 : 0.0;
   Expected<double> memory = what.device->need(what.device->memoryGB, "memory_gb");
   if (!memory)
     return memory;

@@ -27,7 +27,9 @@ constexpr Range ranges[] = {
     {"columns", 1, 10000},     {"rows", 1, 10000},      {"sram_bytes", 1024, 16 << 20}, {"reserved_bytes", 0, 4 << 20},
     {"colors", 1, 1024},       {"clock_ghz", 0.01, 10}, {"hop_cycles", 0.1, 100},       {"ramp_cycles", 0, 1000},
     {"link_bytes", 0.1, 4096}, {"macs", 0.1, 1e5},      {"loop_cycles", 0, 1e4},        {"product_cycles", 0, 1e5},
-    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000}, {"element_cycles", 0, 1e4}};
+    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000}, {"element_cycles", 0, 1e4},     {"watts", 1, 200000}};
+/// Figures that a wafer need not have.
+constexpr StringRef optionalFigures[] = {"watts"};
 constexpr StringRef wholeNumbers[] = {"columns", "rows", "sram_bytes", "reserved_bytes", "colors"};
 
 struct EmbeddedFile {
@@ -142,7 +144,7 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
   if (wafer.name.empty())
     return yamlError(file, root->line, "'name' is missing or empty");
   for (const Range &range : ranges)
-    if (!wafer.figures.count(range.name))
+    if (!wafer.figures.count(range.name) && !is_contained(optionalFigures, range.name))
       return yamlError(file, root->line, "'" + Twine(range.name) + "' is missing");
   if (wafer.figures["reserved_bytes"].value >= wafer.figures["sram_bytes"].value)
     return yamlError(file, root->line, "reserved_bytes leave nothing of sram_bytes");

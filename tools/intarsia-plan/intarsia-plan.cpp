@@ -8,6 +8,7 @@
 #include "intarsia/Plan/Compare.h"
 #include "intarsia/Plan/Parallel.h"
 #include "intarsia/Probe/Probe.h"
+#include "lib/Target/Wafer/ModelPrograms.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -20,8 +21,11 @@ int main(int argc, char **argv) {
     return intarsia::runParallel(options.parallel);
   if (!options.compare.empty())
     return intarsia::runCompare(options.input, options.compare);
-  if (!options.probes)
+  if (!options.probes) {
+    std::unique_ptr<intarsia::WaferTimes> wafers = intarsia::wafer::programTimes();
+    options.wafers = wafers.get();
     return intarsia::runPlanner(options);
+  }
   std::string program = llvm::sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(&main));
   return intarsia::runProbe(options.probeFile, options.probesModels ? llvm::sys::path::parent_path(program) : "");
 }

@@ -17,13 +17,14 @@ namespace {
 /// Launches that are counted together.
 struct Sum {
   int64_t launches = 0, rows = 0;
-  double cycles = 0, microseconds = 0;
+  double cycles = 0, microseconds = 0, joules = 0;
 
   void add(const Sum &other) {
     launches += other.launches;
     rows += other.rows;
     cycles += other.cycles;
     microseconds += other.microseconds;
+    joules += other.joules;
   }
 };
 
@@ -41,7 +42,7 @@ std::vector<NamedSum> readLaunches(const std::string &profile) {
     if (event.value("cat", "") == "simulated")
       launches.push_back({event.at("name").get<std::string>(),
                           {1, event.at("args").at("rows").get<int64_t>(), event.at("args").at("cycles").get<double>(),
-                           event.at("dur").get<double>()}});
+                           event.at("dur").get<double>(), event.at("args").value("joules", 0.0)}});
   return launches;
 }
 
@@ -49,6 +50,9 @@ std::string line(const std::string &name, const Sum &sum, double all) {
   return format("  %-44s %8lld %8lld %14.0f %12.2f %6.1f\n", name.c_str(), (long long)sum.launches, (long long)sum.rows,
                 sum.cycles, sum.microseconds, 100 * sum.cycles / all);
 }
+
+/// Returns ", at most 1.2 J", or nothing if the power is not known.
+std::string energy(double joules) { return joules > 0 ? format(", at most %.4g J", joules) : ""; }
 
 } // namespace
 
@@ -74,6 +78,9 @@ std::string simulatedTimes(const std::string &profile, const StepCalls &calls) {
   for (const NamedSum &kernel : kernels)
     text += line(kernel.name, kernel.sum, all.cycles);
   text += line("all", all, all.cycles);
+  if (all.joules > 0)
+    text += format("  energy   at most %.4g J: the wafer's system draws %.0f W at most\n", all.joules,
+                   all.joules / all.microseconds * 1e6);
   // Each call launches the same kernels.
   int64_t count = int64_t(launches.size()), callCount = calls.promptCalls + calls.decodeCalls;
   if (calls.decodeCalls == 0 || count % callCount != 0)
@@ -83,10 +90,12 @@ std::string simulatedTimes(const std::string &profile, const StepCalls &calls) {
     (i < count / callCount * calls.promptCalls ? prompt : decode).add(launches[size_t(i)].sum);
   double step = decode.microseconds / double(calls.decodeCalls);
   text +=
-      format("  prompt   %lld tokens in %.0f cycles (%.2f us), %.0f tokens a second\n", (long long)calls.promptTokens,
-             prompt.cycles, prompt.microseconds, double(calls.promptTokens) * 1e6 / prompt.microseconds);
-  text += format("  decode   a token in %.0f cycles (%.2f us), %.0f tokens a second\n",
-                 decode.cycles / double(calls.decodeCalls), step, 1e6 / step);
+      format("  prompt   %lld tokens in %.0f cycles (%.2f us), %.0f tokens a second%s\n", (long long)calls.promptTokens,
+             prompt.cycles, prompt.microseconds, double(calls.promptTokens) * 1e6 / prompt.microseconds,
+             energy(prompt.joules).c_str());
+  text += format("  decode   a token in %.0f cycles (%.2f us), %.0f tokens a second%s\n",
+                 decode.cycles / double(calls.decodeCalls), step, 1e6 / step,
+                 energy(decode.joules / double(calls.decodeCalls)).c_str());
   return text;
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Picture.h"
 
+#include "lib/Target/Wafer/Lifetimes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -64,25 +65,35 @@ void drawMap(raw_ostream &out, double x, double y, const Program &program, Array
     writeText(out, x, y + mapSide + 32, formatv("a square has {0} x {0} cores, and their largest value", cores), 10);
 }
 
-/// Draws the memory that a core uses, which is the same for all cores, as one column of buffers.
+/// Draws the memory that a core uses, which is the same for all cores: bytes from the top down, ops from left to right.
 void drawMemory(raw_ostream &out, double x, double y, const Program &program) {
-  int64_t used = program.bytesPerCore();
-  writeText(out, x, y - 8, formatv("memory of each core: {0} of {1} bytes", used, program.target.sramBytes));
-  double at = y;
+  double used = double(program.bytesPerCore());
+  writeText(out, x, y - 8,
+            formatv("memory of each core: {0} of {1} bytes", program.bytesPerCore(), program.target.sramBytes));
+  std::vector<Lifetime> lifetimes = lifetimesOf(program);
+  int64_t ops = 1;
+  for (const Lifetime &life : lifetimes)
+    ops = std::max(ops, life.last + 1);
   int index = 0;
-  auto draw = [&](StringRef name, int64_t bytes) {
-    double height = mapSide * double(bytes) / double(used);
-    out << formatv("<rect x='{0:F1}' y='{1:F2}' width='70' height='{2:F2}' fill='hsl({3},55%,70%)' stroke='#666' "
+  auto draw = [&](StringRef name, int64_t offset, int64_t bytes, const Lifetime &life) {
+    double top = y + mapSide * double(offset) / used, height = mapSide * double(bytes) / used;
+    double left = x + mapSide * double(std::max<int64_t>(life.first, 0)) / double(ops);
+    double width = x + mapSide * double(life.last + 1) / double(ops) - left;
+    out << formatv("<rect x='{0:F1}' y='{1:F2}' width='{2:F1}' height='{3:F2}' fill='hsl({4},55%,70%)' stroke='#666' "
                    "stroke-width='0.3'/>\n",
-                   x, at, height, index++ * 67 % 360);
-    if (height >= 9) // smaller ones have no room for a name
-      writeText(out, x + 76, at + height / 2 + 4, formatv("{0}: {1}", name, bytes), 10);
-    at += height;
+                   left, top, width, height, index++ * 67 % 360);
+    if (height >= 9 && width >= 60) // smaller ones have no room for a name
+      writeText(out, left + 3, top + height / 2 + 4, formatv("{0}: {1}", name, bytes), 10);
   };
-  draw("reserved for the runtime", program.target.reservedBytes);
-  for (const CoreBuffer &buffer : program.buffers)
-    draw(buffer.name, (buffer.bytes() + 3) / 4 * 4);
-  out << formatv("<rect x='{0:F1}' y='{1:F1}' width='70' height='{2:F1}' fill='none' stroke='#888'/>\n", x, y, mapSide);
+  draw("reserved for the runtime", 0, program.target.reservedBytes, {0, ops - 1});
+  int64_t end = program.target.reservedBytes; // without places each has bytes of its own, one after another
+  for (auto [buffer, life] : zip_equal(program.buffers, lifetimes)) {
+    draw(buffer.name, buffer.offset ? program.target.reservedBytes + *buffer.offset : end, buffer.placedBytes(), life);
+    end += buffer.placedBytes();
+  }
+  out << formatv("<rect x='{0:F1}' y='{1:F1}' width='{2:F1}' height='{2:F1}' fill='none' stroke='#888'/>\n", x, y,
+                 mapSide);
+  writeText(out, x, y + mapSide + 16, formatv("from the first of {0} ops to the last", ops));
 }
 
 } // namespace

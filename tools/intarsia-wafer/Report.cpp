@@ -6,7 +6,10 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Report.h"
 
+#include "lib/Target/Wafer/Lifetimes.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <numeric>
 #include <set>
 
 using namespace intarsia::wafer;
@@ -36,8 +39,15 @@ int64_t opsOf(const std::vector<Op> &ops) {
 
 llvm::json::Object describe(const Program &program, const Timing &timing) {
   llvm::json::Array buffers;
-  for (const CoreBuffer &buffer : program.buffers)
-    buffers.push_back(llvm::json::Object{{"name", buffer.name}, {"bytes", buffer.bytes()}});
+  std::vector<Lifetime> lifetimes = lifetimesOf(program);
+  for (auto [buffer, life] : llvm::zip_equal(program.buffers, lifetimes)) {
+    llvm::json::Object one{{"name", buffer.name}, {"bytes", buffer.bytes()}, {"first_op", life.first},
+                           {"last_op", life.last}};
+    if (buffer.offset)
+      one["offset"] = *buffer.offset;
+    buffers.push_back(std::move(one));
+  }
+  double seconds = timing.cycles / (program.target.clockGHz * 1e9);
   return llvm::json::Object{{"program", program.name},
                             {"target", program.target.name},
                             {"columns", program.columns},
@@ -45,6 +55,7 @@ llvm::json::Object describe(const Program &program, const Timing &timing) {
                             {"first_column", program.firstColumn},
                             {"first_row", program.firstRow},
                             {"bytes_per_core", program.bytesPerCore()},
+                            {"bytes_unshared", program.bytesUnshared()},
                             {"sram_bytes", program.target.sramBytes},
                             {"reserved_bytes", program.target.reservedBytes},
                             {"buffers", std::move(buffers)},
@@ -54,7 +65,8 @@ llvm::json::Object describe(const Program &program, const Timing &timing) {
                             {"compute_cycles", timing.computeCycles},
                             {"wait_cycles", timing.waitCycles},
                             {"link_cycles", timing.linkCycles},
-                            {"microseconds", timing.cycles / (program.target.clockGHz * 1e3)}};
+                            {"microseconds", seconds * 1e6},
+                            {"joules_at_most", seconds * program.target.watts}};
 }
 
 void print(llvm::raw_ostream &out, const Program &program, const Timing &timing) {
@@ -64,14 +76,49 @@ void print(llvm::raw_ostream &out, const Program &program, const Timing &timing)
   if (program.firstColumn > 0 || program.firstRow > 0)
     out << llvm::formatv("  place    from core ({0}, {1}) on, beside cores that do not work\n", program.firstColumn,
                          program.firstRow);
-  out << llvm::formatv("  memory   {0} of {1} bytes a core ({2} reserved)\n", program.bytesPerCore(),
+  out << llvm::formatv("  memory   {0} of {1} bytes a core ({2} reserved)", program.bytesPerCore(),
                        program.target.sramBytes, program.target.reservedBytes);
+  if (program.bytesUnshared() > program.bytesPerCore())
+    out << llvm::formatv("; buffers that are not in use together share {0}",
+                         program.bytesUnshared() - program.bytesPerCore());
+  out << '\n';
   out << llvm::formatv("  colors   {0} of {1}\n", colorsOf(program), program.target.colors);
   out << llvm::formatv("  time     {0:F0} cycles, {1:F2} us at {2} GHz; core ({3}, {4}) ends last\n", timing.cycles,
                        timing.cycles / (program.target.clockGHz * 1e3), program.target.clockGHz,
                        timing.lastCore % program.columns, timing.lastCore / program.columns);
   out << llvm::formatv("           {0:F1} % arithmetic, at most {1:F1} % waiting, the busiest link is used {2:F1} %\n",
                        share(timing.computeCycles), share(timing.waitCycles), share(timing.linkCycles));
+  if (program.target.watts > 0)
+    out << llvm::formatv("  energy   at most {0:F4} J: the wafer's system draws {1:F0} W at most\n",
+                         timing.cycles / (program.target.clockGHz * 1e9) * program.target.watts, program.target.watts);
+}
+
+void printMemory(llvm::raw_ostream &out, const Program &program) {
+  std::vector<Lifetime> lifetimes = lifetimesOf(program);
+  std::vector<int64_t> offsets(program.buffers.size());
+  int64_t end = 0; // without places each has bytes of its own, one after another
+  for (auto [buffer, offset] : llvm::zip_equal(program.buffers, offsets)) {
+    offset = buffer.offset.value_or(end);
+    end += buffer.placedBytes();
+  }
+  int64_t ops = 0;
+  for (const Lifetime &life : lifetimes)
+    ops = std::max(ops, life.last + 1);
+  constexpr int64_t width = 48; // characters of the line of time
+  out << llvm::formatv("@{0}: bytes of a core, and when they are in use, from the first to the last of {1} ops\n",
+                       program.name, ops);
+  out << llvm::formatv("  {0,6} {1,7}  {2}\n", 0, program.target.reservedBytes, "the runtime");
+  std::vector<size_t> order(offsets.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
+  for (size_t buffer : order) {
+    const Lifetime &life = lifetimes[buffer];
+    std::string line(size_t(width), '.');
+    for (int64_t op = std::max<int64_t>(life.first, 0); op <= life.last; ++op)
+      line[size_t(op * width / ops)] = '#';
+    out << llvm::formatv("  {0,6} {1,7}  {2}  {3}\n", program.target.reservedBytes + offsets[buffer],
+                         program.buffers[buffer].placedBytes(), line, program.buffers[buffer].name);
+  }
 }
 
 } // namespace intarsia

@@ -18,6 +18,9 @@ llvm::json::Object describe(const wafer::Program &program, const wafer::Timing &
 /// Prints the main figures of `describe` for people.
 void print(llvm::raw_ostream &out, const wafer::Program &program, const wafer::Timing &timing);
 
+/// Prints which bytes of a core each buffer has, and during which ops.
+void printMemory(llvm::raw_ostream &out, const wafer::Program &program);
+
 } // namespace intarsia
 
 #endif

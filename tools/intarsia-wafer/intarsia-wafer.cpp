@@ -40,6 +40,7 @@ struct Flags {
                           cl::desc("Tokens that the caches among the inputs have, before an append")};
   cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
                             cl::desc("Write the programs of cores as IR ('-' is standard output)")};
+  cl::opt<bool> memory{"memory", cl::cat(category), cl::desc("Print which buffers lie where in a core, and when")};
   cl::opt<std::string> csl{"csl", cl::value_desc("folder"), cl::cat(category),
                            cl::desc("Write the programs as CSL, for Cerebras' SDK, into a new folder each")};
   cl::opt<std::string> metalium{
@@ -158,6 +159,8 @@ int main(int argc, char **argv) {
     reports.push_back(describe(program, timing));
     if (flags.emit != "-" && flags.json != "-")
       print(llvm::outs(), program, timing);
+    if (flags.memory)
+      printMemory(llvm::outs(), program);
     if (!flags.csl.empty())
       writeSources(flags.csl, program, wafer::emitCsl(program));
     if (!flags.metalium.empty())

@@ -45,6 +45,7 @@ struct CatalogueDevice {
   std::string generation;                   ///< hopper, blackwell, cdna3, …
   std::string target;                       ///< --target of intarsia-compile for it; empty: there is none
   std::string efficiencyOf;                 ///< generation whose fitted efficiencies apply to it; empty: none
+  std::string wafer;                        ///< name of catalogue/wafers, or a file of that form; empty: it is none
   std::map<std::string, Figure> peakTflops; ///< dense, by elementTypes, 10^12 operations a second
   std::optional<Figure> memoryGB;           ///< 10^9 bytes
   std::optional<Figure> memoryGBps;

@@ -54,6 +54,10 @@
 //
 // on one device and for decoders of grouped attention without experts: nothing else was measured, and is refused.
 //
+// A wafer (`CatalogueDevice::wafer`) has the times of programs that the compiler makes for the model (`WaferTimes`): the
+// step of one sequence, a prompt as the device would execute it. One wafer holds the model and the cache of one sequence;
+// batches and degrees above 1 are refused.
+//
 // Pipeline degrees of the fitted formula follow from the formula and are not fitted: every measured row has one stage.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_SERVINGCOST_H
@@ -61,6 +65,7 @@
 
 #include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Cost/ModelShape.h"
+#include "intarsia/Cost/WaferTimes.h"
 #include <array>
 #include <memory>
 
@@ -121,6 +126,9 @@ struct Deployment {
   /// replicas step together. Experts: attention-data counts the devices, `expert` is as many (each holds other
   /// experts).
   ModelPart part = ModelPart::Whole;
+  /// Wafers: who makes programs for them, and the tokens of a sequence that these are made for.
+  WaferTimes *wafers = nullptr;
+  double sequenceTokens = 0;
 };
 
 /// Fitted figures, dimensionless unless a unit is given. Engines are indexed by ServingEngine.
@@ -270,6 +278,8 @@ public:
   double memoryBytesPerSecond() const { return bytesPerUs * 1e6; }
   double matmulFlopsPerSecond() const;
 
+  /// The model on a wafer, which serves one sequence at a time: prompt, then tokens. Null on other devices.
+  const WaferDecoder *onWafer() const { return wafer; }
   /// Returns the bytes of weights on one device.
   double weightBytesPerDevice() const { return weightBytes; }
   /// Returns the bytes of cache and state that a sequence of `context` tokens holds on each device of its replica.
@@ -317,6 +327,7 @@ private:
   const ServingEfficiency *fitted = nullptr;
   const ServingFigures *figures = nullptr;
   const MeasuredTimes *measured = nullptr; ///< of the device, if it has some
+  const WaferDecoder *wafer = nullptr;
   std::string carried;
   std::shared_ptr<const ServingOperators> operators; ///< null: shares of peaks
   bool isBlackwell = false;

@@ -47,6 +47,7 @@ struct PlannerOptions {
   std::string probeFile;         ///< file for the measured figures; empty: printed
   double dollarsPerHourCap = plan::unlimited;
   bool probesModels = true; ///< with `probes`: and models on it
+  WaferTimes *wafers = nullptr; ///< makes programs for wafers; without it these are not offered
   std::string compare;      ///< compare the plan `input` with the times in this file instead; empty: do not
 };
 

@@ -51,6 +51,7 @@ struct CandidateOptions {
   ServingEngine engine = ServingEngine::VLLM;
   Objective objective = Objective::DollarsPerRequest;
   const ServingEfficiency *efficiency = nullptr; ///< replaces the measured figures if set; outlives the candidate sets
+  WaferTimes *wafers = nullptr;                  ///< makes programs for wafers, which are not offered without it
 };
 
 /// Meaning of a choice's label.

@@ -27,6 +27,8 @@ constexpr double tokensPerChunk = 8192;
 /// Limits of the time share in which prompts keep decoding replicas busy. There are few, since each is a choice of the
 /// prefill that only some batches of the decode go with.
 constexpr double busyByPrompts[] = {0.25, 0.5, 0.75, 0.95};
+/// Of a wait that takes no time.
+constexpr double leastProbability = 1e-12;
 
 void Candidates::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
   std::string label = "@" + pool.str();
@@ -74,6 +76,8 @@ static double busyMs(const ServingCost &cost, double newTokens, double cachedTok
 std::vector<std::string> precisionsOf(const DecoderWork &work, const CatalogueDevice &device) {
   if (!work.precisions.empty())
     return work.precisions;
+  if (!device.wafer.empty())
+    return {"f16"};
   std::vector<std::string> precisions{"bf16"};
   if (device.serving) { // what was measured
     precisions.clear();
@@ -148,9 +152,17 @@ static Expected<NumberFormat> formatOf(const std::string &precision) {
 /// Checks that the device computes in the format. INT4 is a storage format: its matrices are multiplied in BF16. All
 /// others compute in the format that they are stored in; a device whose figure the catalogue lacks is not offered.
 static Error computesIn(const CatalogueDevice &device, const std::string &precision, NumberFormat format) {
-  if (format == NumberFormat::INT4 || device.serving) // ServingCost says what was measured
+  if (!device.wafer.empty() && precision == "bf16")
+    return createStringError("cores of wafers multiply f16, not bf16: add f16 to the 'precisions' of the model");
+  // ServingCost says what was measured, and what wafers have.
+  if (format == NumberFormat::INT4 || device.serving || !device.wafer.empty())
     return Error::success();
   return device.peak(precision == "f16" ? "bf16" : precision).takeError();
+}
+
+/// Returns the tokens that a mean sequence has at its end.
+static double sequenceTokensOf(const DecoderWork &work) {
+  return work.decodes ? work.contextTokens + work.writtenTokens : work.newTokens + work.cachedTokens;
 }
 
 static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, const CandidateOptions &options,
@@ -162,6 +174,8 @@ static Deployment deploymentOf(const DecoderWork &work, const FleetPool &pool, c
   deployment.precision = usualPrecision(*work.shape, pool.device, format, work.cache);
   deployment.degrees = degrees;
   deployment.onePhase = !aggregated;
+  deployment.wafers = options.wafers;
+  deployment.sequenceTokens = sequenceTokensOf(work);
   return deployment;
 }
 
@@ -249,9 +263,7 @@ private:
   double smallestWeights = unlimited; ///< smallest total over all devices of a replica, among the degrees tried
   std::string smallestPrecision;
 
-  double sequenceTokens() const {
-    return work.decodes ? work.contextTokens + work.writtenTokens : work.newTokens + work.cachedTokens;
-  }
+  double sequenceTokens() const { return sequenceTokensOf(work); }
 
   void refuse(const FleetPool &pool, const Twine &why) {
     candidates.refusals.push_back(("'" + work.model + "' on @" + pool.name + ": " + why).str());
@@ -274,6 +286,8 @@ private:
         lastRefusal = why;
     };
     int largest = 1;
+    if (!pool.device.wafer.empty())
+      inside = 1;
     for (int tensor = 1; tensor <= inside; tensor *= 2)
       if (headsDivide(*work.shape, tensor)) {
         attempt({tensor, 1, 1, 1});
@@ -282,7 +296,8 @@ private:
     if (work.shape->experts)
       for (int devices = 2; devices <= inside; devices *= 2)
         attempt({1, devices, std::min(devices, work.shape->experts), 1});
-    for (int stages = 2; !fits && stages <= std::min(mostStages, work.shape->layers); stages *= 2)
+    int stagesTried = pool.device.wafer.empty() ? std::min(mostStages, work.shape->layers) : 1;
+    for (int stages = 2; !fits && stages <= stagesTried; stages *= 2)
       attempt({largest, 1, 1, stages});
     if (!fits)
       refuse(pool, name + ": " + lastRefusal);
@@ -365,6 +380,34 @@ private:
     return added ? "" : "prompts leave no time or no room for a decode";
   }
 
+  /// Adds a wafer that computes a prompt and then its tokens, before the next request: M/G/1. Tokens are as fast as
+  /// alone, the decode keeps the wafer for prompt and tokens.
+  void addOneByOne(Choice choice, ChoiceMeaning meaning, const ServingCost &cost) {
+    double newTokens = std::max(prompts->newTokens - prompts->generatedTokens, 1.0);
+    double cachedTokens = prompts->cachedTokens + std::min(prompts->generatedTokens, prompts->newTokens);
+    double promptMs = prefillMs(cost, newTokens, cachedTokens), stepMs = cost.decodeStep(1, contextOfStep()).totalMs;
+    double requestMs = promptMs + stepMs * std::max(work.writtenTokens - 1, 1.0);
+    for (double mostBusy : busyByPrompts) {
+      Choice guest;
+      guest.pool = choice.pool;
+      guest.milliseconds = promptMs;
+      guest.turnMs = requestMs, guest.turnProbability = mostBusy;
+      guest.turnWaitMs = mostBusy / (2 * (1 - mostBusy)) * requestMs * prompts->squaredPrompt;
+      meaning.aggregate = ++aggregates;
+      meaning.demand = {false, cost.promptFlopsPerDevice(newTokens, cachedTokens), cost.matmulFlopsPerSecond()};
+      prefills.add(guest, meaning, fleet.pools[choice.pool].name);
+      Choice decode = decodeChoice(work, 1, stepMs, stepMs);
+      decode.pool = choice.pool;
+      decode.devicesPerReplica = choice.devicesPerReplica;
+      decode.milliseconds = requestMs / mostBusy;
+      decode.millisecondsAlone = decode.milliseconds;
+      decode.firstOutputMs = 0;
+      decode.turnProbability = leastProbability; // the wait for the wafer is the prompt's, and not counted again
+      meaning.demand = {true, cost.stepBytesPerDevice(1, contextOfStep()), cost.memoryBytesPerSecond()};
+      candidates.add(decode, meaning, fleet.pools[choice.pool].name);
+    }
+  }
+
   /// Adds all batches; returns the reason if there are none.
   std::string addDegrees(int index, const std::string &name, NumberFormat format, const ParallelDegrees &degrees) {
     const FleetPool &pool = fleet.pools[index];
@@ -400,10 +443,15 @@ private:
       candidates.add(choice, meaning, pool.name);
       return "";
     }
+    if (prompts && cost->onWafer()) {
+      addOneByOne(choice, meaning, *cost);
+      return "";
+    }
     if (prompts)
       return addAggregated(choice, meaning, *cost, *most);
     auto stepMs = [&](int batch) { return cost->decodeStep(batch, contextOfStep()).totalMs; };
-    choice.cacheTokens = *most * sequenceTokens();
+    if (!cost->onWafer()) // which has one sequence, whatever its length is
+      choice.cacheTokens = *most * sequenceTokens();
     bool added = false;
     for (int batch : batchesOf(std::min(*most, double(largestBatchTried)), stepMs))
       if (batch >= degrees.attentionData) {

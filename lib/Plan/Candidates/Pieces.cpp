@@ -450,7 +450,7 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
     if (edge.to == group.members.front().task && edge.streaming && edge.every && edge.amount.amount.mean() > 0)
       work.firstShare = edge.every->amount.mean() / edge.amount.amount.mean();
   for (const FleetPool &pool : fleet.pools)
-    if (!pool.device.serving && pool.device.generation != "hopper" && pool.device.generation != "blackwell")
+    if (!pool.device.serving && pool.device.wafer.empty() && pool.device.generation != "hopper" && pool.device.generation != "blackwell")
       unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
   return sharedCandidates(work);
 }

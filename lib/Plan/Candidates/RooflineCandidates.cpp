@@ -47,6 +47,10 @@ public:
 
   Expected<Candidates> run() {
     for (int pool = 0; pool < int(fleet.pools.size()); ++pool) {
+      if (!fleet.pools[pool].device.wafer.empty()) {
+        refuse(pool, "programs of wafers are timed for language models alone");
+        continue;
+      }
       if (!work.hasPrecision()) {
         add(pool, "", 0, 1);
         continue;

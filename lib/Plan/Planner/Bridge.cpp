@@ -42,6 +42,8 @@ static FailureOr<CatalogueDevice> deviceOf(fleet::DeviceOp op, StringRef directo
     llvm::Expected<CatalogueDevice> device = CatalogueDevice::parse((*buffer)->getBuffer(), *op.getFile());
     if (!device)
       return fail(device.takeError());
+    if (StringRef(device->wafer).ends_with(".yaml"))
+      device->wafer = pathOfDeviceFile(device->wafer, llvm::sys::path::parent_path(path));
     return *device;
   }
   if (!op.getCatalogue())

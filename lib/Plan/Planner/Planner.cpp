@@ -60,7 +60,8 @@ public:
     if (failed(load()) || failed(decompose()) || failed(readFleet()) || failed(readEfficiency()))
       return Failed;
     llvm::Expected<BuiltProblem> problem =
-        buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr});
+        buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr,
+                                     options.wafers});
     if (!problem)
       return fail(problem.takeError());
     built = std::move(*problem);

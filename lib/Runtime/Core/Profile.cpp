@@ -106,6 +106,8 @@ static std::string eventText(const ProfileEvent &event, int64_t process, int64_t
   if (event.cycles > 0) {
     arguments["cycles"] = event.cycles;
     arguments["rows"] = event.rows;
+    if (event.joules > 0)
+      arguments["joules"] = event.joules;
   }
   return jsonText({{"ph", "X"},
                    {"cat", event.category},

@@ -28,6 +28,7 @@ struct ProfileEvent {
   uint32_t queue = 0;           // of the device
   double cycles = 0;            // of a simulated device, in whose time the event begins and ends; 0: none
   int64_t rows = 0;             // that were computed in these cycles
+  double joules = 0;            // that the device draws at most in this time; 0: not known
 };
 
 extern std::atomic<bool> profiling;

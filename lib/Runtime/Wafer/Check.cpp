@@ -12,8 +12,9 @@
 namespace intarsia::wafer {
 namespace {
 
-/// These flags say what is known of the buffer of one core.
-enum : uint8_t { isSet = 1, isSent = 2, isReceived = 4 };
+/// These flags say what is known of the buffer of one core. A buffer is reused where another one that shares bytes with
+/// it was written after it.
+enum : uint8_t { isSet = 1, isSent = 2, isReceived = 4, isReused = 8 };
 
 /// A message on its way.
 struct Message {
@@ -42,15 +43,18 @@ private:
   const Program &program;
   std::vector<int> bound;                    // slot -> buffer
   std::vector<std::vector<uint8_t>> flags;   // by buffer and core
+  std::vector<std::vector<int>> sharing;     // buffers that share bytes with a buffer
   std::vector<std::vector<Message>> inboxes; // by route and core
   std::vector<int> transferred;              // buffers that a core may be sending or receiving
   std::vector<int32_t> unreceived;           // messages that a core has sent and nobody received
   ResolvedRoutes routes;
+  std::vector<char> isChecked; // by column: an append walks through as many iterations as there are rows
   int64_t iteration = 0;
 
   const ResolvedRoute &resolved(int route);
   void fail(const Op &op, int64_t core, const std::string &what);
   bool read(const Op &op, int buffer, int64_t core);
+  std::string overwriterOf(int buffer, int64_t core) const;
   bool write(const Op &op, int buffer, int64_t core);
   void post(const Op &op, int route, int64_t core, int64_t elements);
   void take(const Op &op, int64_t core, int buffer);
@@ -101,6 +105,8 @@ template <typename Action> void Machine::forCores(const Op &op, bool descends, A
   auto [columns, rows] = coresOf(program, op, iteration, descends);
   for (int64_t y : rows)
     for (int64_t x : columns) {
+      if (!isChecked[size_t(x)])
+        continue;
       action(op, y * program.columns + x);
       if (!error.empty())
         return;
@@ -114,14 +120,35 @@ bool Machine::read(const Op &op, int buffer, int64_t core) {
   const std::string &name = program.buffers[size_t(buffer)].name;
   fail(op, core,
        flag & isReceived ? "race: buffer \"" + name + "\" is read while a message arrives in it; await it before"
+       : flag & isReused ? "buffer \"" + name + "\" is read after " + overwriterOf(buffer, core) + " was written to its bytes"
                          : "buffer \"" + name + "\" is read before anything was written to it");
   return false;
 }
 
+/// Returns the name of the buffer that was written to the bytes of another one.
+std::string Machine::overwriterOf(int buffer, int64_t core) const {
+  for (int other : sharing[size_t(buffer)])
+    if (flags[size_t(other)][size_t(core)] & isSet)
+      return "buffer \"" + program.buffers[size_t(other)].name + "\"";
+  return "another one";
+}
+
 bool Machine::write(const Op &op, int buffer, int64_t core) {
   uint8_t &flag = flags[size_t(buffer)][size_t(core)];
+  for (int other : sharing[size_t(buffer)]) {
+    uint8_t &shared = flags[size_t(other)][size_t(core)];
+    if (shared & (isSent | isReceived)) {
+      fail(op, core,
+           "race: buffer \"" + program.buffers[size_t(buffer)].name + "\" is written while buffer \"" +
+               program.buffers[size_t(other)].name + "\", which shares bytes with it, is " +
+               (shared & isSent ? "sent" : "received") + "; await the transfer before");
+      return false;
+    }
+    if (shared & isSet)
+      shared = isReused;
+  }
   if (!(flag & (isSent | isReceived))) {
-    flag |= isSet;
+    flag = isSet;
     return true;
   }
   fail(op, core,
@@ -201,7 +228,7 @@ void Machine::await(const Op &op, int64_t core) {
   if (unreceived[size_t(core)] > 0)
     return fail(op, core, "deadlock: it waits for a message that it has sent, which no earlier op receives");
   for (int buffer : transferred)
-    flags[size_t(buffer)][size_t(core)] &= isSet;
+    flags[size_t(buffer)][size_t(core)] &= isSet | isReused;
 }
 
 void Machine::compute(const Op &op, int64_t core) {
@@ -209,6 +236,12 @@ void Machine::compute(const Op &op, int64_t core) {
   for (size_t i = accumulates(op.compute) ? 0 : 1; i < op.slots.size(); ++i)
     if (!read(op, bound[size_t(op.slots[i])], core))
       return;
+  for (size_t i = 1; i < op.slots.size() && !sharing[size_t(target)].empty(); ++i)
+    if (int source = bound[size_t(op.slots[i])];
+        program.buffers[size_t(source)].sharesBytesWith(program.buffers[size_t(target)]) && source != target)
+      return fail(op, core,
+                  "buffer \"" + program.buffers[size_t(target)].name + "\" is computed from buffer \"" +
+                      program.buffers[size_t(source)].name + "\", which shares bytes with it");
   write(op, target, core);
 }
 
@@ -274,17 +307,29 @@ void Machine::run(const std::vector<Op> &ops) {
   }
 }
 
-Machine::Machine(const Program &program) : program(program), routes(program) {
+Machine::Machine(const Program &program) : program(program), routes(program), isChecked(distinctColumns(program)) {
   size_t cores = size_t(program.cores());
   bound.resize(size_t(program.slots));
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     bound[i] = int(i);
     flags.emplace_back(cores);
   }
+  for (const CoreBuffer &buffer : program.buffers) {
+    std::vector<int> &others = sharing.emplace_back();
+    for (size_t i = 0; i < program.buffers.size(); ++i)
+      if (&program.buffers[i] != &buffer && program.buffers[i].sharesBytesWith(buffer))
+        others.push_back(int(i));
+  }
   inboxes.assign(program.routes.size(), std::vector<Message>(cores));
   unreceived.resize(cores);
-  for (const Binding &input : program.inputs)
+  for (const Binding &input : program.inputs) {
     std::fill(flags[size_t(input.slot)].begin(), flags[size_t(input.slot)].end(), uint8_t(isSet));
+    for (const Binding &other : program.inputs)
+      if (other.slot != input.slot && error.empty() &&
+          program.buffers[size_t(other.slot)].sharesBytesWith(program.buffers[size_t(input.slot)]))
+        error = "buffers \"" + program.buffers[size_t(input.slot)].name + "\" and \"" +
+                program.buffers[size_t(other.slot)].name + "\" are both loaded, and share bytes";
+  }
 }
 
 void Machine::finish() {
@@ -299,9 +344,12 @@ void Machine::finish() {
                 (flags[buffer][core] & isSent ? "sent" : "received") + "; add an await";
   for (const Binding &output : program.outputs)
     for (size_t core = 0; core < size_t(program.cores()) && error.empty(); ++core)
-      if (!(flags[size_t(output.slot)][core] & isSet))
+      if (isChecked[core % size_t(program.columns)] && !(flags[size_t(output.slot)][core] & isSet))
         error = "output " + std::to_string(output.argument) + ": buffer \"" +
-                program.buffers[size_t(output.slot)].name + "\" of " + nameOfCore(core) + " was never written";
+                program.buffers[size_t(output.slot)].name + "\" of " + nameOfCore(core) +
+                (flags[size_t(output.slot)][core] & isReused
+                     ? " has bytes to which " + overwriterOf(output.slot, int64_t(core)) + " was written"
+                     : " was never written");
 }
 
 std::string checkMemory(const Program &program) {

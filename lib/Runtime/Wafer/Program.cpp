@@ -63,9 +63,18 @@ bool Route::moves() const {
 }
 
 int64_t Program::bytesPerCore() const {
+  if (buffers.empty() || !buffers.front().offset)
+    return bytesUnshared();
+  int64_t end = 0;
+  for (const CoreBuffer &buffer : buffers)
+    end = std::max(end, buffer.offset.value_or(0) + buffer.placedBytes());
+  return target.reservedBytes + end;
+}
+
+int64_t Program::bytesUnshared() const {
   int64_t bytes = target.reservedBytes;
   for (const CoreBuffer &buffer : buffers)
-    bytes += (buffer.bytes() + 3) / 4 * 4; // loads are of 32 bits
+    bytes += buffer.placedBytes();
   return bytes;
 }
 
@@ -82,6 +91,25 @@ CoresOfOp coresOf(const Program &program, const Op &op, int64_t iteration, bool 
     std::reverse(cores.rows.begin(), cores.rows.end());
   }
   return cores;
+}
+
+std::vector<char> distinctColumns(const Program &program) {
+  std::vector<std::vector<bool>> isIn(size_t(program.columns)); // by column and op
+  bool mixes = std::any_of(program.routes.begin(), program.routes.end(),
+                           [](const Route &route) { return route.axis == MeshAxis::X; });
+  auto visit = [&](auto &self, const std::vector<Op> &ops) -> void {
+    for (const Op &op : ops) {
+      mixes |= op.cores.x.moves();
+      for (int64_t x = 0; x < program.columns && !mixes; ++x)
+        isIn[size_t(x)].push_back(op.cores.x.contains(x, 0, program.columns));
+      self(self, op.body);
+    }
+  };
+  visit(visit, program.ops);
+  std::vector<char> distinct(isIn.size(), true);
+  for (size_t x = 1; x < isIn.size() && !mixes; ++x)
+    distinct[x] = std::find(isIn.begin(), isIn.begin() + int64_t(x), isIn[x]) == isIn.begin() + int64_t(x);
+  return distinct;
 }
 
 ResolvedRoute resolve(const Program &program, const Route &route, int64_t iteration, std::string &error) {

@@ -10,6 +10,7 @@
 #define INTARSIA_LIB_RUNTIME_WAFER_PROGRAM_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ struct MeshTarget {
   std::string name;
   int64_t columns = 0, rows = 0, sramBytes = 0, reservedBytes = 0, colors = 0;
   double clockGHz = 0, linkBytes = 0, macs = 0;
+  double watts = 0; ///< the most that the system draws; 0: not known
   Time hop = 0, ramp = 0, loop = 0, product = 0, stage = 0, addElement = 0, element = 0;
 };
 
@@ -66,9 +68,18 @@ struct CoreBuffer {
   int64_t rows = 0, columns = 0;
   bool isHalf = false;
   int64_t codeBits = 0; ///< of quantized values; 0: floats
+  /// First byte, after what the runtime reserves: buffers that are never in use together may share bytes. Unset in all
+  /// buffers of a program: each has bytes of its own.
+  std::optional<int64_t> offset;
 
   int64_t elements() const { return rows * columns; }
   int64_t bytes() const { return (elements() * (codeBits ? codeBits : isHalf ? 16 : 32) + 7) / 8; }
+  /// Bytes of the words of 32 bits that it takes.
+  int64_t placedBytes() const { return (bytes() + 3) / 4 * 4; }
+  bool sharesBytesWith(const CoreBuffer &other) const {
+    return offset && other.offset && *offset < *other.offset + other.placedBytes() &&
+           *other.offset < *offset + placedBytes();
+  }
 };
 
 enum class TileSkew { None, Rows, Columns };
@@ -161,8 +172,10 @@ struct Program {
   int slots = 0;
 
   int64_t cores() const { return columns * rows; }
-  /// Bytes of all buffers of a core and of what the runtime reserves.
+  /// Bytes that all buffers take in a core, and what the runtime reserves.
   int64_t bytesPerCore() const;
+  /// The same if no buffer shared bytes with another.
+  int64_t bytesUnshared() const;
 };
 
 /// The tokens of a cache that a row of cores has: `count` from `first` on.
@@ -179,6 +192,10 @@ struct CoresOfOp {
 };
 /// Returns the cores of an op's class in the order of a message that goes up an axis, or down if it `descends`.
 CoresOfOp coresOf(const Program &program, const Op &op, int64_t iteration, bool descends);
+
+/// Returns, by column, whether no column before it does the same: where no message passes from one column to another,
+/// those that no op tells apart are alike, and what is found of one holds for all.
+std::vector<char> distinctColumns(const Program &program);
 
 /// Where the paths of a route lead from each position of its axis, in one iteration.
 struct ResolvedRoute {

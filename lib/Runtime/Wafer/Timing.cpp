@@ -22,7 +22,10 @@ struct TimedMessage {
 
 class Clocks {
 public:
-  explicit Clocks(const Program &program) : program(program), target(program.target), routes(program) {
+  /// Times one column for all that are alike, unless `allCores` are wanted.
+  Clocks(const Program &program, bool allCores)
+      : program(program), target(program.target), routes(program),
+        isTimed(allCores ? std::vector<char>(size_t(program.columns), true) : distinctColumns(program)) {
     size_t cores = size_t(program.cores());
     for (size_t i = 0; i < program.buffers.size(); ++i)
       bound.push_back(int(i));
@@ -51,7 +54,8 @@ private:
   std::vector<int> bound;
   std::vector<Time> clock, done, computed, waited;
   std::vector<std::vector<TimedMessage>> inboxes;
-  ResolvedRoutes routes; // which the check has accepted
+  ResolvedRoutes routes;     // which the check has accepted
+  std::vector<char> isTimed; // by column
   // By direction (to larger x, smaller x, larger y, smaller y) and the core whose router the link leaves.
   std::vector<Time> busy[4], carried[4];
   int64_t iteration = 0, simulated = 0, all = 0;
@@ -156,6 +160,8 @@ void Clocks::runOp(const Op &op) {
   bool isSet = op.route >= 0 && program.routes[size_t(op.route)].moves();
   for (int64_t y : rows)
     for (int64_t x : columns) {
+      if (!isTimed[size_t(x)])
+        continue;
       size_t core = size_t(y * program.columns + x);
       Time &now = clock[core];
       switch (op.kind) {
@@ -229,8 +235,11 @@ void Clocks::repeat(const Op &op) {
       bound[size_t(op.arguments[i])] = next[i];
     if (!compares)
       continue;
+    auto isTimedCore = [&](size_t core) { return isTimed[core % size_t(program.columns)] != 0; };
     Time step = clock[0] - oldClock[0];
-    Time earliest = *std::min_element(clock.begin(), clock.end());
+    Time earliest = clock[0];
+    for (size_t i = 0; i < clock.size(); ++i)
+      earliest = isTimedCore(i) ? std::min(earliest, clock[i]) : earliest;
     // Times before that of every clock have no more effect.
     auto repeats = [&](const std::vector<Time> &now, const std::vector<Time> &old) {
       for (size_t i = 0; i < now.size(); ++i)
@@ -242,7 +251,7 @@ void Clocks::repeat(const Op &op) {
     for (const std::vector<TimedMessage> &inbox : inboxes)
       isPeriodic &= std::none_of(inbox.begin(), inbox.end(), [](const TimedMessage &message) { return message.there; });
     for (size_t i = 0; i < clock.size() && isPeriodic; ++i)
-      isPeriodic = clock[i] - oldClock[i] == step;
+      isPeriodic = !isTimedCore(i) || clock[i] - oldClock[i] == step;
     for (int i = 0; i < 4 && isPeriodic; ++i)
       isPeriodic = repeats(busy[i], oldBusy[i]);
     if (!isPeriodic)
@@ -293,7 +302,7 @@ TimingOfCores Clocks::ofCores() const {
 } // namespace
 
 Timing time(const Program &program, TimingOfCores *cores) {
-  Clocks clocks(program);
+  Clocks clocks(program, cores != nullptr);
   clocks.run(program.ops);
   if (cores)
     *cores = clocks.ofCores();

@@ -55,6 +55,7 @@ constexpr int64_t mostElements = 1 << 28;  // along an axis of a matrix, of a bu
 constexpr int64_t mostItems = 1 << 20;     // of a list
 constexpr int64_t mostBuffers = INT16_MAX; // of a program: the simulator numbers them with 16 bits
 constexpr double mostGHz = 1000;
+constexpr double mostWatts = 1e6;
 constexpr int64_t mostOffset = int64_t(1) << 48; // of a view, in elements
 
 Json json(const Range &range) {
@@ -117,6 +118,8 @@ Json json(const Program &program) {
         {{"name", buffer.name}, {"rows", buffer.rows}, {"columns", buffer.columns}, {"half", buffer.isHalf}});
     if (buffer.codeBits)
       buffers.back()["bits"] = buffer.codeBits;
+    if (buffer.offset)
+      buffers.back()["offset"] = *buffer.offset;
   }
   for (const Route &route : program.routes) {
     Json paths = Json::array();
@@ -128,10 +131,12 @@ Json json(const Program &program) {
                        {"multicast", path.multicast}});
     routes.push_back({{"name", route.name}, {"axis", axes[size_t(route.axis)]}, {"paths", std::move(paths)}});
   }
-  // An artifact has the figures that checks need. Times are the compiler's: it has only the clock that they count.
+  // An artifact has the figures that checks need. Times are the compiler's: it has only the clock that they count, and
+  // the power for that time.
   return {{"name", program.name},
           {"mesh", t.name},
           {"clock_ghz", t.clockGHz},
+          {"watts", t.watts},
           {"sram_bytes", t.sramBytes},
           {"reserved_bytes", t.reservedBytes},
           {"colors", t.colors},
@@ -351,6 +356,9 @@ private:
     p.target.clockGHz = real(item, "clock_ghz", 0);
     if (!(p.target.clockGHz > 0 && p.target.clockGHz <= mostGHz))
       fail("'clock_ghz' is no clock");
+    p.target.watts = real(item, "watts", 0);
+    if (!(p.target.watts >= 0 && p.target.watts <= mostWatts))
+      fail("'watts' is no power");
     p.columns = number(item, "columns", 1, mostCores);
     p.rows = number(item, "rows", 1, mostCores);
     p.slots = int(number(item, "slots", 0, mostItems));
@@ -360,6 +368,11 @@ private:
                 flag(one, "half")};
       if (member(one, "bits", /*required=*/false) && (buffer.codeBits = number(one, "bits", 4, 8)) % 4 != 0)
         fail("quantized values have " + std::to_string(buffer.codeBits) + " bits");
+      if (member(one, "offset", /*required=*/false) &&
+          (buffer.offset = number(one, "offset", 0, mostElements)).value_or(0) % 4 != 0)
+        fail("buffer '" + buffer.name + "' begins within a word");
+      if (buffer.offset.has_value() != p.buffers.front().offset.has_value())
+        fail("some buffers say where they begin, and others do not");
     }
     if (int64_t(p.buffers.size()) > mostBuffers)
       fail("there are more than " + std::to_string(mostBuffers) + " buffers");

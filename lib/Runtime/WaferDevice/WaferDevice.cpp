@@ -274,7 +274,7 @@ struct Spent {
 /// time, and the copies and other devices between them are not simulated.
 class SimulatedClock {
 public:
-  void record(const char *kernel, const char *label, const Spent &spent, double clockGHz) {
+  void record(const char *kernel, const char *label, const Spent &spent, const wafer::MeshTarget &mesh) {
     if (!isProfiling() || spent.cycles == 0)
       return;
     std::lock_guard lock(mutex_);
@@ -284,11 +284,12 @@ public:
     }
     ProfileEvent event{"simulated", kernel, label};
     event.beginNs = startNs_ + int64_t(nowNs_);
-    nowNs_ += spent.cycles / clockGHz;
+    nowNs_ += spent.cycles / mesh.clockGHz;
     event.endNs = startNs_ + int64_t(nowNs_);
     event.device = "time on the wafer";
     event.cycles = spent.cycles;
     event.rows = spent.rows;
+    event.joules = mesh.watts * spent.cycles / mesh.clockGHz * 1e-9;
     recordEvent(std::move(event));
   }
 
@@ -367,7 +368,7 @@ Status WaferDevice::bind(const Launch &launch, const std::string &text, Body &bo
     try {
       Spent spent;
       ITX_RETURN_IF_ERROR(runKernel(kernel, started, spent));
-      clock.record(name, label, spent, kernel.programs.front().program.target.clockGHz);
+      clock.record(name, label, spent, kernel.programs.front().program.target);
       return Status::success();
     } catch (const std::bad_alloc &) {
       return error(ITX_OUT_OF_MEMORY, "%s: this machine has too little memory to simulate %lld cores",

@@ -64,17 +64,11 @@ LogicalResult CacheBuilder::checkFormat(Operation *op, nn::CacheFormatAttr forma
 /// Chooses the columns of cores for each key head.
 LogicalResult CacheBuilder::placeHeads(Operation *op, RankedTensorType cache, int64_t queryHeads) {
   int64_t features = cache.getDimSize(3);
-  heads.heads = cache.getDimSize(1);
-  heads.group = queryHeads / heads.heads;
-  heads.features = features;
   if (features % 2 != 0)
     return refuse(op, "its heads have " + Twine(features) + " features, which are no pairs");
   if (sizes.context == 0)
     return refuse(op, "nothing says how long its cache becomes");
-  heads.parts = llvm::divideCeil(heads.heads, sizes.grid);
-  int64_t groups = llvm::divideCeil(heads.heads, heads.parts);
-  heads.columns = std::clamp<int64_t>(sizes.grid / groups, 1, features / 2);
-  heads.tile = 2 * llvm::divideCeil(features / 2, heads.columns);
+  heads = intarsia::wafer::placeHeads(cache.getDimSize(1), queryHeads, features, sizes.grid);
   slots = llvm::divideCeil(sizes.context, sizes.grid);
   return success();
 }
@@ -265,6 +259,18 @@ FailureOr<KernelFunction> CacheBuilder::attention(nn::CachedAttentionOp op) {
 }
 
 } // namespace
+
+PackedHeads placeHeads(int64_t keyHeads, int64_t queryHeads, int64_t features, int64_t grid) {
+  PackedHeads heads;
+  heads.heads = keyHeads;
+  heads.group = queryHeads / keyHeads;
+  heads.features = features;
+  heads.parts = llvm::divideCeil(keyHeads, grid);
+  int64_t groups = llvm::divideCeil(keyHeads, heads.parts);
+  heads.columns = std::clamp<int64_t>(grid / groups, 1, features / 2);
+  heads.tile = 2 * llvm::divideCeil(features / 2, heads.columns);
+  return heads;
+}
 
 FailureOr<KernelFunction> buildCacheFunction(rt::KernelOp kernel, StringRef name, const FunctionSizes &sizes,
                                              ModuleOp module) {

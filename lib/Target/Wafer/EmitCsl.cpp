@@ -109,6 +109,10 @@ Expected<std::vector<EmittedFile>> emitCsl(const Program &program) {
     if (buffer.elements() > longestVector)
       return createStringError("@" + program.name + ": buffer \"" + buffer.name + "\" has " + Twine(buffer.elements()) +
                                " elements, indices of CSL count " + Twine(longestVector));
+  if (program.bytesUnshared() > program.target.sramBytes)
+    return createStringError("@" + program.name + ": needs " + Twine(program.bytesUnshared()) +
+                             " bytes of each core where no buffers share bytes, as in the CSL that is written here; " +
+                             program.target.name + " has " + Twine(program.target.sramBytes));
   std::vector<int> bound(size_t(program.slots));
   for (size_t i = 0; i < program.buffers.size(); ++i)
     bound[i] = int(i);

@@ -32,6 +32,7 @@ MeshTarget dataOf(TargetAttr target) {
   data.stage = ticks(target.getStageCycles());
   data.addElement = ticks(target.getAddCycles());
   data.element = ticks(target.getElementCycles());
+  data.watts = target.getWatts() ? target.getWatts().getValueAsDouble() : 0;
   return data;
 }
 
@@ -125,7 +126,8 @@ public:
       slots[buffer.getBuffer()] = program.slots++;
       program.buffers.push_back({buffer.getName().str(), type.getDimSize(0), type.getDimSize(1),
                                  type.getElementType().isF16(),
-                                 type.getElementType().isInteger() ? type.getElementTypeBitWidth() : 0});
+                                 type.getElementType().isInteger() ? type.getElementTypeBitWidth() : 0,
+                                 buffer.getOffset() ? std::optional(int64_t(*buffer.getOffset())) : std::nullopt});
     }
     for (RouteOp route : op.getBody().getOps<RouteOp>()) {
       routes[route.getSymName()] = int(program.routes.size());

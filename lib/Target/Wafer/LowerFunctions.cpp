@@ -7,6 +7,7 @@
 #include "lib/Target/Wafer/Programs.h"
 
 #include "lib/Runtime/Wafer/Functional.h"
+#include "lib/Target/Wafer/Lifetimes.h"
 #include "lib/Target/Wafer/ProgramBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -96,6 +97,8 @@ LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {
     if (failed(lowerOp(writer, op)))
       return failure();
   function.erase();
+  for (auto [buffer, place] : llvm::zip_equal(program.getBody().getOps<BufferOp>(), placesOf(extractProgram(program))))
+    buffer.setOffset(place);
   return success();
 }
 
@@ -130,9 +133,10 @@ struct VerifyPrograms : impl::WaferVerifyProgramsBase<VerifyPrograms> {
 
 void intarsia::registerWaferPasses() { wafer::registerWaferPasses(); }
 
-void intarsia::buildWaferPipeline(OpPassManager &pipeline, StringRef target) {
+void intarsia::buildWaferPipeline(OpPassManager &pipeline, StringRef target, bool verifies) {
   wafer::WaferLowerFunctionsOptions options;
   options.target = target.str();
   pipeline.addPass(wafer::createWaferLowerFunctions(options));
-  pipeline.addPass(wafer::createWaferVerifyPrograms());
+  if (verifies)
+    pipeline.addPass(wafer::createWaferVerifyPrograms());
 }

@@ -18,7 +18,7 @@ Value ProgramBuilder::buffer(StringRef name, int64_t rows, int64_t columns, Type
       builder.setInsertionPointAfter(&op);
   int number = names[name]++;
   std::string unique = number == 0 ? name.str() : (name + Twine(number)).str();
-  return BufferOp::create(builder, loc, MemRefType::get({rows, columns}, element), unique);
+  return BufferOp::create(builder, loc, MemRefType::get({rows, columns}, element), unique, IntegerAttr());
 }
 
 FailureOr<Value> ProgramBuilder::load(Value value, StringRef name, TilesAttr tiles) {

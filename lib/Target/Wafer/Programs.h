@@ -32,8 +32,8 @@ class OpPassManager;
 namespace intarsia {
 /// Registers the passes of lib/Target/Wafer.
 void registerWaferPasses();
-/// Appends the passes from distributed products to verified programs.
-void buildWaferPipeline(mlir::OpPassManager &pipeline, llvm::StringRef target);
+/// Appends the passes from distributed products to programs, which are verified unless only their times are wanted.
+void buildWaferPipeline(mlir::OpPassManager &pipeline, llvm::StringRef target, bool verifies = true);
 } // namespace intarsia
 
 #endif

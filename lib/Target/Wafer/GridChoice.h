@@ -1,0 +1,85 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// Which grid of a wafer a set of kernels is on: that of the fastest programs that fit with all weights and caches.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_LIB_TARGET_WAFER_GRIDCHOICE_H
+#define INTARSIA_LIB_TARGET_WAFER_GRIDCHOICE_H
+
+#include "intarsia/Cost/WaferCatalogue.h"
+#include "lib/Target/Wafer/KernelPrograms.h"
+
+#include <functional>
+
+namespace intarsia::wafer {
+
+/// A wafer, and the side of the square grid that is asked for; none if the compiler chooses it.
+struct Mesh {
+  CatalogueWafer wafer;
+  std::string source; ///< its name in the catalogue, or the user's file
+  std::optional<int64_t> grid;
+
+  int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
+  int64_t largestGrid() const {
+    int64_t side = std::min(figure("columns"), figure("rows"));
+    return wafer.defects.empty() ? side : freeSquare(figure("columns"), figure("rows"), wafer.defects, side).side;
+  }
+};
+
+/// Parses a variant of the target: a wafer's name or file, and `+grid=N`.
+llvm::Expected<Mesh> meshOf(llvm::StringRef variant);
+
+/// The programs of all kernels on one grid.
+struct GridPlan {
+  int64_t grid = 0;
+  int64_t resident = 0, bytes = 0; ///< bytes of a core: of all weights, and of everything
+  double cycles = 0;               ///< of all launches, for one row each
+  int64_t rows = 1;                ///< of the programs for several rows
+  double rowsCycles = 0;           ///< of all launches, for these rows
+  /// Of these the cycles, and the bytes of a core, in which weights move to where programs for several rows have them.
+  double relayoutCycles = 0;
+  int64_t relayoutBytes = 0;
+  std::vector<WaferKernel> kernels; ///< without what only the artifact has: numbers, and counts of operands
+  std::vector<int64_t> launches;    ///< of each kernel in a call
+};
+
+/// Kernels that share a wafer.
+class GridChooser {
+public:
+  /// Appends the functions of the kernels to a module; returns false after an error, which was emitted.
+  using BuildFunctions = std::function<bool(const FunctionSizes &, mlir::ModuleOp, std::vector<KernelFunction> &)>;
+
+  /// `variant` is for messages. Caches have memory for `context` tokens; `launches` are those of each kernel in a call.
+  GridChooser(mlir::Location location, const Mesh &mesh, std::string variant, int64_t context,
+              std::vector<int64_t> launches, BuildFunctions build)
+      : location(location), mesh(mesh), variant(std::move(variant)), context(context), launches(std::move(launches)),
+        build(std::move(build)) {}
+
+  /// False if only times are wanted: programs are not verified, and messages advise no flags of intarsia-compile.
+  bool isCompiled = true;
+
+  /// Returns the fastest programs for one row that fit on the cores with all weights and caches, and those for many.
+  llvm::Expected<GridPlan> choose();
+  /// Returns programs of the kernels; null after an error, which was emitted.
+  mlir::OwningOpRef<mlir::ModuleOp> lower(const FunctionSizes &sizes, std::vector<KernelFunction> &functions);
+
+private:
+  mlir::Location location;
+  const Mesh &mesh;
+  std::string variant;
+  int64_t context;
+  std::vector<int64_t> launches;
+  BuildFunctions build;
+
+  std::vector<int64_t> grids(int64_t smallest) const;
+  int64_t longestContext(int64_t grid);
+  llvm::Expected<GridPlan> planOn(const FunctionSizes &sizes);
+  void addPrograms(GridPlan &plan);
+};
+
+} // namespace intarsia::wafer
+
+#endif
