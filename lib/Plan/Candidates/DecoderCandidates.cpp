@@ -386,13 +386,15 @@ private:
     double newTokens = std::max(prompts->newTokens - prompts->generatedTokens, 1.0);
     double cachedTokens = prompts->cachedTokens + std::min(prompts->generatedTokens, prompts->newTokens);
     double promptMs = prefillMs(cost, newTokens, cachedTokens), stepMs = cost.decodeStep(1, contextOfStep()).totalMs;
-    double requestMs = promptMs + stepMs * std::max(work.writtenTokens - 1, 1.0);
+    double tokensMs = stepMs * std::max(work.writtenTokens - 1, 1.0), requestMs = promptMs + tokensMs;
+    double variance =
+        promptMs * promptMs * (prompts->squaredPrompt - 1) + tokensMs * tokensMs * (work.squaredWritten - 1);
     for (double mostBusy : busyByPrompts) {
       Choice guest;
       guest.pool = choice.pool;
       guest.milliseconds = promptMs;
       guest.turnMs = requestMs, guest.turnProbability = mostBusy;
-      guest.turnWaitMs = mostBusy / (2 * (1 - mostBusy)) * requestMs * prompts->squaredPrompt;
+      guest.turnWaitMs = mostBusy / (2 * (1 - mostBusy)) * (requestMs + variance / requestMs);
       meaning.aggregate = ++aggregates;
       meaning.demand = {false, cost.promptFlopsPerDevice(newTokens, cachedTokens), cost.matmulFlopsPerSecond()};
       prefills.add(guest, meaning, fleet.pools[choice.pool].name);

@@ -208,7 +208,7 @@ Expected<Candidates> ProblemBuilder::deviceCandidates(Group &group) {
 }
 
 /// Number of quantiles for the second moment of a prompt's length.
-constexpr int quantilesOfPrompt = 50;
+constexpr int quantilesOfAmount = 50;
 
 Error ProblemBuilder::deriveShapes() {
   for (const wf::Graph &graph : graphs)
@@ -255,6 +255,15 @@ Expected<NumberFormat> ProblemBuilder::cacheOf(const wf::Model &model) {
   return model.cache.empty() || model.cache == "f16" ? NumberFormat::BF16 : parseNumberFormat(model.cache);
 }
 
+static double meanSquare(const Amount &amount) {
+  double sum = 0;
+  for (int i = 0; i < quantilesOfAmount; ++i) {
+    double value = amount.quantile((i + 0.5) / quantilesOfAmount);
+    sum += value * value / quantilesOfAmount;
+  }
+  return sum;
+}
+
 Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   const wf::Task &first = taskOf(group.members.front());
   const wf::Model &model = graphs[group.members.front().graph].models[first.model];
@@ -285,6 +294,8 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   if (work.decodes) {
     work.contextTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
     work.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
+    double square = mean(group, [&](const Member &m) { return meanSquare(taskOf(m).output.amount); });
+    work.squaredWritten = work.writtenTokens > 0 ? std::max(1.0, square / (work.writtenTokens * work.writtenTokens)) : 1;
     for (const Member &member : group.members) {
       if (taskOf(member).answers) {
         work.promised = true;
@@ -297,15 +308,7 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
   } else {
     work.newTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.newTokens.mean(); });
     work.cachedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.cachedTokens.mean(); });
-    double square = mean(group, [&](const Member &m) {
-      const Amount &tokens = taskOf(m).prompt.newTokens;
-      double sum = 0;
-      for (int i = 0; i < quantilesOfPrompt; ++i) {
-        double value = tokens.quantile((i + 0.5) / quantilesOfPrompt);
-        sum += value * value / quantilesOfPrompt;
-      }
-      return sum;
-    });
+    double square = mean(group, [&](const Member &m) { return meanSquare(taskOf(m).prompt.newTokens); });
     work.squaredPrompt = work.newTokens > 0 ? std::max(1.0, square / (work.newTokens * work.newTokens)) : 1;
     work.generatedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.generatedTokens.mean(); });
   }

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 namespace intarsia::wafer {
 namespace {
@@ -25,6 +26,9 @@ constexpr int64_t longestRun = 512;
 /// Added to the distance of two elements of a core: 37 of a first-level cache's 64 sets of 16 floats, without which the
 /// elements of a core would be in the same set on a grid of 512 x 512.
 constexpr int64_t padding = 37 * 16;
+
+/// The fewest columns of a grid whose tiles stay in place as they travel: shorter rows of cores are slow to sweep.
+constexpr int64_t leastColumns = 64;
 
 /// Softmax gives exactly 0 for it; it is finite, so that differences of such scores are 0 and not NaN.
 constexpr float hiddenScore = -1e30f;
@@ -42,7 +46,8 @@ std::vector<Simulator::Run> Simulator::runsOf(const Op &op, bool descends) const
   for (int64_t y : rows)
     for (int64_t x : columns) {
       int64_t core = y * program.columns + x;
-      if (!runs.empty() && runs.back().end == core && core - runs.back().begin < longestRun)
+      bool beginsRow = x == 0 && !travels.empty(); // operands that travel are read row by row
+      if (!runs.empty() && runs.back().end == core && core - runs.back().begin < longestRun && !beginsRow)
         ++runs.back().end;
       else
         runs.push_back({core, core + 1});
@@ -294,18 +299,39 @@ void Simulator::compute(const Op &op, Run run) {
     round(target, run);
 }
 
+/// Returns where the first element of an operand begins for a run of cores; the next ones follow in steps of the stride,
+/// or of the run's length if they were gathered. Of a buffer that travels the run is in one row of cores.
+const float *Simulator::operandOf(const Op &op, size_t operand, Run run, std::vector<float> &gathered) {
+  int buffer = bufferOf(op, operand);
+  if (!isTravelling(op, operand))
+    return plane(buffer, 0) + run.begin;
+  const View &view = views[size_t(buffer)];
+  int64_t row = run.begin / program.columns, first = run.begin % program.columns;
+  const float *from = plane(view.memory, 0) + view.rows[size_t(row)] * program.columns;
+  const int32_t *columns = view.columns.data() + first;
+  size_t count = size_t(run.end - run.begin);
+  gathered.resize(size_t(description(buffer).elements()) * count);
+  float *to = gathered.data();
+  for (int64_t i = 0; i < description(buffer).elements(); ++i, from += stride, to += count)
+    for (size_t core = 0; core < count; ++core)
+      to[core] = from[columns[core]];
+  return gathered.data();
+}
+
 /// C += A B or A B^T.
 void Simulator::multiply(const Op &op, Run run) {
   int target = bufferOf(op, 0);
   const CoreBuffer &c = description(target);
   int64_t depth = description(bufferOf(op, 1)).columns, count = run.end - run.begin;
   bool transposed = op.compute == ComputeKind::GemmTransposed;
+  const float *left = operandOf(op, 1, run, gathered[0]), *right = operandOf(op, 2, run, gathered[1]);
+  int64_t leftStride = isTravelling(op, 1) ? count : stride, rightStride = isTravelling(op, 2) ? count : stride;
   for (int64_t m = 0; m < c.rows; ++m)
     for (int64_t n = 0; n < c.columns; ++n) {
       float *sum = plane(target, m * c.columns + n) + run.begin;
       for (int64_t k = 0; k < depth; ++k) {
-        const float *a = plane(bufferOf(op, 1), m * depth + k) + run.begin;
-        const float *b = plane(bufferOf(op, 2), transposed ? n * depth + k : k * c.columns + n) + run.begin;
+        const float *a = left + (m * depth + k) * leftStride;
+        const float *b = right + (transposed ? n * depth + k : k * c.columns + n) * rightStride;
         for (int64_t i = 0; i < count; ++i)
           sum[i] += a[i] * b[i];
       }
@@ -313,9 +339,121 @@ void Simulator::multiply(const Op &op, Run run) {
   round(target, run);
 }
 
+/// Returns, by position on its axis, from where a route brings a message; nothing if it does not bring one from each
+/// position to each.
+std::vector<int32_t> Simulator::sendersOf(int route) {
+  const auto &legs = routes.at(route, 0).legs;
+  std::vector<int32_t> senders(legs.size(), -1);
+  for (size_t position = 0; position < legs.size(); ++position) {
+    if (legs[position].size() != 1 || legs[position].front().multicast)
+      return {};
+    senders[size_t(int64_t(position) + legs[position].front().by)] = int32_t(position);
+  }
+  if (std::count(senders.begin(), senders.end(), -1) != 0)
+    return {};
+  return senders;
+}
+
+/// Finds the buffers of a loop that only travel, each to all cores from all cores, and are multiplied: these stay where
+/// they are in the memory of the host, and a view says which core has which tile. Copying them would take most of the
+/// time of a product.
+void Simulator::findTravelling(const Op &op) {
+  travels.clear();
+  if (program.columns < leastColumns || op.launches)
+    return;
+  travels.assign(size_t(program.slots), false);
+  for (int slot : op.arguments)
+    travels[size_t(slot)] = true;
+  for (const Op &inner : op.body)
+    for (size_t i = 0; i < inner.slots.size(); ++i) {
+      bool isProduct = inner.kind == OpKind::Compute && i > 0 &&
+                       (inner.compute == ComputeKind::Gemm || inner.compute == ComputeKind::GemmTransposed);
+      bool moves = (inner.kind == OpKind::Send || inner.kind == OpKind::Receive) && !inner.add && inner.cores.x.all &&
+                   inner.cores.y.all && !program.routes[size_t(inner.route)].moves() &&
+                   !sendersOf(inner.route).empty();
+      travels[size_t(inner.slots[i])] &= char(isProduct || moves);
+    }
+  // A buffer that the body also names itself stays.
+  for (const Op &inner : op.body)
+    for (int slot : inner.slots)
+      if (std::count(op.arguments.begin(), op.arguments.end(), slot) == 0 &&
+          std::count(op.slots.begin(), op.slots.end(), slot) != 0)
+        return travels.clear();
+  // What an argument becomes travels too, and a message goes from one such buffer to another.
+  for (bool changes = true; changes;) {
+    changes = false;
+    auto tie = [&](int a, int b) {
+      changes |= travels[size_t(a)] != travels[size_t(b)];
+      travels[size_t(a)] = travels[size_t(b)] = char(travels[size_t(a)] && travels[size_t(b)]);
+    };
+    for (size_t i = 0; i < op.arguments.size(); ++i)
+      tie(op.arguments[i], op.yields[i]);
+    for (const Op &from : op.body)
+      for (const Op &to : op.body)
+        if (from.kind == OpKind::Send && to.kind == OpKind::Receive && from.route == to.route) {
+          tie(from.slots[0], to.slots[0]);
+          if (description(bufferOf(from, 0)).isHalf != description(bufferOf(to, 0)).isHalf)
+            travels[size_t(from.slots[0])] = travels[size_t(to.slots[0])] = false;
+        }
+  }
+  views.resize(program.buffers.size());
+  sent.resize(program.routes.size());
+  for (int slot : op.arguments)
+    if (travels[size_t(slot)]) {
+      View &view = views[size_t(bound[size_t(slot)])];
+      view.memory = bound[size_t(slot)];
+      view.columns.resize(size_t(program.columns));
+      view.rows.resize(size_t(program.rows));
+      std::iota(view.columns.begin(), view.columns.end(), 0);
+      std::iota(view.rows.begin(), view.rows.end(), 0);
+    }
+}
+
+/// Sends or receives a view; returns false if the buffer of the op does not travel.
+bool Simulator::travel(const Op &op) {
+  if ((op.kind != OpKind::Send && op.kind != OpKind::Receive) || !isTravelling(op, 0))
+    return false;
+  View &view = views[size_t(bufferOf(op, 0))];
+  if (op.kind == OpKind::Send) {
+    sent[size_t(op.route)] = view;
+    return true;
+  }
+  view = sent[size_t(op.route)];
+  std::vector<int32_t> senders = sendersOf(op.route);
+  bool alongX = program.routes[size_t(op.route)].axis == MeshAxis::X;
+  std::vector<int32_t> &places = alongX ? view.columns : view.rows, before = places;
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = before[size_t(senders[i])];
+  return true;
+}
+
+/// Copies the buffers that have travelled to the cores where they are.
+void Simulator::settle(const Op &op) {
+  std::vector<std::pair<int, std::vector<float>>> moved;
+  for (int slot : op.arguments) {
+    if (travels.empty() || !travels[size_t(slot)])
+      continue;
+    int buffer = bound[size_t(slot)];
+    const View &view = views[size_t(buffer)];
+    std::vector<float> &to = moved.emplace_back(buffer, std::vector<float>()).second;
+    to.resize(size_t(description(buffer).elements() * cores));
+    for (int64_t i = 0; i < description(buffer).elements(); ++i)
+      for (int64_t y = 0; y < program.rows; ++y) {
+        const float *from = plane(view.memory, i) + view.rows[size_t(y)] * program.columns;
+        for (int64_t x = 0; x < program.columns; ++x)
+          to[size_t(i * cores + y * program.columns + x)] = from[view.columns[size_t(x)]];
+      }
+  }
+  for (const auto &[buffer, from] : moved)
+    for (int64_t i = 0; i < description(buffer).elements(); ++i)
+      std::copy_n(from.begin() + i * cores, cores, plane(buffer, i));
+  travels.clear();
+}
+
 void Simulator::repeat(const Op &op) {
   for (size_t i = 0; i < op.arguments.size(); ++i)
     bound[size_t(op.arguments[i])] = bufferOf(op, i);
+  findTravelling(op);
   int64_t end = op.launches ? tokens % op.count + 1 : op.count;
   for (iteration = op.launches ? end - 1 : 0; iteration < end; ++iteration) {
     runOps(op.body);
@@ -325,6 +463,7 @@ void Simulator::repeat(const Op &op) {
     for (size_t i = 0; i < next.size(); ++i)
       bound[size_t(op.arguments[i])] = next[i];
   }
+  settle(op);
   iteration = 0;
 }
 
@@ -334,7 +473,7 @@ void Simulator::runOps(const std::vector<Op> &ops) {
       repeat(op);
       continue;
     }
-    if (op.kind == OpKind::Await)
+    if (op.kind == OpKind::Await || travel(op))
       continue;
     for (Run run : runsOf(op, op.kind == OpKind::Forward && !routes.at(op.route, iteration).ascends)) {
       if (op.kind == OpKind::Send)

@@ -57,6 +57,13 @@ private:
     std::vector<int16_t> buffer;
   };
 
+  /// Where a buffer that travels lies: core (x, y) has what core (columns[x], rows[y]) has in the memory of buffer
+  /// `memory`.
+  struct View {
+    int memory = 0;
+    std::vector<int32_t> columns, rows;
+  };
+
   const Program &program;
   const int64_t cores;
   const int64_t stride;                     // between two elements of a core
@@ -65,9 +72,13 @@ private:
   std::vector<float> values;                // (firstPlane + element) * stride + core
   std::vector<std::vector<float>> payloads; // by route: element * stride + core, of messages added up on the way
   std::vector<Inbox> inboxes;               // by route
+  std::vector<char> travels;                // by slot: of a loop whose tiles travel around rings
+  std::vector<View> views;                  // by buffer, of those that travel
+  std::vector<View> sent;                   // by route, of messages that are views
   ResolvedRoutes routes;
   int64_t iteration = 0;
   int64_t tokens = 0;
+  std::vector<float> gathered[2]; // operands of a product that travel, of one run
 
   std::vector<Run> runsOf(const Op &op, bool descends) const;
   int bufferOf(const Op &op, size_t operand) const { return bound[size_t(op.slots[operand])]; }
@@ -80,6 +91,14 @@ private:
   void forward(const Op &op, int64_t core);
   void compute(const Op &op, Run run);
   void multiply(const Op &op, Run run);
+  void findTravelling(const Op &op);
+  std::vector<int32_t> sendersOf(int route);
+  bool travel(const Op &op);
+  void settle(const Op &op);
+  bool isTravelling(const Op &op, size_t operand) const {
+    return !travels.empty() && travels[size_t(op.slots[operand])] != 0;
+  }
+  const float *operandOf(const Op &op, size_t operand, Run run, std::vector<float> &gathered);
   void sumRows(const Op &op, Run run);
   void rotate(const Op &op, Run run);
   void decode(const Op &op, Run run);

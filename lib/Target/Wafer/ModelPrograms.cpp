@@ -60,7 +60,8 @@ public:
             {"attention", layers, RowsOf::Tokens, true},
             {"output", layers},
             {"gate_up", layers},
-            {"down", layers},
+            {"down", layers - 1}, // with the first norm of the next layer
+            {"last_down", 1},
             {"last_norm", 1, RowsOf::LastToken},
             {"head", 1, RowsOf::LastToken}};
   }
@@ -84,6 +85,8 @@ public:
     finish({map(Arithmetic::Multiply, {map(Arithmetic::Silu, {gate}), up})});
     begin("down");
     residual(inner);
+    begin("last_down");
+    residual(inner, /*isNormed=*/false);
     begin("last_norm");
     finish({norm(activation(hidden, f32()), hidden)});
     begin("head");
@@ -152,10 +155,10 @@ private:
   }
 
   /// A product, what came before it added, and the norm of both.
-  void residual(int64_t depth) {
+  void residual(int64_t depth, bool isNormed = true) {
     Value y = product(activation(depth, f16()), depth, shape.hidden);
     Value sum = map(Arithmetic::Add, {y, activation(shape.hidden, f32())});
-    finish({sum, norm(sum, shape.hidden)});
+    isNormed ? finish({sum, norm(sum, shape.hidden)}) : finish({sum});
   }
 
   Value cache() {

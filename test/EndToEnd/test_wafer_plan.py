@@ -1,0 +1,151 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Wafers as pools of a fleet: their times are those of the compiler, and their price decides where a model runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GLOSSARY = ROOT / "examples" / "glossary"
+ON_WAFER = ["--place=model.layers.*=@wafer", "--place=model.norm*=@wafer", "--place=lm_head=@wafer"]
+
+
+def write_agent(folder: Path, shape: str, *, sla: str = "", prompt: int = 600, written: int = 101, more: str = "") -> Path:
+    """Write an agent of one language model, with constant sizes."""
+    path = folder / "agent.mlir"
+    path.write_text(
+        f'agent.model @model {{shape = "{shape}"{more}}}\n'
+        f"agent.graph @chat(%question: !agent.text {{agent.size = #agent.amount<{prompt} tokens>}}) -> !agent.text "
+        f"attributes {{sla = #agent.sla<requests_per_second = 0.5{sla}>}} {{\n"
+        f'  %answer = agent.llm @model(%question) produces <{written} tokens> {{label = "answer"}} : (!agent.text) -> '
+        "!agent.text\n  agent.return %answer : !agent.text\n}\n"
+    )
+    return path
+
+
+def write_fleet(folder: Path, dollars: float, *, gpus: bool = True, device: str = 'catalogue = "cerebras/wse-2"') -> Path:
+    """Write a fleet of wafers at a price, beside GPUs."""
+    path = folder / "fleet.mlir"
+    beside = (
+        '  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}\n'
+        "  fleet.pool @gpus of @h100 count 8 per_node 8 price #fleet.rental<dollars_per_hour = 2.99>\n"
+    )
+    path.write_text(
+        "fleet.system @beside {\n"
+        f"  fleet.device @wafer {{{device}}}\n"
+        f"  fleet.pool @wafers of @wafer count 2 price #fleet.rental<dollars_per_hour = {dollars}>\n"
+        f"{beside if gpus else ''}}}\n"
+    )
+    return path
+
+
+def plan(tools, folder: Path, agent: Path, fleet: Path, *flags: str, code: int = 0) -> tuple[dict, str]:
+    """Return a plan as JSON, and what was printed."""
+    out = folder / "plan.json"
+    done = tools.run("intarsia-plan", agent, f"--fleet={fleet}", f"--json={out}", *flags, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return (json.loads(out.read_text()) if out.exists() else {}), done.stdout + done.stderr
+
+
+def piece(found: dict, kind: str) -> dict:
+    """Return a piece of a plan."""
+    (one,) = [one for one in found["pieces"] if one["kind"] == kind]
+    return one
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(
+    ("precision", "flags"),
+    [("f16", []), ("int8", ["--quantize=int8", "--quantize-parts=linears,lm_head=int8"])],
+)
+def test_times_are_those_of_the_compiler(tools, scratch, precision: str, flags: list[str]) -> None:
+    """Grid, bytes of a core and cycles of a token, from the shape alone; 101 tokens are 100 steps after the prompt."""
+    done = tools.compile(
+        GLOSSARY,
+        "-o",
+        scratch / "compiled.itx",
+        "--target=cpu,wafer",
+        "--context=1024",
+        "--kv=f16",
+        "--matmul-precision=f16",
+        *ON_WAFER,
+        *flags,
+    )
+    compiled = re.search(r"on (\d+) by \d+ cores of wse-2: (\d+) of 49152 bytes of a core, (\d+) cycles", done.stderr)
+    assert compiled, done.stderr
+    agent = write_agent(scratch, str(GLOSSARY), more=f', precisions = ["{precision}"]')
+    found, text = plan(tools, scratch, agent, write_fleet(scratch, 30, gpus=False))
+    planned = re.search(r"on (\d+) by \d+ cores, with (\d+) of 49152 bytes in each", text)
+    assert planned, text
+    assert planned.groups() == compiled.groups()[:2]
+    step = piece(found, "decode")["token_ms"]
+    assert step == pytest.approx(int(compiled[3]) / 1.1e6, rel=1e-3)
+
+
+@pytest.mark.cpu_only
+def test_prompts_take_what_a_run_takes(tools, scratch) -> None:
+    """The cycles of a prompt of 200 tokens, as the device counts them."""
+    compile_flags = ["--target=cpu,wafer", "--context=1024", "--kv=f16", "--matmul-precision=f16", *ON_WAFER]
+    tools.compile(GLOSSARY, "-o", scratch / "run.itx", *compile_flags)
+    ids = ",".join(str(1 + i) for i in range(200))
+    text = tools.run("intarsia-run", scratch / "run.itx", f"--ids={ids}", "--max-tokens=1", "--timing").stdout
+    ran = re.search(r"all +\d+ +\d+ +(\d+) ", text)
+    assert ran, text
+    agent = write_agent(scratch, str(GLOSSARY), prompt=200, more=', precisions = ["f16"]')
+    found, _ = plan(tools, scratch, agent, write_fleet(scratch, 30, gpus=False))
+    assert piece(found, "prefill")["alone_ms"] == pytest.approx(int(ran[1]) / 1.1e6, rel=1e-3)
+
+
+@pytest.mark.cpu_only
+def test_the_price_of_a_wafer_decides(tools, scratch) -> None:
+    """An 8B on H100s or on a wafer: the cheaper one by the user's prices."""
+    agent = write_agent(scratch, "llama-3.1-8b", sla=", tbt_ms = 50")
+    pools = {}
+    for dollars in (2.0, 30.0):
+        found, text = plan(tools, scratch, agent, write_fleet(scratch, dollars))
+        pools[dollars] = {one["pool"] for one in found["pieces"]}
+        # Power is that of the whole system, while it does anything.
+        assert ("(23000 W if all are busy)" in text) == (dollars < 30)
+    assert pools == {2.0: {"wafers"}, 30.0: {"gpus"}}
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(
+    ("shape", "more", "message"),
+    [
+        ("llama-3.1-70b", "", r"its layers need \d+ bytes of each core on a grid of 750 by 750, wse-2 has 49152"),
+        ("mixtral-8x7b", "", "it has experts, which programs of wafers do not compute"),
+        ("llama-3.1-8b", ', precisions = ["bf16"]', "cores of wafers multiply f16, not bf16"),
+        ("llama-3.1-8b", ', precisions = ["fp8"]', "weights in fp8; wafers have f16, int8 and int4"),
+        ("llama-3.1-8b", ', cache = "int8"', "caches in int8; wafers have f16 and f32"),
+    ],
+)
+def test_what_is_not_on_offer(tools, scratch, shape: str, more: str, message: str) -> None:
+    """Each with the pool and the reason."""
+    agent = write_agent(scratch, shape, more=more)
+    _, text = plan(tools, scratch, agent, write_fleet(scratch, 30, gpus=False), code=1)
+    assert re.search(rf"on @wafers: .*{message}", text), text
+
+
+@pytest.mark.cpu_only
+def test_a_wafer_of_the_user(tools, scratch) -> None:
+    """A device's file names a wafer's file, relative to itself; one that is missing is named."""
+    source = (ROOT / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    (scratch / "slow.yaml").write_text(source.replace("clock_ghz: {value: 1.1,", "clock_ghz: {value: 0.55,"))
+    device = (ROOT / "catalogue" / "devices" / "cerebras" / "wse-2.yaml").read_text()
+    (scratch / "device.yaml").write_text(device.replace("wafer: wse-2", "wafer: slow.yaml"))
+    agent = write_agent(scratch, str(GLOSSARY), more=', precisions = ["f16"]')
+    steps = []
+    for of in ('catalogue = "cerebras/wse-2"', 'file = "device.yaml"'):
+        found, _ = plan(tools, scratch, agent, write_fleet(scratch, 30, gpus=False, device=of))
+        steps.append(piece(found, "decode")["token_ms"])
+    assert steps[1] == pytest.approx(2 * steps[0], rel=1e-6)
+    (scratch / "device.yaml").write_text(device.replace("wafer: wse-2", "wafer: missing.yaml"))
+    fleet = write_fleet(scratch, 30, gpus=False, device='file = "device.yaml"')
+    _, text = plan(tools, scratch, agent, fleet, code=1)
+    assert "missing.yaml: cannot be read" in text
