@@ -39,15 +39,17 @@ constexpr int16_t onTheWay = -1;
 } // namespace
 
 /// Returns the cores of an op's class as runs of at most longestRun cores; single ones, in the order of a message that
-/// goes down an axis, if it `descends`.
+/// goes down an axis, if it `descends`. Runs are within rows while operands travel, which are read row by row.
 std::vector<Simulator::Run> Simulator::runsOf(const Op &op, bool descends) const {
+  bool isAll = op.cores.x.all && op.cores.y.all && !descends, inRows = !travels.empty();
+  if (isAll && !allRuns[inRows].empty())
+    return allRuns[inRows];
   auto [columns, rows] = coresOf(program, op, iteration, descends);
   std::vector<Run> runs;
   for (int64_t y : rows)
     for (int64_t x : columns) {
       int64_t core = y * program.columns + x;
-      bool beginsRow = x == 0 && !travels.empty(); // operands that travel are read row by row
-      if (!runs.empty() && runs.back().end == core && core - runs.back().begin < longestRun && !beginsRow)
+      if (!runs.empty() && runs.back().end == core && core - runs.back().begin < longestRun && !(inRows && x == 0))
         ++runs.back().end;
       else
         runs.push_back({core, core + 1});
@@ -299,43 +301,38 @@ void Simulator::compute(const Op &op, Run run) {
     round(target, run);
 }
 
-/// Returns where the first element of an operand begins for a run of cores; the next ones follow in steps of the stride,
-/// or of the run's length if they were gathered. Of a buffer that travels the run is in one row of cores.
-const float *Simulator::operandOf(const Op &op, size_t operand, Run run, std::vector<float> &gathered) {
+/// Returns where the first element of an operand begins for a run of cores, the next ones in steps of the stride. Of a
+/// buffer that travels the run is in one row of cores, and is shortened to where its tiles lie side by side.
+const float *Simulator::operandOf(const Op &op, size_t operand, Run &run) {
   int buffer = bufferOf(op, operand);
   if (!isTravelling(op, operand))
     return plane(buffer, 0) + run.begin;
   const View &view = views[size_t(buffer)];
-  int64_t row = run.begin / program.columns, first = run.begin % program.columns;
-  const float *from = plane(view.memory, 0) + view.rows[size_t(row)] * program.columns;
-  const int32_t *columns = view.columns.data() + first;
-  size_t count = size_t(run.end - run.begin);
-  gathered.resize(size_t(description(buffer).elements()) * count);
-  float *to = gathered.data();
-  for (int64_t i = 0; i < description(buffer).elements(); ++i, from += stride, to += count)
-    for (size_t core = 0; core < count; ++core)
-      to[core] = from[columns[core]];
-  return gathered.data();
+  int64_t row = run.begin / program.columns, place = (run.begin % program.columns + view.shift) % program.columns;
+  run.end = std::min(run.end, run.begin + program.columns - place);
+  return plane(view.memory, 0) + view.rows[size_t(row)] * program.columns + place;
 }
 
 /// C += A B or A B^T.
 void Simulator::multiply(const Op &op, Run run) {
   int target = bufferOf(op, 0);
   const CoreBuffer &c = description(target);
-  int64_t depth = description(bufferOf(op, 1)).columns, count = run.end - run.begin;
+  int64_t depth = description(bufferOf(op, 1)).columns;
   bool transposed = op.compute == ComputeKind::GemmTransposed;
-  const float *left = operandOf(op, 1, run, gathered[0]), *right = operandOf(op, 2, run, gathered[1]);
-  int64_t leftStride = isTravelling(op, 1) ? count : stride, rightStride = isTravelling(op, 2) ? count : stride;
-  for (int64_t m = 0; m < c.rows; ++m)
-    for (int64_t n = 0; n < c.columns; ++n) {
-      float *sum = plane(target, m * c.columns + n) + run.begin;
-      for (int64_t k = 0; k < depth; ++k) {
-        const float *a = left + (m * depth + k) * leftStride;
-        const float *b = right + (transposed ? n * depth + k : k * c.columns + n) * rightStride;
-        for (int64_t i = 0; i < count; ++i)
-          sum[i] += a[i] * b[i];
+  for (Run part = run; part.begin < run.end; part = {part.end, run.end}) {
+    const float *left = operandOf(op, 1, part), *right = operandOf(op, 2, part);
+    int64_t count = part.end - part.begin;
+    for (int64_t m = 0; m < c.rows; ++m)
+      for (int64_t n = 0; n < c.columns; ++n) {
+        float *sum = plane(target, m * c.columns + n) + part.begin;
+        for (int64_t k = 0; k < depth; ++k) {
+          const float *a = left + (m * depth + k) * stride;
+          const float *b = right + (transposed ? n * depth + k : k * c.columns + n) * stride;
+          for (int64_t i = 0; i < count; ++i)
+            sum[i] += a[i] * b[i];
+        }
       }
-    }
+  }
   round(target, run);
 }
 
@@ -396,17 +393,72 @@ void Simulator::findTravelling(const Op &op) {
             travels[size_t(from.slots[0])] = travels[size_t(to.slots[0])] = false;
         }
   }
+  if (!orderColumns(op))
+    return travels.clear();
   views.resize(program.buffers.size());
   sent.resize(program.routes.size());
   for (int slot : op.arguments)
     if (travels[size_t(slot)]) {
       View &view = views[size_t(bound[size_t(slot)])];
-      view.memory = bound[size_t(slot)];
-      view.columns.resize(size_t(program.columns));
-      view.rows.resize(size_t(program.rows));
-      std::iota(view.columns.begin(), view.columns.end(), 0);
+      view = {bound[size_t(slot)], 0, std::vector<int32_t>(size_t(program.rows))};
       std::iota(view.rows.begin(), view.rows.end(), 0);
     }
+}
+
+/// Returns the buffers that a loop uses.
+std::vector<int> Simulator::buffersOf(const Op &op) const {
+  std::vector<int> buffers;
+  auto add = [&](int slot) {
+    if (int buffer = bound[size_t(slot)]; std::count(buffers.begin(), buffers.end(), buffer) == 0)
+      buffers.push_back(buffer);
+  };
+  for (int slot : op.arguments)
+    add(slot);
+  for (const Op &inner : op.body)
+    for (int slot : inner.slots)
+      add(slot);
+  return buffers;
+}
+
+/// Puts the cores of each row in the order of the ring along which tiles travel, so that each step is a shift by one
+/// place. Returns false if that is not possible: several rings, or ops that are not the same on all columns.
+bool Simulator::orderColumns(const Op &op) {
+  columnOrder.clear();
+  std::vector<int32_t> senders;
+  for (const Op &inner : op.body) {
+    if (inner.kind != OpKind::Receive || !isTravelling(inner, 0) ||
+        program.routes[size_t(inner.route)].axis != MeshAxis::X)
+      continue;
+    std::vector<int32_t> own = sendersOf(inner.route);
+    if (!senders.empty() && own != senders)
+      return false;
+    senders = std::move(own);
+  }
+  if (senders.empty())
+    return true;
+  for (const Op &inner : op.body) {
+    bool isTransfer = inner.kind == OpKind::Send || inner.kind == OpKind::Receive || inner.kind == OpKind::Forward;
+    if (isTransfer ? inner.kind == OpKind::Forward || !isTravelling(inner, 0)
+                   : !inner.cores.x.all || inner.compute == ComputeKind::Mask || inner.compute == ComputeKind::Take ||
+                         inner.compute == ComputeKind::Put)
+      return false;
+  }
+  std::vector<int32_t> order(1, 0);
+  for (int32_t next = senders[0]; next != 0; next = senders[size_t(next)])
+    order.push_back(next);
+  if (order.size() != senders.size())
+    return false;
+  columnOrder = std::move(order);
+  std::vector<float> row(columnOrder.size());
+  for (int buffer : buffersOf(op))
+    for (int64_t i = 0; i < description(buffer).elements(); ++i)
+      for (int64_t y = 0; y < program.rows; ++y) {
+        float *of = plane(buffer, i) + y * program.columns;
+        for (size_t place = 0; place < row.size(); ++place)
+          row[place] = of[columnOrder[place]];
+        std::copy(row.begin(), row.end(), of);
+      }
+  return true;
 }
 
 /// Sends or receives a view; returns false if the buffer of the op does not travel.
@@ -419,29 +471,38 @@ bool Simulator::travel(const Op &op) {
     return true;
   }
   view = sent[size_t(op.route)];
-  std::vector<int32_t> senders = sendersOf(op.route);
-  bool alongX = program.routes[size_t(op.route)].axis == MeshAxis::X;
-  std::vector<int32_t> &places = alongX ? view.columns : view.rows, before = places;
-  for (size_t i = 0; i < places.size(); ++i)
-    places[i] = before[size_t(senders[i])];
+  if (program.routes[size_t(op.route)].axis == MeshAxis::X) {
+    view.shift = (view.shift + 1) % program.columns;
+    return true;
+  }
+  std::vector<int32_t> senders = sendersOf(op.route), before = view.rows;
+  for (size_t y = 0; y < view.rows.size(); ++y)
+    view.rows[y] = before[size_t(senders[y])];
   return true;
 }
 
-/// Copies the buffers that have travelled to the cores where they are.
+/// Copies the buffers that have travelled to the cores where they are, and puts these into their order again.
 void Simulator::settle(const Op &op) {
+  if (travels.empty())
+    return;
   std::vector<std::pair<int, std::vector<float>>> moved;
-  for (int slot : op.arguments) {
-    if (travels.empty() || !travels[size_t(slot)])
+  for (int buffer : buffersOf(op)) {
+    bool isView = std::any_of(op.arguments.begin(), op.arguments.end(), [&](int slot) {
+      return travels[size_t(slot)] && bound[size_t(slot)] == buffer;
+    });
+    if (!isView && columnOrder.empty())
       continue;
-    int buffer = bound[size_t(slot)];
-    const View &view = views[size_t(buffer)];
     std::vector<float> &to = moved.emplace_back(buffer, std::vector<float>()).second;
     to.resize(size_t(description(buffer).elements() * cores));
+    const View *view = isView ? &views[size_t(buffer)] : nullptr;
     for (int64_t i = 0; i < description(buffer).elements(); ++i)
       for (int64_t y = 0; y < program.rows; ++y) {
-        const float *from = plane(view.memory, i) + view.rows[size_t(y)] * program.columns;
-        for (int64_t x = 0; x < program.columns; ++x)
-          to[size_t(i * cores + y * program.columns + x)] = from[view.columns[size_t(x)]];
+        const float *from =
+            plane(view ? view->memory : buffer, i) + (view ? view->rows[size_t(y)] : y) * program.columns;
+        float *row = to.data() + i * cores + y * program.columns;
+        for (int64_t place = 0; place < program.columns; ++place)
+          row[columnOrder.empty() ? place : columnOrder[size_t(place)]] =
+              from[(place + (view ? view->shift : 0)) % program.columns];
       }
   }
   for (const auto &[buffer, from] : moved)
@@ -526,6 +587,11 @@ Simulator::Simulator(const Program &program)
     planes += program.buffers[i].elements();
   }
   values.resize(size_t(planes * stride));
+  for (bool inRows : {false, true}) {
+    travels.assign(inRows ? 1 : 0, false);
+    allRuns[inRows] = runsOf(Op(), false);
+  }
+  travels.clear();
 }
 
 void Simulator::load(int64_t argument, const Matrix &matrix) {

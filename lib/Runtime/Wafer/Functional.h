@@ -57,11 +57,12 @@ private:
     std::vector<int16_t> buffer;
   };
 
-  /// Where a buffer that travels lies: core (x, y) has what core (columns[x], rows[y]) has in the memory of buffer
-  /// `memory`.
+  /// Where a buffer that travels lies: the core in place x of its row, and row y, has what is in place x + shift and row
+  /// rows[y] of the memory of buffer `memory`.
   struct View {
     int memory = 0;
-    std::vector<int32_t> columns, rows;
+    int64_t shift = 0;
+    std::vector<int32_t> rows;
   };
 
   const Program &program;
@@ -75,10 +76,11 @@ private:
   std::vector<char> travels;                // by slot: of a loop whose tiles travel around rings
   std::vector<View> views;                  // by buffer, of those that travel
   std::vector<View> sent;                   // by route, of messages that are views
+  std::vector<int32_t> columnOrder;         // in a loop with a ring along x: the column in each place of a row
+  std::vector<Run> allRuns[2];              // of all cores; and within rows
   ResolvedRoutes routes;
   int64_t iteration = 0;
   int64_t tokens = 0;
-  std::vector<float> gathered[2]; // operands of a product that travel, of one run
 
   std::vector<Run> runsOf(const Op &op, bool descends) const;
   int bufferOf(const Op &op, size_t operand) const { return bound[size_t(op.slots[operand])]; }
@@ -94,11 +96,13 @@ private:
   void findTravelling(const Op &op);
   std::vector<int32_t> sendersOf(int route);
   bool travel(const Op &op);
+  bool orderColumns(const Op &op);
+  std::vector<int> buffersOf(const Op &op) const;
   void settle(const Op &op);
   bool isTravelling(const Op &op, size_t operand) const {
     return !travels.empty() && travels[size_t(op.slots[operand])] != 0;
   }
-  const float *operandOf(const Op &op, size_t operand, Run run, std::vector<float> &gathered);
+  const float *operandOf(const Op &op, size_t operand, Run &run);
   void sumRows(const Op &op, Run run);
   void rotate(const Op &op, Run run);
   void decode(const Op &op, Run run);
