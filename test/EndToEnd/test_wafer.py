@@ -309,7 +309,7 @@ def test_implausible_defects_are_refused(tools, folder: Path, defects: str, mess
     (folder / "mine.yaml").write_text(f"{source}defects: {defects}\n")
     text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), f"--target={folder / 'mine.yaml'}")
     assert message in text
-    assert f"{folder / 'mine.yaml'}:17" in text
+    assert f"{folder / 'mine.yaml'}:18" in text
 
 
 def test_quantized_matrices_have_the_values_of_numpy(simulate) -> None:
@@ -370,3 +370,74 @@ def test_trees_are_faster_than_pipelines_and_fall_longer(cycles) -> None:
     pipelines = [cycles(gemv(8192, 8192, grid, "pipeline", result="f16")) for grid in grids]
     assert np.argmin(pipelines) < np.argmin(trees)
     assert 4 <= pipelines[2] / trees[2] <= 8
+
+
+def buffers_meet(one: Figures, other: Figures) -> bool:
+    """Return whether two buffers are in use during one op."""
+    return one["first_op"] <= other["last_op"] and other["first_op"] <= one["last_op"]
+
+
+@pytest.mark.parametrize("grid", [4, 7])
+def test_buffers_share_bytes_only_if_they_do_not_meet(simulate, tools, folder: Path, grid: int) -> None:
+    """The figures of the verifier are those of the map; values are those of NumPy."""
+    sizes = [3 * grid, 4 * grid, 2 * grid, 5 * grid, 2 * grid]
+    x, *weights = matrices(4, (1, sizes[0]), *zip(sizes, sizes[1:], strict=False))
+    vectors = [tensor((1, size), "f16") for size in sizes]
+    types = [tensor(weight.shape) for weight in weights]
+    body = "".join(
+        f"      %y{i + 1} = wafer.dist_gemv tree %y{i}, %w{i} on {grid} : {vectors[i]}, {types[i]} -> {vectors[i + 1]}\n"
+        for i in range(4)
+    )
+    arguments = ", ".join(f"%w{i}: {types[i]}" for i in range(4))
+    text = f"func.func @main(%y0: {vectors[0]}, {arguments}) -> {vectors[4]} {{\n{body}return %y4 : {vectors[4]}\n}}"
+    got, figures = simulate(text, x, *weights)
+    expected = x.astype(np.float64)
+    for weight in weights:
+        expected = expected @ weight
+    np.testing.assert_allclose(got, expected, rtol=0.02, atol=0.02 * np.abs(expected).max())
+    buffers = figures["buffers"]
+    words = [-(-one["bytes"] // 4) * 4 for one in buffers]
+    end = max(one["offset"] + size for one, size in zip(buffers, words, strict=True))
+    assert figures["bytes_per_core"] == figures["reserved_bytes"] + end
+    assert figures["bytes_unshared"] == figures["reserved_bytes"] + sum(words)
+    assert figures["bytes_per_core"] < figures["bytes_unshared"]
+    shared = 0
+    for i, one in enumerate(buffers):
+        for j, other in enumerate(buffers[:i]):
+            if one["offset"] < other["offset"] + words[j] and other["offset"] < one["offset"] + words[i]:
+                assert not buffers_meet(one, other), (one, other)
+                shared += 1
+    assert shared > 0
+    text = tools.run("intarsia-wafer", folder / "program.mlir", "--memory").stdout
+    rows = {line.split()[-1]: line.split() for line in text.splitlines() if line[:3] == "   " and "#" in line}
+    assert {name: int(row[0]) for name, row in rows.items()} == {
+        one["name"]: one["offset"] + figures["reserved_bytes"] for one in buffers
+    }
+
+
+def test_a_buffer_that_is_read_after_its_bytes_were_reused(simulate, tools, folder: Path) -> None:
+    """Sums that another buffer is moved onto by hand: the program is refused, with the core and both buffers."""
+    text = gemv(16, 16, 4, "tree")
+    simulate(text, *matrices(5, (1, 16), (16, 16)))
+    program = folder / "placed.mlir"
+    tools.run("intarsia-wafer", folder / "program.mlir", f"--emit={program}")
+    placed = program.read_text()
+    assert placed.count('"y" at ') == 1
+    start = placed.index('"y" at ') + len('"y" at ')
+    end = placed.index(" ", start)
+    program.write_text(f"{placed[:start]}0{placed[end:]}")
+    done = tools.run("intarsia-wafer", program, check=False)
+    assert done.returncode == 1
+    assert 'is read after buffer "y" was written to its bytes' in done.stderr, done.stderr
+
+
+def test_models_of_the_paper_by_its_count(tools, folder: Path) -> None:
+    """Weights of all layers and caches of 4096 tokens over the regions of a wafer: 8B on 360 fits, 13B on 375 does not."""
+    source = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    assert "sram_bytes: {value: 49152" in source
+
+
+def test_energy_is_time_at_the_most_power(simulate) -> None:
+    """Power of the whole system, by the catalogue; a wafer without that figure has no energy."""
+    _, figures = simulate(gemv(16, 16, 4, "tree"), *matrices(5, (1, 16), (16, 16)))
+    assert figures["joules_at_most"] == pytest.approx(23000 * figures["microseconds"] * 1e-6, rel=1e-9)

@@ -22,6 +22,7 @@ class WaferDecoder {
 public:
   virtual ~WaferDecoder() = default;
   int64_t grid = 0;                  ///< cores along each side
+  int64_t regions = 1;               ///< grids that share the layers
   int64_t context = 0;               ///< tokens that the cache has memory for
   int64_t bytes = 0, bytesOfAll = 0; ///< used in a core, and what it has
   double stepMs = 0;                 ///< of a token

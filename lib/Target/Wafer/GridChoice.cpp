@@ -90,29 +90,76 @@ std::pair<double, int64_t> relayout(const Program &program) {
 } // namespace
 
 Expected<Mesh> meshOf(StringRef variant) {
-  auto [name, option] = variant.split('+');
+  auto [name, options] = variant.split('+');
   std::string source = name.empty() ? defaultWafer.str() : name.str();
   Expected<CatalogueWafer> wafer = waferNamed(source);
   if (!wafer)
     return wafer.takeError();
-  Mesh mesh{std::move(*wafer), source, std::nullopt};
-  if (option.empty())
+  Mesh mesh{std::move(*wafer), source, std::nullopt, std::nullopt};
+  if (options.empty())
     return mesh;
-  int64_t grid = 0;
-  if (!option.consume_front("grid=") || option.getAsInteger(10, grid) || grid < 1)
-    return createStringError("target 'wafer:" + variant +
-                             "': what is behind the + is not grid=N, with N cores along "
-                             "each side");
+  auto refuse = [&](const Twine &why) { return createStringError("target 'wafer:" + variant + "': " + why); };
+  auto [first, second] = options.split('+');
+  int64_t grid = 0, regions = 1;
+  if (!first.consume_front("grid=") || first.getAsInteger(10, grid) || grid < 1)
+    return refuse("what is behind the + is not grid=N, with N cores along each side");
+  if (!second.empty() && (!second.consume_front("regions=") || second.getAsInteger(10, regions) || regions < 1))
+    return refuse("what is behind the second + is not regions=N, with N grids that share the layers");
   if (grid > mesh.largestGrid())
-    return createStringError("target 'wafer:" + variant + "': a grid of " + Twine(grid) + " by " + Twine(grid) +
+    return refuse("a grid of " + Twine(grid) + " by " + Twine(grid) +
                              " is larger than " + mesh.wafer.name + ", which has " + Twine(mesh.figure("columns")) +
                              " by " + Twine(mesh.figure("rows")) + " cores" +
                              (mesh.wafer.defects.empty()
                                   ? ""
                                   : ", and at most " + Twine(mesh.largestGrid()) + " by " + Twine(mesh.largestGrid()) +
                                         " without one that does not work"));
+  if (regions > mesh.mostRegions(grid))
+    return refuse("there are " + Twine(mesh.mostRegions(grid)) + " regions of " + Twine(grid) + " by " + Twine(grid) +
+                  " cores on " + mesh.wafer.name);
   mesh.grid = grid;
+  mesh.regions = regions;
   return mesh;
+}
+
+GridChooser::GridChooser(mlir::Location location, const Mesh &mesh, std::string variant, int64_t context,
+                         size_t kernels, std::vector<int> calls, BuildFunctions build)
+    : location(location), mesh(mesh), variant(std::move(variant)), context(context), calls(std::move(calls)),
+      launches(kernels), build(std::move(build)) {
+  for (int kernel : this->calls)
+    ++launches[size_t(kernel)];
+}
+
+/// Returns the bytes of weights and caches in a core of the region that has most, where each of `regions` regions has
+/// some launches of a call, one after another. An append is where attention reads its cache.
+int64_t GridChooser::fullestRegion(const std::vector<KernelFunction> &functions, const std::vector<int64_t> &residents,
+                                   int64_t regions) const {
+  std::vector<int64_t> pieces; // launches that are not parted
+  int64_t sum = 0, largest = 0;
+  for (int kernel : calls) {
+    const std::optional<CacheOperands> &cache = functions[size_t(kernel)].cache;
+    if (cache && cache->appends) // an append has the memory of the cache that attention reads
+      continue;
+    pieces.push_back(residents[size_t(kernel)]);
+    sum += pieces.back();
+    largest = std::max(largest, pieces.back());
+  }
+  auto neededRegions = [&](int64_t bytes) {
+    int64_t needed = 1, used = 0;
+    for (int64_t piece : pieces) {
+      if (used + piece > bytes)
+        ++needed, used = 0;
+      used += piece;
+    }
+    return needed;
+  };
+  for (int64_t least = largest; least < sum;) { // the smallest that regions suffice for
+    int64_t middle = (least + sum) / 2;
+    if (neededRegions(middle) <= regions)
+      sum = middle;
+    else
+      least = middle + 1;
+  }
+  return sum;
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> GridChooser::lower(const FunctionSizes &sizes,
@@ -206,14 +253,12 @@ Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes) {
     return createStringError("kernels could not be lowered for the wafer");
   plan.launches = launches;
   std::vector<int64_t> residents;
-  for (auto [function, count] : zip_equal(functions, launches)) {
+  for (KernelFunction &function : functions) {
     residents.push_back(residentBytes(function, sizes.grid));
-    // An append has the memory of the cache that attention reads.
-    if (!(function.cache && function.cache->appends))
-      plan.resident += residents.back() * count;
     plan.bytes = std::max(plan.bytes, residents.back());
   }
-  plan.bytes = std::max(plan.bytes, plan.resident) + mesh.figure("reserved_bytes");
+  int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid);
+  plan.bytes = std::max(plan.bytes, fullestRegion(functions, residents, most)) + mesh.figure("reserved_bytes");
   if (plan.bytes > mesh.figure("sram_bytes"))
     return std::move(plan);
   bool isTooLarge = false;
@@ -242,6 +287,18 @@ Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes) {
     working = std::max(working, one.program.bytesPerCore() - resident);
     plan.cycles += one.cycles * double(count);
   }
+  // As few regions as hold all.
+  auto bytesWith = [&](int64_t regions) { return fullestRegion(functions, residents, regions) + working; };
+  int64_t least = mesh.grid ? most : 1;
+  for (int64_t enough = most; least < enough;) {
+    int64_t middle = (least + enough) / 2;
+    if (bytesWith(middle) <= mesh.figure("sram_bytes"))
+      enough = middle;
+    else
+      least = middle + 1;
+  }
+  plan.regions = least;
+  plan.resident = fullestRegion(functions, residents, least);
   plan.bytes = plan.resident + working;
   return std::move(plan);
 }

@@ -21,20 +21,26 @@ struct Mesh {
   CatalogueWafer wafer;
   std::string source; ///< its name in the catalogue, or the user's file
   std::optional<int64_t> grid;
+  std::optional<int64_t> regions; ///< with a grid: how many of it share the layers, one if it is not said
 
   int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
   int64_t largestGrid() const {
     int64_t side = std::min(figure("columns"), figure("rows"));
     return wafer.defects.empty() ? side : freeSquare(figure("columns"), figure("rows"), wafer.defects, side).side;
   }
+  /// Returns how many grids lie side by side on the wafer; one beside cores that do not work.
+  int64_t mostRegions(int64_t side) const {
+    return wafer.defects.empty() ? figure("columns") / side * (figure("rows") / side) : 1;
+  }
 };
 
-/// Parses a variant of the target: a wafer's name or file, and `+grid=N`.
+/// Parses a variant of the target: a wafer's name or file, `+grid=N` and `+regions=N`.
 llvm::Expected<Mesh> meshOf(llvm::StringRef variant);
 
 /// The programs of all kernels on one grid.
 struct GridPlan {
   int64_t grid = 0;
+  int64_t regions = 1; ///< of so many cores; each has some launches of a call, one after another
   int64_t resident = 0, bytes = 0; ///< bytes of a core: of all weights, and of everything
   double cycles = 0;               ///< of all launches, for one row each
   int64_t rows = 1;                ///< of the programs for several rows
@@ -52,11 +58,10 @@ public:
   /// Appends the functions of the kernels to a module; returns false after an error, which was emitted.
   using BuildFunctions = std::function<bool(const FunctionSizes &, mlir::ModuleOp, std::vector<KernelFunction> &)>;
 
-  /// `variant` is for messages. Caches have memory for `context` tokens; `launches` are those of each kernel in a call.
-  GridChooser(mlir::Location location, const Mesh &mesh, std::string variant, int64_t context,
-              std::vector<int64_t> launches, BuildFunctions build)
-      : location(location), mesh(mesh), variant(std::move(variant)), context(context), launches(std::move(launches)),
-        build(std::move(build)) {}
+  /// `variant` is for messages. Caches have memory for `context` tokens; `calls` are the launches of a call in their
+  /// order, by the numbers of `kernels` kernels.
+  GridChooser(mlir::Location location, const Mesh &mesh, std::string variant, int64_t context, size_t kernels,
+              std::vector<int> calls, BuildFunctions build);
 
   /// False if only times are wanted: programs are not verified, and messages advise no flags of intarsia-compile.
   bool isCompiled = true;
@@ -71,11 +76,14 @@ private:
   const Mesh &mesh;
   std::string variant;
   int64_t context;
-  std::vector<int64_t> launches;
+  std::vector<int> calls;
+  std::vector<int64_t> launches; ///< by kernel
   BuildFunctions build;
 
   std::vector<int64_t> grids(int64_t smallest) const;
   int64_t longestContext(int64_t grid);
+  int64_t fullestRegion(const std::vector<KernelFunction> &functions, const std::vector<int64_t> &residents,
+                        int64_t regions) const;
   llvm::Expected<GridPlan> planOn(const FunctionSizes &sizes);
   void addPrograms(GridPlan &plan);
 };

@@ -66,6 +66,15 @@ public:
             {"head", 1, RowsOf::LastToken}};
   }
 
+  /// Returns the launches of a call in their order, by the numbers of these kernels.
+  static std::vector<int> calls(const ModelShape &shape) {
+    std::vector<int> calls{0};
+    for (int layer = 1; layer <= shape.layers; ++layer)
+      calls.insert(calls.end(), {1, 2, 3, 4, 5, 6, layer == shape.layers ? 8 : 7});
+    calls.insert(calls.end(), {9, 10});
+    return calls;
+  }
+
   void write() {
     int64_t hidden = shape.hidden, keys = int64_t(attention.keyHeads) * attention.keyDim,
             queries = int64_t(attention.heads) * attention.keyDim, inner = shape.denseWidth;
@@ -300,10 +309,8 @@ private:
     MLIRContext mlir(registry, MLIRContext::Threading::DISABLED);
     mlir.loadAllAvailableDialects();
     std::vector<ModelKernel> kernels = ModelWriter::kernels(shape);
-    std::vector<int64_t> launches;
-    for (const ModelKernel &kernel : kernels)
-      launches.push_back(kernel.launches);
-    GridChooser chooser(UnknownLoc::get(&mlir), *mesh, mesh->wafer.name, context, launches,
+    GridChooser chooser(UnknownLoc::get(&mlir), *mesh, mesh->wafer.name, context, kernels.size(),
+                        ModelWriter::calls(shape),
                         [&](const FunctionSizes &sizes, ModuleOp module, std::vector<KernelFunction> &functions) {
                           ModelWriter(request, sizes, module, functions).write();
                           return true;
@@ -314,10 +321,11 @@ private:
       return {nullptr, llvm::toString(plan.takeError())};
     double clockGHz = mesh->wafer.figures.at("clock_ghz").value;
     GridPlan &chosen = *plan;
-    int64_t grid = chosen.grid, bytes = chosen.bytes;
+    int64_t grid = chosen.grid, bytes = chosen.bytes, regions = chosen.regions;
     double cycles = chosen.cycles;
     auto decoder = std::make_unique<Decoder>(std::move(chosen), std::move(kernels), clockGHz);
     decoder->grid = grid;
+    decoder->regions = regions;
     decoder->context = context;
     decoder->bytes = bytes;
     decoder->bytesOfAll = mesh->figure("sram_bytes");

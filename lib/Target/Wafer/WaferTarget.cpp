@@ -44,7 +44,8 @@ public:
                     "programs for many rows have them",
                     plan->rowsCycles, microseconds(plan->rowsCycles), plan->rows, plan->relayoutCycles,
                     plan->relayoutBytes);
-    module.emitRemark() << count << " launches on " << plan->grid << " by " << plan->grid << " cores of "
+    std::string regions = plan->regions > 1 ? std::to_string(plan->regions) + " regions of " : "";
+    module.emitRemark() << count << " launches on " << regions << plan->grid << " by " << plan->grid << " cores of "
                         << mesh.wafer.name << ": " << plan->bytes << " of " << mesh.figure("sram_bytes")
                         << " bytes of a core, " << of;
     std::string text = writeObject(plan->kernels);
@@ -98,12 +99,18 @@ private:
 
   /// Returns the choice of a grid for the kernels of a module, which must outlive it.
   GridChooser chooser(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels) {
-    std::map<StringRef, int64_t> found;
-    module.walk([&](rt::DispatchOp op) { ++found[op.getKernel()]; });
-    std::vector<int64_t> launches;
-    for (auto [index, kernel] : kernels)
-      launches.push_back(std::max<int64_t>(found[kernel.getSymName()], 1));
-    return GridChooser(module.getLoc(), mesh, variant, contextOf(module), std::move(launches),
+    std::map<StringRef, int> numbers;
+    for (auto [number, kernel] : enumerate(kernels))
+      numbers[rt::KernelOp(kernel.kernel).getSymName()] = int(number);
+    std::vector<int> calls;
+    module.walk([&](rt::DispatchOp op) {
+      if (auto found = numbers.find(op.getKernel()); found != numbers.end())
+        calls.push_back(found->second);
+    });
+    for (auto [name, number] : numbers)
+      if (!is_contained(calls, number)) // one that nothing launches
+        calls.push_back(number);
+    return GridChooser(module.getLoc(), mesh, variant, contextOf(module), kernels.size(), std::move(calls),
                        [kernels](const FunctionSizes &sizes, mlir::ModuleOp functions,
                                  std::vector<KernelFunction> &made) {
                          return buildFunctions(kernels, sizes, functions, made);
@@ -115,7 +122,7 @@ class WaferTarget : public target::Target {
 public:
   StringRef kind() const override { return "wafer"; }
   std::vector<target::NamedVariant> listVariants() const override {
-    std::string grid = "; +grid=N takes N by N cores";
+    std::string grid = "; +grid=N takes N by N cores, +regions=M after it M such grids that share the layers";
     return {{"", "a WSE-2, simulated: linear layers and norms, the rest on other devices by --place" + grid},
             {"wse-2", sizeOf("wse-2")},
             {"wse-3", sizeOf("wse-3")},
@@ -142,6 +149,8 @@ public:
     std::vector<std::unique_ptr<target::KernelCompiler>> result;
     // An artifact does not say where a file lies.
     std::string name = mesh->wafer.name + (mesh->grid ? "+grid=" + std::to_string(*mesh->grid) : "");
+    if (mesh->regions.value_or(1) > 1)
+      name += "+regions=" + std::to_string(*mesh->regions);
     result.push_back(std::make_unique<WaferCompiler>(std::move(name), std::move(*mesh)));
     return result;
   }

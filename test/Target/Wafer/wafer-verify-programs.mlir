@@ -228,3 +228,84 @@ wafer.program @too_short_to_add on #wafer grid 4 by 2 {
   wafer.forward add %b from @east on @east at <x = <start = 1, end = 2>> : memref<1x8xf16>
   wafer.await
 }
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// Buffers that are not in use together share bytes.
+wafer.program @shared on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<1x8xf16>
+  %b = wafer.buffer "b" at 16 : memref<1x8xf16>
+  %c = wafer.buffer "c" at 16 : memref<1x8xf16>
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.compute copy %b, %a : memref<1x8xf16>, memref<1x8xf16>
+  wafer.compute copy %a, %b : memref<1x8xf16>, memref<1x8xf16>
+  wafer.compute copy %c, %a : memref<1x8xf16>, memref<1x8xf16>
+  wafer.store %c to 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{compute at core (0, 0), iteration 0: buffer "b" is read after buffer "c" was written to its bytes}}
+wafer.program @reused on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<1x8xf16>
+  %b = wafer.buffer "b" at 16 : memref<1x8xf16>
+  %c = wafer.buffer "c" at 28 : memref<1x8xf16>
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.compute copy %b, %a : memref<1x8xf16>, memref<1x8xf16>
+  wafer.compute copy %c, %a : memref<1x8xf16>, memref<1x8xf16>
+  wafer.compute copy %a, %b : memref<1x8xf16>, memref<1x8xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{race: buffer "c" is written while buffer "a", which shares bytes with it, is sent; await the transfer before}}
+wafer.program @reused_while_sent on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<1x8xf16>
+  %b = wafer.buffer "b" at 16 : memref<1x8xf16>
+  %c = wafer.buffer "c" at 0 : memref<1x8xf16>
+  wafer.route @east along x [#wafer.path<start = <start = 0, end = 3>, by = 1, color = 0, alternate = true>]
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.send %a on @east at <x = <start = 0, end = 3>> : memref<1x8xf16>
+  wafer.receive %b on @east at <x = <start = 1, end = 4>> : memref<1x8xf16>
+  wafer.compute zero %c : memref<1x8xf16>
+  wafer.await
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{buffer "c" is computed from buffer "a", which shares bytes with it}}
+wafer.program @in_place on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<1x8xf16>
+  %c = wafer.buffer "c" at 4 : memref<1x8xf16>
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.compute copy %c, %a : memref<1x8xf16>, memref<1x8xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{buffers "a" and "b" are both loaded, and share bytes}}
+wafer.program @two_inputs on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<1x8xf16>
+  %b = wafer.buffer "b" at 8 : memref<1x8xf16>
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.load %b from 1 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+// expected-error@+1 {{output 0: buffer "b" of core (0, 0) has bytes to which buffer "c" was written}}
+wafer.program @lost on #wafer grid 4 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<1x8xf16>
+  %b = wafer.buffer "b" at 16 : memref<1x8xf16>
+  %c = wafer.buffer "c" at 16 : memref<1x8xf16>
+  wafer.load %a from 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+  wafer.compute copy %b, %a : memref<1x8xf16>, memref<1x8xf16>
+  wafer.compute copy %c, %a : memref<1x8xf16>, memref<1x8xf16>
+  wafer.store %b to 0 as <rows = none, columns = x> : memref<1x8xf16>, tensor<1x32xf16>
+}

@@ -311,3 +311,33 @@ func.func @sizes(%c: tensor<64x32xi4>, %s: tensor<8x16xf16>) {
   %w = wafer.dist_decode %c, %s on 4 : tensor<64x32xi4>, tensor<8x16xf16> -> tensor<64x32xf16>
   return
 }
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @some_places on #wafer grid 2 by 2 {
+  %a = wafer.buffer "a" at 0 : memref<4x3xf32>
+  // expected-error@+1 {{'wafer.buffer' op "b" says not where it begins, but others of the program do}}
+  %b = wafer.buffer "b" : memref<4x3xf32>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @within_a_word on #wafer grid 2 by 2 {
+  // expected-error@+1 {{'wafer.buffer' op "a" begins at byte 6, must be a multiple of 4}}
+  %a = wafer.buffer "a" at 6 : memref<4x3xf32>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+// expected-error@+2 {{'wafer.program' op needs 4120 bytes of each core, tiny has 4096}}
+// expected-note@+1 {{the runtime reserves 1024 bytes}}
+wafer.program @beyond on #wafer grid 2 by 2 {
+  // expected-note@+1 {{buffer "a" has 48 bytes from byte 3048 on}}
+  %a = wafer.buffer "a" at 3048 : memref<4x3xf32>
+}
