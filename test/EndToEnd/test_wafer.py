@@ -431,10 +431,22 @@ def test_a_buffer_that_is_read_after_its_bytes_were_reused(simulate, tools, fold
     assert 'is read after buffer "y" was written to its bytes' in done.stderr, done.stderr
 
 
-def test_models_of_the_paper_by_its_count(tools, folder: Path) -> None:
-    """Weights of all layers and caches of 4096 tokens over the regions of a wafer: 8B on 360 fits, 13B on 375 does not."""
-    source = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
-    assert "sram_bytes: {value: 49152" in source
+@pytest.mark.parametrize(
+    ("model", "grid", "kilobytes"), [("LLaMA3-8B", 360, 36.0), ("LLaMA2-13B", 375, 51.7)], ids=["8B", "13B"]
+)
+def test_bytes_of_the_paper(tools, folder: Path, model: str, grid: int, kilobytes: float) -> None:
+    """Weights and caches of all layers, over four regions of a wafer, beside what one layer works with."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+    from wafer_layers import MODELS, decode_layer
+
+    (folder / "layer.mlir").write_text(decode_layer(model, grid, "tree"))
+    tools.run("intarsia-wafer", folder / "layer.mlir", f"--json={folder / 'layer.json'}")
+    (figures,) = json.loads((folder / "layer.json").read_text())
+    stays = sum(one["bytes"] for one in figures["buffers"] if one["first_op"] < 0 and one["name"].startswith("w"))
+    assert (750 // grid) * (994 // grid) == 4
+    bytes_of_all = stays * MODELS[model][2] // 4 + figures["bytes_per_core"] - stays
+    assert bytes_of_all == pytest.approx(1000 * kilobytes, rel=0.03)
+    assert (bytes_of_all <= figures["sram_bytes"]) == (model == "LLaMA3-8B")
 
 
 def test_energy_is_time_at_the_most_power(simulate) -> None:

@@ -149,3 +149,33 @@ def test_a_wafer_of_the_user(tools, scratch) -> None:
     fleet = write_fleet(scratch, 30, gpus=False, device='file = "device.yaml"')
     _, text = plan(tools, scratch, agent, fleet, code=1)
     assert "missing.yaml: cannot be read" in text
+
+
+@pytest.mark.cpu_only
+def test_regions_of_a_wafer(tools, scratch) -> None:
+    """Four regions of 360 by 360 hold a Llama 3 8B with 4096 tokens; of 375 by 375 no Llama 2 13B in f16."""
+    (scratch / "13b").mkdir()
+    config = {
+        "model_type": "llama",
+        "hidden_size": 5120,
+        "intermediate_size": 13824,
+        "num_hidden_layers": 40,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 40,
+        "vocab_size": 32000,
+        "tie_word_embeddings": False,
+    }
+    (scratch / "13b" / "config.json").write_text(json.dumps(config))
+    device = (ROOT / "catalogue" / "devices" / "cerebras" / "wse-2.yaml").read_text()
+    texts = {}
+    for shape, grid, code in (("llama-3.1-8b", 360, 0), (str(scratch / "13b"), 375, 1)):
+        (scratch / "device.yaml").write_text(device.replace("wafer: wse-2", f"wafer: wse-2+grid={grid}+regions=4"))
+        fleet = write_fleet(scratch, 30, gpus=False, device='file = "device.yaml"')
+        agent = write_agent(scratch, shape, prompt=3900, more=', precisions = ["f16"]')
+        texts[grid] = plan(tools, scratch, agent, fleet, code=code)[1]
+    fits = re.search(r"on 4 regions of 360 by 360 cores, with (\d+) of 49152 bytes", texts[360])
+    assert fits, texts[360]
+    assert 35_000 < int(fits[1]) <= 49152
+    refused = re.search(r"its layers need (\d+) bytes of each core on a grid of 375 by 375, wse-2 has 49152", texts[375])
+    assert refused, texts[375]
+    assert 51_000 < int(refused[1]) < 54_000
