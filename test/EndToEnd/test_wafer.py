@@ -435,7 +435,10 @@ def test_a_buffer_that_is_read_after_its_bytes_were_reused(simulate, tools, fold
     ("model", "grid", "kilobytes"), [("LLaMA3-8B", 360, 36.0), ("LLaMA2-13B", 375, 51.7)], ids=["8B", "13B"]
 )
 def test_bytes_of_the_paper(tools, folder: Path, model: str, grid: int, kilobytes: float) -> None:
-    """Weights and caches of all layers, over four regions of a wafer, beside what one layer works with."""
+    """Weights and caches of all layers, over four regions of a wafer, beside what one layer works with.
+
+    The count by hand is of unpadded tiles; a tile here has 12 rows of 4096 on 360 cores, where 11.4 would do.
+    """
     sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
     from wafer_layers import MODELS, decode_layer
 
@@ -445,7 +448,7 @@ def test_bytes_of_the_paper(tools, folder: Path, model: str, grid: int, kilobyte
     stays = sum(one["bytes"] for one in figures["buffers"] if one["first_op"] < 0 and one["name"].startswith("w"))
     assert (750 // grid) * (994 // grid) == 4
     bytes_of_all = stays * MODELS[model][2] // 4 + figures["bytes_per_core"] - stays
-    assert bytes_of_all == pytest.approx(1000 * kilobytes, rel=0.03)
+    assert 1024 * kilobytes < bytes_of_all < 1.1 * 1024 * kilobytes
     assert (bytes_of_all <= figures["sram_bytes"]) == (model == "LLaMA3-8B")
 
 

@@ -89,14 +89,14 @@ def test_times_are_those_of_the_compiler(tools, scratch, precision: str, flags: 
 
 @pytest.mark.cpu_only
 def test_prompts_take_what_a_run_takes(tools, scratch) -> None:
-    """The cycles of a prompt of 200 tokens, as the device counts them."""
+    """The cycles of a prompt of 40 tokens, as the device counts them."""
     compile_flags = ["--target=cpu,wafer", "--context=1024", "--kv=f16", "--matmul-precision=f16", *ON_WAFER]
     tools.compile(GLOSSARY, "-o", scratch / "run.itx", *compile_flags)
-    ids = ",".join(str(1 + i) for i in range(200))
+    ids = ",".join(str(1 + i) for i in range(40))
     text = tools.run("intarsia-run", scratch / "run.itx", f"--ids={ids}", "--max-tokens=1", "--timing").stdout
     ran = re.search(r"all +\d+ +\d+ +(\d+) ", text)
     assert ran, text
-    agent = write_agent(scratch, str(GLOSSARY), prompt=200, more=', precisions = ["f16"]')
+    agent = write_agent(scratch, str(GLOSSARY), prompt=40, more=', precisions = ["f16"]')
     found, _ = plan(tools, scratch, agent, write_fleet(scratch, 30, gpus=False))
     assert piece(found, "prefill")["alone_ms"] == pytest.approx(int(ran[1]) / 1.1e6, rel=1e-3)
 

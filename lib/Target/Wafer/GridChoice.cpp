@@ -174,15 +174,26 @@ mlir::OwningOpRef<mlir::ModuleOp> GridChooser::lower(const FunctionSizes &sizes,
   return programs;
 }
 
-/// Returns the grids that are tried: the one that is asked for, or sizes about a third apart and the largest.
-std::vector<int64_t> GridChooser::grids(int64_t smallest) const {
+/// Returns the grids that are tried first: the one that is asked for, or sizes about a third apart and the largest.
+std::vector<int64_t> GridChooser::grids(int64_t side) const {
   if (mesh.grid)
     return {*mesh.grid};
-  int64_t largest = std::max<int64_t>(std::min(smallest, mesh.largestGrid()), 1);
   std::vector<int64_t> result;
-  for (int64_t grid = 4; grid < largest; grid += std::max<int64_t>(grid / 3, 1))
+  for (int64_t grid = 4; grid < side; grid += std::max<int64_t>(grid / 3, 1))
     result.push_back(grid);
-  result.push_back(largest);
+  result.push_back(side);
+  return result;
+}
+
+/// Returns two grids beside one, nearer with each step: the smallest with tiles of a size, as more cores would not make
+/// tiles smaller.
+std::vector<int64_t> GridChooser::gridsAround(int64_t grid, int64_t smallest, int64_t side, int step) {
+  std::vector<int64_t> result;
+  for (int64_t sign : {-1, 1}) {
+    int64_t near = grid + sign * std::max<int64_t>(grid / (6 << step), 1);
+    if (near >= 1 && near <= side)
+      result.push_back(std::min(divideCeil(smallest, divideCeil(smallest, near)), uint64_t(side)));
+  }
   return result;
 }
 
@@ -193,28 +204,46 @@ Expected<GridPlan> GridChooser::choose() {
   std::vector<KernelFunction> wanted;
   if (!build({1, 1, context}, *functions, wanted))
     return createStringError("kernels could not be lowered for the wafer");
-  int64_t side = mesh.largestGrid();
+  int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const KernelFunction &function : wanted)
-    side = std::min(side, function.smallest);
+    smallest = std::min(smallest, function.smallest);
+  int64_t side = std::max<int64_t>(std::min(smallest, mesh.largestGrid()), 1);
   if (mesh.grid && *mesh.grid > side)
     return createStringError("target 'wafer:" + variant + "': a linear has a side of " + Twine(side) +
                              ", less than the " + Twine(*mesh.grid) +
                              " cores along a side of the grid; take a smaller grid, or leave it to the compiler");
   std::optional<GridPlan> best;
   int64_t grid = 0, needed = 0;
-  for (int64_t tried : grids(side)) {
+  auto attempt = [&](int64_t tried) -> Error {
     Expected<GridPlan> plan = planOn({1, tried, context});
     if (!plan)
       return plan.takeError();
     grid = tried, needed = plan->bytes;
     if (needed <= mesh.figure("sram_bytes") && (!best || plan->cycles < best->cycles))
       best = std::move(*plan);
+    return Error::success();
+  };
+  for (int64_t tried : grids(side))
+    if (Error error = attempt(tried))
+      return std::move(error);
+  constexpr int steps = 3;
+  for (int step = 0; step < steps && best && !mesh.grid; ++step)
+    for (int64_t tried : gridsAround(best->grid, smallest, side, step))
+      if (Error error = attempt(tried))
+        return std::move(error);
+  if (best && isCompiled) { // the others were only timed
+    Expected<GridPlan> verified = planOn({1, best->grid, context}, /*verifies=*/true);
+    if (!verified)
+      return verified.takeError();
+    best = std::move(*verified);
   }
   if (best) {
     addPrograms(*best);
     return std::move(*best);
   }
   std::string advice = !isCompiled ? "" : mesh.grid ? "; take a larger grid" : "; put fewer layers on it with --place";
+  if (isCompiled && mesh.grid && *mesh.regions < mesh.mostRegions(grid))
+    advice += formatv(", or share layers by +regions=N, at most {0}", mesh.mostRegions(grid));
   if (int64_t longest = longestContext(grid)) {
     std::string fits = formatv("; a context of {0} tokens is the longest that fits", longest);
     advice = isCompiled ? formatv("{0}: compile with --context={1}, or{2}", fits, longest,
@@ -244,7 +273,7 @@ int64_t GridChooser::longestContext(int64_t grid) {
 }
 
 /// Returns the programs for one row on a grid. If the weights alone do not fit, it has only their bytes.
-Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes) {
+Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies) {
   GridPlan plan;
   plan.grid = sizes.grid;
   mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(location));
@@ -269,7 +298,7 @@ Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes) {
       return mlir::success(isTooLarge);
     });
     mlir::PassManager manager(location.getContext());
-    buildWaferPipeline(manager, mesh.source, /*verifies=*/isCompiled);
+    buildWaferPipeline(manager, mesh.source, verifies);
     if (failed(manager.run(*programs))) {
       if (!isTooLarge)
         return createStringError("kernels could not be lowered for the wafer");

@@ -214,7 +214,7 @@ public:
       program.routes.push_back(route(program, i));
     Binding input{0, 0, {MeshAxis::Y, MeshAxis::X, false, TileSkew::None}, program.rows, program.columns * elements};
     program.inputs = {input};
-    shares = draw(0, 2) == 0;
+    shares = draw(0, 1) == 0;
     if (shares) // b and c have the same bytes, or half of them; a has its own
       program.buffers[0].offset = 0, program.buffers[1].offset = 8, program.buffers[2].offset = draw(0, 1) ? 8 : 12;
     for (int slot = shares ? 2 : 1; slot < 3; ++slot)
@@ -323,7 +323,7 @@ private:
 TEST(WaferSoundness, AcceptedProgramsEndWithTheSameValuesInEveryOrder) {
   Generator generator(19);
   int accepted = 0, refused = 0, deadlocks = 0, refusedDeadlocks = 0, sharing = 0, reused = 0;
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < 6000; ++trial) {
     Program program = generator.make();
     Matrix input{program.rows, program.columns * elements, {}};
     for (int64_t i = 0; i < program.cores() * elements; ++i)
@@ -358,7 +358,7 @@ TEST(WaferSoundness, AcceptedProgramsEndWithTheSameValuesInEveryOrder) {
   EXPECT_GT(accepted, 300);
   EXPECT_GT(refused, 300);
   EXPECT_GT(deadlocks, 300);
-  EXPECT_GT(sharing, 50);
+  EXPECT_GT(sharing, 25);
   EXPECT_GT(reused, 50);
 }
 
