@@ -217,11 +217,12 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.measured = device.serving ? &*device.serving : nullptr;
   cost.wafer = wafer;
   if (wafer)
-    cost.carried = formatv("times of programs on {0}{1} by {1} cores, with {2} of {3} bytes in each, by a model that is "
-                           "fitted to published ones; embedding and the choice of tokens, on a host, are not counted, "
-                           "and a sequence of more than {4} tokens does not fit",
-                           wafer->regions > 1 ? formatv("{0} regions of ", wafer->regions).str() : std::string(),
-                           wafer->grid, wafer->bytes, wafer->bytesOfAll, wafer->context);
+    cost.carried =
+        formatv("times of programs on {0}{1} by {1} cores, with {2} of {3} bytes in each, by a model that is "
+                "fitted to published ones; embedding and the choice of tokens, on a host, are not counted, "
+                "and a sequence of more than {4} tokens does not fit",
+                wafer->regions > 1 ? formatv("{0} regions of ", wafer->regions).str() : std::string(), wafer->grid,
+                wafer->bytes, wafer->bytesOfAll, wafer->context);
   if (!hasOwnTimes && !is_contained(cost.fitted->generations, device.generation)) {
     if (!is_contained(cost.fitted->generations, device.efficiencyOf))
       return where("no efficiencies of '" + device.efficiencyOf + "' were fitted for the engine '" +

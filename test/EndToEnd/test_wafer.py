@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -381,7 +382,7 @@ def buffers_meet(one: Figures, other: Figures) -> bool:
 def test_buffers_share_bytes_only_if_they_do_not_meet(simulate, tools, folder: Path, grid: int) -> None:
     """The figures of the verifier are those of the map; values are those of NumPy."""
     sizes = [3 * grid, 4 * grid, 2 * grid, 5 * grid, 2 * grid]
-    x, *weights = matrices(4, (1, sizes[0]), *zip(sizes, sizes[1:], strict=False))
+    x, *weights = matrices(4, (1, sizes[0]), *itertools.pairwise(sizes))
     vectors = [tensor((1, size), "f16") for size in sizes]
     types = [tensor(weight.shape) for weight in weights]
     body = "".join(

@@ -15,7 +15,9 @@ GLOSSARY = ROOT / "examples" / "glossary"
 ON_WAFER = ["--place=model.layers.*=@wafer", "--place=model.norm*=@wafer", "--place=lm_head=@wafer"]
 
 
-def write_agent(folder: Path, shape: str, *, sla: str = "", prompt: int = 600, written: int = 101, more: str = "") -> Path:
+def write_agent(
+    folder: Path, shape: str, *, sla: str = "", prompt: int = 600, written: int = 101, more: str = ""
+) -> Path:
     """Write an agent of one language model, with constant sizes."""
     path = folder / "agent.mlir"
     path.write_text(
@@ -28,7 +30,9 @@ def write_agent(folder: Path, shape: str, *, sla: str = "", prompt: int = 600, w
     return path
 
 
-def write_fleet(folder: Path, dollars: float, *, gpus: bool = True, device: str = 'catalogue = "cerebras/wse-2"') -> Path:
+def write_fleet(
+    folder: Path, dollars: float, *, gpus: bool = True, device: str = 'catalogue = "cerebras/wse-2"'
+) -> Path:
     """Write a fleet of wafers at a price, beside GPUs."""
     path = folder / "fleet.mlir"
     beside = (
@@ -176,6 +180,8 @@ def test_regions_of_a_wafer(tools, scratch) -> None:
     fits = re.search(r"on 4 regions of 360 by 360 cores, with (\d+) of 49152 bytes", texts[360])
     assert fits, texts[360]
     assert 35_000 < int(fits[1]) <= 49152
-    refused = re.search(r"its layers need (\d+) bytes of each core on a grid of 375 by 375, wse-2 has 49152", texts[375])
+    refused = re.search(
+        r"its layers need (\d+) bytes of each core on a grid of 375 by 375, wse-2 has 49152", texts[375]
+    )
     assert refused, texts[375]
     assert 51_000 < int(refused[1]) < 54_000

@@ -89,10 +89,9 @@ std::string simulatedTimes(const std::string &profile, const StepCalls &calls) {
   for (int64_t i = 0; i < count; ++i)
     (i < count / callCount * calls.promptCalls ? prompt : decode).add(launches[size_t(i)].sum);
   double step = decode.microseconds / double(calls.decodeCalls);
-  text +=
-      format("  prompt   %lld tokens in %.0f cycles (%.2f us), %.0f tokens a second%s\n", (long long)calls.promptTokens,
-             prompt.cycles, prompt.microseconds, double(calls.promptTokens) * 1e6 / prompt.microseconds,
-             energy(prompt.joules).c_str());
+  text += format("  prompt   %lld tokens in %.0f cycles (%.2f us), %.0f tokens a second%s\n",
+                 (long long)calls.promptTokens, prompt.cycles, prompt.microseconds,
+                 double(calls.promptTokens) * 1e6 / prompt.microseconds, energy(prompt.joules).c_str());
   text += format("  decode   a token in %.0f cycles (%.2f us), %.0f tokens a second%s\n",
                  decode.cycles / double(calls.decodeCalls), step, 1e6 / step,
                  energy(decode.joules / double(calls.decodeCalls)).c_str());

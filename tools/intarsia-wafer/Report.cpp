@@ -41,8 +41,8 @@ llvm::json::Object describe(const Program &program, const Timing &timing) {
   llvm::json::Array buffers;
   std::vector<Lifetime> lifetimes = lifetimesOf(program);
   for (auto [buffer, life] : llvm::zip_equal(program.buffers, lifetimes)) {
-    llvm::json::Object one{{"name", buffer.name}, {"bytes", buffer.bytes()}, {"first_op", life.first},
-                           {"last_op", life.last}};
+    llvm::json::Object one{
+        {"name", buffer.name}, {"bytes", buffer.bytes()}, {"first_op", life.first}, {"last_op", life.last}};
     if (buffer.offset)
       one["offset"] = *buffer.offset;
     buffers.push_back(std::move(one));

@@ -54,9 +54,9 @@
 //
 // on one device and for decoders of grouped attention without experts: nothing else was measured, and is refused.
 //
-// A wafer (`CatalogueDevice::wafer`) has the times of programs that the compiler makes for the model (`WaferTimes`): the
-// step of one sequence, a prompt as the device would execute it. One wafer holds the model and the cache of one sequence;
-// batches and degrees above 1 are refused.
+// A wafer (`CatalogueDevice::wafer`) has the times of programs that the compiler makes for the model (`WaferTimes`):
+// the step of one sequence, a prompt as the device would execute it. One wafer holds the model and the cache of one
+// sequence; batches and degrees above 1 are refused.
 //
 // Pipeline degrees of the fitted formula follow from the formula and are not fitted: every measured row has one stage.
 //===----------------------------------------------------------------------------------------------------------===//

@@ -4,8 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Times of decoders on wafers. A wafer has no efficiencies of a serving engine: the compiler makes the programs of a model
-// of this shape and times them by the model of its cores. lib/Target/Wafer implements this; the planner knows no more.
+// Times of decoders on wafers. A wafer has no efficiencies of a serving engine: the compiler makes the programs of a
+// model of this shape and times them by the model of its cores. lib/Target/Wafer implements this; the planner knows no
+// more.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_WAFERTIMES_H
 #define INTARSIA_COST_WAFERTIMES_H
@@ -44,8 +45,8 @@ constexpr int64_t contextStepOfWafers = 1024;
 class WaferTimes {
 public:
   virtual ~WaferTimes() = default;
-  /// Returns the decoder on the grid that the compiler would choose; it lives as long as this. Errors: what a wafer does
-  /// not compute, and a model that fits on no grid, with the bytes that a core would need.
+  /// Returns the decoder on the grid that the compiler would choose; it lives as long as this. Errors: what a wafer
+  /// does not compute, and a model that fits on no grid, with the bytes that a core would need.
   virtual llvm::Expected<const WaferDecoder *> decoder(const WaferDecoderRequest &request) = 0;
 };
 

@@ -46,9 +46,9 @@ struct PlannerOptions {
   bool probes = false;           ///< measure this machine instead
   std::string probeFile;         ///< file for the measured figures; empty: printed
   double dollarsPerHourCap = plan::unlimited;
-  bool probesModels = true; ///< with `probes`: and models on it
+  bool probesModels = true;     ///< with `probes`: and models on it
   WaferTimes *wafers = nullptr; ///< makes programs for wafers; without it these are not offered
-  std::string compare;      ///< compare the plan `input` with the times in this file instead; empty: do not
+  std::string compare;          ///< compare the plan `input` with the times in this file instead; empty: do not
 };
 
 /// Plans and prints, including errors. Returns 0: a plan was found, 1: an error, 2: the request is infeasible (the

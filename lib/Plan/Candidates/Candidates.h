@@ -95,11 +95,11 @@ struct DecoderWork {
   double generatedTokens = 0;                  ///< prefill: the new tokens that a decode in reach has cached
   double squaredPrompt = 1;                    ///< prefill: mean square of the new tokens over the square of their mean
   double contextTokens = 0, writtenTokens = 0; ///< decode; the first token written is the prefill's
-  double squaredWritten = 1;                   ///< decode: mean square of the written tokens over the square of their mean
-  std::optional<double> every;                 ///< decode: a consumer starts after this many tokens
-  bool prunes = true;                          ///< false if a placement by hand may name a dominated choice
-  bool promised = false;                       ///< decode: a bound on the next token applies to it
-  double tokenMsBound = unlimited;             ///< decode: the strictest of these bounds
+  double squaredWritten = 1;       ///< decode: mean square of the written tokens over the square of their mean
+  std::optional<double> every;     ///< decode: a consumer starts after this many tokens
+  bool prunes = true;              ///< false if a placement by hand may name a dominated choice
+  bool promised = false;           ///< decode: a bound on the next token applies to it
+  double tokenMsBound = unlimited; ///< decode: the strictest of these bounds
 };
 
 /// Returns the candidates of a prefill or a decode: pools times precisions times parallel degrees times batches (powers

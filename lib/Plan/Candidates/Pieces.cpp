@@ -295,7 +295,8 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
     work.contextTokens = mean(group, [&](const Member &m) { return taskOf(m).contextTokens.mean(); });
     work.writtenTokens = mean(group, [&](const Member &m) { return taskOf(m).output.amount.mean(); });
     double square = mean(group, [&](const Member &m) { return meanSquare(taskOf(m).output.amount); });
-    work.squaredWritten = work.writtenTokens > 0 ? std::max(1.0, square / (work.writtenTokens * work.writtenTokens)) : 1;
+    work.squaredWritten =
+        work.writtenTokens > 0 ? std::max(1.0, square / (work.writtenTokens * work.writtenTokens)) : 1;
     for (const Member &member : group.members) {
       if (taskOf(member).answers) {
         work.promised = true;
@@ -453,7 +454,8 @@ Expected<Candidates> ProblemBuilder::otherCandidates(Group &group) {
     if (edge.to == group.members.front().task && edge.streaming && edge.every && edge.amount.amount.mean() > 0)
       work.firstShare = edge.every->amount.mean() / edge.amount.amount.mean();
   for (const FleetPool &pool : fleet.pools)
-    if (!pool.device.serving && pool.device.wafer.empty() && pool.device.generation != "hopper" && pool.device.generation != "blackwell")
+    if (!pool.device.serving && pool.device.wafer.empty() && pool.device.generation != "hopper" &&
+        pool.device.generation != "blackwell")
       unsure.insert(pool.device.name + ": efficiencies of small models carried over from GPUs of other generations");
   return sharedCandidates(work);
 }

@@ -59,9 +59,8 @@ public:
       return fail(std::move(error));
     if (failed(load()) || failed(decompose()) || failed(readFleet()) || failed(readEfficiency()))
       return Failed;
-    llvm::Expected<BuiltProblem> problem =
-        buildProblem(graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr,
-                                     options.wafers});
+    llvm::Expected<BuiltProblem> problem = buildProblem(
+        graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr, options.wafers});
     if (!problem)
       return fail(problem.takeError());
     built = std::move(*problem);

@@ -120,8 +120,9 @@ bool Machine::read(const Op &op, int buffer, int64_t core) {
   const std::string &name = program.buffers[size_t(buffer)].name;
   fail(op, core,
        flag & isReceived ? "race: buffer \"" + name + "\" is read while a message arrives in it; await it before"
-       : flag & isReused ? "buffer \"" + name + "\" is read after " + overwriterOf(buffer, core) + " was written to its bytes"
-                         : "buffer \"" + name + "\" is read before anything was written to it");
+       : flag & isReused
+           ? "buffer \"" + name + "\" is read after " + overwriterOf(buffer, core) + " was written to its bytes"
+           : "buffer \"" + name + "\" is read before anything was written to it");
   return false;
 }
 

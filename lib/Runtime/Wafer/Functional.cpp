@@ -366,8 +366,7 @@ void Simulator::findTravelling(const Op &op) {
       bool isProduct = inner.kind == OpKind::Compute && i > 0 &&
                        (inner.compute == ComputeKind::Gemm || inner.compute == ComputeKind::GemmTransposed);
       bool moves = (inner.kind == OpKind::Send || inner.kind == OpKind::Receive) && !inner.add && inner.cores.x.all &&
-                   inner.cores.y.all && !program.routes[size_t(inner.route)].moves() &&
-                   !sendersOf(inner.route).empty();
+                   inner.cores.y.all && !program.routes[size_t(inner.route)].moves() && !sendersOf(inner.route).empty();
       travels[size_t(inner.slots[i])] &= char(isProduct || moves);
     }
   // A buffer that the body also names itself stays.
@@ -487,9 +486,8 @@ void Simulator::settle(const Op &op) {
     return;
   std::vector<std::pair<int, std::vector<float>>> moved;
   for (int buffer : buffersOf(op)) {
-    bool isView = std::any_of(op.arguments.begin(), op.arguments.end(), [&](int slot) {
-      return travels[size_t(slot)] && bound[size_t(slot)] == buffer;
-    });
+    bool isView = std::any_of(op.arguments.begin(), op.arguments.end(),
+                              [&](int slot) { return travels[size_t(slot)] && bound[size_t(slot)] == buffer; });
     if (!isView && columnOrder.empty())
       continue;
     std::vector<float> &to = moved.emplace_back(buffer, std::vector<float>()).second;

@@ -57,8 +57,8 @@ private:
     std::vector<int16_t> buffer;
   };
 
-  /// Where a buffer that travels lies: the core in place x of its row, and row y, has what is in place x + shift and row
-  /// rows[y] of the memory of buffer `memory`.
+  /// Where a buffer that travels lies: the core in place x of its row, and row y, has what is in place x + shift and
+  /// row rows[y] of the memory of buffer `memory`.
   struct View {
     int memory = 0;
     int64_t shift = 0;

@@ -106,13 +106,11 @@ Expected<Mesh> meshOf(StringRef variant) {
   if (!second.empty() && (!second.consume_front("regions=") || second.getAsInteger(10, regions) || regions < 1))
     return refuse("what is behind the second + is not regions=N, with N grids that share the layers");
   if (grid > mesh.largestGrid())
-    return refuse("a grid of " + Twine(grid) + " by " + Twine(grid) +
-                             " is larger than " + mesh.wafer.name + ", which has " + Twine(mesh.figure("columns")) +
-                             " by " + Twine(mesh.figure("rows")) + " cores" +
-                             (mesh.wafer.defects.empty()
-                                  ? ""
-                                  : ", and at most " + Twine(mesh.largestGrid()) + " by " + Twine(mesh.largestGrid()) +
-                                        " without one that does not work"));
+    return refuse("a grid of " + Twine(grid) + " by " + Twine(grid) + " is larger than " + mesh.wafer.name +
+                  ", which has " + Twine(mesh.figure("columns")) + " by " + Twine(mesh.figure("rows")) + " cores" +
+                  (mesh.wafer.defects.empty() ? ""
+                                              : ", and at most " + Twine(mesh.largestGrid()) + " by " +
+                                                    Twine(mesh.largestGrid()) + " without one that does not work"));
   if (regions > mesh.mostRegions(grid))
     return refuse("there are " + Twine(mesh.mostRegions(grid)) + " regions of " + Twine(grid) + " by " + Twine(grid) +
                   " cores on " + mesh.wafer.name);
@@ -246,10 +244,10 @@ Expected<GridPlan> GridChooser::choose() {
     advice += formatv(", or share layers by +regions=N, at most {0}", mesh.mostRegions(grid));
   if (int64_t longest = longestContext(grid)) {
     std::string fits = formatv("; a context of {0} tokens is the longest that fits", longest);
-    advice = isCompiled ? formatv("{0}: compile with --context={1}, or{2}", fits, longest,
-                                  StringRef(advice).drop_front())
-                              .str()
-                        : fits;
+    advice =
+        isCompiled
+            ? formatv("{0}: compile with --context={1}, or{2}", fits, longest, StringRef(advice).drop_front()).str()
+            : fits;
   }
   return createStringError("target 'wafer:" + variant + "': its layers need " + Twine(needed) +
                            " bytes of each core on a grid of " + Twine(grid) + " by " + Twine(grid) + ", " +

@@ -40,7 +40,7 @@ llvm::Expected<Mesh> meshOf(llvm::StringRef variant);
 /// The programs of all kernels on one grid.
 struct GridPlan {
   int64_t grid = 0;
-  int64_t regions = 1; ///< of so many cores; each has some launches of a call, one after another
+  int64_t regions = 1;             ///< of so many cores; each has some launches of a call, one after another
   int64_t resident = 0, bytes = 0; ///< bytes of a core: of all weights, and of everything
   double cycles = 0;               ///< of all launches, for one row each
   int64_t rows = 1;                ///< of the programs for several rows

@@ -44,8 +44,8 @@ mlir::FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, llvm::S
 mlir::FailureOr<KernelFunction> buildCacheFunction(rt::KernelOp kernel, llvm::StringRef name,
                                                    const FunctionSizes &sizes, mlir::ModuleOp module);
 
-/// Returns how heads lie on the columns of a grid: on as many columns as it has for each, several heads on each column if
-/// it has less.
+/// Returns how heads lie on the columns of a grid: on as many columns as it has for each, several heads on each column
+/// if it has less.
 PackedHeads placeHeads(int64_t keyHeads, int64_t queryHeads, int64_t features, int64_t grid);
 
 /// Emits the error that an op of a kernel cannot be computed on a wafer, and returns failure.

@@ -25,8 +25,8 @@ struct Lifetime {
 /// buffers are exchanged between iterations. A repeat has the number of its first op.
 std::vector<Lifetime> lifetimesOf(const Program &program);
 
-/// Returns the first byte of each buffer, after what the runtime reserves: large buffers first, each where it fits below
-/// all others that it meets.
+/// Returns the first byte of each buffer, after what the runtime reserves: large buffers first, each where it fits
+/// below all others that it meets.
 std::vector<int64_t> placesOf(const Program &program);
 
 } // namespace intarsia::wafer

@@ -204,8 +204,8 @@ private:
       Value query = input(rows, sizes.grid * heads.tile, f32(), /*hasRows=*/true, ViewKind::Heads);
       Value keys = cache(), values = cache();
       results.push_back(DistAttentionOp::create(
-          builder, loc(), query.getType(), query, keys, values, positions, turns,
-          builder.getI64IntegerAttr(sizes.grid), builder.getI64IntegerAttr(llvm::divideCeil(heads.heads, heads.parts)),
+          builder, loc(), query.getType(), query, keys, values, positions, turns, builder.getI64IntegerAttr(sizes.grid),
+          builder.getI64IntegerAttr(llvm::divideCeil(heads.heads, heads.parts)),
           builder.getI64IntegerAttr(heads.columns), builder.getF32FloatAttr(0.125f), IntegerAttr(), FloatAttr()));
     }
     finish(results);
@@ -279,9 +279,10 @@ public:
     const AttentionLayers &attention = shape.attention.front();
     auto whole = [](double value) { return int64_t(std::ceil(std::max(value, 1.0))); };
     int64_t context = llvm::alignTo(uint64_t(whole(request.context)), contextStepOfWafers);
-    std::string key = llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11}", request.wafer, shape.name,
-                                    shape.hidden, shape.layers, shape.vocabulary, shape.denseWidth, attention.heads,
-                                    attention.keyHeads, attention.keyDim, request.weightBits, request.cacheBits, context);
+    std::string key =
+        llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11}", request.wafer, shape.name, shape.hidden,
+                      shape.layers, shape.vocabulary, shape.denseWidth, attention.heads, attention.keyHeads,
+                      attention.keyDim, request.weightBits, request.cacheBits, context);
     auto [found, isNew] = known.try_emplace(key);
     if (isNew)
       found->second = make(request, context);

@@ -29,7 +29,6 @@ llvm::Expected<intarsia::wafer::TargetAttr> intarsia::wafer::targetNamed(MLIRCon
                          whole("sram_bytes"), whole("reserved_bytes"), whole("colors"), real("clock_ghz"),
                          real("hop_cycles"), real("ramp_cycles"), real("link_bytes"), real("macs"), real("loop_cycles"),
                          real("product_cycles"), real("stage_cycles"), real("add_cycles"), real("element_cycles"),
-                         wafer->defects.empty() ? DenseI64ArrayAttr()
-                                                : DenseI64ArrayAttr::get(context, wafer->defects),
+                         wafer->defects.empty() ? DenseI64ArrayAttr() : DenseI64ArrayAttr::get(context, wafer->defects),
                          wafer->figures.count("watts") ? real("watts") : FloatAttr());
 }

@@ -110,11 +110,11 @@ private:
     for (auto [name, number] : numbers)
       if (!is_contained(calls, number)) // one that nothing launches
         calls.push_back(number);
-    return GridChooser(module.getLoc(), mesh, variant, contextOf(module), kernels.size(), std::move(calls),
-                       [kernels](const FunctionSizes &sizes, mlir::ModuleOp functions,
-                                 std::vector<KernelFunction> &made) {
-                         return buildFunctions(kernels, sizes, functions, made);
-                       });
+    return GridChooser(
+        module.getLoc(), mesh, variant, contextOf(module), kernels.size(), std::move(calls),
+        [kernels](const FunctionSizes &sizes, mlir::ModuleOp functions, std::vector<KernelFunction> &made) {
+          return buildFunctions(kernels, sizes, functions, made);
+        });
   }
 };
 
