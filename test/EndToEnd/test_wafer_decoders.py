@@ -223,6 +223,10 @@ def test_timing_is_that_of_the_compiler(tools, scratch, eight_heads: Path) -> No
     assert found, text
     assert abs(int(found[1]) - int(predicted[2])) <= 1
     assert float(found[3]) == pytest.approx(1.1e9 / int(found[1]), rel=1e-3)
+    # Time at the most power of the system, by the catalogue.
+    energy = re.search(r"decode .* tokens a second, at most (\S+) J", text)
+    assert energy, text
+    assert float(energy[1]) == pytest.approx(23000 * float(found[2]) * 1e-6, rel=1e-3)
     events = [one for one in json.loads(trace.read_text())["traceEvents"] if one.get("cat") == "simulated"]
     assert len(events) == 6 * int(predicted[1])
     total = re.search(r"all +\d+ +\d+ +(\d+) ", text)

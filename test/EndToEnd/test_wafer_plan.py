@@ -184,4 +184,4 @@ def test_regions_of_a_wafer(tools, scratch) -> None:
         r"its layers need (\d+) bytes of each core on a grid of 375 by 375, wse-2 has 49152", texts[375]
     )
     assert refused, texts[375]
-    assert 51_000 < int(refused[1]) < 54_000
+    assert 51_000 < int(refused[1]) < 60_000

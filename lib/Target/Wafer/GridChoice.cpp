@@ -172,25 +172,26 @@ mlir::OwningOpRef<mlir::ModuleOp> GridChooser::lower(const FunctionSizes &sizes,
   return programs;
 }
 
-/// Returns the grids that are tried first: the one that is asked for, or sizes about a third apart and the largest.
+/// Returns the grids that are tried first: the one that is asked for, or sizes about a third apart, large ones an
+/// eighth, and the largest.
 std::vector<int64_t> GridChooser::grids(int64_t side) const {
   if (mesh.grid)
     return {*mesh.grid};
   std::vector<int64_t> result;
-  for (int64_t grid = 4; grid < side; grid += std::max<int64_t>(grid / 3, 1))
+  constexpr int64_t large = 200; // from here on sizes are closer: the largest models differ by percents there
+  for (int64_t grid = 4; grid < side; grid += std::max<int64_t>(grid / (grid < large ? 3 : 8), 1))
     result.push_back(grid);
   result.push_back(side);
   return result;
 }
 
-/// Returns two grids beside one, nearer with each step: the smallest with tiles of a size, as more cores would not make
-/// tiles smaller.
-std::vector<int64_t> GridChooser::gridsAround(int64_t grid, int64_t smallest, int64_t side, int step) {
+/// Returns two grids beside one, nearer with each step.
+std::vector<int64_t> GridChooser::gridsAround(int64_t grid, int64_t side, int step) {
   std::vector<int64_t> result;
   for (int64_t sign : {-1, 1}) {
-    int64_t near = grid + sign * std::max<int64_t>(grid / (6 << step), 1);
+    int64_t near = grid + sign * std::max<int64_t>(grid / (int64_t(6) << step), 1);
     if (near >= 1 && near <= side)
-      result.push_back(std::min(divideCeil(smallest, divideCeil(smallest, near)), uint64_t(side)));
+      result.push_back(near);
   }
   return result;
 }
@@ -202,10 +203,9 @@ Expected<GridPlan> GridChooser::choose() {
   std::vector<KernelFunction> wanted;
   if (!build({1, 1, context}, *functions, wanted))
     return createStringError("kernels could not be lowered for the wafer");
-  int64_t smallest = std::numeric_limits<int64_t>::max();
+  int64_t side = mesh.largestGrid();
   for (const KernelFunction &function : wanted)
-    smallest = std::min(smallest, function.smallest);
-  int64_t side = std::max<int64_t>(std::min(smallest, mesh.largestGrid()), 1);
+    side = std::min(side, function.smallest);
   if (mesh.grid && *mesh.grid > side)
     return createStringError("target 'wafer:" + variant + "': a linear has a side of " + Twine(side) +
                              ", less than the " + Twine(*mesh.grid) +
@@ -221,12 +221,12 @@ Expected<GridPlan> GridChooser::choose() {
       best = std::move(*plan);
     return Error::success();
   };
-  for (int64_t tried : grids(side))
+  for (int64_t tried : grids(std::max<int64_t>(side, 1)))
     if (Error error = attempt(tried))
       return std::move(error);
   constexpr int steps = 3;
   for (int step = 0; step < steps && best && !mesh.grid; ++step)
-    for (int64_t tried : gridsAround(best->grid, smallest, side, step))
+    for (int64_t tried : gridsAround(best->grid, side, step))
       if (Error error = attempt(tried))
         return std::move(error);
   if (best && isCompiled) { // the others were only timed

@@ -81,7 +81,7 @@ private:
   BuildFunctions build;
 
   std::vector<int64_t> grids(int64_t side) const;
-  static std::vector<int64_t> gridsAround(int64_t grid, int64_t smallest, int64_t side, int step);
+  static std::vector<int64_t> gridsAround(int64_t grid, int64_t side, int step);
   int64_t longestContext(int64_t grid);
   int64_t fullestRegion(const std::vector<KernelFunction> &functions, const std::vector<int64_t> &residents,
                         int64_t regions) const;
