@@ -315,8 +315,7 @@ TEST(ServingCost, absurdLoadsGiveFiniteTimes) {
 
 TEST(ServingCost, refusesWhatHasNoFigure) {
   EXPECT_EQ(refusal(deploy("llama-3.1-8b", "cerebras/wse-3", NumberFormat::BF16)),
-            "llama-3.1-8b on cerebras/wse-3: its catalogue entry names no 'efficiency_of' "
-            "(catalogue/devices/cerebras/wse-3.yaml): no measured generation stands for it");
+            "llama-3.1-8b on cerebras/wse-3: programs of wafers are not made here");
   Deployment eight = deploy("llama-3.1-8b", "nvidia/a100-sxm", NumberFormat::FP8);
   EXPECT_EQ(eight.precision.compute, NumberFormat::BF16); // weights of 8 bits, matmuls in 16
   eight.precision.compute = NumberFormat::FP8;
