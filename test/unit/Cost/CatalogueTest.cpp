@@ -89,7 +89,7 @@ TEST(Catalogue, refusesWhatIsWrongByLineAndFigure) {
   EXPECT_EQ(messageWith("direction: both", "direction: up"),
             "chip.yaml:10: link: direction is both (what the source adds up) or one_way, not 'up'");
   EXPECT_EQ(messageWith("watts:", "wats:"),
-            "chip.yaml:14: device: unknown key 'wats'; it has name, set, generation, target, efficiency_of, "
+            "chip.yaml:14: device: unknown key 'wats'; it has name, set, generation, target, efficiency_of, wafer, "
             "peak_tflops, memory_gb, memory_gbps, multiprocessors, clock_ghz, cache_mb, link, node, watts, clients, "
             "price, serving");
   EXPECT_EQ(messageWith("set: datasheet", "set: guess"),
