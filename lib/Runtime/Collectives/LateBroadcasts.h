@@ -19,21 +19,31 @@
 #include <deque>
 #include <functional>
 #include <unistd.h>
-#include <utility>
 
 namespace intarsia::runtime {
 
 /// The broadcasts that this rank has not taken part in yet, in the order of their calls.
 class LateBroadcasts {
 public:
-  void add(uint64_t call, std::function<Status()> broadcast) { waiting_.emplace_back(call, std::move(broadcast)); }
+  /// `owner` is whose memory the broadcast needs.
+  void add(uint64_t call, const void *owner, std::function<Status()> broadcast) {
+    waiting_.push_back({call, owner, std::move(broadcast)});
+  }
+
+  /// Returns the last call that an owner has one of; 0: none.
+  uint64_t lastOf(const void *owner) const {
+    uint64_t last = 0;
+    for (const Entry &entry : waiting_)
+      last = entry.owner == owner ? entry.call : last;
+    return last;
+  }
 
   /// Takes part in those of calls up to this one. After an error there are none any more: the world has ended.
   Status finish(uint64_t call = ~uint64_t(0)) {
     if (process_ != getpid()) // a child of a fork is no rank
       waiting_.clear();
-    while (!waiting_.empty() && waiting_.front().first <= call) {
-      std::function<Status()> broadcast = std::move(waiting_.front().second);
+    while (!waiting_.empty() && waiting_.front().call <= call) {
+      std::function<Status()> broadcast = std::move(waiting_.front().broadcast);
       waiting_.pop_front();
       if (Status status = broadcast(); !status.ok()) {
         waiting_.clear();
@@ -44,8 +54,13 @@ public:
   }
 
 private:
+  struct Entry {
+    uint64_t call;
+    const void *owner;
+    std::function<Status()> broadcast;
+  };
   pid_t process_ = getpid();
-  std::deque<std::pair<uint64_t, std::function<Status()>>> waiting_;
+  std::deque<Entry> waiting_;
 };
 
 } // namespace intarsia::runtime

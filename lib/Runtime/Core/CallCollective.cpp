@@ -110,7 +110,7 @@ static Status broadcastLater(::itx_call &call, const CollectiveCall &given) {
   std::vector<std::shared_ptr<void>> memory;
   for (const Tensor &output : call.outputs)
     memory.push_back(output.data);
-  call.module->world()->late().add(call.number,
+  call.module->world()->late().add(call.number, call.module,
                                    [module = call.module, function = call.function, given, memory = std::move(memory)] {
                                      return runNow(*module, *function, given);
                                    });

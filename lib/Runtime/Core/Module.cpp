@@ -36,7 +36,10 @@ Module::Module() = default;
 
 Module::~Module() {
   // Another rank may be waiting to give results that nobody has taken here; if that has failed, so has the world.
-  (void)finishLateResults(*this);
+  if (world_) {
+    std::lock_guard lock(world_->mutex());
+    (void)world_->late().finish(world_->late().lastOf(this));
+  }
   // Calls and devices refer to the code.
   freeCalls_.clear();
   verifier_.reset();
