@@ -106,7 +106,7 @@ TEST(Catalogue, refusesTextThatIsNoDevice) {
     EXPECT_FALSE(bool(parsed)) << text;
     llvm::consumeError(parsed.takeError());
   }
-  std::string deep, large(70000, ' ');
+  std::string deep, large(140000, ' ');
   for (int i = 0; i < 40; ++i)
     deep += "- ";
   deep += "x";
