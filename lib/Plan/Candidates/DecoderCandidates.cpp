@@ -63,8 +63,10 @@ double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens)
   double alone = cost.firstToken(tokens).totalMs;
   if (cachedTokens <= 0)
     return alone;
-  return alone + cost.firstToken(tokens + cachedTokens).cacheMs - cost.firstToken(cachedTokens).cacheMs -
-         cost.firstToken(tokens).cacheMs;
+  // Times of kernels have parts that do not grow with the tokens, which the difference would count as time saved.
+  double overCached = cost.firstToken(tokens + cachedTokens).cacheMs - cost.firstToken(cachedTokens).cacheMs -
+                      cost.firstToken(tokens).cacheMs;
+  return alone + std::max(0.0, overCached);
 }
 
 /// Returns for how long a prompt occupies the devices. Cached tokens add the same time as in prefillMs.
