@@ -150,7 +150,9 @@ def test_a_rate_changes_replicas_only(old: tuple[pathlib.Path, Result], tmp_path
     assert [entry["piece"] for entry in replan["changes"]] == ["answer.prefill"]
     assert replan["changes"][0]["replicas_now"] > replan["changes"][0]["replicas_before"]
     (broken,) = replan["stay"]["breaks"]
-    assert re.fullmatch(r"piece 'answer.prefill': \d+ replicas sustain [\d.]+ executions/s, 28.00 are asked for", broken)
+    assert re.fullmatch(
+        r"piece 'answer.prefill': \d+ replicas sustain [\d.]+ executions/s, 28.00 are asked for", broken
+    )
     assert f"it cannot stay as it was: {broken}" in printed
 
 
