@@ -110,7 +110,7 @@ def compile(
 
 @functools.cache
 def _kernels() -> tempfile.TemporaryDirectory[str]:
-    """Return the folder of kernels that this process has compiled: models that have the same do not compile them again."""
+    """Return the folder of the kernels that this process has compiled: other models with the same kernels take them."""
     return tempfile.TemporaryDirectory(prefix="intarsia-kernels-")
 
 
