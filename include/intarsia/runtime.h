@@ -484,9 +484,9 @@ ITX_API itx_status itx_cache_step_on_device(itx_cache *cache, const itx_chunk *c
                                             itx_tensor **logits);
 /* Appends tokens like itx_cache_step, and gives the logits later. Ranks that are stages of a pipeline compute different
  * steps at the same time: start as many as there are stages (itx_cache_info.stages), each of other sequences, and start
- * the next step of some sequences when you have waited for their last. Elsewhere the step is computed at once. Logits
- * must be in memory of the host (ITX_UNSUPPORTED). All ranks start and wait in the same order; a rank that fails ends
- * the world. */
+ * the next step of some sequences when you have waited for their last. Elsewhere the step is computed at once. Stages
+ * must compute logits in memory of the host (ITX_UNSUPPORTED). All ranks start and wait in the same order; a rank that
+ * fails ends the world. */
 typedef struct itx_step itx_step;
 ITX_API itx_status itx_cache_step_start(itx_cache *cache, const itx_chunk *chunks, size_t chunk_count, itx_step **step);
 /* Waits, gives the logits as itx_cache_step does, and frees `step` in any case. */

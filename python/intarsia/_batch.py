@@ -150,14 +150,14 @@ class Batch:
         There is one part, unless ranks are stages of a pipeline that give logits in memory of the host.
         """
         assert self.cache is not None
-        stages = 1 if self.temperature is not None else self.cache.info["stages"]
+        stages = 1 if self.cache.info["candidates"] else self.cache.info["stages"]
         numbers = np.array_split(np.arange(len(self.sequences)), min(stages, len(self.sequences)))
         return [part.tolist() for part in numbers]
 
     def start(self, tokens: dict[int, int]) -> Callable[[], list[Any]]:
         """Append one token to some sequences; return a function that waits for the logits after it."""
         assert self.cache is not None
-        if self.temperature is not None:
+        if self.cache.info["candidates"]:  # logits are in the memory of a device
             rows = self.decode(tokens)
             return lambda: rows
         step = self.cache.start_step([(self.caches[i], [token], 1) for i, token in tokens.items()])

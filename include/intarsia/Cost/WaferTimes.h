@@ -32,7 +32,7 @@ public:
   virtual double promptAttentionMs(double tokens) const = 0;
 };
 
-/// What a decoder on a wafer is made for.
+/// The model, the formats and the context for which programs of a wafer are made.
 struct WaferDecoderRequest {
   llvm::StringRef wafer; ///< a name of catalogue/wafers, or a file of the same form
   const ModelShape *shape = nullptr;
@@ -42,6 +42,7 @@ struct WaferDecoderRequest {
 };
 constexpr int64_t contextStepOfWafers = 1024;
 
+/// Makes the programs of decoders and times them.
 class WaferTimes {
 public:
   virtual ~WaferTimes() = default;

@@ -27,7 +27,7 @@ constexpr double tokensPerChunk = 8192;
 /// Limits of the time share in which prompts keep decoding replicas busy. There are few, since each is a choice of the
 /// prefill that only some batches of the decode go with.
 constexpr double busyByPrompts[] = {0.25, 0.5, 0.75, 0.95};
-/// Of a wait that takes no time.
+/// A choice must have a probability of waiting above zero. This one is for a wait that adds no time.
 constexpr double leastProbability = 1e-12;
 
 void Candidates::add(Choice choice, ChoiceMeaning meaning, StringRef pool) {
@@ -63,7 +63,7 @@ double prefillMs(const ServingCost &cost, double newTokens, double cachedTokens)
   double alone = cost.firstToken(tokens).totalMs;
   if (cachedTokens <= 0)
     return alone;
-  // Times of kernels have parts that do not grow with the tokens, which the difference would count as time saved.
+  // Measured times have parts that do not grow with the tokens. The difference would count them as time saved.
   double overCached = cost.firstToken(tokens + cachedTokens).cacheMs - cost.firstToken(cachedTokens).cacheMs -
                       cost.firstToken(tokens).cacheMs;
   return alone + std::max(0.0, overCached);

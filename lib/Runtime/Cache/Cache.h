@@ -43,7 +43,7 @@ struct Chunk {
 /// Where, or when, a caller takes the logits of a step.
 enum class LogitsWanted : uint8_t { OnHost, OnDevice, Later };
 
-/// What a step gives.
+/// The logits of a step, and the call that computes them.
 struct StepResults {
   Tensor logits;     // [sum of outputs, vocabulary] in the order of the chunks; without memory if none are wanted
   uint64_t call = 0; // if they are wanted later: they are there after finishLateResults() of this call

@@ -285,7 +285,8 @@ Status Cache::step(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepRe
 }
 
 Status Cache::runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
-  if (wanted == LogitsWanted::Later && module_->memoryOf(module_->functions()[function_].info->outputs[0].device))
+  if (wanted == LogitsWanted::Later && layout_.stages > 1 &&
+      module_->memoryOf(module_->functions()[function_].info->outputs[0].device))
     return error(ITX_UNSUPPORTED,
                  "%s: its logits are in the memory of a device, from where they cannot be taken after the step: use "
                  "itx_cache_step",

@@ -375,7 +375,8 @@ void Simulator::findTravelling(const Op &op) {
       if (std::count(op.arguments.begin(), op.arguments.end(), slot) == 0 &&
           std::count(op.slots.begin(), op.slots.end(), slot) != 0)
         return travels.clear();
-  // What an argument becomes travels too, and a message goes from one such buffer to another.
+  // An argument travels only if the buffer travels that it has in the next iteration, and a sent buffer only if the one
+  // that receives it does.
   for (bool changes = true; changes;) {
     changes = false;
     auto tie = [&](int a, int b) {

@@ -45,7 +45,8 @@ struct GridPlan {
   double cycles = 0;               ///< of all launches, for one row each
   int64_t rows = 1;                ///< of the programs for several rows
   double rowsCycles = 0;           ///< of all launches, for these rows
-  /// Of these the cycles, and the bytes of a core, in which weights move to where programs for several rows have them.
+  /// Programs for several rows have weights on other cores than programs for one row. Moving them takes so many cycles
+  /// of `rowsCycles`, and so many bytes of a core are moved.
   double relayoutCycles = 0;
   int64_t relayoutBytes = 0;
   std::vector<WaferKernel> kernels; ///< without what only the artifact has: numbers, and counts of operands

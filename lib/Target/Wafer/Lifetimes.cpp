@@ -63,7 +63,7 @@ private:
   void repeat(const Op &op) {
     for (size_t i = 0; i < op.arguments.size(); ++i)
       buffersOf[size_t(op.arguments[i])] = buffersOf[size_t(op.slots[i])];
-    // What an argument may be grows with each iteration until nothing is new.
+    // Each iteration may give an argument the buffers that it yields. This adds them until none is new.
     for (bool grows = true; grows;) {
       grows = false;
       for (size_t i = 0; i < op.arguments.size(); ++i)
