@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -23,12 +24,12 @@ HERE = Path(__file__).resolve().parent
 GLOSSARY = HERE.parent.parent / "examples" / "glossary"
 EXPERTS = HERE / "decoders" / "mixtral"
 
-# Loads an artifact with the smallest limit that the error for a smaller one names, and some bytes more, and writes
-# what the model gives; prints the figures and the most memory that was the process's own.
+# Loads an artifact with a limit (0: none) and writes what the model gives; prints the figures and the most memory that
+# was the process's own, or the limit that the error for a smaller one names.
 SCRIPT = """
 import json, re, sys, threading, time
 import intarsia, numpy as np
-artifact, output, more = sys.argv[1], sys.argv[2], int(sys.argv[3])
+artifact, output, limit = sys.argv[1], sys.argv[2], int(sys.argv[3]) or None
 most = 0
 
 def watch():
@@ -39,44 +40,47 @@ def watch():
         time.sleep(0.0005)
 
 threading.Thread(target=watch, daemon=True).start()
-
-def run(limit):
+try:
     generator = intarsia.Generator(artifact, memory=limit)
     logits = []
     cache = intarsia.Cache(generator.module, sequences=1, pages=8)
     sequence = cache.sequence()
     for ids in ([5, 9, 14, 3, 77, 21, 4], [8], [90], [31, 7]):
         logits.append(np.array(cache.step([(sequence, ids, len(ids))])))
-    return np.concatenate(logits), generator.module.memory
-
-limit, memory = None, None
-if more >= 0:
-    limit = 1
-    for _ in range(20):
-        try:
-            logits, memory = run(limit)
-            limit += more
-            logits, memory = run(limit)
-            break
-        except intarsia.Error as error:
-            limit = int(re.search(r"allow at least (\\d+)", str(error))[1])
+except intarsia.Error as error:
+    print(json.dumps({"least": int(re.search(r"allow at least (\\d+)", str(error))[1])}))
 else:
-    logits, memory = run(None)
-np.save(output, logits)
-print(json.dumps({"limit": limit, "memory": memory, "own": most}))
+    np.save(output, np.concatenate(logits))
+    print(json.dumps({"limit": limit, "memory": generator.module.memory, "own": most}))
 """
 
 
-def run_with(artifact: Path, folder: Path, more: int) -> tuple[np.ndarray, dict]:
-    import json
-
+def run_once(artifact: Path, folder: Path, limit: int) -> dict:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(artifact), str(folder / "logits.npy"), str(more)],
+        [sys.executable, "-c", SCRIPT, str(artifact), str(folder / "logits.npy"), str(limit)],
         check=True,
         capture_output=True,
         text=True,
     )
-    return np.load(folder / "logits.npy"), json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_with(artifact: Path, folder: Path, more: int) -> tuple[np.ndarray, dict]:
+    """
+    Run with the smallest limit and so many bytes more; with -1, without a limit.
+
+    Each limit is tried in a process of its own: what one has used and freed would make the next need more than alone.
+    """
+    limit = 1 if more >= 0 else 0
+    for _ in range(20):
+        figures = run_once(artifact, folder, limit)
+        if "least" in figures:
+            limit = figures["least"]
+        elif more > 0:
+            limit, more = limit + more, 0
+        else:
+            break
+    return np.load(folder / "logits.npy"), figures
 
 
 @pytest.fixture(scope="module")

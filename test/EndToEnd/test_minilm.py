@@ -109,7 +109,7 @@ def test_same_bits_again_and_with_any_number_of_threads(minilm):
 @pytest.mark.cpu_only
 def test_every_variant_that_this_cpu_runs(tools, minilm_dir, minilm_golden, scratch):
     """One artifact, one archive of weights, several variants; the best for this machine is chosen."""
-    artifact = scratch / "variants" / "minilm.itx"
+    artifact = scratch / "minilm-variants" / "minilm.itx"
     artifact.parent.mkdir()
     levels = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+avx512vnni+avx512bf16"]
     tools.compile(minilm_dir, "-o", artifact, "--target=cpu", *(f"--target=cpu:{level}" for level in levels))

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace intarsia::runtime {
@@ -22,6 +24,9 @@ static constexpr int64_t spinWithProcessors = 1000;
 /// The same where ranks share processors: the one that is waited for may need this one's. A few times the length of an
 /// exchange of one cache line.
 static constexpr int64_t spinWithoutProcessors = 5;
+/// How long a rank that fails waits for another that writes why the world has failed: that takes microseconds, and more
+/// where its process does not get a processor.
+static constexpr std::chrono::seconds longestWriteOfFailure{1};
 
 WorldState::~WorldState() {
   // A child of a fork has the memory too, but is no rank.
@@ -79,6 +84,11 @@ Status WorldState::fail(const Status &status) {
     remote_.tell(Note::Failure, 0, status);
     shared.failure.store(2, std::memory_order_release);
   }
+  // Another rank may be writing its reason, which all give; it may also be killed while it does.
+  auto begin = std::chrono::steady_clock::now();
+  while (shared.failure.load(std::memory_order_acquire) == 1 &&
+         std::chrono::steady_clock::now() - begin < longestWriteOfFailure)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   Status written = failure();
   return written.ok() ? status : written;
 }
