@@ -8,6 +8,7 @@
 #include "intarsia/Assemble/QuantizedModel.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "intarsia/Quantize/Quantize.h"
 #include "lib/Assemble/CompressedTensors.h"
 #include "lib/Assemble/PackWeights.h"
 #include "lib/Assemble/TemporaryFiles.h"
@@ -33,6 +34,9 @@ namespace {
 
 /// Names of linears that one glob may list in braces: more than large models have in all.
 constexpr size_t kMostAlternatives = 1 << 16;
+
+/// Errors are measured on every eighth tile, which takes as long as three eighths of the rounding itself.
+constexpr int64_t measuredRows = 8 * ErrorFeedback::kMostRows;
 
 /// One matrix to quantize.
 struct Matrix {
@@ -64,18 +68,23 @@ public:
 private:
   llvm::Error findMatrices();
   llvm::Error openInputs();
+  Expected<std::vector<Matrix>> someMatrices();
   llvm::Error writeSome();
+  llvm::Error writeErrors();
   llvm::Error writeModel();
   llvm::Error writeArchive(nn::ArchiveOp archive);
   Expected<CompressedMatrix> compress(Matrix &matrix, float *decoded);
   Expected<SharedSource> sourceOf(Matrix &matrix);
+  Expected<Json> errorsOf(Matrix &matrix);
   /// Writes a matrix that a part holds; false if none does.
   Expected<bool> copyMatrix(Matrix &matrix, OutputFile &file);
   Expected<const InputMoments *> momentsOf(Matrix &matrix);
+  Expected<CompressedMatrix> emptyMatrix(const Matrix &matrix, const TensorSource &source);
+  llvm::Error forTiles(int64_t rows, int64_t distance, llvm::function_ref<llvm::Error(int64_t, int64_t)> encode);
   llvm::Error encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
                          const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report, float *kept);
   llvm::Error copyFiles(const std::string &folder);
-  llvm::Error writeText(const std::string &name, const std::string &text);
+  llvm::Error writeText(const std::string &final, const std::string &text);
   /// Makes a file of safetensors that appears at `final`, with its header.
   Expected<std::unique_ptr<OutputFile>> create(const std::string &final, const Json &header);
   Expected<Json> readJson(const std::string &name);
@@ -202,14 +211,12 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
                       ArrayRef(zeroPoints).slice(row * zeroCount, zeroCount), result.tensorScale,
                       MutableArrayRef(decoded).slice(row * columns, columns));
   };
-  // Errors are measured on every eighth tile, which takes as long as three eighths of the rounding itself.
-  constexpr int64_t measured = 8 * ErrorFeedback::kMostRows;
   double nearest = 0, error = 0, all = 0;
   std::optional<ErrorFeedback> feedback;
   std::optional<size_t> wrong;
   if (moments) {
     feedback.emplace(matrix.format, *moments);
-    if (firstRow % measured == 0) {
+    if (firstRow % measuredRows == 0) {
       if (!(wrong = encodeToNearest()))
         decode();
       nearest = feedback->outputError(weights, decoded, rows);
@@ -217,7 +224,7 @@ llvm::Error Writer::encodeTile(Matrix &matrix, const TensorSource &source, int64
     }
     if (!wrong)
       wrong = feedback->encodeRows(weights, rows, result.tensorScale, quantized, scales, zeroPoints);
-    if (!wrong && firstRow % measured == 0) {
+    if (!wrong && firstRow % measuredRows == 0) {
       decode();
       error = feedback->outputError(weights, decoded, rows);
     }
@@ -263,16 +270,8 @@ Expected<SharedSource> Writer::sourceOf(Matrix &matrix) {
                                         type.getElementTypeBitWidth() / 8);
 }
 
-/// Rounds a matrix; its decoded weights go to `decoded` unless that is null.
-Expected<CompressedMatrix> Writer::compress(Matrix &matrix, float *decoded) {
-  step(matrix.linear);
-  Expected<SharedSource> found = sourceOf(matrix);
-  if (!found)
-    return found.takeError();
-  const TensorSource &source = **found;
-  Expected<const InputMoments *> inputs = momentsOf(matrix);
-  if (!inputs)
-    return inputs.takeError();
+/// Returns a matrix in the format of `matrix` that tiles of `source` can be stored in.
+Expected<CompressedMatrix> Writer::emptyMatrix(const Matrix &matrix, const TensorSource &source) {
   int64_t rows = source.shape()[0], columns = source.shape()[1];
   CompressedMatrix result(matrix.format, rows, columns);
   if (matrix.format.hasTensorScale()) {
@@ -286,28 +285,52 @@ Expected<CompressedMatrix> Writer::compress(Matrix &matrix, float *decoded) {
     result.chooseTensorScale(largest);
   }
   result.allocate();
-  QuantizedMatrix report{matrix.linear, describe(matrix.format), uint64_t(rows * columns), result.bytes()};
+  return std::move(result);
+}
+
+/// Calls `encode(first row, rows)` on the threads of the pool, with a tile of rows at every multiple of `distance`.
+llvm::Error Writer::forTiles(int64_t rows, int64_t distance, llvm::function_ref<llvm::Error(int64_t, int64_t)> encode) {
   llvm::ThreadPoolTaskGroup tasks(pool);
   std::string problem;
-  for (int64_t first = 0; first < rows; first += ErrorFeedback::kMostRows)
+  for (int64_t first = 0; first < rows; first += distance)
     tasks.async([&, first] {
-      int64_t count = std::min<int64_t>(ErrorFeedback::kMostRows, rows - first);
-      if (llvm::Error error = encodeTile(matrix, source, first, count, *inputs, result, report, decoded)) {
+      if (llvm::Error error = encode(first, std::min<int64_t>(ErrorFeedback::kMostRows, rows - first))) {
         std::string message = llvm::toString(std::move(error));
         std::lock_guard lock(mutex);
         problem = message;
       }
     });
   tasks.wait();
+  return problem.empty() ? llvm::Error::success() : createStringError(problem);
+}
+
+/// Rounds a matrix; its decoded weights go to `decoded` unless that is null.
+Expected<CompressedMatrix> Writer::compress(Matrix &matrix, float *decoded) {
+  step(matrix.linear);
+  Expected<SharedSource> found = sourceOf(matrix);
+  if (!found)
+    return found.takeError();
+  const TensorSource &source = **found;
+  Expected<const InputMoments *> inputs = momentsOf(matrix);
+  if (!inputs)
+    return inputs.takeError();
+  Expected<CompressedMatrix> result = emptyMatrix(matrix, source);
+  if (!result)
+    return result.takeError();
+  int64_t rows = source.shape()[0], columns = source.shape()[1];
+  QuantizedMatrix report{matrix.linear, describe(matrix.format), uint64_t(rows * columns), result->bytes()};
+  llvm::Error error = forTiles(rows, ErrorFeedback::kMostRows, [&](int64_t first, int64_t count) {
+    return encodeTile(matrix, source, first, count, *inputs, *result, report, decoded);
+  });
   source.drop(0, rows * columns);
-  if (!problem.empty())
-    return createStringError(problem);
+  if (error)
+    return std::move(error);
   if (report.reference > 0) {
     report.error = std::sqrt(report.error / report.reference);
     report.nearest = std::sqrt(report.nearest / report.reference);
   }
   reports.push_back(report);
-  return std::move(result);
+  return std::move(*result);
 }
 
 Expected<bool> Writer::copyMatrix(Matrix &matrix, OutputFile &file) {
@@ -410,8 +433,8 @@ Expected<std::unique_ptr<OutputFile>> Writer::create(const std::string &final, c
   return std::move(file);
 }
 
-/// Writes the matrices whose linears have names that options.linears matches, and the weights that they mean.
-llvm::Error Writer::writeSome() {
+/// Returns the matrices whose linears have names that options.linears matches. Those with one input are together.
+Expected<std::vector<Matrix>> Writer::someMatrices() {
   llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(options.linears, kMostAlternatives);
   if (!pattern)
     return createStringError(
@@ -422,6 +445,61 @@ llvm::Error Writer::writeSome() {
       if (pattern->match(entry.second.linear))
         chosen.push_back(entry.second);
   llvm::sort(chosen, [](const Matrix &a, const Matrix &b) { return a.moments + a.linear < b.moments + b.linear; });
+  return std::move(chosen);
+}
+
+/// Returns the errors of a matrix's outputs by format, measured on the tiles that compress() measures them on.
+Expected<Json> Writer::errorsOf(Matrix &matrix) {
+  step(matrix.linear);
+  Expected<SharedSource> source = sourceOf(matrix);
+  if (!source)
+    return source.takeError();
+  Expected<const InputMoments *> inputs = momentsOf(matrix);
+  if (!inputs)
+    return inputs.takeError();
+  int64_t rows = (*source)->shape()[0];
+  Json errors = Json::object();
+  for (const std::string &name : options.errorFormats) {
+    auto format = parseWeightFormat(name, module.getContext());
+    if (!format)
+      return format.takeError();
+    Matrix other = matrix;
+    other.format = *format;
+    if (!whyNotCompressed(*format, matrix.weight.getType()).empty())
+      continue;
+    Expected<CompressedMatrix> result = emptyMatrix(other, **source);
+    if (!result)
+      return result.takeError();
+    QuantizedMatrix report;
+    if (llvm::Error error = forTiles(rows, measuredRows, [&](int64_t first, int64_t count) {
+          return encodeTile(other, **source, first, count, *inputs, *result, report, /*kept=*/nullptr);
+        }))
+      return std::move(error);
+    errors[name] = report.reference > 0 ? std::sqrt(report.error / report.reference) : 0.0;
+  }
+  return std::move(errors);
+}
+
+llvm::Error Writer::writeErrors() {
+  Expected<std::vector<Matrix>> chosen = someMatrices();
+  if (!chosen)
+    return chosen.takeError();
+  Json errors = Json::object();
+  for (Matrix &matrix : *chosen) {
+    Expected<Json> found = errorsOf(matrix);
+    if (!found)
+      return found.takeError();
+    errors[matrix.linear] = std::move(*found);
+  }
+  return writeText(options.output, errors.dump() + "\n");
+}
+
+/// Writes the matrices of someMatrices(), and the weights that they mean.
+llvm::Error Writer::writeSome() {
+  Expected<std::vector<Matrix>> some = someMatrices();
+  if (!some)
+    return some.takeError();
+  std::vector<Matrix> &chosen = *some;
   Json header = Json::object(), decodedHeader = Json::object();
   uint64_t at = 0, decodedAt = 0;
   auto add = [](Json &header, uint64_t &at, const std::string &name, StringRef dtype, ArrayRef<int64_t> shape,
@@ -485,8 +563,7 @@ Expected<Json> Writer::readJson(const std::string &name) {
   return value;
 }
 
-llvm::Error Writer::writeText(const std::string &name, const std::string &text) {
-  std::string final = pathOf(options.output, name);
+llvm::Error Writer::writeText(const std::string &final, const std::string &text) {
   auto path = files.make(final);
   if (!path)
     return path.takeError();
@@ -527,7 +604,7 @@ llvm::Error Writer::copyFiles(const std::string &folder) {
     if (!folder.empty())
       if (std::error_code made = llvm::sys::fs::create_directories(pathOf(options.output, folder)))
         return createStringError(pathOf(options.output, folder) + ": cannot be made: " + made.message());
-    if (llvm::Error error = writeText(relative, (*buffer)->getBuffer().str()))
+    if (llvm::Error error = writeText(pathOf(options.output, relative), (*buffer)->getBuffer().str()))
       return error;
   }
   return code ? createStringError(pathOf(options.model, folder) + ": cannot be listed: " + code.message())
@@ -548,14 +625,14 @@ llvm::Error Writer::writeModel() {
   }
   step("files");
   if (archiveCount > 1)
-    if (llvm::Error error = writeText("model.safetensors.index.json",
+    if (llvm::Error error = writeText(pathOf(options.output, "model.safetensors.index.json"),
                                       Json{{"metadata", Json::object()}, {"weight_map", weightMap}}.dump(2) + "\n"))
       return error;
   if (llvm::Error error = copyFiles(""))
     return error;
   if (!compressed.empty())
     (*config)["quantization_config"] = compressedTensorsConfig(compressed);
-  return writeText("config.json", config->dump(2) + "\n");
+  return writeText(pathOf(options.output, "config.json"), config->dump(2) + "\n");
 }
 
 Expected<std::vector<QuantizedMatrix>> Writer::write() {
@@ -563,7 +640,9 @@ Expected<std::vector<QuantizedMatrix>> Writer::write() {
     return std::move(error);
   if (llvm::Error error = openInputs())
     return std::move(error);
-  if (llvm::Error error = options.linears.empty() ? writeModel() : writeSome())
+  if (llvm::Error error = options.linears.empty()        ? writeModel()
+                          : options.errorFormats.empty() ? writeSome()
+                                                         : writeErrors())
     return files.named(std::move(error));
   for (const auto &[path, final] : written)
     if (llvm::Error error = files.keep(path, final))
@@ -584,6 +663,9 @@ llvm::Error checkQuantizedModel(const QuantizedModelOptions &options) {
     return createStringError(options.output + ": is no directory");
   if (!options.secondMoments.empty() && !llvm::sys::fs::exists(options.secondMoments))
     return createStringError(options.secondMoments + ": there is no such file; `intarsia quantize` makes it");
+  if (!options.errorFormats.empty() && (options.linears.empty() || options.secondMoments.empty()))
+    return createStringError("errors of outputs (--errors) are those of --linears on a text: give --linears=GLOB and "
+                             "--second-moments=FILE too");
   return llvm::Error::success();
 }
 

@@ -47,7 +47,7 @@ using Floats = float __attribute__((ext_vector_type(16)));
 
 constexpr size_t kRows = ErrorFeedback::kMostRows;
 /// Columns of a panel of the Cholesky factor, and places whose errors are added to later ones together.
-constexpr int64_t kPanel = 64, kPlaces = 32;
+constexpr int64_t kPanel = 64, kPlaces = 64;
 
 template <typename Vector, typename Element> INTARSIA_INLINE Vector load(const Element *from) {
   Vector value;
@@ -64,10 +64,12 @@ template <typename Vector, typename Element> INTARSIA_INLINE void store(Vector v
 /// for whole tiles.
 class Factor {
 public:
-  static constexpr int64_t tileRows = 4, tileColumns = 16;
+  /// A tile's sums, a row of the panel and one factor are the 16 registers of AVX2.
+  static constexpr int64_t tileRows = 6, tileColumns = 8;
+  static_assert(kPanel % tileColumns == 0, "tiles begin where a panel ends");
 
   explicit Factor(int64_t size)
-      : size(size), stride(llvm::alignTo(size, tileColumns)), values(llvm::alignTo(size, tileRows) * stride) {}
+      : size(size), stride(llvm::alignTo(size, tileColumns)), values((size + tileRows) * stride) {}
   double *row(int64_t number) { return values.data() + number * stride; }
 
   void compute(llvm::ThreadPoolInterface &pool) {
@@ -79,7 +81,8 @@ public:
       forRows(pool, end, [&](int64_t number) { solveRow(number, begin, end); });
       for (int64_t number = end; number < size; ++number)
         for (int64_t column = begin; column < end; ++column)
-          panel[(column - begin) * stride + number] = row(number)[column];
+          panel[(number / tileColumns * kPanel + column - begin) * tileColumns + number % tileColumns] =
+              row(number)[column];
       llvm::ThreadPoolTaskGroup tasks(pool);
       for (int64_t first = end; first < size; first += 8 * tileRows)
         tasks.async([&, first] {
@@ -122,27 +125,25 @@ private:
   std::vector<double> values;
 };
 
-/// Takes the products of a panel's columns away from a tile of rows, from column `end` to the diagonal.
+/// Takes the products of a panel's columns away from a tile of rows, from column `end` to the diagonal. The panel has
+/// tiles of columns one after another, [kPanel][tileColumns] each.
 INTARSIA_INLINE void updateTileHere(double *values, int64_t stride, int64_t number, int64_t begin, int64_t end,
                                     const double *panel) {
-  for (int64_t column = end / Factor::tileColumns * Factor::tileColumns; column < number + Factor::tileRows;
-       column += Factor::tileColumns) {
-    Doubles sums[Factor::tileRows][2] = {};
-    for (int64_t k = 0; k < end - begin; ++k) {
-      const Doubles right[2] = {load<Doubles>(panel + k * stride + column),
-                                load<Doubles>(panel + k * stride + column + 8)};
+  const int64_t diagonal = std::min(number + Factor::tileRows, stride);
+  for (int64_t column = end; column < diagonal; column += Factor::tileColumns) {
+    const double *tile = panel + column * kPanel;
+    Doubles sums[Factor::tileRows] = {};
+    for (int64_t k = 0; k < kPanel; ++k) {
+      const Doubles right = load<Doubles>(tile + k * Factor::tileColumns);
+#pragma unroll
       for (int64_t row = 0; row < Factor::tileRows; ++row)
-        for (int64_t half = 0; half < 2; ++half)
-          sums[row][half] += values[(number + row) * stride + begin + k] * right[half];
+        sums[row] += values[(number + row) * stride + begin + k] * right;
     }
-    for (int64_t row = 0; row < Factor::tileRows; ++row)
-      for (int64_t half = 0; half < 2; ++half) {
-        double *at = values + (number + row) * stride + column + 8 * half;
-        // Columns of the panel itself are in the first tile where the panel does not end at a multiple of its width.
-        for (int64_t lane = 0; lane < 8; ++lane)
-          if (column + 8 * half + lane >= end)
-            at[lane] -= sums[row][half][lane];
-      }
+#pragma unroll
+    for (int64_t row = 0; row < Factor::tileRows; ++row) {
+      double *at = values + (number + row) * stride + column;
+      store(load<Doubles>(at) - sums[row], at);
+    }
   }
 }
 INTARSIA_FOR_PROCESSORS(updateTile,
@@ -159,40 +160,44 @@ void Factor::update(int64_t number, int64_t begin, int64_t end, ArrayRef<double>
 /// Values of a tile of rows: [places or features][kRows].
 using Tile = std::vector<float>;
 
-/// Adds errors of places [first, last) to the sums of all places [begin, end) before them.
-INTARSIA_INLINE void spreadHere(const float *errors, const float *directions, int64_t features, int64_t first,
-                                int64_t last, int64_t begin, int64_t end, float *sums) {
+/// Adds errors of the places [first, last) of a block to the sums of all places [begin, end) before them. `directions`
+/// are those of the block, [features][kPlaces].
+INTARSIA_INLINE void spreadHere(const float *errors, const float *directions, int64_t first, int64_t last,
+                                int64_t begin, int64_t end, float *sums) {
   for (int64_t place = begin; place < end; ++place) {
-    Floats sum[kRows / 16];
+    Floats sum[kRows / 16]; // stay in registers where all loops over them are unrolled
+#pragma unroll
     for (size_t part = 0; part < kRows / 16; ++part)
       sum[part] = load<Floats>(sums + place * kRows + 16 * part);
     for (int64_t from = last; from-- > first;) {
-      const Floats direction = directions[from * features + place];
+      const Floats direction = directions[place * kPlaces + from];
+#pragma unroll
       for (size_t part = 0; part < kRows / 16; ++part)
-        sum[part] += load<Floats>(errors + (from - first) * kRows + 16 * part) * direction;
+        sum[part] += load<Floats>(errors + from * kRows + 16 * part) * direction;
     }
+#pragma unroll
     for (size_t part = 0; part < kRows / 16; ++part)
       store(sum[part], sums + place * kRows + 16 * part);
   }
 }
 INTARSIA_FOR_PROCESSORS(spread,
-                        (const float *errors, const float *directions, int64_t features, int64_t first, int64_t last,
-                         int64_t begin, int64_t end, float *sums),
-                        (errors, directions, features, first, last, begin, end, sums))
+                        (const float *errors, const float *directions, int64_t first, int64_t last, int64_t begin,
+                         int64_t end, float *sums),
+                        (errors, directions, first, last, begin, end, sums))
 
 /// Visits places from the last to the first. `visit(place, sums, errors)` gives the errors of a place in a tile of rows
 /// from what the errors before it ask of it.
 void forPlaces(ArrayRef<float> directions, int64_t features,
                llvm::function_ref<void(int64_t, const float *, float *)> visit) {
   Tile sums(features * kRows), errors(kPlaces * kRows);
-  for (int64_t last = features; last > 0; last -= std::min(kPlaces, last)) {
+  const float *block = directions.data();
+  for (int64_t last = features; last > 0; last -= std::min(kPlaces, last), block += features * kPlaces) {
     int64_t first = std::max<int64_t>(last - kPlaces, 0);
     for (int64_t place = last; place-- > first;) {
-      float *here = errors.data() + (place - first) * kRows;
-      visit(place, sums.data() + place * kRows, here);
-      spread(here, directions.data(), features, place, place + 1, first, place, sums.data());
+      visit(place, sums.data() + place * kRows, errors.data() + (place - first) * kRows);
+      spread(errors.data(), block, place - first, place - first + 1, first, place, sums.data());
     }
-    spread(errors.data(), directions.data(), features, first, last, 0, first, sums.data());
+    spread(errors.data(), block, 0, last - first, 0, first, sums.data());
   }
 }
 
@@ -380,12 +385,19 @@ llvm::Expected<InputMoments> InputMoments::create(ArrayRef<float> moments, int64
   }
   factor.compute(pool);
   result.lengths.resize(features);
-  result.directions.resize(features * features);
+  result.directions.resize(llvm::alignTo(features, kPlaces) * features);
   for (int64_t row = 0; row < features; ++row)
     result.lengths[row] = float(factor.row(row)[row]);
-  for (int64_t row = 0; row < features; ++row)
-    for (int64_t column = 0; column < row; ++column)
-      result.directions[row * features + column] = float(factor.row(row)[column] / factor.row(column)[column]);
+  llvm::ThreadPoolTaskGroup tasks(pool);
+  float *block = result.directions.data();
+  for (int64_t last = features; last > 0; last -= std::min(kPlaces, last), block += features * kPlaces)
+    tasks.async([&factor, last, block] {
+      int64_t first = std::max<int64_t>(last - kPlaces, 0);
+      for (int64_t from = first; from < last; ++from)
+        for (int64_t place = 0; place < from; ++place)
+          block[place * kPlaces + from - first] = float(factor.row(from)[place] / factor.row(place)[place]);
+    });
+  tasks.wait();
   return result;
 }
 

@@ -36,10 +36,11 @@ private:
   friend class ErrorFeedback;
   InputMoments() = default;
 
-  std::vector<float> diagonal;   // by feature
-  std::vector<int32_t> order;    // feature at each place
-  std::vector<float> directions; // L[j, k] / L[k, k] for k < j, by places: [features, features]
-  std::vector<float> lengths;    // L[k, k]
+  std::vector<float> diagonal; // by feature
+  std::vector<int32_t> order;  // feature at each place
+  /// L[j, k] / L[k, k] for places k < j: [blocks of places j, from the last][features k][places of a block].
+  std::vector<float> directions;
+  std::vector<float> lengths; // L[k, k]
 };
 
 /// Rounds rows of a weight to a block format one feature after another, and lets later features make up for the errors

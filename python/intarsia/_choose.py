@@ -97,7 +97,8 @@ def choose(
     keep : sequence of str
         ``GLOB=FORMAT``: what tensors and caches whose names match are to have; the last that matches holds.
     proxy : bool
-        Measure errors of layers, and of each layer one tensor to the end, instead of every tensor to the end.
+        Measure each tensor in one format to the end of its layer, and of each layer one tensor to the end of the model;
+        estimate the other formats by the errors of the tensor's outputs.
     measured_tokens : int
         Tokens to measure losses on, at most a quarter of the text.
     cache_tokens : int
@@ -239,7 +240,7 @@ class _Run:
             )  # fmt: skip
         pairs = [
             (one["layer"], one["loss"]) for key, forms in self.losses.tensors.items() for one in forms.values()
-            if not self.losses._ends(key)
+            if not self.losses._ends(key) and not one.get("estimated", False)
         ]  # fmt: skip
         correlation = rank_correlation([layer for layer, _ in pairs], [loss for _, loss in pairs])
         outcome = Outcome("", problem, chosen, loss, expected, correlation, self.budget)

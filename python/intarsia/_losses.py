@@ -19,6 +19,8 @@ from ._segments import Segments, Values, quietly, split_calls
 
 #: Elements of logits that one call may give: 256 MB in f32.
 LOGITS_OF_A_CALL = 1 << 26
+#: Tokens of the calibration text that second moments are summed over where losses are estimated.
+TOKENS_OF_AN_ESTIMATE = 16384
 
 
 def kl_divergence(exact: np.ndarray, logits: np.ndarray) -> float:
@@ -122,10 +124,14 @@ class Losses:
         names : mapping
             Names of linears by the keys of their weights.
         by_layer : bool
-            Measure errors of layers alone, and of each layer one tensor to the end.
+            Measure each tensor in one format, and what its layer then passes on; of each layer one tensor to the end.
+            Losses of the other formats are estimated: they are to each other as the mean squares of the errors of the
+            tensor's own outputs.
         caches : sequence of str
             Formats of caches to measure.
         """
+        every = max(1, sum(call.size for call in self.calibration) // TOKENS_OF_AN_ESTIMATE) if by_layer else 1
+        self.sampled = self.calibration[::every]
         count = len(self.segments)
         if all(self._is_measured(key, forms) for key, forms in tensors.items()):
             count = 0 if not caches else count
@@ -137,8 +143,19 @@ class Losses:
             moments = self.work / "moments.safetensors"
             if not all(self._is_measured(key, forms) for key, forms in tensors.items()):
                 self._pass_calibration(number, moments if rounded and missing else None, what)
-            if missing:
-                files = self._round(number, missing, tensors, names, moments, what)
+            if missing and by_layer:
+                errors = self._output_errors(missing, tensors, names, moments, what)
+                largest = {key: max(forms, key=forms.__getitem__) for key, forms in errors.items()}
+                measured = {
+                    key: {form: r for form, r in tensors[key].items() if not r or form == largest[key]}
+                    for key in missing
+                }
+                files = self._round(missing, measured, names, moments, what)
+                self._measure_tensors(number, missing, measured, files, by_layer, what)
+                self._scale_layer(number, missing, measured, files)
+                self._estimate(errors, largest)
+            elif missing:
+                files = self._round(missing, tensors, names, moments, what)
                 self._measure_tensors(number, missing, tensors, files, by_layer, what)
             for cache in self.segments.caches(number) if caches else ():
                 self._measure_cache(number, cache, caches, what)
@@ -164,24 +181,51 @@ class Losses:
             return
         following.mkdir(parents=True, exist_ok=True)
         sums: dict[str, Moments] = {}
-        segment = self.segments.segment(number)
-        for call, some in enumerate(self.calibration):
+        segment = self.segments.in_8_bits(number)
+        for call, some in enumerate(self.sampled):
             values = read_tensors(self._calibrated(number, call)) if number else {}
             made = segment(some, values)
             for name, rows in segment.inputs(made).items() if moments else ():
                 sums.setdefault(name, Moments(name, rows.shape[1])).add(rows)
             passed = {name: array for name, array in made.items() if name.startswith("value.")}
             write_tensors(self._calibrated(number + 1, call), values | passed)
-            self.progress(f"{what}: inputs, {100 * (call + 1) // len(self.calibration)} %")
+            self.progress(f"{what}: inputs, {100 * (call + 1) // len(self.sampled)} %")
         if moments:
             write_tensors(moments, {f"second_moments.{name}": total.mean() for name, total in sums.items()})
         (following / "complete").touch()
         if number and (self.work / "calibration" / str(number + 1)).exists():
             shutil.rmtree(self.work / "calibration" / str(number - 1), ignore_errors=True)
 
+    def _output_errors(
+        self,
+        keys: Sequence[str],
+        tensors: Mapping[str, Mapping[str, bool]],
+        names: Mapping[str, str],
+        moments: Path,
+        what: str,
+    ) -> dict[str, dict[str, float]]:
+        """Return how far the outputs of a segment's linears are off in each format that they are rounded to."""
+        asked = {key: [form for form, is_rounded in tensors[key].items() if is_rounded] for key in keys}
+        asked = {key: forms for key, forms in asked.items() if forms}
+        if not asked:
+            return {}
+        self.progress(f"{what}: errors of outputs")
+        formats = dict.fromkeys(form for forms in asked.values() for form in forms)
+        file = self.work / "errors.json"
+        flags = [self._asked({key: forms[0] for key, forms in asked.items()}), "--linears=*"]
+        with quietly():
+            _round(self.segments.model, file, [*flags, f"--second-moments={moments}", f"--errors={','.join(formats)}"])
+        found = json.loads(file.read_text())
+        return {key: {form: found[names[key]][form] for form in forms} for key, forms in asked.items()}
+
+    def _asked(self, formats: Mapping[str, str]) -> str:
+        """Return the flag of intarsia-quantize that names the formats of linears by the keys of their weights."""
+        file = self.work / "asked.json"
+        file.write_text(json.dumps({"intarsia_precision": 1, "model": self.hash, "tensors": formats}))
+        return f"--precision={file}"
+
     def _round(
         self,
-        number: int,
         keys: Sequence[str],
         tensors: Mapping[str, Mapping[str, bool]],
         names: Mapping[str, str],
@@ -196,9 +240,7 @@ class Losses:
             nearest = [key for key in keys if tensors[key].get(form) is False]
             decoded, part = self.work / f"decoded-{form}", self.work / f"part-{form}"
             if rounded:
-                asked = self.work / "asked.json"
-                asked.write_text(json.dumps({"intarsia_precision": 1, "model": self.hash, "tensors": rounded}))
-                flags = [f"--precision={asked}", "--linears=*", f"--decoded={decoded}"]
+                flags = [self._asked(rounded), "--linears=*", f"--decoded={decoded}"]
                 with quietly():
                     _round(self.segments.model, part, [*flags, f"--second-moments={moments}"])
             others = self.work / f"nearest-{form}"
@@ -231,8 +273,6 @@ class Losses:
                 self.progress(f"{what}: {key.removesuffix('.weight')} in {form}")
             self.tensors[key] = found
             self._write()
-        if by_layer:
-            self._scale_layer(number, keys, tensors, files)
 
     def _ends(self, key: str) -> bool:
         """Return true for what is read behind the layers, which has no error of a layer."""
@@ -245,19 +285,29 @@ class Losses:
         tensors: Mapping[str, Mapping[str, bool]],
         files: Mapping[str, tuple[Path, Path | None]],
     ) -> None:
-        """Turn a layer's errors to losses by the ratio of the tensor with the largest error, which is measured."""
+        """Turn a layer's errors to losses by the ratio of the tensor with the largest error, measured on one call."""
         inside = [key for key in keys if not self._ends(key)]
         pairs = [(one["layer"], key, form) for key in inside for form, one in self.tensors[key].items()]
         if not pairs:
             return
-        error, key, form = max(pairs)
+        _, key, form = max(pairs)
         weights = read_tensors(files[form if tensors[key][form] else f"{form} nearest"][0])
-        whole = self._measure_change(number, {key: weights[key]}, whole=True)
-        ratio = whole["loss"] / error if error > 0 else 0.0
+        whole = self._measure_change(number, {key: weights[key]}, whole=True, calls=1)
+        ratio = whole["loss"] / whole["layer"] if whole["layer"] > 0 else 0.0
         for other in inside:
-            for one in self.tensors[other].values():
+            for name, one in self.tensors[other].items():
                 one["loss"] = one["layer"] * ratio
-        self.tensors[key][form] = whole
+                one["estimated"] = (other, name) != (key, form)
+        self._write()
+
+    def _estimate(self, errors: Mapping[str, Mapping[str, float]], measured: Mapping[str, str]) -> None:
+        """Add the formats of linears that were not measured, by the squares of the errors of outputs."""
+        for key, forms in errors.items():
+            one, error = self.tensors[key][measured[key]], forms[measured[key]]
+            for form, other in forms.items():
+                ratio = (other / error) ** 2 if error > 0 else 0.0
+                scaled = {"layer": one["layer"] * ratio, "loss": one["loss"] * ratio, "estimated": True}
+                self.tensors[key][form] = (one if form == measured[key] else scaled) | {"output": other}
         self._write()
 
     def _measure_cache(self, number: int, cache: str, formats: Sequence[str], what: str) -> None:
@@ -271,11 +321,17 @@ class Losses:
             self.progress(f"{what}: {cache} in {form}")
 
     def _measure_change(
-        self, number: int, changed: Mapping[str, np.ndarray], *, whole: bool, replaced: Any = None
+        self,
+        number: int,
+        changed: Mapping[str, np.ndarray],
+        *,
+        whole: bool,
+        replaced: Any = None,
+        calls: int | None = None,
     ) -> dict[str, float]:
-        """Return the loss of a change in a segment, and the error of what the segment passes on."""
+        """Return the loss of a change in a segment, and the error of what the segment passes on, over the first calls."""
         loss, rows, error, passed_rows = 0.0, 0, 0.0, 0
-        for call, some in enumerate(self.calls):
+        for call, some in enumerate(self.calls[:calls]):
             values = read_tensors(self._exact(number, call)) if number else {}
             end = None if whole else number + 1
             passed, results = self.segments.run(number, some, values, changed, end=end, replaced=replaced)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._compile import _run
 from ._module import Module, load
-from ._quantize import Progress, _Segment
+from ._quantize import RUNS_IN_8_BITS, Progress, _Segment
 from ._safetensors import ModelWeights
 
 Values = dict[str, np.ndarray]
@@ -86,6 +86,19 @@ class Segments:
         """Return a segment whose caches have other formats, as ``--kv`` names them."""
         artifact = self._compile(number, f"--kv={formats}", name="caches")
         return _Weighted(load(artifact), self.weights)
+
+    def in_8_bits(self, number: int) -> _Segment:
+        """Return a segment that holds its weights, in 8 bits, with inputs of linears in 8 bits.
+
+        The next call replaces its files.
+        """
+        artifact = self.folder / "in-8-bits.itx"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with quietly():
+            _run(
+                [os.fspath(self.model), "-o", str(artifact), f"--segment={number}", *RUNS_IN_8_BITS], shows_steps=False
+            )
+        return _Segment(load(artifact))
 
     def run(
         self,

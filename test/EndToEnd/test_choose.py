@@ -167,6 +167,8 @@ def test_integers_of_few_bits_lie_in_eight(chosen, model):
         levels = np.rint(actual / scales.astype(np.float32))
         assert levels.min() >= -(2 ** (bits - 1))
         assert levels.max() <= 2 ** (bits - 1) - 1
+        # Behind the first layer weights also make up for errors of layers before, which may have 4 bits.
+        bits = bits if ".0." in name else 4
         assert np.sqrt(((actual - weight) ** 2).mean() / (weight**2).mean()) < 4 * 2.0**-bits
 
 
@@ -233,6 +235,48 @@ def test_a_choice_is_near_the_best_of_all(model, windows, tmp_path):
         chosen = tuple(solve(costs, [[bits * count for count in weights]], [limit * sum(weights) * (1 + 1e-9)]))
         best = min(loss for size, loss in found.values() if size <= limit * sum(weights) * (1 + 1e-9))
         assert found[chosen][1] <= 1.05 * best
+
+
+def test_estimates_are_near_what_is_measured(model, windows, tmp_path):
+    """Formats of one tensor lose in proportion to the squares of the errors of its outputs."""
+    arguments = {"candidates": ["int4-g64", "int4", "int5", "int6"], "parts": ["linears"]}
+    measured = choose(model, tmp_path / "m", windows, Budget(bits=5.5), **arguments)
+    estimated = choose(model, tmp_path / "e", windows, Budget(bits=5.5), proxy=True, **arguments)
+    for one, other in zip(measured.problem.items, estimated.problem.items, strict=True):
+        assert one.key == other.key
+        losses = {
+            have.format: (have.loss, want.loss) for have, want in zip(other.candidates, one.candidates, strict=True)
+        }
+        assert losses.pop("none") == (0, 0)
+        ratios = np.array([have / want for have, want in losses.values()])
+        # One factor for a layer is measured on one tensor; what is between formats of a tensor comes from its outputs.
+        np.testing.assert_allclose(ratios / np.median(ratios), 1, atol=0.25)
+        errors = [have.output_error for have in other.candidates if have.format != "none"]
+        assert errors == sorted(errors, reverse=True)
+    assert estimated.loss <= 1.25 * measured.loss
+    # The head is measured alone, and each layer on one tensor.
+    assert np.isfinite(estimated.correlation)
+
+
+def test_errors_are_those_of_rounded_weights(model, windows, tmp_path):
+    """What --errors estimates is what the rounded weights say of themselves."""
+    segments = Segments(model, tmp_path / "segments")
+    rows = segments.segment(0).inputs(segments.segment(0)(windows, {}))
+    write_tensors(tmp_path / "moments", {f"second_moments.{name}": x.T @ x / len(x) for name, x in rows.items()})
+    flags = ["--linears=model.layers.0.*", f"--second-moments={tmp_path / 'moments'}"]
+    _quantize._round(model, tmp_path / "errors", [*flags, "--quantize=int4", "--errors=int4,nvfp4,int6"])
+    errors = json.loads((tmp_path / "errors").read_text())
+    assert set(errors) == {f"model.layers.0.{name}" for name in LINEARS}
+    for form in ("int4", "nvfp4", "int6"):
+        _quantize._round(model, tmp_path / "part", [*flags, f"--quantize={form}"])
+        said = _header(tmp_path / "part")[0]["__metadata__"]
+        assert {name: float(said[f"error.{name}"]) for name in errors} == pytest.approx(
+            {name: one[form] for name, one in errors.items()}, rel=1e-5
+        )
+    with pytest.raises(intarsia.Error, match="give --linears=GLOB and --second-moments=FILE too"):
+        _quantize._round(model, tmp_path / "none", ["--quantize=int4", "--errors=int4"])
+    with pytest.raises(intarsia.Error, match="unknown weight format 'int3'"):
+        _quantize._round(model, tmp_path / "errors", [*flags, "--quantize=int4", "--errors=int3"])
 
 
 def _nearest(model: Path, keys: list[str], form: str, folder: Path) -> dict[str, np.ndarray]:

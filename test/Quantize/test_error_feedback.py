@@ -106,7 +106,7 @@ def output_error(difference, moments):
 
 
 @pytest.mark.parametrize(("element", "scale", "block"), FORMATS)
-@pytest.mark.parametrize("features", [64, 200])
+@pytest.mark.parametrize("features", [64, 200, 334])
 def test_values_are_those_of_the_paper(element, scale, block, features):
     moments, rows = inputs(features)
     result = run(moments, rows, element, scale, block)

@@ -25,6 +25,10 @@ struct QuantizedModelOptions {
   /// to `decoded` in F32. Empty: a model directory with all of them.
   std::string linears;
   std::string decoded;
+  /// With `linears`: formats. Instead of weights, `output` gets the errors of outputs that the linears would have in
+  /// each of them, as JSON: {"model.layers.0.mlp.down_proj": {"int4": 0.019, …}, …}, relative root mean squares over
+  /// every eighth group of 64 rows. Formats that the layout has nothing for are left out.
+  std::vector<std::string> errorFormats;
   std::vector<std::string> parts; ///< files that were written so: their weights are taken as they are
   /// Formats that tensors get by name, and what of them the directory's file of formats names, because the layout does
   /// not hold it (splitPrecision).
