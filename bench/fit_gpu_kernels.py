@@ -30,6 +30,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+from fit_all_reduce import fit_all_reduces
 from gpu_kernel_rows import FAMILIES, KINDS, ROOT, Formula, Row, Table, read_extract, read_tables, write_extract
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
@@ -43,6 +44,9 @@ PRIOR_WEIGHT = 1e-4
 MOST_TOGETHER = 2000
 # Rows of the extract for each device and type; more of bf16, which a test fits.
 EXTRACT_ROWS, EXTRACT_ROWS_BF16 = 12, 60
+
+# In the order of the file.
+TYPES = ["bf16", "fp8", "fp4", "latent", "latent_fp8"]
 
 # Median and, as a logarithm, the width of the plausible range; a width of 0 fixes a figure that the kind has not.
 Prior = tuple[float, float]
@@ -99,7 +103,17 @@ def fit(table: Table, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         error = np.log(table.predict(rows, np.exp(figures))) - measured
         return np.concatenate([error, weight * (logs - center[free]) / width[free]])
 
-    found = least_squares(residuals, center[free], loss="soft_l1", f_scale=USUAL_ERROR, diff_step=1e-3, max_nfev=25)
+    # More than a whole wave is none: the formula takes 1 for all that is above it.
+    most = np.where(np.array(table.formula.names)[free] == "quantization", 0.0, np.inf)
+    found = least_squares(
+        residuals,
+        center[free],
+        bounds=(-np.inf, most),
+        loss="soft_l1",
+        f_scale=USUAL_ERROR,
+        diff_step=1e-3,
+        max_nfev=25,
+    )
     figures = center.copy()
     figures[free] = found.x
     return np.exp(figures)
@@ -203,7 +217,7 @@ def table_of_errors(table: Table, found: dict[str, NDArray[np.float64]]) -> list
     return [["kind", "type", "device", "rows", *titles], *lines]
 
 
-def yaml_text(table: Table, results: list[tuple[str, str, dict, dict]]) -> str:
+def yaml_text(table: Table, results: list[tuple[str, str, dict, dict]], all_reduces: list[str]) -> str:
     lines = [
         "# Written by bench/fit_gpu_kernels.py from tables of single operators of ai-dynamo/aiconfigurator (core 0.12.0,",
         "# Apache-2.0), measured on NVIDIA's GPUs with the kernels of vLLM, SGLang and TensorRT-LLM, the best of them for",
@@ -219,6 +233,7 @@ def yaml_text(table: Table, results: list[tuple[str, str, dict, dict]]) -> str:
             text = ", ".join(f"{key}: {value:.4g}" for key, value in zip(table.formula.names, values, strict=True))
             head = f"kind: {kind}, type: {type_}, of: {name}, rows: {len(rows)}, error: {error:.3f}"
             lines.append(f"  - {{{head}, {text}}}")
+    lines += ["# Figures are those of AllReduceFigures.", "all_reduce:", *all_reduces]
     return "\n".join(lines) + "\n"
 
 
@@ -249,7 +264,7 @@ def main() -> int:
     jobs = [
         (library, rows, kind, type_)
         for kind in KINDS
-        for type_ in sorted({row.type for row in rows if row.kind == kind}, key=["bf16", "fp8", "fp4"].index)
+        for type_ in sorted({row.type for row in rows if row.kind == kind}, key=TYPES.index)
     ]
     found = {what: np.full(len(rows), np.nan) for what in ("fitted", "shapes", "device", "family")}
     results = []
@@ -260,18 +275,22 @@ def main() -> int:
                 found[what][(table.kind == kind) & (table.type == type_)] = values
             print(f"fitted {kind} in {type_}", file=sys.stderr)
     lines = table_of_errors(table, found)
+    # An extract has no exchanges: the figures of the catalogue stay.
+    all_reduces, reduce_errors = ([], []) if is_extract else fit_all_reduces(table.formula, options.tables)
+    lines += reduce_errors
     for line in lines:
         print("".join(f"{value!s:>16}" if index != 2 else f"{value!s:>28}" for index, value in enumerate(line)))
+    if is_extract and not options.no_write:
+        parser.error("an extract is too little to write the catalogue from; give --no-write")
     if not options.no_write:
-        (EFFICIENCY / "gpu-kernels.yaml").write_text(yaml_text(table, results))
+        (EFFICIENCY / "gpu-kernels.yaml").write_text(yaml_text(table, results, all_reduces))
         with (EFFICIENCY / "gpu-kernels-errors.csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(lines)
-        if not is_extract:
-            head = (
-                "# An extract of tables of single operators of ai-dynamo/aiconfigurator (core 0.12.0, Apache-2.0), for\n"
-                "# tests of the cost formula; written by bench/fit_gpu_kernels.py.\n"
-            )
-            write_extract(ROOT / "test/bench/gpu-kernel-times.csv", extract(rows), head)
+        head = (
+            "# An extract of tables of single operators of ai-dynamo/aiconfigurator (core 0.12.0, Apache-2.0), for\n"
+            "# tests of the cost formula; written by bench/fit_gpu_kernels.py.\n"
+        )
+        write_extract(ROOT / "test/bench/gpu-kernel-times.csv", extract(rows), head)
     return 0
 
 

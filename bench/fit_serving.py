@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import serving_validation
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
-from serving_rows import ROOT, Formula, Row, Table, serving_rows, splitwise_rows
+from serving_rows import DECODE, ROOT, Formula, Row, Table, decoding_together, serving_rows, splitwise_rows
 from serving_validation import LeftOut
 
 EFFICIENCY = ROOT / "catalogue/efficiency"
@@ -77,6 +77,9 @@ DECODE_PRIORS: dict[str, Prior] = {
     "expert_dispersion": (0.5, 0.5),
     "blend": (1.08, 0.1),
     "one_phase_factor": (1, 0.1),
+    "linear_factor": (1, 0.1),
+    "attention_factor": (1, 0.15),
+    "experts_factor": (1, 0.15),
 }
 FIRST_PRIORS: dict[str, Prior] = {
     "first.overhead_us": (30000, 0.5),
@@ -99,8 +102,51 @@ FIRST_PRIORS: dict[str, Prior] = {
     "first.one_phase_us": (30000, 0.7),
     "first.slow_build_factor": (1, 0.2),
     "first.power_cap_factor": (1, 0),
+    "first.operators_factor": (1.1, 0.2),
     "first.long_slowdown": (0, 0),
     "first.long_tokens": (4096, 0),
+}
+# With the times of measured operators: layers take what is between them, and shares of peaks are not asked. Those that
+# the planner takes for encoders stay as they were fitted before operators were.
+OPERATOR_PRIORS = DECODE_PRIORS | {
+    "layer_us": (15, 0.7),
+    "expert_layer_us": (10, 0.7),
+    "latent_layer_us": (8, 0.7),
+    "linear_layer_us": (15, 0.7),
+    "selected_layer_us": (20, 0.7),
+    "collective_us": (8, 0.4),  # an exchange with the experts of other replicas
+    "dense_bandwidth": (0.84, 0),
+    "expert_bandwidth": (0.7, 0),
+    "cache_bandwidth": (0.69, 0),
+    "blackwell_bandwidth": (0.93, 0),
+    "four_bit_bandwidth": (0.82, 0),
+    "four_bit_expert_bandwidth": (1.2, 0),
+    "dequantized_bandwidth": (0.86, 0),
+    "sixteen_bit_compute": (0.77, 0),
+    "eight_bit_compute": (0.49, 0),
+    "four_bit_compute": (0.4, 0),
+    "attention_compute": (0.47, 0),
+    "blackwell_compute": (1, 0),
+    "expert_compute": (0.43, 0),
+    "expert_dispersion": (0.5, 0),
+    "prefill_layer_us": (60, 0.7),  # of steps that hold prompts, which run without graphs
+}
+OPERATOR_FIRST_PRIORS = FIRST_PRIORS | {
+    # Narrow, so that what an engine takes before a prompt does not hide in the layers of the models that it was measured with.
+    "first.layer_us": (100, 0.4),
+    "first.expert_layer_us": (50, 0.4),
+    "first.latent_layer_us": (30, 0.4),
+    "first.linear_layer_us": (100, 0.4),
+    "first.selected_layer_us": (100, 0.4),
+    "first.overhead_factor": (1, 0.6),
+    "first.layer_factor": (1, 0),
+    "first.sixteen_bit_compute": (0.64, 0),
+    "first.eight_bit_compute": (0.4, 0),
+    "first.four_bit_compute": (0.44, 0),
+    "first.attention_compute": (0.43, 0),
+    "first.blackwell_compute": (1, 0),
+    "first.expert_compute": (0.43, 0),
+    "first.bandwidth": (0.71, 0),
 }
 # An engine of 2023: kernels one by one from Python, so fixed times are tens of times longer; no experts, no Blackwell.
 SPLITWISE_DECODE_PRIORS = DECODE_PRIORS | {
@@ -116,6 +162,9 @@ SPLITWISE_DECODE_PRIORS = DECODE_PRIORS | {
     "blend": (3, 0.5),
     "one_phase_factor": (1, 0),
     "slow_build_factor": (1, 0),
+    "linear_factor": (1, 0),
+    "attention_factor": (1, 0),
+    "experts_factor": (1, 0),
     "blackwell_bandwidth": (1, 0),
     "blackwell_compute": (1, 0),
 }
@@ -125,6 +174,7 @@ SPLITWISE_FIRST_PRIORS = FIRST_PRIORS | {
     "first.slow_build_factor": (1, 0),
     "first.blackwell_compute": (1, 0),
     "first.power_cap_factor": (1.2, 0.3),
+    "first.operators_factor": (1, 0),
     "first.long_slowdown": (0.5, 1.0),
     "first.long_tokens": (4096, 0.5),
 }
@@ -211,7 +261,29 @@ class Problem:
                 kept = (table.families != row.family) & (table.systems != row.of_system)
             # Starts at the priors: the figures of the whole fit have seen the cell.
             values = self.fit(table.subset(kept), steps=40)
-            predicted[cell] = table.subset(cell).predict(self.figures(values))
+            predicted[cell] = self.predict(table.subset(cell), self.figures(values))
+        return predicted
+
+    @staticmethod
+    def predict(table: Table, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Predict rows as if their output tokens had not been measured.
+
+        How many sequences decode together in a pool of its own then follows from the predicted times, and from the measured
+        ones to the first token: the load that the pool had.
+        """
+        predicted = table.predict(figures)
+        apart = np.array([row.kind == DECODE and row.requests > 0 for row in table.rows])
+        if not apart.any():
+            return predicted
+        rows = [row for row, is_apart in zip(table.rows, apart, strict=True) if is_apart]
+        step = predicted[apart]
+        for _ in range(8):
+            loaded = [
+                replace(row, batch=decoding_together(row.requests, row.first_ms, ms * row.output_tokens))
+                for row, ms in zip(rows, step, strict=True)
+            ]
+            step = table.formula.table(loaded).predict(figures)
+        predicted[apart] = step
         return predicted
 
 
@@ -290,7 +362,9 @@ def write_yaml(path: Path, parts: list[Part], engines: tuple[str, ...], generati
     if undetermined:
         lines += ["# No measured row determines, so priors stand for:"]
         lines += [f"#   {name}" for name in undetermined]
-    lines += [f"engines: [{', '.join(engines)}]", f"generations: [{', '.join(generations)}]", "figures:"]
+    lines += [f"engines: [{', '.join(engines)}]", f"generations: [{', '.join(generations)}]"]
+    lines += ["operators: measured"] if parts[0].table.rows[0].operators else []
+    lines += ["figures:"]
     lines += [f"  {name}: {float(f'{value:.5g}'):g}" for name, value in figures.items()]
     lines += ["# ln(predicted / measured) of rows whose model family and system were both left out of the fit."]
     lines += ["residuals:"]
@@ -317,8 +391,8 @@ def write_errors(path: Path, parts: list[Part]) -> None:
 
 def serving_problems(formula: Formula) -> list[tuple[str, Problem]]:
     return [
-        ("decode", Problem.make(formula, DECODE_PRIORS, ENGINES, {})),
-        ("first_token", Problem.make(formula, FIRST_PRIORS, ENGINES, {"ampere_factor": 1.0})),
+        ("decode", Problem.make(formula, OPERATOR_PRIORS, ENGINES, {})),
+        ("first_token", Problem.make(formula, OPERATOR_FIRST_PRIORS, ENGINES, {"ampere_factor": 1.0})),
     ]
 
 

@@ -48,10 +48,19 @@ FAMILY_OF = {
     "nvidia/rtx-pro-6000-server": "graphics",
 }
 #: Types of linears and experts: name here, and bytes of an element. A four-bit element has a scale of 8 bits for 16.
-#: Left out: formats with a scale for each block of 128 × 128, which the compiler has not, and weights alone in 4 or 8
-#: bits, whose kernels are limited by the engine (README of the tables).
+#: Left out: formats with a scale for each block of 128 × 128, whose kernels take within 10 % of the time of those with one
+#: scale, and weights alone in 4 or 8 bits, whose kernels are limited by the engine (README of the tables): figures of these
+#: made steps of serving less true (decision 68).
 MATMUL_TYPES = {"bfloat16": ("bf16", 2.0), "fp8": ("fp8", 1.0), "nvfp4": ("fp4", 0.5625)}
 CACHE_TYPES = {"bfloat16": ("bf16", 2.0), "fp8": ("fp8", 1.0)}
+#: Latent attention (DeepSeek-V2, arXiv 2405.04434): elements of a compressed key and value, of its rotary part, and of
+#: a key and a value of one head where they are expanded, as prompts have them.
+LATENT_RANK, LATENT_ROTARY, LATENT_KEY, LATENT_VALUE = 512, 64, 192, 128
+LATENT_TYPES = {"bfloat16": ("latent", 2.0), "fp8": ("latent_fp8", 1.0)}
+#: Kernels of experts in 4 bits that TensorRT-LLM has for some models only, where they are up to 1.5 times as fast.
+SOME_SHAPES = "moe_torch_flow_min_latency"
+#: The kernels of models whose experts have no gate.
+TWO_MATRICES = "moe_torch_flow_nongated"
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,13 @@ class Row:
             return self.batch, self.heads, self.key_heads, self.depth
         return self.columns, self.depth, self.experts
 
+    @property
+    def cached_depth(self) -> int:
+        """Elements that are cached for a token and a head of keys, of latent attention; 0 of other attention."""
+        if not self.type.startswith("latent"):
+            return 0
+        return LATENT_RANK + LATENT_ROTARY if self.kind == "decode" else LATENT_KEY + LATENT_VALUE
+
 
 def spread(total: int, parts: int) -> bool:
     return total % parts == 0
@@ -91,38 +107,63 @@ def read_tables(folder: Path, most: int, seed: int = 0) -> list[Row]:
     rows: list[Row] = []
     for kind in KINDS:
         groups: dict[tuple[str, str], list[Row]] = {}
-        for row in TABLES[kind](folder):
-            groups.setdefault((row.device, row.type), []).append(row)
+        for read in TABLES[kind]:
+            for row in read(folder, generator, most):
+                groups.setdefault((row.device, row.type), []).append(row)
         for _, group in sorted(groups.items()):
             chosen = generator.permutation(len(group))[:most]
             rows += [group[index] for index in sorted(chosen)]
     return rows
 
 
-def best_of_engines(file: Path, keys: list[str], types: list[str]) -> Iterator[dict[str, Any]]:
-    """Return the best time of each shape that all engines of its device and type have."""
+def best_of_engines(
+    file: Path,
+    keys: list[str],
+    types: list[str],
+    generator: np.random.Generator,
+    most: int,
+    without: str = "",
+    without_models: str = "",
+    **only: list[Any],
+) -> Iterator[dict[str, Any]]:
+    """Return the best time of shapes that all engines of their device and type have, at most `most` of each of these.
+
+    `only` gives the values of columns that rows may have. Rows of the kernel `without` are left out, and all rows of models
+    (sizes and number of experts) that the kernel `without_models` was measured with.
+    """
     try:
         import pyarrow.compute as compute
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise SystemExit("reading the tables needs pyarrow: pip install pyarrow") from error
-    table = parquet.read_table(file, columns=[*keys, "engine", "latency"], filters=[("system", "in", list(DEVICES))])
+    filters = [("system", "in", list(DEVICES)), *[(name, "in", values) for name, values in only.items()]]
+    named = ["kernel_source"] if without or without_models else []
+    table = parquet.read_table(file, columns=[*keys, "engine", "latency", *named], filters=filters)
+    if named:
+        sizes = ["hidden_size", "inter_size", "num_experts"]
+        apart = table.filter(compute.equal(table["kernel_source"], without_models)).select(sizes)
+        table = table.filter(compute.not_equal(table["kernel_source"], without))
+        table = table.join(apart.group_by(sizes).aggregate([]), sizes, join_type="left anti")
     if "window_size" in keys:
         column = table.schema.get_field_index("window_size")
         table = table.set_column(column, "window_size", compute.fill_null(table["window_size"], 0.0))
     table = table.group_by([*keys, "engine"]).aggregate([("latency", "min")])
     table = table.group_by(keys).aggregate([("latency_min", "min"), ("latency_min", "count")])
-    engines = table.group_by(types).aggregate([("latency_min_count", "max")])
-    most = {tuple(row[name] for name in types): row["latency_min_count_max"] for row in engines.to_pylist()}
-    for batch in table.to_batches(max_chunksize=1 << 16):
-        for row in batch.to_pylist():
-            if row["latency_min_count"] == most[tuple(row[name] for name in types)]:
-                yield row
+    # A group of rows is a device and a type.
+    names = np.array(
+        ["|".join(map(str, values)) for values in zip(*(table[name].to_pylist() for name in types), strict=True)]
+    )
+    counts = table["latency_min_count"].to_numpy()
+    for name in np.unique(names):
+        group = np.flatnonzero(names == name)
+        group = group[counts[group] == counts[group].max()]
+        chosen = np.sort(generator.permutation(group)[:most])
+        yield from table.take(chosen).to_pylist()
 
 
-def linears(folder: Path) -> Iterator[Row]:
+def linears(folder: Path, generator: np.random.Generator, most: int) -> Iterator[Row]:
     keys = ["system", "gemm_dtype", "m", "n", "k"]
-    for row in best_of_engines(folder / "gemm.parquet", keys, keys[:2]):
+    for row in best_of_engines(folder / "gemm.parquet", keys, keys[:2], generator, most, gemm_dtype=list(MATMUL_TYPES)):
         if row["gemm_dtype"] in MATMUL_TYPES:
             name, size = MATMUL_TYPES[row["gemm_dtype"]]
             yield Row(
@@ -131,10 +172,12 @@ def linears(folder: Path) -> Iterator[Row]:
             )  # fmt: skip
 
 
-def prefill(folder: Path) -> Iterator[Row]:
+def prefill(folder: Path, generator: np.random.Generator, most: int) -> Iterator[Row]:
     keys = ["system", "attn_dtype", "kv_cache_dtype", "batch_size", "isl", "num_heads", "num_key_value_heads"]
     keys += ["head_dim", "window_size"]
-    for row in best_of_engines(folder / "attention_context.parquet", keys, keys[:3]):
+    for row in best_of_engines(
+        folder / "attention_context.parquet", keys, keys[:3], generator, most, attn_dtype=["bfloat16"]
+    ):
         if row["attn_dtype"] == "bfloat16":
             name, size = CACHE_TYPES[row["kv_cache_dtype"]]
             yield Row(
@@ -144,10 +187,10 @@ def prefill(folder: Path) -> Iterator[Row]:
             )  # fmt: skip
 
 
-def decode(folder: Path) -> Iterator[Row]:
+def decode(folder: Path, generator: np.random.Generator, most: int) -> Iterator[Row]:
     keys = ["system", "kv_cache_dtype", "batch_size", "step", "num_heads", "num_key_value_heads", "head_dim"]
     keys += ["window_size"]
-    for row in best_of_engines(folder / "attention_generation.parquet", keys, keys[:2]):
+    for row in best_of_engines(folder / "attention_generation.parquet", keys, keys[:2], generator, most):
         name, size = CACHE_TYPES[row["kv_cache_dtype"]]
         yield Row(
             DEVICES[row["system"]], "decode", name, row["batch_size"], 1, row["step"], row["head_dim"],
@@ -156,26 +199,64 @@ def decode(folder: Path) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def experts(folder: Path) -> Iterator[Row]:
-    """Read experts with an even routing on one device; what other devices do is not the kernel's."""
-    keys = ["system", "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size"]
-    keys += ["moe_ep_size", "distribution"]
-    for row in best_of_engines(folder / "moe.parquet", keys, keys[:2]):
-        tensor, parallel = row["moe_tp_size"], row["moe_ep_size"]
-        whole = spread(row["inter_size"], tensor) and spread(row["num_experts"], parallel)
-        if row["distribution"] != "balanced" or row["moe_dtype"] not in MATMUL_TYPES or not whole:
-            continue
-        # With experts on several devices, each gets its share of what the tokens send: a whole number of rows here.
-        sent = row["num_tokens"] * row["topk"]
-        name, size = MATMUL_TYPES[row["moe_dtype"]]
+def latent_prefill(folder: Path, generator: np.random.Generator, most: int) -> Iterator[Row]:
+    keys = ["system", "kv_cache_dtype", "batch_size", "isl", "num_heads"]
+    for row in best_of_engines(folder / "mla_context.parquet", keys, keys[:2], generator, most):
+        name, size = LATENT_TYPES[row["kv_cache_dtype"]]
         yield Row(
-            DEVICES[row["system"]], "experts", name, 1, -(-sent // parallel), row["inter_size"] // tensor,
-            row["hidden_size"], 1, 1, 0, row["num_experts"] // parallel, 1, size,
+            DEVICES[row["system"]], "prefill", name, row["batch_size"], row["isl"], row["isl"],
+            (LATENT_KEY + LATENT_VALUE) // 2, row["num_heads"], row["num_heads"], 0, 1, 1, size,
             round(row["latency_min_min"] * 1e3, 3),
         )  # fmt: skip
 
 
-TABLES = {"linear": linears, "prefill": prefill, "decode": decode, "experts": experts}
+def latent_decode(folder: Path, generator: np.random.Generator, most: int) -> Iterator[Row]:
+    """Read decoding on the compressed cache itself, whose values are part of the keys."""
+    keys = ["system", "kv_cache_dtype", "batch_size", "step", "num_heads"]
+    for row in best_of_engines(folder / "mla_generation.parquet", keys, keys[:2], generator, most):
+        name, size = LATENT_TYPES[row["kv_cache_dtype"]]
+        yield Row(
+            DEVICES[row["system"]], "decode", name, row["batch_size"], 1, row["step"] + 1,
+            LATENT_RANK + LATENT_ROTARY // 2, row["num_heads"], 1, 0, 1, 1, size,
+            round(row["latency_min_min"] * 1e3, 3),
+        )  # fmt: skip
+
+
+def experts(folder: Path, generator: np.random.Generator, most: int) -> Iterator[Row]:
+    """Read experts with an even routing that all lie on the device, by the kernels that an engine has for every shape.
+
+    Left out, as their times are those of other work: shares of experts on several devices (the kernel also passes over the
+    tokens of the others; without these rows errors on shapes that the fit has not seen are half as large), and models
+    whose experts have two matrices instead of three.
+    """
+    keys = ["system", "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size"]
+    chosen = {"moe_dtype": list(MATMUL_TYPES), "distribution": ["balanced"], "moe_ep_size": [1]}
+    for row in best_of_engines(
+        folder / "moe.parquet",
+        keys,
+        keys[:2],
+        generator,
+        most,
+        without=SOME_SHAPES,
+        without_models=TWO_MATRICES,
+        **chosen,
+    ):
+        tensor = row["moe_tp_size"]
+        if not spread(row["inter_size"], tensor):
+            continue
+        name, size = MATMUL_TYPES[row["moe_dtype"]]
+        yield Row(
+            DEVICES[row["system"]], "experts", name, 1, row["num_tokens"] * row["topk"], row["inter_size"] // tensor,
+            row["hidden_size"], 1, 1, 0, row["num_experts"], 1, size, round(row["latency_min_min"] * 1e3, 3),
+        )  # fmt: skip
+
+
+TABLES = {
+    "linear": (linears,),
+    "prefill": (prefill, latent_prefill),
+    "decode": (decode, latent_decode),
+    "experts": (experts,),
+}
 
 
 def write_extract(path: Path, rows: list[Row], head: str) -> None:
@@ -206,7 +287,7 @@ class _Row(ctypes.Structure):
             (name, ctypes.c_double)
             for name in (
                 "batch", "rows", "columns", "depth", "heads", "key_heads", "window", "experts", "per_token",
-                "input_bytes", "weight_bytes", "output_bytes", "warm_weights",
+                "input_bytes", "weight_bytes", "output_bytes", "warm_weights", "cached_depth",
             )
         ],
     ]  # fmt: skip
@@ -260,7 +341,7 @@ class Table:
         return _Row(
             row.device.encode(), peak.encode(), row.type.encode(), KINDS.index(row.kind), 1, row.batch, row.rows,
             row.columns, row.depth, row.heads, row.key_heads, row.window, row.experts, row.per_token, inputs,
-            row.weight_bytes, 2.0, 1.0,
+            row.weight_bytes, 2.0, 1.0, row.cached_depth,
         )  # fmt: skip
 
     def predict(self, rows: NDArray[np.int64], figures: NDArray[np.float64] | None = None) -> NDArray[np.float64]:

@@ -10,9 +10,13 @@ What is repaired, from how the rows contradict themselves or recur:
 - Degrees. 8 x 8 experts at tensor 64 is tensor 8 with 8 experts (the same measurements recur under both spellings), 4 x 4
   at 16 likewise; attention-data 64 and 16 are 8 and 4 with the batch for each rank. vLLM's tensor 4, attention-data 4,
   experts 16 is attention-data 4 with 4 experts, the batch again for each rank. gpt-oss' tensor 4 with 2 x 2 is tensor 2
-  with 2 experts.
+  with 2 experts. vLLM's apart pool of tensor 16 with 16 experts (kimi-k2.5 on gb200) is attention-data 16: a step of 1,024
+  sequences takes 1.9 ms longer than one of 256, less than half of the time in which each device of a tensor group would
+  read their latent caches.
 - Precision. Where the column is empty the weights are what the kernels' column says, else BF16.
 - Cache. BF16 on Hopper, FP8 on Blackwell unless the weights are BF16: no column says, recipes for Blackwell ask for it.
+- Batch. A pool that decodes alone holds fewer sequences than it has requests, as the others wait for their prefill: those
+  that a sequence decodes with are the others times the share of a request's time after its first token (Little's law).
 - Load. Rows of sglang 0.5.1.post1 and 0.5.8.post1 with qwen3-32b are one burst of all requests, not a steady load: first
   tokens wait for all prompts.
 - Speculative decoding. Rows of trtllm 1.2.0rc6.post3 verify drafted tokens, which no column says; the acceptance is what
@@ -84,6 +88,13 @@ class Row:
     prompts: float = 1.0
     concurrency: float = 1.0
     workers: float = 1.0
+    requests: float = 0.0  # of a pool that decodes alone: those that have not ended, decoding or not
+    first_ms: float = 0.0  # and how long after its start a request has its first token
+
+    @property
+    def operators(self) -> bool:
+        """Whether the times of measured operators are used; the engine of Splitwise's tables (2023) had other kernels."""
+        return self.mode != "splitwise"
 
     @property
     def family(self) -> str:
@@ -104,6 +115,11 @@ def number(text: str, otherwise: float = 1.0) -> float:
     """Give the number, or `otherwise` where the cell is empty or zero."""
     value = float(text) if text else 0.0
     return value if value > 0 else otherwise
+
+
+def decoding_together(requests: float, first_ms: float, decode_ms: float) -> float:
+    """Give the sequences in a step of a pool that decodes alone, of which one is the sequence that is asked about."""
+    return 1 + max(0.0, requests - 1) * decode_ms / (first_ms + decode_ms)
 
 
 def is_left_out(row: dict[str, str]) -> bool:
@@ -130,6 +146,8 @@ def repaired_degrees(row: dict[str, str]) -> tuple[int, int, int, bool]:
             tensor, expert, for_each_rank = 1, data, True
         if tensor == 4 and row["attention_dp_size"] and data == 1 and expert_tensor == expert == 2:
             tensor = 2
+    elif row["backend"] == "vllm" and tensor == expert == 16 and data == 1:
+        tensor, data = 1, 16
     if expert > tensor * data or tensor * data % expert:
         expert = tensor * data
     return tensor, data, expert, for_each_rank
@@ -147,7 +165,11 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
             tensor, data, expert, for_each_rank = repaired_degrees(row)
             weights = row["precision"] or ("fp8" if row["gemm_quant_mode"].startswith("fp8") else "bf16")
             version = row["backend_version"]
-            batch = float(row["decode_batch_size"]) * data if apart else float(row["batch_size"])
+            stated = number(row["decode_attention_dp_size"])  # the batch is that of each rank
+            requests = float(row["decode_batch_size"]) * stated if apart else float(row["batch_size"])
+            batch, first_ms = requests, float(row["ttft_ms"])
+            if apart:
+                batch = decoding_together(requests, first_ms, float(row["tpot_ms"]) * float(row["output_tokens"]))
             one = Row(
                 model=row["model"],
                 system=row["system"],
@@ -167,9 +189,11 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
                 slow_build=row["backend"] == "vllm" and version in ("0.16.0", "0.17.0"),
                 burst=row["model"] == "qwen3-32b" and version in ("0.5.1.post1", "0.5.8.post1"),
                 tokens_per_step=DRAFT_TOKENS_PER_STEP if version == "1.2.0rc6.post3" else 1.0,
+                requests=requests if apart else 0.0,
+                first_ms=first_ms if apart else 0.0,
             )
             later.append(one)
-            if (batch if apart else float(row["batch_size"])) > LOW_CONCURRENCY:
+            if requests > LOW_CONCURRENCY:
                 continue
             if apart:
                 tensor, data = int(number(row["prefill_tp_size"])), int(number(row["prefill_attention_dp_size"]))
@@ -177,7 +201,7 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
                 if expert > tensor * data or tensor * data % expert:
                     expert = tensor * data
             workers = number(row["prefill_num_workers"]) if apart else 1.0
-            concurrency = batch * number(row["decode_num_workers"]) if apart else batch
+            concurrency = requests * number(row["decode_num_workers"]) if apart else requests
             first.append(
                 replace(
                     one,
@@ -185,7 +209,7 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
                     tensor=tensor,
                     attention_data=data,
                     expert=expert,
-                    milliseconds=float(row["ttft_ms"]),
+                    milliseconds=first_ms,
                     concurrency=concurrency,
                     workers=workers,
                 )
@@ -225,7 +249,7 @@ class _CRow(ctypes.Structure):
     _fields_ = (
         [(name, ctypes.c_char_p) for name in ("model", "device", "engine", "weights", "attention", "cache", "compute")]
         + [(name, ctypes.c_int32) for name in ("tensor", "attention_data", "expert", "kind", "one_phase")]
-        + [(name, ctypes.c_int32) for name in ("slow_build", "power_capped", "burst")]
+        + [(name, ctypes.c_int32) for name in ("slow_build", "power_capped", "burst", "operators")]
         + [
             (name, ctypes.c_double)
             for name in (

@@ -45,6 +45,7 @@ Expected<Row> readRow(const itx_gpu_row &row) {
   shape.weightBytes = row.weight_bytes;
   shape.outputBytes = row.output_bytes;
   shape.warmWeights = row.warm_weights;
+  shape.cachedDepth = row.cached_depth;
   return Row{shape, *rates, *device, row.type};
 }
 
@@ -88,4 +89,25 @@ void itx_gpu_predict(const void *table, const int64_t *rows, int64_t count, cons
 void itx_gpu_roofline(const void *table, double *microseconds) {
   for (const Row &row : *static_cast<const std::vector<Row> *>(table))
     *microseconds++ = gpuRooflineUs(row.shape, row.rates);
+}
+
+int32_t itx_gpu_all_reduce(const char *device, const double *devices, const double *bytes, int64_t count,
+                           const double *given, double *microseconds) {
+  Expected<const CatalogueDevice *> found = findDevice(device);
+  if (!found) {
+    consumeError(found.takeError());
+    return 1;
+  }
+  Expected<double> link = (*found)->linkOneWayGBps();
+  if (!link) {
+    consumeError(link.takeError());
+    return 1;
+  }
+  AllReduceFigures figures = GpuKernelTable::get().allReduce(**found);
+  if (given)
+    for (size_t i = 0; i < AllReduceFigures::names().size(); ++i)
+      figures.at(i) = given[i];
+  for (int64_t i = 0; i < count; ++i)
+    microseconds[i] = allReduceUs(devices[i], bytes[i], *link, figures);
+  return 0;
 }

@@ -20,7 +20,7 @@ typedef struct {
   const char *device, *peak, *type;
   int32_t kind, causal;
   double batch, rows, columns, depth, heads, key_heads, window, experts, per_token;
-  double input_bytes, weight_bytes, output_bytes, warm_weights;
+  double input_bytes, weight_bytes, output_bytes, warm_weights, cached_depth;
 } itx_gpu_row;
 
 __attribute__((visibility("default"))) int32_t itx_gpu_figures(void);
@@ -35,6 +35,12 @@ __attribute__((visibility("default"))) void itx_gpu_predict(const void *table, c
                                                             const double *figures, double *microseconds);
 /* The bound of each row by the catalogue alone: max(flops / peak, bytes / bandwidth). */
 __attribute__((visibility("default"))) void itx_gpu_roofline(const void *table, double *microseconds);
+/* Microseconds of all-reduces of `bytes` on each of `devices` of one node, with `figures` in the order of
+ * AllReduceFigures, or with those of the program where it is null; not 0 if the catalogue lacks the device or its link.
+ */
+__attribute__((visibility("default"))) int32_t itx_gpu_all_reduce(const char *device, const double *devices,
+                                                                  const double *bytes, int64_t count,
+                                                                  const double *figures, double *microseconds);
 
 #ifdef __cplusplus
 }

@@ -109,7 +109,10 @@ private:
     return larger > 0 ? larger * std::pow(1 + std::pow(smaller / larger, power), 1 / power) : 0;
   }
 
-  double rounded(double waves) const { return waves + figures.quantization * (std::ceil(waves) - waves); }
+  /// A share above 1 would make more tiles faster.
+  double rounded(double waves) const {
+    return waves + std::min(1.0, figures.quantization) * (std::ceil(waves) - waves);
+  }
 
   /// Time of bytes that are read or written once, a part of which the last cache may hold.
   double bytesUs(double warm, double cold = 0) const {
@@ -146,9 +149,13 @@ private:
       for (const RowGroup &group : groups)
         tiles += group.count * std::ceil(group.rows / tileRows);
       tiles *= std::ceil(columns / tileColumns);
-      for (double parts : matmulSplits)
-        best = std::min(best, tilesUs({tileRows, tileColumns, parts}, tiles, depth, shape, memoryUs) +
-                                  splitUs(rows * columns, parts));
+      for (double parts : matmulSplits) {
+        // A blend is at least its larger part: most tiles are too slow without asking for its powers.
+        double sumUs = splitUs(rows * columns, parts);
+        GpuTiling tiling{tileRows, tileColumns, parts};
+        if (std::max(memoryUs, wavesUs(tiling, tiles, depth, shape)) + sumUs < best)
+          best = std::min(best, tilesUs(tiling, tiles, depth, shape, memoryUs) + sumUs);
+      }
     }
     // Elements narrower than 16 bits are made of such in a pass of its own.
     if (shape.inputBytes < bytesOfHidden)
@@ -156,12 +163,16 @@ private:
     return best;
   }
 
-  /// Time of tiles of a depth beside that of the bytes from memory, without the sum over parts.
+  /// Time of tiles of a depth, if the memory delivers what they load.
+  double wavesUs(const GpuTiling &tiling, double tiles, double depth, const GpuKernelShape &shape) const {
+    double waves = std::max(1.0, rounded(tiles * tiling.parts / rates.multiprocessors));
+    return waves * blockUs({tiling.rows, tiling.columns, /*tiles=*/1, depth / tiling.parts}, shape);
+  }
+
+  /// The same beside the time of the bytes from memory, without the sum over parts.
   double tilesUs(const GpuTiling &tiling, double tiles, double depth, const GpuKernelShape &shape,
                  double memoryUs) const {
-    double waves = std::max(1.0, rounded(tiles * tiling.parts / rates.multiprocessors));
-    double blockUs = this->blockUs({tiling.rows, tiling.columns, /*tiles=*/1, depth / tiling.parts}, shape);
-    return blend(waves * blockUs, memoryUs);
+    return blend(wavesUs(tiling, tiles, depth, shape), memoryUs);
   }
 
   /// Time in which a block computes its share, if the memory delivers what it loads.
@@ -184,7 +195,12 @@ private:
   double attentionBytesUs(const GpuKernelShape &shape, double keys) const {
     return bytesUs(shape.batch * shape.depth *
                    (shape.rows * shape.heads * (shape.inputBytes + shape.outputBytes) +
-                    2 * keys * shape.keyHeads * shape.weightBytes));
+                    keys * shape.keyHeads * cachedFeatures(shape) / shape.depth * shape.weightBytes));
+  }
+
+  /// Elements that are cached for a token and a head of keys.
+  static double cachedFeatures(const GpuKernelShape &shape) {
+    return shape.cachedDepth > 0 ? shape.cachedDepth : 2 * shape.depth;
   }
 
   /// Time of a tile of queries over some keys: scores, and the sum of values.
@@ -193,7 +209,7 @@ private:
     // The edge counts for tiles of prompts; those of decoding all have the fewest queries.
     double edge = shape.kind == GpuKernelKind::Prefill ? 1 + figures.edge / queries : 1;
     double computeUs = 4 * queries * shape.depth * (keys + figures.prologue) / (flopsPerUs() * factor / edge);
-    double loadUs = 2 * keys * shape.depth * shape.weightBytes / (loadedPerUs() * factor);
+    double loadUs = keys * cachedFeatures(shape) * shape.weightBytes / (loadedPerUs() * factor);
     return std::max(computeUs, loadUs) + figures.tileUs;
   }
 
@@ -256,7 +272,8 @@ double intarsia::gpuRooflineUs(const GpuKernelShape &shape, const GpuRates &rate
     flops = 4 * shape.batch * shape.heads * shape.rows * seen * shape.depth;
     bytes = shape.batch * shape.depth *
             (shape.rows * shape.heads * (shape.inputBytes + shape.outputBytes) +
-             2 * (shape.kind == GpuKernelKind::Decode ? keys : shape.columns) * shape.keyHeads * shape.weightBytes);
+             (shape.kind == GpuKernelKind::Decode ? keys : shape.columns) * shape.keyHeads *
+                 (shape.cachedDepth > 0 ? shape.cachedDepth / shape.depth : 2) * shape.weightBytes);
     break;
   }
   case GpuKernelKind::Experts: {
@@ -280,5 +297,24 @@ ArrayRef<StringRef> GpuKernelFigures::names() {
 double &GpuKernelFigures::at(size_t index) {
   double *members[] = {&launchUs, &compute, &prologue, &edge,  &memory,   &cache,  &processor, &quantization, &blend,
                        &splitUs,  &tileUs,  &resident, &input, &expertUs, &head64, &head192,   &head256,      &head512};
+  return *members[index];
+}
+
+double intarsia::allReduceUs(double devices, double bytes, double linkGBps, const AllReduceFigures &figures) {
+  if (devices <= 1)
+    return 0;
+  double perUs = linkGBps * 1e3;
+  double oneShot = (devices - 1) * bytes / (figures.oneShot * perUs);
+  double twoShots = figures.secondUs + 2 * (devices - 1) / devices * bytes / (figures.twoShots * perUs);
+  return figures.startUs + figures.stageUs * std::log2(devices) + std::min(oneShot, twoShots);
+}
+
+ArrayRef<StringRef> AllReduceFigures::names() {
+  static const StringRef names[] = {"start_us", "stage_us", "second_us", "one_shot", "two_shots"};
+  return names;
+}
+
+double &AllReduceFigures::at(size_t index) {
+  double *members[] = {&startUs, &stageUs, &secondUs, &oneShot, &twoShots};
   return *members[index];
 }

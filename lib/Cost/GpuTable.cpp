@@ -35,7 +35,7 @@ public:
 
   Expected<GpuKernelTable> read() {
     GpuKernelTable table;
-    if (Error error = checkKeys(file, root, {"families", "figures"}))
+    if (Error error = checkKeys(file, root, {"families", "figures", "all_reduce"}))
       return std::move(error);
     for (const auto &[generation, node] : root.find("families")->entries)
       table.families[generation] = node.scalar;
@@ -45,6 +45,14 @@ public:
         return fit.takeError();
       table.fits.push_back(std::move(*fit));
     }
+    for (const YamlNode &node : root.find("all_reduce")->items) {
+      Expected<AllReduceFit> fit = readAllReduce(node);
+      if (!fit)
+        return fit.takeError();
+      table.allReduces.push_back(std::move(*fit));
+    }
+    if (none_of(table.allReduces, [](const AllReduceFit &fit) { return fit.of == anyDevice; }))
+      return yamlError(file, root.line, "all_reduce lacks the figures of any device");
     for (auto [index, kind] : enumerate(kinds))
       if (none_of(table.fits, [&](const GpuKernelFit &fit) {
             return fit.kind == GpuKernelKind(index) && fit.type == usualType && fit.of == anyDevice;
@@ -76,6 +84,25 @@ private:
     if (Error error = number(node, "error", fit.error))
       return std::move(error);
     for (auto [index, name] : enumerate(GpuKernelFigures::names()))
+      if (Error error = number(node, name, fit.figures.at(index)))
+        return std::move(error);
+    return fit;
+  }
+
+  Expected<AllReduceFit> readAllReduce(const YamlNode &node) const {
+    SmallVector<StringRef> keys = {"of", "rows", "error"};
+    append_range(keys, AllReduceFigures::names());
+    if (Error error = checkKeys(file, node, keys))
+      return std::move(error);
+    AllReduceFit fit;
+    fit.of = node.find("of")->scalar;
+    double rows = 0;
+    if (Error error = number(node, "rows", rows))
+      return std::move(error);
+    fit.rows = int(rows);
+    if (Error error = number(node, "error", fit.error))
+      return std::move(error);
+    for (auto [index, name] : enumerate(AllReduceFigures::names()))
       if (Error error = number(node, name, fit.figures.at(index)))
         return std::move(error);
     return fit;
@@ -151,6 +178,16 @@ std::pair<const GpuKernelFit *, GpuFitSource> GpuKernelTable::find(GpuKernelKind
   report_fatal_error("the reader checks that there are figures of any device");
 }
 
+const AllReduceFigures &GpuKernelTable::allReduce(const CatalogueDevice &device) const {
+  auto family = families.find(device.generation);
+  for (StringRef of : {StringRef(device.name), family == families.end() ? StringRef() : StringRef(family->second),
+                       StringRef(anyDevice)})
+    for (const AllReduceFit &fit : allReduces)
+      if (fit.of == of)
+        return fit.figures;
+  report_fatal_error("the reader checks that there are figures of any device");
+}
+
 Expected<GpuCosts> GpuCosts::create(const CatalogueDevice &device) {
   GpuCosts costs;
   costs.device = &device;
@@ -167,6 +204,12 @@ Expected<GpuCosts> GpuCosts::create(const CatalogueDevice &device) {
   return costs;
 }
 
+/// Returns the type of the table whose figures an attention takes.
+static StringRef fittedAttention(const GpuKernelShape &shape) {
+  bool narrow = shape.weightBytes < 2;
+  return shape.cachedDepth > 0 ? (narrow ? "latent_fp8" : "latent") : narrow ? "fp8" : "bf16";
+}
+
 double GpuCosts::microseconds(const GpuKernelShape &shape, StringRef elementType) const {
   StringRef type = elementType == "f16" ? StringRef(usualType) : elementType;
   bool isAttention = shape.kind == GpuKernelKind::Prefill || shape.kind == GpuKernelKind::Decode;
@@ -178,7 +221,7 @@ double GpuCosts::microseconds(const GpuKernelShape &shape, StringRef elementType
     type = usualType;
     found = rates.find(usualType.str());
   }
-  StringRef fitted = isAttention ? (shape.weightBytes < 2 ? "fp8" : "bf16") : type == "int8" ? "fp8" : type;
+  StringRef fitted = isAttention ? fittedAttention(shape) : type == "int8" ? "fp8" : type;
   return gpuKernelUs(shape, found->second, GpuKernelTable::get().find(shape.kind, fitted, *device).first->figures);
 }
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/ServingCost.h"
+#include "lib/Cost/ServingOperators.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -283,6 +284,12 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   bool both = !shape.tiedEmbeddings && degrees.pipeline == 1;
   cost.weightBytes = (dense + experts) / degrees.pipeline + (both ? head + embedding : std::max(head, embedding));
   cost.matmulUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
+  if (cost.fitted->operators && !cost.measured) {
+    Expected<ServingOperators> operators = ServingOperators::create(deployment, cost.figures->expertDispersion);
+    if (!operators)
+      return operators.takeError();
+    cost.operators = std::make_shared<const ServingOperators>(std::move(*operators));
+  }
   return cost;
 }
 
@@ -394,6 +401,31 @@ StepTime ServingCost::measuredFirstToken(double prompt, double prompts, double o
   return time;
 }
 
+bool ServingCost::dispatchesExperts() const {
+  return what.part == ModelPart::Whole && what.degrees.attentionData > 1 && what.shape->experts;
+}
+
+double ServingCost::exchangeLatencyUs(double positions, const ServingFigures &f) const {
+  double factor = f.collectiveFactor[int(what.engine)], us = (what.degrees.pipeline - 1) * f.collectiveUs * factor;
+  if (nodes > 1)
+    us += allReduces() * f.networkUs * std::log2(nodes);
+  if (!operators)
+    return us + (collectiveGroup > 1 ? allReduces() * f.collectiveUs * factor * std::log2(collectiveGroup) : 0);
+  // Replicas reduce among their tensor devices, and send to experts and back.
+  double devices = dispatchesExperts() ? what.degrees.tensor : collectiveGroup;
+  double bytes = 2.0 * what.shape->hidden * positions / what.degrees.attentionData;
+  us += allReduces() * operators->allReduceUs(std::min<double>(devices, what.device->devicesOnLink()), bytes) * factor;
+  return us + (dispatchesExperts() ? 2 * what.shape->expertLayers * f.collectiveUs * factor : 0);
+}
+
+double ServingCost::expertsFactor(const ServingFigures &f) const {
+  return f.expertsFactor * (what.degrees.expert > 1 ? f.expertParallelImbalance : 1);
+}
+
+double ServingCost::operatorsUs(const OperatorTimes &times, const ServingFigures &f) const {
+  return times.linearUs * f.linearFactor + times.attentionUs * f.attentionFactor + times.expertsUs * expertsFactor(f);
+}
+
 StepTime ServingCost::decodeStep(double batch, double context, const ServingFigures &f) const {
   if (wafer) {
     StepTime time;
@@ -435,14 +467,25 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   double fixedUs = layersUs * f.layerFactor[engine] * generation * (what.slowBuild ? f.slowBuildFactor : 1);
   if (hasAttention)
     fixedUs += f.stepUs + f.sequenceUs * f.sequenceFactor[engine] * replica;
-  double latencyUs = 0;
-  if (collectiveGroup > 1)
-    latencyUs += allReduces() * f.collectiveUs * f.collectiveFactor[engine] * std::log2(collectiveGroup);
-  if (nodes > 1)
-    latencyUs += allReduces() * f.networkUs * std::log2(nodes);
-  latencyUs += (degrees.pipeline - 1) * f.collectiveUs * f.collectiveFactor[engine];
+  double latencyUs = exchangeLatencyUs(positions, f);
   double transferUs = transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * positions / degrees.attentionData +
                       (degrees.pipeline - 1) * 2.0 * shape.hidden * positions / (linkBytesPerUs * f.linkEfficiency);
+  // Imbalance of replicas that step together; that of experts is below.
+  double imbalance = hasAttention && degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
+  double onePhase = what.onePhase ? f.onePhaseFactor : 1;
+  time.fixedMs = fixedUs * 1e-3;
+  time.collectiveLatencyMs = latencyUs * 1e-3;
+  if (operators) {
+    OperatorTimes times = operators->step(replica, positions / degrees.attentionData, context);
+    // What an all-reduce transfers inside a node is in its time.
+    transferUs = dispatchesExperts() || nodes > 1 ? transferUs : 0;
+    time.streamingMs = (times.linearUs * f.linearFactor + times.expertsUs * expertsFactor(f)) * 1e-3;
+    time.cacheMs = times.attentionUs * f.attentionFactor * 1e-3;
+    time.collectiveTransferMs = transferUs * 1e-3;
+    double stepUs = blended(fixedUs + latencyUs, transferUs + operatorsUs(times, f) * imbalance, f.blend);
+    time.totalMs = stepUs * 1e-3 * onePhase / what.tokensPerStep;
+    return time;
+  }
 
   double shrink = (isBlackwell ? f.blackwellBandwidth : 1) * (dequantized ? f.dequantizedBandwidth : 1);
   double denseRate = f.denseBandwidth * shrink * (fourBit ? f.fourBitBandwidth : 1);
@@ -455,19 +498,18 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   double matmulUs = matmulUsPerToken * positions / computeRate;
   double cacheUs = blended(cacheBytes * replica / (bytesPerUs * f.cacheBandwidth),
                            scoreFlops * replica / (sixteenBitFlopsPerUs * f.attentionCompute), 4);
-  // Imbalance of replicas that step together; that of experts is above.
-  double imbalance = hasAttention && degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
   double stepUs =
       blended(fixedUs + latencyUs, (transferUs + blended(streamUs, matmulUs, 4) + cacheUs) * imbalance, f.blend);
-  time.fixedMs = fixedUs * 1e-3;
   time.streamingMs = streamUs * 1e-3;
   time.computeMs = matmulUs * 1e-3;
   time.cacheMs = cacheUs * 1e-3;
-  time.collectiveLatencyMs = latencyUs * 1e-3;
   time.collectiveTransferMs = transferUs * 1e-3;
-  time.totalMs = stepUs * 1e-3 * (what.onePhase ? f.onePhaseFactor : 1) / what.tokensPerStep;
+  time.totalMs = stepUs * 1e-3 * onePhase / what.tokensPerStep;
   return time;
 }
+
+/// Tokens of prompts that engines compute together: a chunk of vLLM's and of SGLang's defaults has 2048 to 8192.
+static constexpr double chunkTokens = 4096;
 
 /// Returns the flops of a prompt's scores on one device.
 double ServingCost::promptScoreFlops(double prompt) const {
@@ -478,13 +520,20 @@ double ServingCost::promptScoreFlops(double prompt) const {
   return flops / group;
 }
 
-double ServingCost::promptUs(double prompt, const ServingFigures &f) const {
+double ServingCost::promptUs(double prompt, double together, const ServingFigures &f) const {
   requireWhole("a time of prompts");
   if (wafer)
     return wafer->promptMs(prompt) * 1e3;
   if (measured)
     return measuredFirstToken(prompt, 1, 0).totalMs * 1e3;
   const ModelShape &shape = *what.shape;
+  if (operators) {
+    together = std::clamp(together, 1.0, std::max(1.0, chunkTokens / std::max(1.0, prompt)));
+    double steps = std::max(1.0, together * prompt / chunkTokens);
+    double ownUs =
+        (operatorsUs(operators->prompt(together, prompt), f) + f.prefillLayerUs * shape.layers * steps) / together;
+    return (ownUs + transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt) / what.degrees.attentionData;
+  }
   double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
                 (isBlackwell ? f.blackwellCompute : 1) * (shape.experts ? f.expertCompute : 1);
   return matmulUsPerToken * prompt / rate + promptScoreFlops(prompt) / (sixteenBitFlopsPerUs * f.attentionCompute) +
@@ -509,14 +558,15 @@ StepTime ServingCost::sharedStep(double batch, double prompt, double output, boo
   prompt = std::max(0.0, prompt);
   StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
   double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
-  time.interferenceMs = promptsPerStep * promptUs(prompt, f) * (measured ? 1 : interferenceOf(what, f)) * 1e-3;
+  time.interferenceMs =
+      promptsPerStep * promptUs(prompt, promptsPerStep, f) * (measured ? 1 : interferenceOf(what, f)) * 1e-3;
   time.totalMs += time.interferenceMs;
   return time;
 }
 
 double ServingCost::prefillBusyMs(double prompt) const {
   // Stages of a pipeline hold different prompts at once.
-  return promptUs(prompt, *figures) * 1e-3 / what.degrees.pipeline;
+  return promptUs(prompt, std::numeric_limits<double>::infinity(), *figures) * 1e-3 / what.degrees.pipeline;
 }
 
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
@@ -556,10 +606,18 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
   double streamUs = (denseStreamUs + expertStreamUs) / f.firstBandwidth;
   double scoreUs = promptScoreFlops(prompt) * prompts / (sixteenBitFlopsPerUs * f.firstAttentionCompute);
   double transferUs = transferUsPerToken(f.firstLinkEfficiency, 1) * tokens / what.degrees.attentionData;
+  double workUs = blended(streamUs, matmulUs, 4) + scoreUs;
+  if (operators) {
+    OperatorTimes times = operators->prompt(prompts, prompt);
+    streamUs = (times.linearUs + times.expertsUs) * f.firstOperatorsFactor;
+    scoreUs = times.attentionUs * f.firstOperatorsFactor;
+    matmulUs = 0;
+    workUs = streamUs + scoreUs;
+  }
   double lengthRatio = tokens / f.firstLongTokens;
   double longer = 1 + f.firstLongSlowdown * lengthRatio * lengthRatio / (1 + lengthRatio * lengthRatio);
   double capped = what.powerCapped ? f.firstPowerCapFactor : 1;
-  double ownUs = (layersUs + (blended(streamUs, matmulUs, 4) + scoreUs + transferUs) * longer) * capped;
+  double ownUs = (layersUs + (workUs + transferUs) * longer) * capped;
   double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers);
   double waitUs = ownUs * others * (burst ? 0.5 : f.firstWait);
   double overheadUs = f.firstOverheadUs * f.firstOverheadFactor[engine];

@@ -79,6 +79,9 @@ const Named figureTable[] = {
     {"expert_dispersion", Kind::Factor, &ServingFigures::expertDispersion},
     {"blend", Kind::Factor, &ServingFigures::blend},
     {"one_phase_factor", Kind::Factor, &ServingFigures::onePhaseFactor},
+    {"linear_factor", Kind::Factor, &ServingFigures::linearFactor},
+    {"attention_factor", Kind::Factor, &ServingFigures::attentionFactor},
+    {"experts_factor", Kind::Factor, &ServingFigures::expertsFactor},
     {"first.overhead_us", Kind::Time, &ServingFigures::firstOverheadUs},
     ENGINES("first.overhead_factor", firstOverheadFactor),
     {"first.layer_us", Kind::Time, &ServingFigures::firstLayerUs},
@@ -99,6 +102,7 @@ const Named figureTable[] = {
     {"first.one_phase_us", Kind::Time, &ServingFigures::firstOnePhaseUs},
     {"first.slow_build_factor", Kind::Factor, &ServingFigures::firstSlowBuildFactor},
     {"first.power_cap_factor", Kind::Factor, &ServingFigures::firstPowerCapFactor},
+    {"first.operators_factor", Kind::Factor, &ServingFigures::firstOperatorsFactor},
     {"first.long_slowdown", Kind::Time, &ServingFigures::firstLongSlowdown},
     {"first.long_tokens", Kind::Factor, &ServingFigures::firstLongTokens},
 };
@@ -180,8 +184,9 @@ Expected<ServingEfficiency> ServingEfficiency::parse(StringRef text, StringRef f
   if (root->kind != YamlNode::Kind::Map)
     return yamlError(file, root->line, "is not a map");
   for (auto &[key, node] : root->entries)
-    if (!is_contained({"engines", "generations", "figures", "residuals"}, StringRef(key)))
-      return yamlError(file, node.line, "unknown key '" + key + "'; it has engines, generations, figures, residuals");
+    if (!is_contained({"engines", "generations", "operators", "figures", "residuals"}, StringRef(key)))
+      return yamlError(file, node.line,
+                       "unknown key '" + key + "'; it has engines, generations, operators, figures, residuals");
   ServingEfficiency efficiency;
   efficiency.file = file.str();
   Expected<std::vector<std::string>> engines = words(*root, file, "engines");
@@ -197,6 +202,14 @@ Expected<ServingEfficiency> ServingEfficiency::parse(StringRef text, StringRef f
   if (!generations)
     return generations.takeError();
   efficiency.generations = std::move(*generations);
+
+  if (const YamlNode *operators = root->find("operators")) {
+    if (operators->scalar != "measured")
+      return yamlError(file, operators->line,
+                       "operators: '" + operators->scalar +
+                           "' is not measured; leave the key out for shares of the peaks");
+    efficiency.operators = true;
+  }
 
   const YamlNode *given = root->find("figures");
   if (!given || given->kind != YamlNode::Kind::Map)

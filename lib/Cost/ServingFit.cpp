@@ -22,6 +22,17 @@ struct Row {
   itx_serving_row measured;
 };
 
+/// Share of experts that tokens touch where operators are measured: see ModelShape::expertsTouched.
+constexpr double expertDispersion = 0.5;
+
+ServingEfficiency measuredGenerations(bool operators) {
+  ServingEfficiency efficiency{};
+  efficiency.generations = {"ampere", "hopper", "blackwell"};
+  efficiency.operators = operators;
+  efficiency.figures.expertDispersion = expertDispersion;
+  return efficiency;
+}
+
 Expected<Row> readRow(const itx_serving_row &row) {
   Deployment deployment;
   Expected<const ModelShape *> shape = findShape(row.model);
@@ -57,25 +68,20 @@ Expected<Row> readRow(const itx_serving_row &row) {
   deployment.powerCapped = row.power_capped;
   deployment.tokensPerStep = row.tokens_per_step;
   // Does not use the figures of the program, which may belong to an older formula: the fit brings its own.
-  static const ServingEfficiency measuredGenerations = [] {
-    ServingEfficiency efficiency{};
-    efficiency.generations = {"ampere", "hopper", "blackwell"};
-    return efficiency;
-  }();
-  Expected<ServingCost> cost = ServingCost::create(deployment, &measuredGenerations);
+  static const ServingEfficiency ofShares = measuredGenerations(/*operators=*/false);
+  static const ServingEfficiency ofOperators = measuredGenerations(/*operators=*/true);
+  Expected<ServingCost> cost = ServingCost::create(deployment, row.operators ? &ofOperators : &ofShares);
   if (!cost)
     return cost.takeError();
   Row read{std::move(*cost), row};
   if (row.kind != ITX_SERVING_FIRST) {
     // The engine runs the batch that fits and queues the rest. As the row was measured, a replica holds at least one
-    // request, even if the checkpoint is smaller than the format says.
+    // request, and weights that do not fit by their format alone were stored otherwise: nothing then bounds the batch.
     Expected<double> most = read.cost.largestBatch(row.input_tokens + row.output_tokens / 2);
-    double bound = row.attention_data;
     if (most)
-      bound = std::max(bound, *most);
+      read.measured.batch = std::min(row.batch, std::max<double>(row.attention_data, *most));
     else
       consumeError(most.takeError());
-    read.measured.batch = std::min(row.batch, bound);
   }
   return read;
 }

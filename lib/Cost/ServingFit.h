@@ -25,6 +25,7 @@ typedef struct {
   const char *model, *device, *engine, *weights, *attention, *cache, *compute;
   int32_t tensor, attention_data, expert;
   int32_t kind, one_phase, slow_build, power_capped, burst;
+  int32_t operators; /* times of measured operators, not shares of peaks; experts are dispersed by 0.5 */
   double tokens_per_step, batch, input_tokens, output_tokens, prompts, concurrency, workers;
 } itx_serving_row;
 

@@ -21,7 +21,7 @@ using namespace intarsia;
 
 namespace {
 
-constexpr size_t mostBytes = 64 << 10;
+constexpr size_t mostBytes = 1 << 17;
 constexpr size_t deepest = 32;
 
 /// An error while reading; thrown and caught in this file.

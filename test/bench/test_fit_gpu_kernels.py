@@ -49,6 +49,8 @@ def figures_of_file() -> dict[tuple[str, str, str], dict[str, float]]:
     figures = {}
     for line in re.findall(r"^  - \{(.*)\}$", text, re.MULTILINE):
         entries = dict(entry.split(": ") for entry in line.split(", "))
+        if "kind" not in entries:  # of all-reduces
+            continue
         key = entries.pop("kind"), entries.pop("type"), entries.pop("of")
         figures[key] = {name: float(value) for name, value in entries.items()}
     return figures

@@ -34,9 +34,12 @@ enum class GpuKernelKind {
 /// The shape of a kernel's computation. Sizes are those of one device.
 struct GpuKernelShape {
   GpuKernelKind kind = GpuKernelKind::Linear;
-  double batch = 1;                                        ///< of attention: sequences; of linears: matmuls
-  double rows = 1, columns = 1, depth = 1;                 ///< see GpuKernelKind
-  double heads = 1, keyHeads = 1;                          ///< attention
+  double batch = 1;                        ///< of attention: sequences; of linears: matmuls
+  double rows = 1, columns = 1, depth = 1; ///< see GpuKernelKind
+  double heads = 1, keyHeads = 1;          ///< attention
+  /// Elements that are cached for a token and a head of keys, where values are part of the keys (latent attention); 0:
+  /// a key and a value of `depth` elements.
+  double cachedDepth = 0;
   bool causal = true;                                      ///< attention
   double window = 0;                                       ///< most keys that a query sees; 0: all
   double experts = 1, perToken = 1;                        ///< experts of this device
@@ -114,6 +117,30 @@ struct GpuKernelFit {
   GpuKernelFigures figures;
 };
 
+/// Fitted figures of an all-reduce between the devices of a node, in the order of names(). The faster of two ways:
+///
+///   one shot   start + stage log2 n + (n − 1) bytes / (oneShot · link)             each device reads all others
+///   two shots  start + stage log2 n + second + 2 (n − 1) / n bytes / (twoShots · link)   scatter sums, gather them
+struct AllReduceFigures {
+  double startUs = 0, stageUs = 0;
+  double secondUs = 0;              ///< the second exchange
+  double oneShot = 1, twoShots = 1; ///< shares of the link's bandwidth in one direction
+
+  static llvm::ArrayRef<llvm::StringRef> names();
+  double &at(size_t index);
+};
+
+/// Returns microseconds of an all-reduce of so many bytes on each of `devices`, whose link has `linkGBps` one way.
+double allReduceUs(double devices, double bytes, double linkGBps, const AllReduceFigures &figures);
+
+/// A line of the table of all-reduces.
+struct AllReduceFit {
+  std::string of; ///< device, family of devices, or "any"
+  int rows = 0;
+  double error = 0;
+  AllReduceFigures figures;
+};
+
 /// How near the measured devices are to the one that was asked for.
 enum class GpuFitSource { Device, Family, Any };
 
@@ -121,11 +148,15 @@ enum class GpuFitSource { Device, Family, Any };
 struct GpuKernelTable {
   std::map<std::string, std::string> families; ///< by generation of the catalogue
   std::vector<GpuKernelFit> fits;
+  std::vector<AllReduceFit> allReduces;
 
   /// Returns the line for a device: its own, else that of its family, else that of all devices. A type that was not
   /// measured takes the line of bf16.
   std::pair<const GpuKernelFit *, GpuFitSource> find(GpuKernelKind kind, llvm::StringRef type,
                                                      const CatalogueDevice &device) const;
+
+  /// Returns the figures of all-reduces of a device: its own, those of its family, or those of all devices.
+  const AllReduceFigures &allReduce(const CatalogueDevice &device) const;
 
   /// Reads the file; the error says `file:line: ` and the reason.
   static llvm::Expected<GpuKernelTable> parse(llvm::StringRef yaml, llvm::StringRef file);

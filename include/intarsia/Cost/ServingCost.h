@@ -17,6 +17,15 @@
 //   cache     = ‖ cached bytes / (bandwidth · e), flops / (peak · e) ‖₄
 //   step      = ‖ fixed + latency, (transfer + weights + cache) · imbalance ‖_q
 //
+// That is the formula of a data sheet: e are shares of its rates. Where the file of figures says `operators: measured`,
+// the terms below take the place of weights, cache and latency, each a sum over the kernels of all layers with their
+// shapes on this device (lib/Cost/ServingOperators.cpp), timed by surfaces that were fitted to operators measured one
+// by one (GpuKernels.h). Only the fixed times and factors near 1 are then fitted to rows of serving:
+//
+//   weights   = linears · factor + experts · factor
+//   cache     = attention · factor
+//   latency   = 2 · layers · all-reduce(bytes, tensor) · engine, or two exchanges a layer of experts
+//
 // A pool that serves both phases also carries, on average, (B − 1) / output tokens of other requests' prompts in each
 // step. ‖a, b‖_q = (a^q + b^q)^(1/q) blends a sum (q = 1) into a maximum.
 //
@@ -58,8 +67,12 @@
 #include "intarsia/Cost/ModelShape.h"
 #include "intarsia/Cost/WaferTimes.h"
 #include <array>
+#include <memory>
 
 namespace intarsia {
+
+class ServingOperators;
+struct OperatorTimes;
 
 /// Serving engines of the measured tables. `Splitwise` is the one of the Splitwise paper's tables (2023).
 enum class ServingEngine { TensorRTLLM, VLLM, SGLang, Splitwise };
@@ -139,6 +152,7 @@ struct ServingFigures {
   double dataParallelImbalance, expertParallelImbalance, expertDispersion;
   double blend; ///< q above
   double onePhaseFactor;
+  double linearFactor, attentionFactor, expertsFactor; ///< factors on the times of measured operators
   // First token.
   double firstOverheadUs;
   std::array<double, servingEngines> firstOverheadFactor;
@@ -149,6 +163,7 @@ struct ServingFigures {
   double firstWait;       ///< share of a prompt's time that each other request of the engine adds
   double firstOnePhaseUs; ///< hand-over to the decode pool
   double firstSlowBuildFactor, firstPowerCapFactor;
+  double firstOperatorsFactor;               ///< factor on the times of measured operators
   double firstLongSlowdown, firstLongTokens; ///< computing takes 1 + slowdown · t² / (t² + tokens²) times as long
 
   /// Returns the names of the figures, in a fixed order, as the YAML files spell them ("layer_us", "layer_factor.vllm",
@@ -172,6 +187,9 @@ struct ServingEfficiency {
   std::string file;
   std::vector<ServingEngine> engines;
   std::vector<std::string> generations; ///< generations of the measured rows
+  /// True if matrix products, attention, experts and all-reduces take the times of operators that were measured one by
+  /// one (`operators: measured`); false if they take shares of the catalogue's peaks.
+  bool operators = false;
   ServingFigures figures;
   std::vector<ServingResiduals> residuals;
 
@@ -286,11 +304,19 @@ private:
   /// group.
   double expertCopies() const;
   double promptScoreFlops(double prompt) const;
+  /// Returns microseconds of the operators with the figures that scale them.
+  double operatorsUs(const OperatorTimes &times, const ServingFigures &figures) const;
+  double expertsFactor(const ServingFigures &figures) const;
+  /// Returns microseconds of the exchanges of a step, without bytes that `transferUsPerToken` counts.
+  double exchangeLatencyUs(double positions, const ServingFigures &figures) const;
+  /// Returns true if tokens go to the devices of their experts, instead of all devices reducing sums.
+  bool dispatchesExperts() const;
   /// The same by times measured on the device.
   StepTime measuredStep(double batch, double context) const;
   StepTime measuredFirstToken(double prompt, double prompts, double others) const;
-  /// Returns for how long a prompt occupies the devices, in microseconds.
-  double promptUs(double prompt, const ServingFigures &figures) const;
+  /// Returns for how long a prompt occupies the devices, in microseconds, if `together` of them are computed at once
+  /// (as many as a chunk of the engine holds, at most).
+  double promptUs(double prompt, double together, const ServingFigures &figures) const;
   void requireWhole(llvm::StringRef asked) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
   /// Returns the bytes of cache that one sequence of `context` tokens reads, and of states that it writes, on each
@@ -303,6 +329,7 @@ private:
   const MeasuredTimes *measured = nullptr; ///< of the device, if it has some
   const WaferDecoder *wafer = nullptr;
   std::string carried;
+  std::shared_ptr<const ServingOperators> operators; ///< null: shares of peaks
   bool isBlackwell = false;
   // Figures of one device; times are microseconds at full peak or bandwidth.
   double weightBytes = 0, denseStreamUs = 0, headStreamUs = 0, expertStreamUs = 0;

@@ -113,7 +113,7 @@ TEST(Catalogue, refusesTextThatIsNoDevice) {
   EXPECT_EQ(llvm::toString(CatalogueDevice::parse(deep, "x.yaml").takeError()),
             "x.yaml:1: nested deeper than 32 levels");
   EXPECT_EQ(llvm::toString(CatalogueDevice::parse(large, "x.yaml").takeError()),
-            "x.yaml:1: is longer than 65536 bytes");
+            "x.yaml:1: is longer than 131072 bytes");
 }
 
 TEST(Catalogue, holdsTheDevicesOfItsSources) {

@@ -148,6 +148,31 @@ TEST(GpuKernels, ExpertsReadThoseThatAreSentTo) {
   EXPECT_NEAR((gpuKernelUs(shape, rates, plainFigures()) - 2) / (64 * expert), 1, 0.05) << "each has four rows";
 }
 
+TEST(GpuKernels, AllReducesTakeTheFasterWay) {
+  AllReduceFigures figures;
+  figures.startUs = 2;
+  figures.stageUs = 0.5;
+  figures.secondUs = 5;
+  figures.oneShot = 0.5;
+  figures.twoShots = 0.8;
+  // 8 devices: three stages; 450 GB/s; 7 times 100 kB in one shot, or twice 7/8 of 100 MB.
+  EXPECT_NEAR(allReduceUs(8, 1e5, 450, figures), 3.5 + 7 * 1e5 / (0.5 * 450e3), 1e-9);
+  EXPECT_NEAR(allReduceUs(8, 1e8, 450, figures), 3.5 + 5 + 2 * 7.0 / 8 * 1e8 / (0.8 * 450e3), 1e-6);
+  EXPECT_EQ(allReduceUs(1, 1e8, 450, figures), 0);
+}
+
+TEST(GpuKernels, LatentCachesAreReadOnce) {
+  GpuKernelShape shape;
+  shape.kind = GpuKernelKind::Decode;
+  shape.batch = 4096;
+  shape.columns = 4096;
+  shape.depth = 544;
+  double plain = gpuKernelUs(shape, rates, plainFigures()) - 2;
+  shape.cachedDepth = 576;
+  // Keys and values are 2 · 544 elements, the compressed vector 576; queries and results are little beside them.
+  EXPECT_NEAR((gpuKernelUs(shape, rates, plainFigures()) - 2) / plain, 576.0 / (2 * 544), 1e-3);
+}
+
 TEST(GpuKernels, TheNearestFiguresAreTaken) {
   const GpuKernelTable &table = GpuKernelTable::get();
   auto nearest = [&](const char *name) {
@@ -170,21 +195,29 @@ TEST(GpuKernels, RefusesWhatIsWrong) {
     llvm::Expected<GpuKernelTable> table = GpuKernelTable::parse(text, "table.yaml");
     return table ? std::string() : llvm::toString(table.takeError());
   };
-  EXPECT_NE(errorOf("families: {}\nfigures: []\n").find("figures of linear in bf16 lack those of any device"),
+  std::string reduce = "all_reduce:\n  - {of: any, rows: 1, error: 0.1";
+  for (llvm::StringRef name : AllReduceFigures::names())
+    reduce += (", " + name + ": 1").str();
+  std::string reduces = reduce + "}\n";
+  EXPECT_NE(errorOf("families: {}\nfigures: []\nall_reduce: []\n").find("all_reduce lacks the figures of any device"),
+            std::string::npos);
+  EXPECT_NE(errorOf("families: {}\nfigures: []\n" + reduce + ", stages: 2}\n").find("unknown key 'stages'"),
+            std::string::npos);
+  EXPECT_NE(errorOf("families: {}\nfigures: []\n" + reduces).find("figures of linear in bf16 lack those of any device"),
             std::string::npos);
   EXPECT_NE(errorOf("families: {}\n").find("missing required key 'figures'"), std::string::npos);
   std::string line = "families: {}\nfigures:\n  - {kind: linear, type: bf16, of: any, rows: 1, error: 0.1";
   for (llvm::StringRef name : GpuKernelFigures::names())
     line += (", " + name + ": 1").str();
-  EXPECT_NE(errorOf(line + "}\n").find("figures of prefill"), std::string::npos);
-  EXPECT_NE(errorOf(line + ", volts: 1}\n").find("table.yaml:3: unknown key 'volts'"), std::string::npos);
+  EXPECT_NE(errorOf(line + "}\n" + reduces).find("figures of prefill"), std::string::npos);
+  EXPECT_NE(errorOf(line + ", volts: 1}\n" + reduces).find("table.yaml:3: unknown key 'volts'"), std::string::npos);
   size_t at = line.find("compute: 1");
   EXPECT_NE(
-      errorOf(line.substr(0, at) + "compute: 0" + line.substr(at + 10) + "}\n").find("compute must be above zero"),
+      errorOf(line.substr(0, at) + "compute: 0" + line.substr(at + 10) + "}\n" + reduces).find("compute must be above zero"),
       std::string::npos);
   at = line.find("kind: linear");
   EXPECT_NE(
-      errorOf(line.substr(0, at) + "kind: conv" + line.substr(at + 12) + "}\n").find("'conv' is no kind of kernel"),
+      errorOf(line.substr(0, at) + "kind: conv" + line.substr(at + 12) + "}\n" + reduces).find("'conv' is no kind of kernel"),
       std::string::npos);
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // The serving cost formula against times worked out by hand from figures that are round, and what it refuses.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Cost/GpuKernels.h"
 #include "test/unit/Cost/ServingDeployments.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -122,6 +123,115 @@ TEST(ServingCost, firstTokensTakeLayersAndMatmuls) {
   ServingEfficiency slower = figures({{"first.long_slowdown", 0.6}, {"first.long_tokens", 4096}});
   deployment.onePhase = deployment.powerCapped = false;
   EXPECT_NEAR(create(deployment, &slower).firstToken(4096).totalMs, (own - 3.2) * 1.3, 0.01);
+}
+
+//===-- Times of measured operators ---------------------------------------------------------------------------===//
+
+/// Returns microseconds of a linear in bf16 with weights that are not in the cache.
+static double linearUs(const GpuCosts &costs, double rows, double columns, double depth) {
+  GpuKernelShape shape;
+  shape.rows = rows;
+  shape.columns = columns;
+  shape.depth = depth;
+  return costs.microseconds(shape, "bf16");
+}
+
+TEST(ServingCost, operatorsAreThoseOfTheLayers) {
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  ServingCost cost = create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16), &bare);
+  GpuCosts costs = llvm::cantFail(GpuCosts::create(*cost.deployment().device));
+  // 32 heads and 8 of keys of 128 features, hidden 4096, feed-forward parts of 14336 with a gate.
+  auto layer = [&](double rows) {
+    return linearUs(costs, rows, (32 + 2 * 8) * 128, 4096) + linearUs(costs, rows, 4096, 4096) +
+           linearUs(costs, rows, 2 * 14336, 4096) + linearUs(costs, rows, 4096, 14336);
+  };
+  GpuKernelShape attention;
+  attention.kind = GpuKernelKind::Decode;
+  attention.batch = 4;
+  attention.columns = 1000;
+  attention.depth = 128;
+  attention.heads = 32;
+  attention.keyHeads = 8;
+  StepTime step = cost.decodeStep(4, 1000);
+  EXPECT_NEAR(step.streamingMs, (32 * layer(4) + linearUs(costs, 4, 128256, 4096)) * 1e-3, 1e-9);
+  EXPECT_NEAR(step.cacheMs, 32 * costs.microseconds(attention, "bf16") * 1e-3, 1e-9);
+  EXPECT_NEAR(step.totalMs, step.streamingMs + step.cacheMs, 1e-9);
+  // A prompt of 4096 tokens, whose last row alone passes the head.
+  attention.kind = GpuKernelKind::Prefill;
+  attention.batch = 1;
+  attention.rows = attention.columns = 4096;
+  EXPECT_NEAR(cost.firstToken(4096).totalMs,
+              (32 * (layer(4096) + costs.microseconds(attention, "bf16")) + linearUs(costs, 1, 128256, 4096)) * 1e-3,
+              1e-9);
+  EXPECT_NEAR(cost.prefillBusyMs(4096), cost.firstToken(4096).totalMs, 1e-9);
+}
+
+TEST(ServingCost, stepsThatHoldPromptsTakeLonger) {
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  ServingEfficiency slower = figures({{"prefill_layer_us", 50}}, /*operators=*/true);
+  ServingCost without = create(deployment, &bare), with = create(deployment, &slower);
+  double layers = 32 * 50e-3;
+  auto interference = [](const ServingCost &cost, double batch, double prompt, double output) {
+    return cost.sharedStep(batch, prompt, output).interferenceMs;
+  };
+  // One prompt in every second step; of 8192 tokens, in two steps.
+  EXPECT_NEAR(interference(with, 2, 1024, 2) - interference(without, 2, 1024, 2), layers / 2, 1e-9);
+  EXPECT_NEAR(interference(with, 2, 8192, 2) - interference(without, 2, 8192, 2), 2 * layers / 2, 1e-9);
+  // Four prompts of 1024 tokens fill a step, and eight take two.
+  EXPECT_NEAR(interference(with, 9, 1024, 2) - interference(without, 9, 1024, 2), layers, 1e-9);
+  EXPECT_NEAR(interference(with, 9, 1024, 1) - interference(without, 9, 1024, 1), 2 * layers, 1e-9);
+  EXPECT_NEAR(with.prefillBusyMs(1024) - without.prefillBusyMs(1024), layers / 4, 1e-9);
+  EXPECT_NEAR(with.prefillBusyMs(8192) - without.prefillBusyMs(8192), 2 * layers, 1e-9);
+}
+
+TEST(ServingCost, operatorsOfTensorDevicesReduce) {
+  ServingEfficiency bare = figures({{"linear_factor", 1.5}}, /*operators=*/true);
+  Deployment deployment = deploy("llama-3.1-70b", "nvidia/h100-sxm", NumberFormat::FP8, {8, 1, 1, 1});
+  StepTime step = create(deployment, &bare).decodeStep(16, 1000);
+  const AllReduceFigures &figures = GpuKernelTable::get().allReduce(*deployment.device);
+  EXPECT_NEAR(step.collectiveLatencyMs, 2 * 80 * allReduceUs(8, 16 * 8192 * 2, 450, figures) * 1e-3, 1e-9);
+  EXPECT_EQ(step.collectiveTransferMs, 0);
+  ServingEfficiency one = deployments::figures({}, /*operators=*/true);
+  EXPECT_NEAR(step.streamingMs, 1.5 * create(deployment, &one).decodeStep(16, 1000).streamingMs, 1e-9);
+}
+
+TEST(ServingCost, operatorsOfExpertsAreThoseThatTokensTouch) {
+  ServingEfficiency bare = figures({{"expert_dispersion", 0.5}}, /*operators=*/true);
+  Deployment deployment = deploy("mixtral-8x7b", "nvidia/h200-sxm", NumberFormat::BF16);
+  ServingCost cost = create(deployment, &bare);
+  // Two of eight experts for one token, all of them for many: four times the bytes, and less than four times the time.
+  double one = cost.decodeStep(1, 1).streamingMs, many = cost.decodeStep(64, 1).streamingMs;
+  double bytes = deployment.shape->allExpertParameters() * 2;
+  EXPECT_GT(many - one, 0.6 * bytes / 4800e9 * 1e3);
+  EXPECT_LT(many - one, 1.5 * bytes / 4800e9 * 1e3);
+}
+
+TEST(ServingCost, devicesWithoutTablesTakeThoseOfTheNearest) {
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  // The catalogue has no number of multiprocessors of it: an H100's, at its own peak and bandwidth.
+  Deployment gaudi = deploy("llama-3.1-8b", "intel/gaudi3", NumberFormat::BF16);
+  ASSERT_FALSE(gaudi.device->multiprocessors);
+  ServingCost cost = create(gaudi, &bare);
+  EXPECT_EQ(cost.carriedOver(), "efficiencies of hopper carried over to gaudi");
+  double ratio =
+      cost.decodeStep(1, 1000).streamingMs /
+      create(deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16), &bare).decodeStep(1, 1000).streamingMs;
+  EXPECT_NEAR(ratio, 3350 / *gaudi.device->need(gaudi.device->memoryGBps, "memory_gbps"), 0.05);
+}
+
+TEST(ServingCost, partsHaveTheirOperators) {
+  ServingEfficiency bare = figures({{"expert_dispersion", 0.5}}, /*operators=*/true);
+  Deployment whole = deploy("qwen3-235b-a22b", "nvidia/h200-sxm", NumberFormat::FP8);
+  whole.onePhase = true;
+  double streaming = create(whole, &bare).decodeStep(16, 1000).streamingMs;
+  Deployment attention = whole, experts = whole;
+  attention.part = ModelPart::Attention;
+  experts.part = ModelPart::Experts;
+  EXPECT_NEAR(create(attention, &bare).decodeStep(16, 1000).streamingMs +
+                  create(experts, &bare).decodeStep(16, 1000).streamingMs,
+              streaming, 1e-9);
+  EXPECT_EQ(create(experts, &bare).decodeStep(16, 1000).cacheMs, 0);
 }
 
 TEST(ServingCost, poolsOfOnePhaseHaveAFactor) {

@@ -17,8 +17,9 @@ namespace deployments {
 using namespace intarsia;
 
 /// Every time 0, every efficiency and factor 1: bare peaks. `changes` are lines that replace those of the same names.
-inline ServingEfficiency figures(std::map<std::string, double> changes = {}) {
-  std::string text = "engines: [trtllm, vllm, sglang, splitwise]\ngenerations: [ampere, hopper, blackwell]\nfigures:\n";
+inline ServingEfficiency figures(std::map<std::string, double> changes = {}, bool operators = false) {
+  std::string text = "engines: [trtllm, vllm, sglang, splitwise]\ngenerations: [ampere, hopper, blackwell]\n";
+  text += operators ? "operators: measured\nfigures:\n" : "figures:\n";
   for (const char *name : ServingFigures::names()) {
     double value = llvm::StringRef(name).ends_with("_us") || llvm::StringRef(name).ends_with("long_slowdown") ? 0 : 1;
     if (auto change = changes.find(name); change != changes.end()) {

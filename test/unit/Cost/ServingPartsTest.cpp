@@ -118,7 +118,8 @@ TEST(ServingParts, growWithTheBatch) {
   forEachMixture({1, 8}, [](const Split &split) {
     for (const ServingCost *cost : {&split.attention, &split.experts})
       for (double batch = 1; batch < 2000; batch *= 2) {
-        EXPECT_LT(cost->decodeStep(batch, 2000).totalMs, cost->decodeStep(2 * batch, 2000).totalMs);
+        // Two batches may take the same waves of tiles.
+        EXPECT_LE(cost->decodeStep(batch, 2000).totalMs, cost->decodeStep(2 * batch, 2000).totalMs);
         EXPECT_LT(cost->stepBytesPerDevice(batch, 2000), cost->stepBytesPerDevice(2 * batch, 2000));
       }
     EXPECT_NEAR(split.experts.expertExchange(64).dispatchBytes, 64 * split.experts.expertExchange(1).dispatchBytes, 1);
