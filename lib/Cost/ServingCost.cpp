@@ -84,38 +84,6 @@ ServingPrecision intarsia::usualPrecision(const ModelShape &shape, const Catalog
   return precision;
 }
 
-StringRef intarsia::modelPartName(ModelPart part) {
-  static constexpr StringRef names[] = {"whole", "attention", "experts"};
-  return names[int(part)];
-}
-
-/// Returns why a part cannot be deployed so, or "".
-static std::string refusalOfPart(const Deployment &deployment) {
-  if (deployment.part == ModelPart::Whole)
-    return "";
-  const ParallelDegrees &degrees = deployment.degrees;
-  StringRef part = modelPartName(deployment.part);
-  if (!deployment.shape->experts)
-    return deployment.part == ModelPart::Experts
-               ? "its experts alone, but the model has none"
-               : "its attention alone, but the model has no routed experts apart from it";
-  if (!deployment.onePhase)
-    return formatv("its {0} alone reads no prompts; deploy it as one phase, with prefill elsewhere", part);
-  if (degrees.pipeline > 1)
-    return formatv("pipeline degree {0} of its {1} alone; batches already go back and forth between the parts",
-                   degrees.pipeline, part);
-  if (deployment.part == ModelPart::Attention && degrees.expert > 1)
-    return formatv("expert degree {0} of its attention alone, which holds no experts", degrees.expert);
-  if (deployment.part == ModelPart::Experts && degrees.tensor > 1)
-    return formatv("tensor degree {0} of its experts alone; each device holds whole experts, say attention-data and "
-                   "expert degree {0}",
-                   degrees.tensor);
-  if (deployment.part == ModelPart::Experts && degrees.expert != degrees.attentionData)
-    return formatv("expert degree {0} of its experts alone on {1} devices, must be the same", degrees.expert,
-                   degrees.attentionData);
-  return "";
-}
-
 /// Returns why the times that were measured on a device say nothing about a deployment, or "".
 static std::string refusalOfMeasured(const Deployment &deployment) {
   const MeasuredTimes &times = *deployment.device->serving;
@@ -144,8 +112,8 @@ static Expected<const WaferDecoder *> decoderOnWafer(const Deployment &deploymen
   request.context = deployment.sequenceTokens;
   if (!deployment.wafers)
     return refuse("programs of wafers are not made here");
-  if (deployment.degrees.devices() > 1 || deployment.part != ModelPart::Whole)
-    return refuse("a model on several wafers, or a part of one; one wafer holds all of it");
+  if (deployment.degrees.devices() > 1)
+    return refuse("a model on several wafers; one wafer holds all of it");
   switch (precision.weights) {
   case NumberFormat::BF16: // of 16 bits, in f16
     break;
@@ -184,8 +152,6 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   for (const AttentionLayers &layers : shape.attention)
     if (degrees.tensor > layers.heads)
       return where(formatv("tensor degree {0}, but attention has {1} heads", degrees.tensor, layers.heads));
-  if (std::string reason = refusalOfPart(deployment); !reason.empty())
-    return where(reason);
   if (!(deployment.tokensPerStep >= 1 && deployment.tokensPerStep <= 2))
     return where(
         formatv("{0} tokens a step; with one drafted token they are between 1 and 2", deployment.tokensPerStep));
@@ -245,15 +211,13 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.bytesPerUs = *bandwidth * 1e3;
   cost.sixteenBitFlopsPerUs = *sixteen * 1e6;
   cost.group = group;
-  bool whole = deployment.part == ModelPart::Whole;
-  cost.collectiveGroup = whole ? group : degrees.tensor;
   cost.linkBytesPerUs = cost.networkBytesPerUs = 1;
-  if (cost.collectiveGroup > 1 || degrees.pipeline > 1) {
+  if (cost.group > 1 || degrees.pipeline > 1) {
     Expected<double> link = device.linkOneWayGBps();
     if (!link)
       return link.takeError();
     cost.linkBytesPerUs = *link * 1e3;
-    cost.nodes = std::max(1.0, cost.collectiveGroup / device.devicesOnLink());
+    cost.nodes = std::max(1.0, cost.group / device.devicesOnLink());
     if (cost.nodes > 1) {
       Expected<double> network = device.need(device.networkGBps, "node.network_gbps");
       if (!network)
@@ -264,19 +228,13 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
 
   const ServingPrecision &precision = deployment.precision;
   double tensor = degrees.tensor;
-  double dense = 0, head = 0, embedding = 0, experts = 0;
-  if (deployment.part != ModelPart::Experts) {
-    dense = (shape.attentionParameters() * bytesOf(precision.attention) +
-             shape.denseParameters() * bytesOf(precision.weights)) /
-            tensor;
-    head = 2 * shape.headParameters() / tensor;
-    embedding = 2 * shape.embeddingParameters() / tensor;
-    cost.multipliedParameters += shape.attentionParameters() + shape.denseParameters();
-  }
-  if (deployment.part != ModelPart::Attention) {
-    experts = shape.allExpertParameters() * bytesOf(precision.weights) / group;
-    cost.multipliedParameters += shape.expertParameters() * shape.expertsPerToken * shape.expertLayers;
-  }
+  double dense = (shape.attentionParameters() * bytesOf(precision.attention) +
+                  shape.denseParameters() * bytesOf(precision.weights)) /
+                 tensor;
+  double head = 2 * shape.headParameters() / tensor, embedding = 2 * shape.embeddingParameters() / tensor;
+  double experts = shape.allExpertParameters() * bytesOf(precision.weights) / group;
+  cost.multipliedParameters = shape.attentionParameters() + shape.denseParameters() +
+                              shape.expertParameters() * shape.expertsPerToken * shape.expertLayers;
   cost.denseStreamUs = dense / cost.bytesPerUs;
   cost.headStreamUs = head / cost.bytesPerUs;
   cost.expertStreamUs = experts / cost.bytesPerUs;
@@ -293,24 +251,6 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   return cost;
 }
 
-ArrayRef<AttentionLayers> ServingCost::attentionLayers() const {
-  return what.part == ModelPart::Experts ? ArrayRef<AttentionLayers>() : ArrayRef(what.shape->attention);
-}
-
-double ServingCost::allReduces() const {
-  const ModelShape &shape = *what.shape;
-  switch (what.part) {
-  case ModelPart::Whole:
-    return 2.0 * shape.layers;
-  case ModelPart::Attention:
-    // After attention, and after feed-forward parts that are on these devices.
-    return shape.layers + (shape.sharedWidth > 0 ? shape.layers : shape.layers - shape.expertLayers);
-  case ModelPart::Experts:
-    return 0;
-  }
-  llvm_unreachable("all parts are listed");
-}
-
 double ServingCost::expertCopies() const {
   return group * (1 - std::pow(1 - 1 / group, std::max(1, what.shape->expertsPerToken)));
 }
@@ -319,11 +259,11 @@ double ServingCost::expertCopies() const {
 static constexpr double dispatchedBytes = 1, combinedBytes = 2;
 
 double ServingCost::transferUsPerToken(double linkEfficiency, double allToAllFactor) const {
-  if (collectiveGroup <= 1)
+  if (group <= 1)
     return 0;
   const ModelShape &shape = *what.shape;
   double efficient = linkBytesPerUs * linkEfficiency;
-  if (what.part == ModelPart::Whole && what.degrees.attentionData > 1 && shape.experts) {
+  if (dispatchesExperts()) {
     // Each token goes to the devices of its experts; devices that hold several of its experts get it once.
     double bytes = (dispatchedBytes + combinedBytes) * shape.hidden * expertCopies() * shape.expertLayers;
     double us = allToAllFactor * bytes / efficient;
@@ -333,7 +273,7 @@ double ServingCost::transferUsPerToken(double linkEfficiency, double allToAllFac
   }
   // All-reduces in BF16: a ring inside the node, and between nodes the share of each device.
   double bytes = 2.0 * shape.hidden * allReduces();
-  double us = bytes * 2 * (1 - 1 / collectiveGroup) / efficient;
+  double us = bytes * 2 * (1 - 1 / group) / efficient;
   if (nodes > 1)
     us += bytes * 2 * (1 - 1 / nodes) / (networkBytesPerUs * linkEfficiency);
   return us;
@@ -356,7 +296,7 @@ static double byFormat(NumberFormat format, double sixteen, double eight, double
 
 double ServingCost::stepCacheBytes(double context) const {
   double bytes = 0;
-  for (const AttentionLayers &layers : attentionLayers()) {
+  for (const AttentionLayers &layers : what.shape->attention) {
     double heads = std::min<double>(what.degrees.tensor, layers.heads);
     double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
     double elements = (layers.cachedElementsPerToken() - layers.indexDim) * layers.visible(context) / shared +
@@ -387,7 +327,6 @@ StepTime ServingCost::measuredStep(double batch, double context) const {
 }
 
 StepTime ServingCost::measuredFirstToken(double prompt, double prompts, double others) const {
-  requireWhole("a first token");
   const ModelShape &shape = *what.shape;
   StringRef precision = formatName(what.precision.weights);
   prompt = std::max(1.0, prompt);
@@ -401,18 +340,16 @@ StepTime ServingCost::measuredFirstToken(double prompt, double prompts, double o
   return time;
 }
 
-bool ServingCost::dispatchesExperts() const {
-  return what.part == ModelPart::Whole && what.degrees.attentionData > 1 && what.shape->experts;
-}
+bool ServingCost::dispatchesExperts() const { return what.degrees.attentionData > 1 && what.shape->experts; }
 
 double ServingCost::exchangeLatencyUs(double positions, const ServingFigures &f) const {
   double factor = f.collectiveFactor[int(what.engine)], us = (what.degrees.pipeline - 1) * f.collectiveUs * factor;
   if (nodes > 1)
     us += allReduces() * f.networkUs * std::log2(nodes);
   if (!operators)
-    return us + (collectiveGroup > 1 ? allReduces() * f.collectiveUs * factor * std::log2(collectiveGroup) : 0);
+    return us + (group > 1 ? allReduces() * f.collectiveUs * factor * std::log2(group) : 0);
   // Replicas reduce among their tensor devices, and send to experts and back.
-  double devices = dispatchesExperts() ? what.degrees.tensor : collectiveGroup;
+  double devices = dispatchesExperts() ? what.degrees.tensor : group;
   double bytes = 2.0 * what.shape->hidden * positions / what.degrees.attentionData;
   us += allReduces() * operators->allReduceUs(std::min<double>(devices, what.device->devicesOnLink()), bytes) * factor;
   return us + (dispatchesExperts() ? 2 * what.shape->expertLayers * f.collectiveUs * factor : 0);
@@ -446,12 +383,10 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   bool fourBit = isFourBit(what.precision.weights);
   bool dequantized = fourBit && !isFourBit(what.precision.compute);
 
-  bool hasAttention = what.part != ModelPart::Experts, hasExperts = what.part != ModelPart::Attention;
-  double layersUs = (hasAttention ? f.layerUs * shape.layers : 0) +
-                    (hasExperts ? f.expertLayerUs * shape.expertLayers : 0) +
-                    (hasAttention && shape.hasBiasedLayers ? f.biasedLayerUs * shape.layers : 0);
+  double layersUs = f.layerUs * shape.layers + f.expertLayerUs * shape.expertLayers +
+                    (shape.hasBiasedLayers ? f.biasedLayerUs * shape.layers : 0);
   double cacheBytes = stepCacheBytes(context), scoreFlops = 0;
-  for (const AttentionLayers &layers : attentionLayers()) {
+  for (const AttentionLayers &layers : what.shape->attention) {
     double heads = std::min<double>(degrees.tensor, layers.heads);
     if (layers.kind == Kind::Latent)
       layersUs += f.latentLayerUs * layers.layers;
@@ -465,13 +400,12 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   double generation = isBlackwell ? 1 : f.hopperFactor * (what.device->generation == "ampere" ? f.ampereFactor : 1);
   StepTime time;
   double fixedUs = layersUs * f.layerFactor[engine] * generation * (what.slowBuild ? f.slowBuildFactor : 1);
-  if (hasAttention)
-    fixedUs += f.stepUs + f.sequenceUs * f.sequenceFactor[engine] * replica;
+  fixedUs += f.stepUs + f.sequenceUs * f.sequenceFactor[engine] * replica;
   double latencyUs = exchangeLatencyUs(positions, f);
   double transferUs = transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * positions / degrees.attentionData +
                       (degrees.pipeline - 1) * 2.0 * shape.hidden * positions / (linkBytesPerUs * f.linkEfficiency);
   // Imbalance of replicas that step together; that of experts is below.
-  double imbalance = hasAttention && degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
+  double imbalance = degrees.attentionData > 1 ? f.dataParallelImbalance : 1;
   double onePhase = what.onePhase ? f.onePhaseFactor : 1;
   time.fixedMs = fixedUs * 1e-3;
   time.collectiveLatencyMs = latencyUs * 1e-3;
@@ -514,14 +448,13 @@ static constexpr double chunkTokens = 4096;
 /// Returns the flops of a prompt's scores on one device.
 double ServingCost::promptScoreFlops(double prompt) const {
   double flops = 0;
-  for (const AttentionLayers &layers : attentionLayers())
+  for (const AttentionLayers &layers : what.shape->attention)
     flops += layers.layers * prompt *
              (layers.scoreFlops(layers.visibleOfPrompt(prompt), true) + layers.indexFlops(prompt / 2));
   return flops / group;
 }
 
 double ServingCost::promptUs(double prompt, double together, const ServingFigures &f) const {
-  requireWhole("a time of prompts");
   if (wafer)
     return wafer->promptMs(prompt) * 1e3;
   if (measured)
@@ -539,12 +472,6 @@ double ServingCost::promptUs(double prompt, double together, const ServingFigure
   return matmulUsPerToken * prompt / rate + promptScoreFlops(prompt) / (sixteenBitFlopsPerUs * f.attentionCompute) +
          transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt / what.degrees.attentionData +
          f.prefillLayerUs * shape.layers;
-}
-
-void ServingCost::requireWhole(StringRef asked) const {
-  if (what.part != ModelPart::Whole)
-    reportFatalInternalError(modelPartName(what.part) + " of " + what.shape->name + " alone was asked for " + asked +
-                             ", which passes the whole model");
 }
 
 static double interferenceOf(const Deployment &what, const ServingFigures &f) {
@@ -571,7 +498,6 @@ double ServingCost::prefillBusyMs(double prompt) const {
 
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
                                  const ServingFigures &f) const {
-  requireWhole("a first token");
   if (wafer) {
     StepTime time;
     time.cacheMs = wafer->promptAttentionMs(prompt);
@@ -641,15 +567,6 @@ double ServingCost::stepBytesPerDevice(double batch, double context) const {
          stepCacheBytes(std::max(0.0, context)) * together / what.degrees.attentionData;
 }
 
-ExpertExchange ServingCost::expertExchange(double batch) const {
-  if (what.part != ModelPart::Experts)
-    reportFatalInternalError(modelPartName(what.part) + " of " + what.shape->name +
-                             ": what is exchanged with experts is asked of the experts' deployment");
-  double elements = std::max(1.0, batch) * (what.tokensPerStep > 1 ? 2 : 1) * what.shape->hidden * expertCopies() *
-                    what.shape->expertLayers;
-  return {elements * dispatchedBytes, elements * combinedBytes, 2 * what.shape->expertLayers};
-}
-
 double ServingCost::promptFlopsPerDevice(double newTokens, double cachedTokens) const {
   return 2 * multipliedParameters / group * newTokens + promptScoreFlops(newTokens + cachedTokens) -
          promptScoreFlops(cachedTokens);
@@ -659,7 +576,7 @@ double ServingCost::matmulFlopsPerSecond() const { return 2 * multipliedParamete
 
 double ServingCost::cacheBytesPerDevice(double context) const {
   double bytes = 0;
-  for (const AttentionLayers &layers : attentionLayers()) {
+  for (const AttentionLayers &layers : what.shape->attention) {
     double shared = layers.kind == Kind::Grouped ? std::min<double>(what.degrees.tensor, layers.keyHeads) : 1;
     double kept = layers.window ? std::min(context, double(layers.window)) : context;
     bytes += layers.layers * (layers.cachedElementsPerToken() * bytesOf(what.precision.cache) * kept / shared +
@@ -680,7 +597,5 @@ Expected<double> ServingCost::largestBatch(double context) const {
         "{0} on {1}: weights take {2:F1} GB a device, {3:F1} of {4:F0} GB are usable; use more devices "
         "(now {5}) or fewer bits",
         what.shape->name, what.device->name, weightBytes * 1e-9, usable * 1e-9, *memory, what.degrees.devices()));
-  if (what.part == ModelPart::Experts)
-    return std::numeric_limits<double>::infinity();
   return (usable - weightBytes) / cacheBytesPerDevice(std::max(1.0, context)) * what.degrees.attentionData;
 }

@@ -155,18 +155,16 @@ OperatorTimes ServingOperators::rowsOf(double rows, bool isPrompt) const {
   if (!isNew)
     return times;
   const ModelShape &model = *what.shape;
-  if (what.part != ModelPart::Experts) {
-    for (const AttentionLayers &layers : model.attention)
-      times.linearUs += layers.layers * projectionsUs(layers, rows, isPrompt);
-    if (model.denseLayers)
-      times.linearUs += model.denseLayers * feedForwardUs(rows, model.denseWidth);
-    if (model.expertLayers)
-      times.linearUs += model.expertLayers * linearUs(rows, model.experts, model.hidden, NumberFormat::BF16);
-    if (model.expertLayers && model.sharedWidth > 0)
+  for (const AttentionLayers &layers : model.attention)
+    times.linearUs += layers.layers * projectionsUs(layers, rows, isPrompt);
+  if (model.denseLayers)
+    times.linearUs += model.denseLayers * feedForwardUs(rows, model.denseWidth);
+  if (model.expertLayers) {
+    times.linearUs += model.expertLayers * linearUs(rows, model.experts, model.hidden, NumberFormat::BF16);
+    if (model.sharedWidth > 0)
       times.linearUs += model.expertLayers * feedForwardUs(rows, model.sharedWidth);
-  }
-  if (what.part != ModelPart::Attention && model.expertLayers)
     times.expertsUs = model.expertLayers * expertsUs(rows * what.degrees.attentionData);
+  }
   return times;
 }
 
@@ -175,8 +173,6 @@ double ServingOperators::headUs(double rows) const {
 }
 
 OperatorTimes ServingOperators::step(double sequences, double positions, double context) const {
-  if (what.part == ModelPart::Experts)
-    return rowsOf(positions, /*isPrompt=*/false);
   auto [entry, isNew] = byQuestion.try_emplace({false, sequences, positions, context});
   OperatorTimes &times = entry->second;
   if (!isNew)

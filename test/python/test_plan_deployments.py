@@ -158,7 +158,7 @@ def test_what_is_in_the_same_replicas_is_in_one_pool(tmp_path: pathlib.Path) -> 
 def test_a_written_plan_of_shared_replicas_is_taken(tmp_path: pathlib.Path) -> None:
     """A prefill has the number of replicas of the decode that it runs in: in the table, in the JSON and in the IR."""
     placed = tmp_path / "placed.mlir"
-    figures = {"shape": "llama-3.1-70b", "prompt": 2000, "answer": 200, "rate": 8, "tbt": 100, "ones": 8}
+    figures = {"shape": "llama-3.1-70b", "prompt": 500, "answer": 200, "rate": 24, "tbt": 100, "ones": 8}
     result, pieces = plan(tmp_path, text(**figures), "-o", str(placed))
     assert pieces["prefill"]["aggregated"]
     assert pieces["decode"]["replicas"] > 1

@@ -29,19 +29,6 @@
 // A pool that serves both phases also carries, on average, (B − 1) / output tokens of other requests' prompts in each
 // step. ‖a, b‖_q = (a^q + b^q)^(1/q) blends a sum (q = 1) into a maximum.
 //
-// Parts (`ModelPart`): a decode of a mixture of experts may run its routed experts on devices of their own
-// (attention-FFN disaggregation: MegaScale-Infer, arXiv:2504.02263; Step-3, arXiv:2507.19427). Of the terms above
-//
-//   Attention   has layers of all kinds, per step, per sequence; one all-reduce a layer, and one more for each layer
-//               whose feed-forward part is here (dense, or shared beside experts); other weights; cache
-//   Experts     has what layers of experts add to the layers, and the routed experts that B tokens touch
-//
-// The exchange between the two (`expertExchange`) is priced by the caller, which knows the link. Fixed times,
-// streaming, matmuls, cache, bytes and flops of the parts add up to the whole's, if the degrees are the same. Steps do
-// not: the blend of sums is at most the sum of the blends, here of the parts' steps (Minkowski, q ≥ 1), and on one
-// device that is at most 2^(7/4 − 1/q) times the whole's step. No published table measures the parts apart: figures are
-// those of the whole.
-//
 // Extrapolation: efficiencies are fitted by generation (hopper, blackwell; ampere under the Splitwise engine). A device
 // of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times its own
 // peaks; `carriedOver()` says so, and results for it are extrapolations. Devices that name none (wafers) are refused.
@@ -106,11 +93,6 @@ struct ParallelDegrees {
   int devices() const { return tensor * attentionData * pipeline; }
 };
 
-/// Deployed part of a model. Attention is all but the routed experts: attention, dense and shared feed-forward parts,
-/// routers, head and embedding.
-enum class ModelPart { Whole, Attention, Experts };
-llvm::StringRef modelPartName(ModelPart part);
-
 /// A model on devices.
 struct Deployment {
   const ModelShape *shape = nullptr;
@@ -122,10 +104,6 @@ struct Deployment {
   bool slowBuild = false;   ///< vLLM 0.16 and 0.17, measured slower a layer than builds before and after
   bool powerCapped = false; ///< Splitwise's capped H100
   double tokensPerStep = 1; ///< tokens accepted by speculative decoding with one drafted token: 1 (none) to 2
-  /// Parts serve decodes alone (`onePhase`) and have no pipeline. Attention: degrees tensor and attention-data, whose
-  /// replicas step together. Experts: attention-data counts the devices, `expert` is as many (each holds other
-  /// experts).
-  ModelPart part = ModelPart::Whole;
   /// Wafers: who makes programs for them, and the tokens of a sequence that these are made for.
   WaferTimes *wafers = nullptr;
   double sequenceTokens = 0;
@@ -213,13 +191,6 @@ struct StepTime {
   double totalMs = 0;
 };
 
-/// Data between the devices of attention and those of experts in one decode step.
-struct ExpertExchange {
-  double dispatchBytes = 0; ///< to the experts, over all layers
-  double combineBytes = 0;  ///< back
-  int messages = 0;         ///< sequential: there and back in each layer of experts
-};
-
 /// Cost of one deployment. A batch, or a number of prompts or workers, below 1 counts as 1; tokens below 0 (and NaN) as
 /// 0.
 class ServingCost {
@@ -232,13 +203,10 @@ public:
 
   /// Returns the time of one decode step of `batch` sequences together, of `context` tokens on average, with nothing
   /// else on the devices. totalMs is the time of a token (TPOT), the step divided by its tokens if speculative.
-  /// Experts: `batch` counts the sequences of all attention devices that they serve, and `context` is ignored.
   StepTime decodeStep(double batch, double context) const { return decodeStep(batch, context, *figures); }
   /// Returns the TPOT in a pool that serves both phases under a steady load of `batch` requests of `prompt` and
   /// `output` tokens. The batch is not checked: bound it by largestBatch(prompt + output / 2). `burst`: the requests
   /// come all at once, so each waits for half of the other prompts, not for all.
-  ///
-  /// Prompts need the whole model: sharedStep, firstToken and prefillBusyMs of a part end the program.
   StepTime sharedStep(double batch, double prompt, double output, bool burst = false) const {
     return sharedStep(batch, prompt, output, burst, *figures);
   }
@@ -265,14 +233,8 @@ public:
   /// weights that its tokens pass and the cache. For a pipeline it is the sum over all stages, which a token passes one
   /// after the other.
   double stepBytesPerDevice(double batch, double context) const;
-  /// Returns the data that a decode step of `batch` sequences sends to the experts and back, summed over all their
-  /// devices; only for Experts, other parts end the program. Each token goes, as hidden elements of 1 byte, once to
-  /// each device that holds one of its experts, and a sum comes back from each in BF16: n (1 − (1 − 1/n)^k) of n
-  /// devices if k experts lie evenly; both as the whole's attention-data counts it. A speculative step has two tokens
-  /// of each sequence. Not counted: the distribution of the results over the tensor devices of a replica of attention.
-  ExpertExchange expertExchange(double batch) const;
   /// Returns the flops on each device (for a pipeline: of all stages together) of a prompt of `newTokens` after
-  /// `cachedTokens` found in the cache; for a part its share of them.
+  /// `cachedTokens` found in the cache.
   double promptFlopsPerDevice(double newTokens, double cachedTokens) const;
   /// Rates of one device by the catalogue: bytes a second, and flops a second in the precision of matmuls with weights.
   double memoryBytesPerSecond() const { return bytesPerUs * 1e6; }
@@ -297,9 +259,8 @@ public:
 private:
   ServingCost() = default;
   /// Returns the attention layers; none for Experts.
-  llvm::ArrayRef<AttentionLayers> attentionLayers() const;
   /// Returns the number of all-reduces in a decode step.
-  double allReduces() const;
+  double allReduces() const { return 2.0 * what.shape->layers; }
   /// Returns to how many devices the activations of a token go in a layer of experts that lie on all devices of the
   /// group.
   double expertCopies() const;
@@ -317,7 +278,6 @@ private:
   /// Returns for how long a prompt occupies the devices, in microseconds, if `together` of them are computed at once
   /// (as many as a chunk of the engine holds, at most).
   double promptUs(double prompt, double together, const ServingFigures &figures) const;
-  void requireWhole(llvm::StringRef asked) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
   /// Returns the bytes of cache that one sequence of `context` tokens reads, and of states that it writes, on each
   /// device in a decode step.
@@ -336,8 +296,7 @@ private:
   double multipliedParameters = 0; ///< of all devices; those that a token is multiplied with, without the head
   double matmulUsPerToken = 0;
   double bytesPerUs = 0, sixteenBitFlopsPerUs = 0, linkBytesPerUs = 0, networkBytesPerUs = 0;
-  double group = 1;                      ///< devices of a stage
-  double collectiveGroup = 1, nodes = 1; ///< devices that reduce together, and their nodes
+  double group = 1, nodes = 1; ///< devices of a stage, which reduce together, and their nodes
 };
 
 } // namespace intarsia

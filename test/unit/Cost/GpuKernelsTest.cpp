@@ -212,13 +212,13 @@ TEST(GpuKernels, RefusesWhatIsWrong) {
   EXPECT_NE(errorOf(line + "}\n" + reduces).find("figures of prefill"), std::string::npos);
   EXPECT_NE(errorOf(line + ", volts: 1}\n" + reduces).find("table.yaml:3: unknown key 'volts'"), std::string::npos);
   size_t at = line.find("compute: 1");
-  EXPECT_NE(
-      errorOf(line.substr(0, at) + "compute: 0" + line.substr(at + 10) + "}\n" + reduces).find("compute must be above zero"),
-      std::string::npos);
+  EXPECT_NE(errorOf(line.substr(0, at) + "compute: 0" + line.substr(at + 10) + "}\n" + reduces)
+                .find("compute must be above zero"),
+            std::string::npos);
   at = line.find("kind: linear");
-  EXPECT_NE(
-      errorOf(line.substr(0, at) + "kind: conv" + line.substr(at + 12) + "}\n" + reduces).find("'conv' is no kind of kernel"),
-      std::string::npos);
+  EXPECT_NE(errorOf(line.substr(0, at) + "kind: conv" + line.substr(at + 12) + "}\n" + reduces)
+                .find("'conv' is no kind of kernel"),
+            std::string::npos);
 }
 
 /// Returns the matrix product of the only op of its kind in a function.

@@ -220,20 +220,6 @@ TEST(ServingCost, devicesWithoutTablesTakeThoseOfTheNearest) {
   EXPECT_NEAR(ratio, 3350 / *gaudi.device->need(gaudi.device->memoryGBps, "memory_gbps"), 0.05);
 }
 
-TEST(ServingCost, partsHaveTheirOperators) {
-  ServingEfficiency bare = figures({{"expert_dispersion", 0.5}}, /*operators=*/true);
-  Deployment whole = deploy("qwen3-235b-a22b", "nvidia/h200-sxm", NumberFormat::FP8);
-  whole.onePhase = true;
-  double streaming = create(whole, &bare).decodeStep(16, 1000).streamingMs;
-  Deployment attention = whole, experts = whole;
-  attention.part = ModelPart::Attention;
-  experts.part = ModelPart::Experts;
-  EXPECT_NEAR(create(attention, &bare).decodeStep(16, 1000).streamingMs +
-                  create(experts, &bare).decodeStep(16, 1000).streamingMs,
-              streaming, 1e-9);
-  EXPECT_EQ(create(experts, &bare).decodeStep(16, 1000).cacheMs, 0);
-}
-
 TEST(ServingCost, poolsOfOnePhaseHaveAFactor) {
   ServingEfficiency apart = figures({{"one_phase_factor", 0.9}});
   Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
