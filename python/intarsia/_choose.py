@@ -361,6 +361,7 @@ class _Run:
         file.write_text(text)
         folder = self.work / "rounding"
         flags = [f"--precision={file}"]
+        self.segments.release()
         with quietly():
             pieces = []
             if any(

@@ -82,6 +82,10 @@ class Segments:
             self._segments[number] = segment
         return segment
 
+    def release(self) -> None:
+        """Give back the memory of weights; the next use of a segment reads them again."""
+        self._segments.clear()
+
     def with_caches(self, number: int, formats: str) -> _Weighted:
         """Return a segment whose caches have other formats, as ``--kv`` names them."""
         artifact = self._compile(number, f"--kv={formats}", name="caches")
