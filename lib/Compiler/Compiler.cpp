@@ -287,6 +287,12 @@ llvm::Error Compilation::checkFlags() const {
                              std::to_string(mostRanks) + " ranks");
   if (!options.partition.rankMemory.empty() && options.partition.stages != 0)
     return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
+  if (!options.partition.rankLoad.empty()) {
+    if (options.partition.stages != 0)
+      return createStringError("--rank-load is for --partition=auto, which chooses by what it takes: add that");
+    if (llvm::Expected<RankLoad> load = parseRankLoad(options.partition.rankLoad); !load)
+      return load.takeError();
+  }
   const std::vector<int64_t> &hosts = options.partition.hosts;
   if ((!hosts.empty() || !options.partition.network.empty()) && options.partition.stages != 0)
     return createStringError(

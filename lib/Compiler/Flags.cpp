@@ -51,6 +51,8 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
   }
   if (options.partition.roundsMessages)
     flags.push_back("--rank-messages=int8");
+  if (!options.partition.rankLoad.empty())
+    flags.push_back("--rank-load=" + options.partition.rankLoad);
   for (const std::string &decision : options.flip)
     flags.push_back("--flip=" + decision);
   return flags;

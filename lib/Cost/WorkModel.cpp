@@ -132,6 +132,30 @@ void WorkModel::add(Operation *op, KernelWork &work) const {
   }
 }
 
+/// Returns true for a state of the function, such as a cache, or its next value.
+static bool isState(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    Operation *parent = argument.getOwner()->getParentOp();
+    if (auto group = dyn_cast<nn::GroupOp>(parent))
+      return isState(group.getInputs()[argument.getArgNumber()]);
+    auto function = dyn_cast<FunctionOpInterface>(parent);
+    return function && function.getArgAttr(argument.getArgNumber(), "nn.state");
+  }
+  return isa<InPlaceOpInterface>(value.getDefiningOp());
+}
+
+/// Returns the bytes that an op in place is given to update its states with; no more of these is read or written.
+static double updateBytes(const WorkModel &model, InPlaceOpInterface op) {
+  llvm::SmallPtrSet<OpOperand *, 4> updated;
+  for (unsigned result = 0; result < op->getNumResults(); ++result)
+    updated.insert(&op.getUpdatedOperand(result));
+  double bytes = 0;
+  for (OpOperand &operand : op->getOpOperands())
+    if (!updated.contains(&operand) && isa<RankedTensorType>(operand.get().getType()))
+      bytes += model.bytes(operand.get());
+  return bytes;
+}
+
 KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
   KernelWork work;
   work.root = root;
@@ -171,6 +195,8 @@ KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
       bool isTable = stored && stored.getStoredOperand(operand.getOperandNumber()) == StoredOperand::Table;
       if (isTable || isa<tensor::ExtractSliceOp>(op))
         bytes = std::min(bytes, this->bytes(op->getResult(0)));
+      if (isa<InPlaceOpInterface>(op))
+        bytes = std::min(bytes, updateBytes(*this, cast<InPlaceOpInterface>(op)));
       double &most = read[value];
       most = std::max(most, bytes);
     }
@@ -178,11 +204,14 @@ KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
       bool leaves = llvm::any_of(result.getUsers(),
                                  [&](Operation *user) { return !inside.contains(user) && !isa<tensor::DimOp>(user); });
       if (leaves && isa<RankedTensorType>(result.getType()))
-        written += bytes(result);
+        written += isa<InPlaceOpInterface>(op)
+                       ? std::min(bytes(result), updateBytes(*this, cast<InPlaceOpInterface>(op)))
+                       : bytes(result);
     }
   }
   work.activationBytes = written;
   for (auto &[value, bytes] : read)
-    (isCompileTime(value) ? work.weightBytes : work.activationBytes) += bytes;
+    // States are read once a call from memory, as weights are.
+    (isCompileTime(value) || isState(value) ? work.weightBytes : work.activationBytes) += bytes;
   return work;
 }

@@ -7,8 +7,10 @@
 #include "intarsia/Cost/ParallelCost.h"
 #include "intarsia/Partition/Partition.h"
 #include "lib/Partition/RankFunction.h"
+#include "lib/Partition/RankLoad.h"
 #include "lib/Partition/RankTimes.h"
 #include "lib/Partition/Rows.h"
+#include "lib/Support/PromptParts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -74,7 +76,7 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
       return;
     ModuleOp module = getOperation();
     FailureOr<double> limit = memoryLimit();
-    if (failed(readLinks()))
+    if (failed(readLinks()) || failed(readLoad()))
       return signalPassFailure();
     auto functions = module.getOps<func::FuncOp>();
     auto whole = llvm::find_if(functions, [](func::FuncOp function) { return !function.isExternal(); });
@@ -95,10 +97,18 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
       for (int64_t experts = 1; experts <= (hasExperts ? world / rows : 1); ++experts)
         if (world % (rows * experts) == 0)
           all.push_back(alternativeOf(/*stages=*/1, rows, experts, hasCaches));
+    if (hasCaches && speeds.empty()) {
+      Alternative byHeads = alternativeOf(/*stages=*/1, world, /*experts=*/1, hasCaches);
+      byHeads.options.heads = true;
+      byHeads.name = partitionText(byHeads.options);
+      all.push_back(std::move(byHeads));
+    }
     addSequences(all, functions);
     int64_t rowsOfCall = expectedRows(functions);
     for (Alternative &alternative : all)
-      if (int64_t rows = alternative.options.context * alternative.options.data; rows > rowsOfCall)
+      // Attention by heads is shared in calls of one row too.
+      if (int64_t rows = alternative.options.context * alternative.options.data;
+          rows > rowsOfCall && !alternative.options.heads)
         alternative.refusal = llvm::formatv("calls of {0} at the expected sizes are not enough for {1} ranks",
                                             rowsOfCall == 1 ? "one row" : std::to_string(rowsOfCall) + " rows", rows);
       else
@@ -148,9 +158,44 @@ private:
     return success();
   }
 
+  /// Reads the load, and lets the functions expect its calls: those that continue its sequences, if there are any.
+  LogicalResult readLoad() {
+    load.reset();
+    if (loadText().empty())
+      return success();
+    llvm::Expected<RankLoad> read = parseRankLoad(loadText());
+    if (!read)
+      return getOperation().emitError() << llvm::toString(read.takeError());
+    load = *read;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal() || function.getBody().getOps<nn::WeightOp>().empty())
+        continue;
+      int64_t most = mostTokens(function), length = load->prompt + (hasState(function) ? load->tokens : 0);
+      if (most > 0 && length > most)
+        return getOperation().emitError()
+               << "--rank-load=" << loadText() << ": sequences of " << length << " tokens are longer than the " << most
+               << " that '" << function.getSymName() << "' takes";
+      if (!hasState(function))
+        expectExamples(function, *load);
+      else if (load->tokens > 0)
+        expectSizes(function, sizesOfStep(*load, load->sequences));
+      else
+        expectSizes(function, sizesOfPromptPart(*load, promptTokensOfCall()));
+    }
+    return success();
+  }
+
+  StringRef loadText() const { return loadOption.getValue(); }
+
+  /// Returns how many tokens of prompts a call has where ranks are no pipeline.
+  int64_t promptTokensOfCall() const {
+    return load ? std::min(promptPart(load->sequences * load->prompt, /*stages=*/1), load->sequences * load->prompt)
+                : 0;
+  }
+
   /// Returns the most rows that a call of a function with weights has at the expected sizes.
-  template <typename Functions> static int64_t expectedRows(Functions functions) {
-    int64_t most = 1;
+  template <typename Functions> int64_t expectedRows(Functions functions) const {
+    int64_t most = std::max<int64_t>(promptTokensOfCall(), 1);
     for (func::FuncOp function : functions) {
       if (function.isExternal() || function.getBody().getOps<nn::WeightOp>().empty())
         continue;
@@ -165,8 +210,8 @@ private:
 
   /// Adds each way in which ranks share layers once more, with the rows around norms on different ranks, if a call has
   /// more than one token or example.
-  template <typename Functions> static void addSequences(std::vector<Alternative> &all, Functions functions) {
-    if (!hasRows(functions))
+  template <typename Functions> void addSequences(std::vector<Alternative> &all, Functions functions) const {
+    if (promptTokensOfCall() < 2 && !hasRows(functions))
       return;
     for (size_t number = 0, count = all.size(); number < count; ++number) {
       const PartitionOptions &options = all[number].options;
@@ -219,7 +264,7 @@ private:
     }
     SmallVector<double> ranks(speeds.begin(), speeds.end());
     ranks.resize(world, 1.0);
-    alternative.times = timesOfRanks(*copy, device, ranks, links);
+    alternative.times = timesOfRanks(*copy, device, ranks, links, load);
   }
 
   /// Returns the fastest that fits, the first of equally fast ones; says why the others lost.
@@ -264,9 +309,9 @@ private:
   void report(ArrayRef<Alternative> all, const Alternative &best) {
     Builder builder(&getContext());
     SmallVector<Attribute> recorded;
-    std::string text =
-        llvm::formatv("--partition=auto over {0} ranks{1}: {2}", world.getValue(),
-                      hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "", best.name);
+    std::string text = llvm::formatv("--partition=auto over {0} ranks{1}{2}: {3}", world.getValue(),
+                                     hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "",
+                                     load ? (" for " + loadText()).str() : "", best.name);
     size_t longest = 0;
     for (const Alternative &alternative : all)
       longest = std::max(longest, alternative.name.size());
@@ -274,9 +319,14 @@ private:
       bool isBest = &alternative == &best;
       const RankTimes &times = alternative.times;
       text += "\n  " + alternative.name + std::string(longest + 1 - alternative.name.size(), ' ');
+      bool isSplit = times.promptsUs > 0 || times.tokensUs > 0;
       if (alternative.refusal.empty())
-        text += llvm::formatv("{0:f1} us a step, {1:f1} us of them in exchanges, {2:f3} MB on the fullest rank{3}",
-                              times.us, times.exchangesUs, times.fullestBytes / 1e6, isBest ? "" : ": ");
+        text += llvm::formatv(
+            "{0:f1} us{1}, {2:f1} us of them in exchanges, {3:f3} MB on the fullest rank{4}", times.us,
+            isSplit
+                ? llvm::formatv(" ({0:f1} us for prompts, {1:f1} us for tokens)", times.promptsUs, times.tokensUs).str()
+                : " a step",
+            times.exchangesUs, times.fullestBytes / 1e6, isBest ? "" : ": ");
       text += alternative.why;
       SmallVector<NamedAttribute> fields = {
           builder.getNamedAttr("partition", builder.getStringAttr(alternative.name)),
@@ -285,6 +335,10 @@ private:
       if (alternative.refusal.empty()) {
         fields.push_back(builder.getNamedAttr("expected_us", builder.getF64FloatAttr(times.us)));
         fields.push_back(builder.getNamedAttr("exchanges_us", builder.getF64FloatAttr(times.exchangesUs)));
+        if (isSplit) {
+          fields.push_back(builder.getNamedAttr("prompts_us", builder.getF64FloatAttr(times.promptsUs)));
+          fields.push_back(builder.getNamedAttr("tokens_us", builder.getF64FloatAttr(times.tokensUs)));
+        }
         fields.push_back(builder.getNamedAttr("rank_bytes", builder.getI64IntegerAttr(int64_t(times.fullestBytes))));
       }
       recorded.push_back(builder.getDictionaryAttr(fields));
@@ -294,6 +348,7 @@ private:
   }
 
   RankLinks links;
+  std::optional<RankLoad> load;
 };
 
 } // namespace

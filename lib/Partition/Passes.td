@@ -223,6 +223,10 @@ def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
     no more than `memory` (weights, caches of one sequence of full length) is carried out. A remark shows all of them with
     the reason why they lost; `rt.partition` on the module records it.
 
+    With a `load`, the time is that of all its prompts and tokens instead of a call's: prompts are computed in parts, which
+    go through the stages of a pipeline one behind the other, and so do parts of the sequences that are continued
+    (`RankTimes.h`). The sizes of its calls become `nn.expected_sizes`, its caches count in `memory`.
+
     ```mlir
     intarsia-opt model.mlir --partition-search='world=2 memory=8GB'
     ```
@@ -234,6 +238,8 @@ def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
                  ListOption<"hosts", "hosts", "int64_t", "Ranks of each host, in their order; default: all are on one">,
                  Option<"network", "network", "std::string", /*default=*/"", "Between hosts: 10Gbit/s,50us">,
                  Option<"messages", "rounds-messages", "bool", /*default=*/"false", "Sums send 8 bits an element between hosts">,
+                 Option<"loadOption", "load", "std::string", /*default=*/"",
+                        "What the ranks have to do: sequences:8,prompt:512,tokens:128">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
 }
 

@@ -53,6 +53,10 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
       options.heads = true;
       continue;
     }
+    if (name == "interleaved" || name == "breadth-first")
+      return refuse(name +
+                    " pipelines are not carried out, in which a rank has stages that are no neighbours: they gain "
+                    "for a single prompt only");
     auto *degree = llvm::find_if(degrees, [&](const Degree &each) { return each.name == name; });
     if (degree == std::end(degrees))
       return refuse("'" + name + "' is not known");
@@ -144,6 +148,7 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
     given.hosts.assign(options.hosts.begin(), options.hosts.end());
     given.network = options.network;
     given.messages = options.roundsMessages;
+    given.loadOption = options.rankLoad;
     pipeline.addPass(partition::createPartitionSearch(given));
     return;
   }

@@ -6,10 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Partition/RankTimes.h"
 
+#include "dialects/Rt/Rt.h"
 #include "intarsia/Analysis/FunctionCaches.h"
 #include "intarsia/Analysis/GatheredRows.h"
 #include "intarsia/Cost/Cost.h"
 #include "lib/Partition/Layers.h"
+#include "lib/Partition/RankLoad.h"
+#include "lib/Support/PromptParts.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -24,6 +27,15 @@ using namespace mlir;
 namespace intarsia::partition {
 namespace {
 
+/// When the ranks are done with something, and the most that one of them has spent in exchanges or waiting by then.
+struct Moment {
+  double us = 0, exchangesUs = 0;
+
+  Moment operator-(const Moment &earlier) const { return {us - earlier.us, exchangesUs - earlier.exchangesUs}; }
+  Moment operator+(const Moment &more) const { return {us + more.us, exchangesUs + more.exchangesUs}; }
+  Moment operator*(double count) const { return {us * count, exchangesUs * count}; }
+};
+
 /// The functions of all ranks that stand for one function of the model, run together.
 class Walk {
 public:
@@ -35,13 +47,98 @@ public:
       for (Operation &op : function.front())
         if (isa_and_nonnull<shard::ShardDialect>(op.getDialect()) || isWork(&op))
           ops.push_back(&op);
-      programs.push_back(std::move(ops));
+      bodies.push_back(std::move(ops));
     }
+    if (auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr))
+      stages = given.getInt();
+    programs.resize(functions.size());
     ranks.resize(functions.size());
   }
 
-  /// Adds to the times; stops where ranks wait for each other, which the verifier of exchanges refuses later.
-  void run(RankTimes &times) {
+  int64_t stageCount() const { return stages; }
+
+  /// Makes one call; returns its time.
+  Moment call() {
+    for (auto [rank, body] : llvm::enumerate(bodies))
+      for (Operation *op : body)
+        programs[rank].push_back(op);
+    return run();
+  }
+
+  /// Makes so many calls, one behind the other, and takes the results of the last; returns their time.
+  Moment calls(int64_t count) {
+    // The slowest stage sets the pace once all of them have something to do.
+    int64_t followed = std::min(count, 2 * stages + 1);
+    Moment before, all;
+    for (int64_t number = 0; number < followed; ++number) {
+      for (auto [rank, body] : llvm::enumerate(bodies))
+        for (Operation *op : body)
+          if (!isResultBroadcast(op))
+            programs[rank].push_back(op);
+      before = std::exchange(all, run());
+    }
+    Moment others = (all - before) * double(count - followed);
+    for (auto [rank, body] : llvm::enumerate(bodies))
+      addResultBroadcasts(rank);
+    return run() + others;
+  }
+
+  /// Makes a call for each of so many parts of the sequences, again and again; returns the time from one call of a part
+  /// to its next one. Ranks take part in broadcasts of results when the runtime does
+  /// (lib/Runtime/Core/CallCollective.cpp).
+  Moment steps(int64_t parts) {
+    if (stages == 1)
+      return call();
+    constexpr int64_t rounds = 8, measured = 4;          // the first ones fill the pipeline
+    std::vector<std::deque<int64_t>> late(ranks.size()); // calls whose broadcasts a rank has not taken part in
+    SmallVector<Moment> moments;
+    for (int64_t round = 0; round < rounds; ++round) {
+      for (int64_t number = round * parts; number < (round + 1) * parts; ++number)
+        for (size_t rank = 0; rank < ranks.size(); ++rank) {
+          finishBroadcasts(rank, late[rank], number - parts); // the program waits for the logits of the part
+          addStep(rank, number, late[rank]);
+        }
+      moments.push_back(run());
+    }
+    return (moments[rounds - 1] - moments[rounds - 1 - measured]) * (1.0 / measured);
+  }
+
+private:
+  struct Rank {
+    size_t next = 0; ///< op of its program
+    double us = 0, exchangesUs = 0;
+  };
+
+  static bool isResultBroadcast(Operation *op) {
+    return isa<shard::BroadcastOp>(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<func::ReturnOp>);
+  }
+
+  void addResultBroadcasts(size_t rank) {
+    llvm::copy_if(bodies[rank], std::back_inserter(programs[rank]), isResultBroadcast);
+  }
+
+  void finishBroadcasts(size_t rank, std::deque<int64_t> &late, int64_t last) {
+    for (; !late.empty() && late.front() <= last; late.pop_front())
+      addResultBroadcasts(rank);
+  }
+
+  /// Lets a rank make its part of a call. The last stage broadcasts results at its end, the others do so later.
+  void addStep(size_t rank, int64_t number, std::deque<int64_t> &late) {
+    int64_t behind = stages - 1 - int64_t(rank) * stages / int64_t(ranks.size());
+    for (Operation *op : bodies[rank]) {
+      if (isResultBroadcast(op))
+        continue;
+      if (isa<shard::SendOp>(op))
+        finishBroadcasts(rank, late, number - behind);
+      programs[rank].push_back(op);
+    }
+    late.push_back(number);
+    if (behind == 0)
+      finishBroadcasts(rank, late, number);
+  }
+
+  /// Runs what the programs have; stops where ranks wait for each other, which the verifier of exchanges refuses later.
+  Moment run() {
     bool moves = true;
     while (moves) {
       moves = false;
@@ -50,20 +147,13 @@ public:
           moves = true;
       moves |= exchangeAll();
     }
-    double last = 0, exchanges = 0;
+    Moment last;
     for (const Rank &rank : ranks) {
-      last = std::max(last, rank.us);
-      exchanges = std::max(exchanges, rank.exchangesUs);
+      last.us = std::max(last.us, rank.us);
+      last.exchangesUs = std::max(last.exchangesUs, rank.exchangesUs);
     }
-    times.us += last;
-    times.exchangesUs += exchanges;
+    return last;
   }
-
-private:
-  struct Rank {
-    size_t next = 0; ///< op of its program
-    double us = 0, exchangesUs = 0;
-  };
 
   void waitUntil(size_t rank, double us) {
     if (us > ranks[rank].us)
@@ -90,8 +180,10 @@ private:
     } else if (isa_and_nonnull<shard::ShardDialect>(op->getDialect())) {
       return false;
     } else {
-      double us = device.model->microseconds(models[rank]->work(rootOf(op), op));
-      ranks[rank].us += us / speeds[rank];
+      auto [known, isNew] = kernelUs.try_emplace(op, 0);
+      if (isNew)
+        known->second = device.model->microseconds(models[rank]->work(rootOf(op), op));
+      ranks[rank].us += known->second / speeds[rank];
     }
     ++ranks[rank].next;
     return true;
@@ -141,7 +233,10 @@ private:
       });
       if (!areThere)
         continue;
-      double latest = 0, time = exchangeUs(op, row, *models[first]);
+      auto [known, isNew] = exchangesUs.try_emplace(op, 0);
+      if (isNew)
+        known->second = exchangeUs(op, row, *models[first]);
+      double latest = 0, time = known->second;
       for (int64_t rank : row)
         latest = std::max(latest, ranks[rank].us);
       for (int64_t rank : row) {
@@ -217,8 +312,10 @@ private:
   const target::Device &device;
   ArrayRef<double> speeds;
   const RankLinks &links;
+  int64_t stages = 1;
   std::vector<std::unique_ptr<WorkModel>> models;
-  std::vector<SmallVector<Operation *>> programs;
+  std::vector<SmallVector<Operation *>> bodies, programs; ///< of one call, and of all that are made
+  DenseMap<Operation *, double> kernelUs, exchangesUs;
   std::vector<Rank> ranks;
   std::map<std::pair<size_t, size_t>, std::deque<double>> messages; ///< by sender and receiver: when they are there
 };
@@ -237,13 +334,9 @@ double weightBytes(func::FuncOp function) {
   return bytes;
 }
 
-/// Caches of one sequence with as many tokens as positions may count.
-double cacheBytes(func::FuncOp function) {
-  int64_t tokens = 1;
-  for (unsigned number = 0; number < function.getNumArguments(); ++number)
-    if (auto name = function.getArgAttrOfType<StringAttr>(number, "nn.name"); name && name.getValue() == "positions")
-      if (auto range = function.getArgAttrOfType<DenseI64ArrayAttr>(number, "nn.range"))
-        tokens = range[1];
+/// Caches of the sequences of a load, or of one, with as many tokens as positions may count.
+double cacheBytes(func::FuncOp function, const RankLoad &load) {
+  int64_t tokens = load.hasLength ? load.prompt + load.tokens : std::max<int64_t>(mostTokens(function), 1);
   FailureOr<SmallVector<FunctionCache>> caches = findCaches(function);
   if (failed(caches))
     return 0;
@@ -258,12 +351,39 @@ double cacheBytes(func::FuncOp function) {
                         : double(size);
       bytes += elements * type.getElementTypeBitWidth() / 8;
     }
-  return bytes;
+  return bytes * double(load.sequences);
+}
+
+/// Adds what a family of functions with caches takes for a load.
+void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> functions,
+             llvm::function_ref<Walk()> walk) {
+  auto expect = [&](const CallSizes &sizes) {
+    for (func::FuncOp function : functions)
+      expectSizes(function, sizes);
+  };
+  auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr);
+  int64_t stages = given ? given.getInt() : 1;
+  Moment prompts, tokens;
+  if (int64_t count = load.sequences * load.prompt) {
+    int64_t part = std::min(promptPart(count, stages), count);
+    expect(sizesOfPromptPart(load, part));
+    prompts = walk().calls(llvm::divideCeil(count, part));
+  }
+  if (load.tokens > 0) {
+    int64_t parts = std::min(stages, load.sequences);
+    expect(sizesOfStep(load, llvm::divideCeil(load.sequences, parts)));
+    tokens = walk().steps(parts) * double(load.tokens);
+  }
+  times.promptsUs += prompts.us;
+  times.tokensUs += tokens.us;
+  times.us += prompts.us + tokens.us;
+  times.exchangesUs += prompts.exchangesUs + tokens.exchangesUs;
 }
 
 } // namespace
 
-RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links) {
+RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links,
+                       const std::optional<RankLoad> &load) {
   RankTimes times;
   llvm::MapVector<Attribute, SmallVector<func::FuncOp>> families;
   SmallVector<double> bytes(speeds.size(), 0);
@@ -276,10 +396,18 @@ RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<d
     family.push_back(function);
     for (auto [number, sum] : llvm::enumerate(bytes))
       if (!rank || rank.getInt() == int64_t(number))
-        sum += weightBytes(function) + cacheBytes(function);
+        sum += weightBytes(function) + cacheBytes(function, load.value_or(RankLoad()));
   }
-  for (auto &[name, functions] : families)
-    Walk(functions, device, speeds, links).run(times);
+  for (auto &[name, functions] : families) {
+    auto walk = [&, &functions = functions] { return Walk(functions, device, speeds, links); };
+    if (load && llvm::any_of(functions, [](func::FuncOp function) { return hasState(function); })) {
+      addLoad(times, *load, functions, walk);
+      continue;
+    }
+    Moment time = walk().call();
+    times.us += time.us;
+    times.exchangesUs += time.exchangesUs;
+  }
   times.fullestBytes = *llvm::max_element(bytes);
   return times;
 }

@@ -8,17 +8,21 @@
 #define INTARSIA_LIB_PARTITION_RANKTIMES_H
 
 #include "intarsia/Cost/Collectives.h"
+#include "intarsia/Partition/Partition.h"
 #include "intarsia/Target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SmallVector.h"
+#include <optional>
 
 namespace intarsia::partition {
 
-/// Microseconds of one call of every function at the expected sizes, and bytes of the ranks.
+/// Microseconds of one call of every function at the expected sizes, or of a load, and bytes of the ranks.
 struct RankTimes {
   double us = 0;           ///< until the last rank is done
   double exchangesUs = 0;  ///< of them, the most that a rank spends in exchanges or waiting for them
-  double fullestBytes = 0; ///< weights, and caches of one sequence of full length, of the rank that has most
+  double promptsUs = 0;    ///< of them, the prompts of a load
+  double tokensUs = 0;     ///< and the tokens that its sequences are continued by
+  double fullestBytes = 0; ///< weights, and caches, of the rank that has most
 };
 
 /// How ranks reach each other: those of a host through its memory, hosts by an adapter each.
@@ -32,8 +36,14 @@ struct RankLinks {
 
 /// Follows the ranks of a split module through their functions: each op is a kernel of its own, takes as long as the
 /// device's figures say divided by the speed of its rank, and exchanges wait for those who take part.
+///
+/// With a load, ranks are followed through the calls that its sequences take, as the runtime and intarsia.Generator
+/// make them. Prompts are given in calls of as many tokens as itx_cache_prefill_tokens says; stages of a pipeline begin
+/// the next one without waiting for logits. Sequences are continued in as many parts as there are stages, a call each,
+/// whose logits are taken when the calls of the other parts have begun: with as many sequences as stages, a token of
+/// each takes as long as the slowest stage takes for all parts. Caches have the tokens of the load.
 RankTimes timesOfRanks(mlir::ModuleOp module, const target::Device &device, llvm::ArrayRef<double> speeds,
-                       const RankLinks &links);
+                       const RankLinks &links, const std::optional<RankLoad> &load);
 
 } // namespace intarsia::partition
 

@@ -244,6 +244,21 @@ void StageFunction::eraseForeignStates() {
   block.eraseArguments(foreign);
   result.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), result.getResultTypes()));
   result.setAllArgAttrs(attributes);
+  dropForeignSizes();
+}
+
+/// Takes sizes of states that the stage does not have out of what the function says about sizes.
+void StageFunction::dropForeignSizes() {
+  DenseSet<Attribute> known;
+  for (unsigned number = 0; number < result.getNumArguments(); ++number)
+    if (auto names = result.getArgAttrOfType<ArrayAttr>(number, "nn.sizes"))
+      known.insert(names.begin(), names.end());
+  for (StringRef attribute : {"nn.size_limits", "nn.expected_sizes"})
+    if (auto values = result->getAttrOfType<DictionaryAttr>(attribute)) {
+      SmallVector<NamedAttribute> kept(values.begin(), values.end());
+      llvm::erase_if(kept, [&](NamedAttribute value) { return !known.contains(value.getName()); });
+      result->setAttr(attribute, builder.getDictionaryAttr(kept));
+    }
 }
 
 } // namespace intarsia::partition

@@ -56,6 +56,7 @@ private:
   mlir::Value symbolValue(mlir::AffineExpr size);
   void finish(mlir::Operation *end);
   void eraseForeignStates();
+  void dropForeignSizes();
   /// The stage that computes what a value is, or is a view of.
   int64_t ownerOf(mlir::Value value) const;
 

@@ -178,17 +178,28 @@ def test_caches_that_are_not_converted(artifacts: dict[str, Path]) -> None:
 RANK = """
 import socket, sys
 import intarsia
-role, artifact, numbers, tokens, decoded = sys.argv[1:]
+import numpy as np
+role, artifact, numbers, tokens, decoded, under_way = sys.argv[1:]
 connections = [socket.socket(fileno=int(number)) for number in numbers.split(",")]
 tokens = [int(token) for token in tokens.split()]
-cache = intarsia.Cache(intarsia.load(artifact))
+cache = intarsia.Cache(intarsia.load(artifact), sequences=1 + int(under_way))
 if role == "send":
     sequence = cache.sequence()
     cache.step([(sequence, tokens, 1)])
+# Steps of other sequences are under way while one is handed over.
+texts = [tokens[begin : begin + 7] for begin in range(int(under_way))]
+others = [cache.sequence() for _ in texts]
+steps = [cache.start_step([(other, text, 1)]) for other, text in zip(others, texts)]
+if role == "send":
     for connection in connections:
         sequence.send(connection, 20)
 else:
     sequence = cache.receive(connections, 60)
+for step, other, text in zip(steps, others, texts):
+    logits = step.wait()
+    other.truncate(0)
+    np.testing.assert_array_equal(logits, cache.step([(other, text, 1)]))
+if role == "receive":
     assert sequence.tokens == tokens
     sequence.truncate(len(tokens) - 1)
     logits = cache.step([(sequence, tokens[-1:], 1)])
@@ -198,7 +209,9 @@ else:
 """
 
 
-def start_world(role: str, artifact: Path, connections: list[list[socket.socket]]) -> list[subprocess.Popen]:
+def start_world(
+    role: str, artifact: Path, connections: list[list[socket.socket]], under_way: int = 0
+) -> list[subprocess.Popen]:
     """Start the ranks of a world, each with its connections to all ranks of the other one."""
     address = f"local:test-{uuid.uuid4().hex}"
     ranks = []
@@ -213,6 +226,7 @@ def start_world(role: str, artifact: Path, connections: list[list[socket.socket]
                 "ITX_WORLD_DEADLINE_S": "60",
             }
         words = [role, str(artifact), ",".join(map(str, numbers)), " ".join(map(str, PROMPT)), str(DECODED)]
+        words.append(str(under_way))
         ranks.append(
             subprocess.Popen(
                 [sys.executable, "-c", RANK, *words],
@@ -226,11 +240,14 @@ def start_world(role: str, artifact: Path, connections: list[list[socket.socket]
     return ranks
 
 
-def handed_over_by_ranks(sender: Path, receiver: Path, senders: int, receivers: int) -> list[tuple[int, str, str]]:
+def handed_over_by_ranks(
+    sender: Path, receiver: Path, senders: int, receivers: int, under_way: int = 0
+) -> list[tuple[int, str, str]]:
     """Return how the receiving ranks ended: status, tokens and errors."""
     pairs = [[socket.socketpair() for _ in range(receivers)] for _ in range(senders)]
-    sending = start_world("send", sender, [[pair[0] for pair in row] for row in pairs])
-    receiving = start_world("receive", receiver, [[row[rank][1] for row in pairs] for rank in range(receivers)])
+    sending = start_world("send", sender, [[pair[0] for pair in row] for row in pairs], under_way)
+    to_receivers = [[row[rank][1] for row in pairs] for rank in range(receivers)]
+    receiving = start_world("receive", receiver, to_receivers, under_way)
     for pair in (pair for row in pairs for pair in row):
         for end in pair:
             end.close()
@@ -272,6 +289,21 @@ def test_ranks_hand_over_their_parts(tools, caches: str, sender: str, receiver: 
     for rank, (code, output, errors) in enumerate(results):
         assert code == 0, errors
         if rank < receivers:
+            assert [int(token) for token in output.split()] == expected
+
+
+# A stage computes one of these steps, or waits with its results, when its sequence is handed over.
+@pytest.mark.parametrize(("sender", "receiver"), [("pipeline", "tensor"), ("tensor", "pipeline")])
+def test_hand_over_while_steps_are_under_way(tools, sender: str, receiver: str, tmp_path: Path) -> None:
+    artifacts = []
+    for partition in (sender, receiver):
+        artifacts.append(tmp_path / f"{partition}.itx")
+        tools.compile(GLOSSARY, "-o", artifacts[-1], "--kv=f32", "--world=2", f"--partition={partition}")
+    tools.compile(GLOSSARY, "-o", tmp_path / "whole.itx", "--kv=f32")
+    expected = decode(tmp_path / "whole.itx")
+    for rank, (code, output, errors) in enumerate(handed_over_by_ranks(*artifacts, 2, 2, under_way=3)):
+        assert code == 0, errors
+        if rank < 2:
             assert [int(token) for token in output.split()] == expected
 
 

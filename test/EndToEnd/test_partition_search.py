@@ -30,7 +30,7 @@ def test_chosen_partitions_compute_the_model(tools, limit: str, chosen: str, tmp
     alternatives = {row["partition"]: row for row in json.loads(explained.read_text())["partition"]}
     # A call of one token, which is expected, is nothing that ranks can share by its rows.
     assert alternatives.pop("context")["why"] == "calls of one row at the expected sizes are not enough for 2 ranks"
-    assert set(alternatives) == {"tensor", "pipeline"}
+    assert set(alternatives) == {"tensor", "pipeline", "context,heads"}
     assert [name for name, row in alternatives.items() if row["chosen"] == "yes"] == [chosen]
     assert all(row["expected_us"] > row["exchanges_us"] > 0 and row["rank_bytes"] > 0 for row in alternatives.values())
 

@@ -46,7 +46,7 @@ def check(tools, model: Path, folder: Path, world: int, *flags: str, hosts: str 
         tools.run("intarsia-compile", model, "-o", folder / f"{name}.itx", *given)
         return folder / f"{name}.itx"
 
-    of_one = [flag for flag in flags if not flag.startswith(("--partition", "--rank-speeds"))]
+    of_one = [flag for flag in flags if not flag.startswith(("--partition", "--rank-"))]
     expected = results_of(compiled("whole", *of_one), inputs)
     tolerance = TOLERANCE
     if any(flag.startswith("--kv=") and flag != "--kv=f32" for flag in flags):
@@ -256,6 +256,8 @@ def test_gathered_inputs_are_quantized(tools, quantize: str, tmp_path: Path) -> 
         ("llama", 2, "context:2,sequence", "sequence is about norms between layers that ranks share"),
         ("llama", 2, "tensor,sequence:2", "sequence has no number"),
         ("llama", 2, "sequence,sequence", "sequence is given twice"),
+        ("llama", 2, "interleaved", "interleaved pipelines are not carried out"),
+        ("llama", 2, "pipeline,breadth-first:2", "breadth-first pipelines are not carried out"),
         ("llama", 8, "tensor,sequence", "the largest world that can split the model is 4"),
     ],
 )

@@ -147,6 +147,18 @@ def test_a_rank_that_fails_in_a_step(tools, tmp_path: Path) -> None:
         assert rank.returncode != 0
 
 
+def test_logits_in_the_memory_of_a_device(tools, tmp_path: Path) -> None:
+    """They cannot be taken after the step: all ranks end with the reason, and nobody waits for the deadline."""
+    split, flag = tmp_path / "split.itx", tmp_path / "flag"
+    target = ["--target=reference", "--world=2", "--partition=pipeline"]
+    tools.run("intarsia-compile", HERE / "decoders" / "llama", "-o", split, "--kv=f32", *target)
+    flag.touch()
+    for rank in start_ranks([__file__, split, flag, tmp_path / "results"], 2, tmp_path):
+        message = rank.communicate(timeout=30)[1]
+        assert "its logits are in the memory of a device, from where they cannot be taken after the step" in message
+        assert rank.returncode != 0
+
+
 if __name__ == "__main__":
     artifact_path, flag_path, results_path = map(Path, sys.argv[1:])
     found = texts_of(artifact_path) if flag_path.name == "texts" else results_of(artifact_path, flag_path)

@@ -14,7 +14,7 @@
 // RUN: intarsia-opt %s --partition-search=world=1 2>/dev/null | FileCheck %s --check-prefix=ONE
 
 // The chosen partition is carried out, and all alternatives are recorded.
-// CHECK: module attributes {rt.partition = [{chosen = "yes", exchanges_us = {{[0-9.]+}} : f64, expected_us = {{[0-9.]+}} : f64, partition = "tensor", rank_bytes = 65536 : i64, why = "the fastest that fits"}, {chosen = "no", {{.*}}partition = "pipeline", rank_bytes = 40960 : i64, why = "{{[0-9.]+}} % slower"}, {chosen = "no", partition = "context", why = "calls of one row at the expected sizes are not enough for 2 ranks"}]}
+// CHECK: module attributes {rt.partition = [{chosen = "yes", exchanges_us = {{[0-9.]+}} : f64, expected_us = {{[0-9.]+}} : f64, partition = "tensor", rank_bytes = 65536 : i64, why = "the fastest that fits"}, {chosen = "no", {{.*}}partition = "pipeline", rank_bytes = 40960 : i64, why = "{{[0-9.]+}} % slower"}, {chosen = "no", partition = "context", why = "calls of one row at the expected sizes are not enough for 2 ranks"}, {chosen = "no", {{.*}}partition = "context,heads", rank_bytes = 73728 : i64, why = "{{[0-9.]+}} % slower"}]}
 // CHECK: func.func @step.rank0
 // CHECK: shard.all_reduce
 

@@ -147,6 +147,11 @@ struct Flags {
           "each "
           "rank; auto, whichever of these is fastest by the cost "
           "model")};
+  cl::opt<std::string> rankLoad{
+      "rank-load", cl::value_desc("numbers"), cl::cat(category),
+      cl::desc("What the ranks have to do, for --partition=auto: how many sequences there are at once, how many tokens "
+               "the prompt of each has, and how many each is continued by, sequences:8,prompt:512,tokens:128 (default: "
+               "one call at the expected sizes)")};
   cl::opt<std::string> rankMemory{
       "rank-memory", cl::value_desc("size"), cl::cat(category),
       cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
@@ -312,6 +317,7 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   if (!flags.partition.empty())
     setPartition(flags.partition, options.partition);
   options.partition.rankMemory = flags.rankMemory;
+  options.partition.rankLoad = flags.rankLoad;
   options.partition.hosts.assign(flags.rankHosts.begin(), flags.rankHosts.end());
   options.partition.network = flags.rankNetwork;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());

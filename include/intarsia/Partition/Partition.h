@@ -17,6 +17,13 @@ namespace intarsia {
 /// Ranks that a world may have, as itx_world_options says.
 inline constexpr int64_t mostRanks = 256;
 
+/// What a world has to do, for the cost of its partitions: so many sequences at once, each with a prompt of so many
+/// tokens, which is continued by others. Of a model without caches, examples with so many tokens.
+struct RankLoad {
+  int64_t sequences = 1, prompt = 0, tokens = 1;
+  bool hasLength = false; ///< false: sequences are as long as the model allows
+};
+
 struct PartitionOptions {
   std::vector<std::string>
       placements;        ///< "encoder.layer.[0-2]*=@reference": a glob over the model's names and a device
@@ -39,6 +46,7 @@ struct PartitionOptions {
   std::string network;         ///< "10Gbit/s,50us": between several hosts, for costs
   std::vector<double> speeds;  ///< of each rank against the others; empty: all are equal
   bool roundsMessages = false; ///< sums over ranks send 8 bits an element between hosts
+  std::string rankLoad;        ///< "sequences:8,prompt:512", with 0 stages; empty: one call at the expected sizes
 };
 
 /// On a module whose layers were split by memory: an array with a dictionary for each device (`device`, `layers`,
@@ -46,7 +54,8 @@ struct PartitionOptions {
 inline constexpr llvm::StringLiteral splitAttr = "rt.split";
 
 /// On a module whose partition was chosen by cost: an array with a dictionary for each alternative (`partition`,
-/// `chosen`, `why`; of those that can be carried out `expected_us`, `exchanges_us`, `rank_bytes`).
+/// `chosen`, `why`; of those that can be carried out `expected_us`, `exchanges_us`, `rank_bytes`, and with a load of
+/// sequences `prompts_us`, `tokens_us`).
 inline constexpr llvm::StringLiteral partitionAttr = "rt.partition";
 
 /// Returns the bytes of a size of memory: "8GB", "7.5GiB".
@@ -55,6 +64,9 @@ llvm::Expected<uint64_t> parseMemorySize(llvm::StringRef text);
 /// Returns what a network is by a text: the bandwidth of a host's adapter, and the time of a short message between two
 /// hosts: "10Gbit/s,50us".
 llvm::Expected<Link> parseNetwork(llvm::StringRef text);
+
+/// Returns what a world has to do by a text: "sequences:8,prompt:512,tokens:128", of which any may be left out.
+llvm::Expected<RankLoad> parseRankLoad(llvm::StringRef text);
 
 /// Sets how the ranks of a world share a model by a text: "tensor" (each rank has a part of every layer), "pipeline"
 /// (each has some layers), "expert" (each has some experts, and a part of everything else), "context" or "data" (each
