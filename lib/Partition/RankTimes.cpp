@@ -177,6 +177,8 @@ private:
         return false;
       waitUntil(rank, queue.front());
       queue.pop_front();
+    } else if (isResultBroadcast(op) && isSentAtOnce(rank, op)) {
+      return broadcastResult(rank, cast<shard::BroadcastOp>(op));
     } else if (isa_and_nonnull<shard::ShardDialect>(op->getDialect())) {
       return false;
     } else {
@@ -189,12 +191,46 @@ private:
     return true;
   }
 
+  /// True if the rank that broadcasts a result need not wait for those that read it: they are on other hosts, and
+  /// connections take as much. In memory of a host all ranks wait for each other (SharedOperations.cpp).
+  bool isSentAtOnce(size_t rank, Operation *op) {
+    auto [known, isNew] = broadcastBytes.try_emplace(op, 0);
+    if (isNew)
+      known->second = models[rank]->bytes(op->getResult(0));
+    llvm::SmallDenseSet<int64_t> hosts;
+    SmallVector<int64_t> row = rowOf(rank, op);
+    for (int64_t member : row)
+      hosts.insert(links.hostOf(member));
+    return hosts.size() == row.size() && known->second <= mostBytesUnread;
+  }
+
+  /// Sends a result to all of a row, or gets it; returns false if it is not there yet.
+  bool broadcastResult(size_t rank, shard::BroadcastOp op) {
+    SmallVector<int64_t> row = rowOf(rank, op);
+    auto root = size_t(row[op.getRoot().front()]);
+    if (rank == root) {
+      double us = exchangeTime(op, row, rank);
+      for (int64_t member : row)
+        if (size_t(member) != root)
+          messages[{root, size_t(member)}].push_back(ranks[rank].us + us);
+    } else {
+      std::deque<double> &queue = messages[{root, rank}];
+      if (queue.empty())
+        return false;
+      waitUntil(rank, queue.front());
+      queue.pop_front();
+    }
+    ++ranks[rank].next;
+    return true;
+  }
+
   /// Returns the exchange that a rank has come to, in which all of its row take part; null if it has come to none.
-  Operation *exchangeOf(size_t rank) const {
+  Operation *exchangeOf(size_t rank) {
     if (ranks[rank].next == programs[rank].size())
       return nullptr;
     Operation *op = programs[rank][ranks[rank].next];
-    bool isExchange = isa_and_nonnull<shard::ShardDialect>(op->getDialect()) && !isa<shard::SendOp, shard::RecvOp>(op);
+    bool isExchange = isa_and_nonnull<shard::ShardDialect>(op->getDialect()) &&
+                      !isa<shard::SendOp, shard::RecvOp>(op) && !(isResultBroadcast(op) && isSentAtOnce(rank, op));
     return isExchange ? op : nullptr;
   }
 
@@ -233,10 +269,7 @@ private:
       });
       if (!areThere)
         continue;
-      auto [known, isNew] = exchangesUs.try_emplace(op, 0);
-      if (isNew)
-        known->second = exchangeUs(op, row, *models[first]);
-      double latest = 0, time = known->second;
+      double latest = 0, time = exchangeTime(op, row, first);
       for (int64_t rank : row)
         latest = std::max(latest, ranks[rank].us);
       for (int64_t rank : row) {
@@ -246,6 +279,13 @@ private:
       isAny = true;
     }
     return isAny;
+  }
+
+  double exchangeTime(Operation *op, ArrayRef<int64_t> row, size_t rank) {
+    auto [known, isNew] = exchangesUs.try_emplace(op, 0);
+    if (isNew)
+      known->second = exchangeUs(op, row, *models[rank]);
+    return known->second;
   }
 
   double exchangeUs(Operation *op, ArrayRef<int64_t> row, const WorkModel &model) const {
@@ -308,6 +348,8 @@ private:
 
   /// Up to so many bytes hosts send each other all of what they add up (HostOperations.cpp).
   static constexpr double mostBytesAtOnce = 65536;
+  /// Up to so many bytes the buffers of a connection are sure to take.
+  static constexpr double mostBytesUnread = 131072;
 
   const target::Device &device;
   ArrayRef<double> speeds;
@@ -315,7 +357,7 @@ private:
   int64_t stages = 1;
   std::vector<std::unique_ptr<WorkModel>> models;
   std::vector<SmallVector<Operation *>> bodies, programs; ///< of one call, and of all that are made
-  DenseMap<Operation *, double> kernelUs, exchangesUs;
+  DenseMap<Operation *, double> kernelUs, exchangesUs, broadcastBytes;
   std::vector<Rank> ranks;
   std::map<std::pair<size_t, size_t>, std::deque<double>> messages; ///< by sender and receiver: when they are there
 };

@@ -70,7 +70,10 @@ def stage_times(tools, path: Path, widths: list[int], stages: int, sizes: dict[s
 
 
 def alternatives(tools, path: Path, world: int, load: str) -> dict[str, dict[str, float]]:
-    """Return the times that the search has for each partition, with hosts between which messages take next to no time."""
+    """Return the times that the search has for each partition, with hosts between which messages take next to no time.
+
+    Ranks on one host would wait for each other in a broadcast.
+    """
     hosts = ",".join(["1"] * world)
     search = f"--partition-search=world={world} hosts={hosts} network=100000GB/s,0.0001us load={load}"
     printed = tools.run("intarsia-opt", path, search).stderr
@@ -112,17 +115,29 @@ def test_times_of_pipelines(tools, seed: int, tmp_path: Path) -> None:
     assert found["all"] == pytest.approx(found["prompts"] + found["tokens"], abs=0.2)
 
 
-def test_several_sequences_change_the_choice(tools, tmp_path: Path) -> None:
-    """Stages have one sequence after another, and several at the same time; sums over a network are for each token."""
+@pytest.mark.parametrize(
+    ("load", "partition"),
+    [("sequences:1,tokens:64", "tensor"), ("sequences:8,tokens:64", "pipeline"), ("prompt:256,tokens:0", "context")],
+)
+def test_the_load_changes_the_choice(tools, load: str, partition: str, tmp_path: Path) -> None:
+    """Stages have a sequence one after another, and several at the same time; prompts have rows for each rank."""
+    network = ["--target=cpu:x86-64-v3", "--rank-hosts=1,1", "--rank-network=40Gbit/s,4us"]
+    command = ["intarsia-compile", GLOSSARY, "-o", tmp_path / "m.itx", "--world=2", "--partition=auto", *network]
+    printed = tools.run(*command, f"--rank-load={load}").stderr
+    assert f"--partition=auto over 2 ranks of 2 hosts for {load}: {partition}\n" in printed
 
-    def chosen(load: str) -> str:
-        network = ["--rank-hosts=1,1", "--rank-network=10Gbit/s,8us"]
-        command = ["intarsia-compile", GLOSSARY, "-o", tmp_path / "m.itx", "--world=2", "--partition=auto", *network]
-        printed = tools.run(*command, f"--rank-load={load}").stderr
-        return re.search(rf"--partition=auto over 2 ranks of 2 hosts for {load}: (\S+)\n", printed)[1]
 
-    assert chosen("sequences:1,tokens:64") == "tensor"
-    assert chosen("sequences:8,tokens:64") == "pipeline"
+@pytest.mark.parametrize("quantize", ["none", "int8", "int4"])
+def test_parts_of_weights_have_the_bytes_of_their_format(tools, quantize: str, tmp_path: Path) -> None:
+    command = ["intarsia-compile", GLOSSARY, "-o", tmp_path / "m.itx", "--world=2", f"--quantize={quantize}"]
+    explained = tmp_path / "why.json"
+    tools.run(*command, "--partition=auto", "--rank-load=prompt:32,tokens:0", f"--explain={explained}")
+    rows = {row["partition"]: row["rank_bytes"] for row in json.loads(explained.read_text())["partition"]}
+    tools.run(*command, "--partition=context")
+    whole = (tmp_path / "m.safetensors").stat().st_size
+    # The file has the embedding in another order than the head, unless both are stored in the same blocks.
+    assert rows["context"] == pytest.approx(whole, rel=0.2)
+    assert rows["context"] / 2 < rows["tensor"] < 0.85 * rows["context"]
 
 
 # Degrees of each kind; those of a product are all divisors of the world.

@@ -2,22 +2,32 @@
 // RUN: intarsia-opt %s --partition-search='world=2 hosts=1,1 network=900GB/s,100us load=sequences:4,tokens:10' 2>/dev/null | FileCheck %s
 // RUN: intarsia-opt %s --partition-search='world=2 hosts=1,1 network=900GB/s,100us load=sequences:4,tokens:10' 2>&1 >/dev/null | FileCheck %s --check-prefix=FOUR
 // RUN: intarsia-opt %s --partition-search='world=2 hosts=1,1 network=900GB/s,100us load=prompt:1024,tokens:0' 2>&1 >/dev/null | FileCheck %s --check-prefix=PROMPT
+// RUN: intarsia-opt %s --partition-search='world=2 hosts=1,1 network=900GB/s,100us load=prompt:1024,tokens:0' 2>/dev/null | FileCheck %s --check-prefix=STAGES
 // RUN: not intarsia-opt %s --partition-search='world=2 load=prompt:4096' 2>&1 >/dev/null | FileCheck %s --check-prefix=LONG
 // RUN: not intarsia-opt %s --partition-search='world=2 load=batch:2' 2>&1 >/dev/null | FileCheck %s --check-prefix=UNKNOWN
 
 // A token takes a sum over the network in each of two layers, and in a pipeline a message and a result.
-// ONE: remark: --partition=auto over 2 ranks of 2 hosts for sequences:1,tokens:10:
+// ONE: remark: --partition=auto over 2 ranks of 2 hosts for sequences:1,tokens:10: tensor
 // ONE-NEXT: tensor {{ *}}[[TENSOR:20[0-9][0-9]\.[0-9]]] us (0.0 us for prompts, [[TENSOR]] us for tokens)
 // ONE-NEXT: pipeline {{ *}}[[PIPELINE:20[0-9][0-9]\.[0-9]]] us (0.0 us for prompts, [[PIPELINE]] us for tokens)
+// ONE-NEXT: context {{ *}}calls of one row at the expected sizes are not enough for 2 ranks
+// ONE-NEXT: context,heads --partition=context,heads: 'step' has 1 heads of keys, which 2 ranks cannot share evenly
 
-// Of two halves of the sequences one is on its way while the other is computed; four keys stay, one for each sequence.
+// Of two halves of the sequences one is computed while the other is on its way; but the first stage sends one when it has
+// the results of the other, so that there are two messages for each.
+// FOUR: remark: --partition=auto over 2 ranks of 2 hosts for sequences:4,tokens:10: tensor
+// FOUR-NEXT: tensor {{ *}}20{{[0-9][0-9]\.[0-9]}} us
+// FOUR-NEXT: pipeline {{ *}}40{{[0-9][0-9]\.[0-9]}} us
 // The sizes of a step are what fusing expects.
-// FOUR: remark: --partition=auto over 2 ranks of 2 hosts for sequences:4,tokens:10: pipeline
-// CHECK: func.func @step.rank0({{.*}} attributes {nn.expected_sizes = {sequences = 4 : i64, tokens = 4 : i64}
-// CHECK-LABEL: func.func @step.rank1({{.*}} attributes {nn.expected_sizes = {pages = 4 : i64, sequences = 4 : i64, tokens = 4 : i64}
+// CHECK: func.func @step.rank0({{.*}} attributes {nn.expected_sizes = {length = 1 : i64, pages = 4 : i64, sequences = 4 : i64, tokens = 4 : i64}
+// CHECK: func.func @step.rank1({{.*}} attributes {nn.expected_sizes = {length = 1 : i64, pages = 4 : i64, sequences = 4 : i64, tokens = 4 : i64}
 
-// 16 parts of 64 tokens by decision 72: one message behind another, where each sum of a part of 512 is waited for.
-// PROMPT: tensor {{.*}} us for prompts, 0.0 us for tokens)
+// Sums of two calls of 512 tokens, each waited for; 13 parts of 80 tokens in a pipeline, one behind another. The first stage
+// has no cache, and no size of it.
+// PROMPT: remark: --partition=auto over 2 ranks of 2 hosts for prompt:1024,tokens:0: pipeline
+// PROMPT-NEXT: tensor {{.*}} us for prompts, 0.0 us for tokens), 800.6 us of them in exchanges
+// STAGES: func.func @step.rank0({{.*}} attributes {nn.expected_sizes = {length = 24 : i64, sequences = 1 : i64, tokens = 512 : i64}
+// STAGES: func.func @step.rank1({{.*}} attributes {nn.expected_sizes = {length = 24 : i64, pages = 24 : i64, sequences = 1 : i64, tokens = 512 : i64}
 
 // LONG: error: --rank-load=prompt:4096: sequences of 4097 tokens are longer than the 4096 that 'step' takes
 // UNKNOWN: error: --rank-load=batch:2: 'batch' is not known; it is how many sequences there are at once, how many tokens the prompt of each has, and how many each is continued by: sequences:8,prompt:512,tokens:128, any of them
