@@ -89,7 +89,8 @@ double WorkModel::bytes(Value value) const {
     return bytes(transpose.getInput());
   // The part of a weight that a rank has is stored as the whole weight would be.
   if (auto slice = dyn_cast_if_present<tensor::ExtractSliceOp>(op); slice && isCompileTime(value))
-    return bytes(slice.getSource()) * double(elements(value)) / double(std::max<int64_t>(elements(slice.getSource()), 1));
+    return bytes(slice.getSource()) * double(elements(value)) /
+           double(std::max<int64_t>(elements(slice.getSource()), 1));
   return evaluate(byteCount(cast<ShapedType>(value.getType()), sizes(value)));
 }
 
