@@ -194,19 +194,19 @@ private:
   /// True if the rank that broadcasts a result need not wait for those that read it: they are on other hosts, and
   /// connections take as much. In memory of a host all ranks wait for each other (SharedOperations.cpp).
   bool isSentAtOnce(size_t rank, Operation *op) {
-    auto [known, isNew] = broadcastBytes.try_emplace(op, 0);
-    if (isNew)
-      known->second = models[rank]->bytes(op->getResult(0));
+    auto [known, isNew] = sentAtOnce.try_emplace(op, false);
+    if (!isNew)
+      return known->second;
     llvm::SmallDenseSet<int64_t> hosts;
-    SmallVector<int64_t> row = rowOf(rank, op);
+    ArrayRef<int64_t> row = rowOf(rank, op);
     for (int64_t member : row)
       hosts.insert(links.hostOf(member));
-    return hosts.size() == row.size() && known->second <= mostBytesUnread;
+    return known->second = hosts.size() == row.size() && models[rank]->bytes(op->getResult(0)) <= mostBytesUnread;
   }
 
   /// Sends a result to all of a row, or gets it; returns false if it is not there yet.
   bool broadcastResult(size_t rank, shard::BroadcastOp op) {
-    SmallVector<int64_t> row = rowOf(rank, op);
+    ArrayRef<int64_t> row = rowOf(rank, op);
     auto root = size_t(row[op.getRoot().front()]);
     if (rank == root) {
       double us = exchangeTime(op, row, rank);
@@ -235,8 +235,12 @@ private:
   }
 
   /// The ranks that an op of a rank is about: those of a row along its axis of the grid.
-  SmallVector<int64_t> rowOf(size_t rank, Operation *op) const {
-    return rt::rowOfRanks(int64_t(rank), shapeOf(op), op->getAttrOfType<DenseI16ArrayAttr>("grid_axes")[0]);
+  ArrayRef<int64_t> rowOf(size_t rank, Operation *op) const {
+    int16_t axis = op->getAttrOfType<DenseI16ArrayAttr>("grid_axes")[0];
+    auto [known, isNew] = rows.try_emplace({rank, axis});
+    if (isNew)
+      known->second = rt::rowOfRanks(int64_t(rank), shapeOf(op), axis);
+    return known->second;
   }
 
   static ArrayRef<int64_t> shapeOf(Operation *op) {
@@ -248,7 +252,7 @@ private:
   Link networkOf(size_t rank, Operation *op) const {
     int64_t leaving = 0, host = links.hostOf(int64_t(rank));
     for (size_t first = 0; first < ranks.size(); ++first) {
-      SmallVector<int64_t> row = rowOf(first, op);
+      ArrayRef<int64_t> row = rowOf(first, op);
       auto isHere = [&](int64_t member) { return links.hostOf(member) == host; };
       leaving += row.front() == int64_t(first) && llvm::any_of(row, isHere) && !llvm::all_of(row, isHere);
     }
@@ -260,7 +264,7 @@ private:
     bool isAny = false;
     for (size_t first = 0; first < ranks.size(); ++first) {
       Operation *op = exchangeOf(first);
-      SmallVector<int64_t> row = op ? rowOf(first, op) : SmallVector<int64_t>();
+      ArrayRef<int64_t> row = op ? rowOf(first, op) : ArrayRef<int64_t>();
       if (row.empty() || row.front() != int64_t(first))
         continue;
       bool areThere = llvm::all_of(row, [&](int64_t rank) {
@@ -357,7 +361,9 @@ private:
   int64_t stages = 1;
   std::vector<std::unique_ptr<WorkModel>> models;
   std::vector<SmallVector<Operation *>> bodies, programs; ///< of one call, and of all that are made
-  DenseMap<Operation *, double> kernelUs, exchangesUs, broadcastBytes;
+  DenseMap<Operation *, double> kernelUs, exchangesUs;
+  DenseMap<Operation *, bool> sentAtOnce;
+  mutable std::map<std::pair<size_t, int16_t>, SmallVector<int64_t>> rows; ///< by rank and axis of the grid
   std::vector<Rank> ranks;
   std::map<std::pair<size_t, size_t>, std::deque<double>> messages; ///< by sender and receiver: when they are there
 };
