@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -20,6 +21,13 @@ MODELS = {
     "LLaMA2-13B": (5120, 13824, 40),
     "CodeLLaMA-34B": (8192, 22016, 48),
     "QWen2-72B": (8192, 29568, 80),
+}
+#: Heads of queries and of keys, vocabulary, and layers of which a wafer holds all on each published grid of decode.
+HEADS = {
+    "LLaMA3-8B": (32, 8, 128256, 16),
+    "LLaMA2-13B": (40, 40, 32000, 16),
+    "CodeLLaMA-34B": (64, 8, 32000, 8),
+    "QWen2-72B": (64, 8, 152064, 4),
 }
 #: Groups of the tree by cores along an axis: those of the published configurations.
 GROUPS = {420: 20, 480: 20, 540: 20, 600: 24, 660: 22, 720: 24}
@@ -139,6 +147,74 @@ def layer_of(point: Point) -> str:
     """Return the program of a point."""
     build = decode_layer if point.phase == "decode" else prefill_products
     return build(point.model, point.grid)
+
+
+def emitted(tool: Path, text: str, target: str = "wse-2") -> str:
+    """Return the program of cores that a function becomes, as text that may be changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "function.mlir").write_text(text)
+        command = [str(tool), f"{folder}/function.mlir", f"--target={target}", f"--emit={folder}/program.mlir"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip())
+        return (Path(folder) / "program.mlir").read_text()
+
+
+def without_overlap(program: str) -> str:
+    """Change a product of matrices so that each step ends its transfers before it multiplies."""
+    changed = re.sub(r"( +wafer\.compute +gemm [^\n]*\n)( +wafer\.await\n)", r"\2\1", program)
+    assert changed != program
+    return changed
+
+
+def without_broadcast(program: str) -> str:
+    """Change a product of a vector so that its sums stay on the cores in the middle."""
+    changed = re.sub(r" +wafer\.(send|receive) %\d+ on @from_\d+[^\n]*\n", "", program)
+    changed = re.sub(r" +wafer\.route @from_\d+[^\n]*\n", "", changed)
+    assert changed != program
+    return changed
+
+
+def step_of(tool: Path, model: str, layers: int, wafer: str) -> tuple[float, int, int] | None:
+    """Return the microseconds of a token of a model with so many layers on a wafer, the side of its grid and the regions, as
+    the planner has them from the compiler's choice; None if the model does not fit."""
+    width, inner, _ = MODELS[model]
+    heads, key_heads, vocabulary, _ = HEADS[model]
+    config = {
+        "model_type": "llama",
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_heads,
+        "vocab_size": vocabulary,
+        "tie_word_embeddings": False,
+    }
+    device = (ROOT / "catalogue" / "devices" / "cerebras" / "wse-2.yaml").read_text()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "device.yaml").write_text(device.replace("wafer: wse-2", f"wafer: {wafer}"))
+        (folder / "fleet.mlir").write_text(
+            'fleet.system @s {\n  fleet.device @wafer {file = "device.yaml"}\n'
+            "  fleet.pool @wafers of @wafer count 2 price #fleet.rental<dollars_per_hour = 1.0>\n}\n"
+        )
+        (folder / "agent.mlir").write_text(
+            f'agent.model @model {{shape = "{folder / "config.json"}", precisions = ["f16"]}}\n'
+            f"agent.graph @chat(%q: !agent.text {{agent.size = #agent.amount<{TOKENS - 200} tokens>}}) -> !agent.text "
+            "attributes {sla = #agent.sla<requests_per_second = 0.001>} {\n"
+            "  %a = agent.llm @model(%q) produces <101 tokens> : (!agent.text) -> !agent.text\n"
+            "  agent.return %a : !agent.text\n}\n"
+        )
+        command = [tool, folder / "agent.mlir", f"--fleet={folder / 'fleet.mlir'}", f"--json={folder / 'plan.json'}"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode != 0:
+            if "its layers need" in done.stdout + done.stderr:
+                return None
+            raise RuntimeError((done.stdout + done.stderr).strip())
+        place = re.search(r"on (?:(\d+) regions of )?(\d+) by \d+ cores", done.stdout)
+        decode = next(one for one in json.loads((folder / "plan.json").read_text())["pieces"] if one["kind"] == "decode")
+        return 1000 * decode["token_ms"], int(place[2]), int(place[1] or 1)
 
 
 def figures(tool: Path, text: str, target: str = "wse-2") -> list[dict[str, float]]:

@@ -7,9 +7,12 @@
 #include "dialects/Wafer/Wafer.h"
 
 #include "dialects/Fleet/Figures.h"
+#include "dialects/Wafer/WorkingGrid.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace intarsia;
@@ -245,15 +248,12 @@ LogicalResult ProgramOp::verify() {
     return emitOpError() << "begins at " << getOrigin()->size() << " numbers, must be a column and a row";
   int64_t column = getOrigin() ? (*getOrigin())[0] : 0, row = getOrigin() ? (*getOrigin())[1] : 0;
   int64_t columns = int64_t(getColumns()), rows = int64_t(getRows());
-  if (column < 0 || row < 0 || column + columns > target.getColumns() || row + rows > target.getRows())
+  WaferCores wafer{target.getColumns(), target.getRows(), target.getDefects() ? target.getDefects().asArrayRef() : ArrayRef<int64_t>()};
+  if (!workingGridFrom(wafer, column, row, columns, rows))
     return emitOpError() << "has a grid of " << columns << " by " << rows << " from core (" << column << ", " << row
                          << ") on, which is not on " << target.getName().getValue() << " with its "
-                         << target.getColumns() << " by " << target.getRows() << " cores";
-  ArrayRef<int64_t> defects = target.getDefects() ? target.getDefects().asArrayRef() : ArrayRef<int64_t>();
-  for (size_t i = 0; i < defects.size(); i += 2)
-    if (defects[i] >= column && defects[i] < column + columns && defects[i + 1] >= row && defects[i + 1] < row + rows)
-      return emitOpError() << "has a grid of " << columns << " by " << rows << " from core (" << column << ", " << row
-                           << ") on, in which core (" << defects[i] << ", " << defects[i + 1] << ") does not work";
+                         << target.getColumns() << " by " << target.getRows() << " cores"
+                         << (wafer.defects.empty() ? "" : "; it leaves out columns and rows with cores that do not work");
   return success();
 }
 
@@ -294,9 +294,20 @@ LogicalResult RouteOp::verify() {
   if (getAxis() == Axis::None)
     return emitOpError() << "must be along x or y";
   int64_t colors = (*this)->getParentOfType<ProgramOp>().getTarget().getColors();
+  auto last = [](PathAttr path) { return path.getColor() + (path.getAlternate() ? 1 : 0); };
   for (PathAttr path : getPaths().getAsRange<PathAttr>())
-    if (int64_t last = path.getColor() + (path.getAlternate() ? 1 : 0); last >= colors)
-      return emitOpError() << "has color " << last << ", the target has colors 0 to " << colors - 1;
+    if (last(path) >= colors) {
+      InFlightDiagnostic error = emitOpError()
+                                 << "has color " << last(path) << ", the target has colors 0 to " << colors - 1;
+      for (RouteOp other : (*this)->getParentOfType<ProgramOp>().getBody().getOps<RouteOp>()) {
+        std::set<int64_t> used;
+        for (PathAttr of : other.getPaths().getAsRange<PathAttr>())
+          used.insert({of.getColor(), last(of)});
+        Diagnostic &note = error.attachNote(other.getLoc()) << "route @" << other.getSymName() << " uses colors ";
+        llvm::interleaveComma(used, note);
+      }
+      return error;
+    }
   return success();
 }
 

@@ -181,8 +181,8 @@ def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoT
   let summary = "What the cores of a grid do";
   let description = [{
     Buffers, routes and the ops of all role classes in one order; a core executes those whose class it is in. `at` says
-    which core of the wafer is the first of the grid. Verified: the grid is on the wafer and holds no core that does not
-    work, the buffers and what the runtime reserves fit into the memory of a core. What needs a walk
+    where on the wafer the grid begins. Columns and rows of the wafer that have a core that does not work, between the first
+    and the last ones of the grid, are not part of it. Verified: the grid is on the wafer, the buffers and what the runtime reserves fit into the memory of a core. What needs a walk
     through all iterations (colors that meet, receives without a send, transfers that overlap in memory) is checked
     by `wafer-verify`.
 

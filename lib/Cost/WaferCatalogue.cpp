@@ -90,29 +90,6 @@ Error readDefects(const YamlNode &node, CatalogueWafer &wafer, StringRef file) {
 
 } // namespace
 
-FreeSquare freeSquare(int64_t columns, int64_t rows, ArrayRef<int64_t> defects, int64_t wanted) {
-  std::vector<char> isDead(size_t(columns * rows));
-  for (size_t i = 0; i < defects.size(); i += 2)
-    isDead[size_t(defects[i + 1] * columns + defects[i])] = true;
-  // A core ends a square that is one larger than the smallest of those that its three neighbours end.
-  std::vector<int64_t> sides(static_cast<size_t>(columns));
-  FreeSquare largest;
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t diagonal = 0, left = 0; // of the row before, and of this one
-    for (int64_t column = 0; column < columns; ++column) {
-      int64_t above = sides[size_t(column)];
-      left = isDead[size_t(row * columns + column)] ? 0 : 1 + std::min({left, above, diagonal});
-      sides[size_t(column)] = left;
-      diagonal = above;
-      if (left > largest.side && largest.side < wanted) {
-        int64_t side = std::min(left, wanted);
-        largest = {side, column - side + 1, row - side + 1};
-      }
-    }
-  }
-  return largest;
-}
-
 Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
   Expected<YamlNode> root = parseYaml(text, file);
   if (!root)

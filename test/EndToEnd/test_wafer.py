@@ -7,9 +7,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +49,15 @@ def gemv(k: int, n: int, grid: int, reduction: str, groups: str = "", result: st
 
 @pytest.fixture(scope="module")
 def simulate(tools, folder: Path) -> Callable[..., tuple[np.ndarray, Figures]]:
-    """Give a function that runs a program with inputs, and returns its output and figures."""
+    """Give a function that runs a program with inputs, and returns its output and figures.
 
-    def run(text: str, *inputs: np.ndarray) -> tuple[np.ndarray, Figures]:
+    Each run is watched: the tool refuses a program that uses a byte which was not counted, or two buffers at once that share
+    bytes.
+    """
+
+    def run(text: str, *inputs: np.ndarray, arguments: Sequence[str] = ()) -> tuple[np.ndarray, Figures]:
         (folder / "program.mlir").write_text(text)
-        arguments = []
+        arguments = list(arguments)
         for index, value in enumerate(inputs):
             np.save(folder / f"{index}.npy", value)
             arguments.append(f"--input=@{folder / f'{index}.npy'}")
@@ -62,8 +67,11 @@ def simulate(tools, folder: Path) -> Callable[..., tuple[np.ndarray, Figures]]:
             *arguments,
             f"--output=@{folder / 'out.npy'}",
             f"--json={folder / 'figures.json'}",
+            "--memory",
         )
-        return np.load(folder / "out.npy"), json.loads((folder / "figures.json").read_text())[0]
+        (figures,) = json.loads((folder / "figures.json").read_text())
+        assert figures["reserved_bytes"] < figures["bytes_in_use"] <= figures["bytes_per_core"]
+        return np.load(folder / "out.npy"), figures
 
     return run
 
@@ -253,43 +261,80 @@ def wafer_file(folder: Path, columns: int, rows: int, defects: list[list[int]]) 
     """Write a wafer with these cores, some of which do not work."""
     text = (Path(__file__).parents[2] / "catalogue" / "wafers" / "wse-2.yaml").read_text()
     text = text.replace("value: 750,", f"value: {columns},").replace("value: 994,", f"value: {rows},")
-    (folder / "mine.yaml").write_text(f"{text}defects: {defects}\n")
+    (folder / "mine.yaml").write_text(f"{text}defects: {defects}\n" if defects else text)
     return folder / "mine.yaml"
 
 
-def works(columns: int, rows: int, defects: list[list[int]], side: int) -> list[tuple[int, int]]:
-    """Return all places of a square in which all cores work."""
-    return [
-        (x, y)
-        for x in range(columns - side + 1)
-        for y in range(rows - side + 1)
-        if not any(x <= column < x + side and y <= row < y + side for column, row in defects)
-    ]
+def hops_of(path: Path, hops: float) -> Path:
+    """Change the cycles of a hop in a wafer's file."""
+    path.write_text(re.sub(r"^(hop_cycles: {value: )[^,]+", rf"\g<1>{hops}", path.read_text(), flags=re.M))
+    return path
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_grids_have_no_core_that_does_not_work(tools, folder: Path, seed: int) -> None:
-    """A grid is where all cores work if there is such a place, else the largest one is in the message."""
+def fewest_left_out(columns: int, rows: int, defects: list[list[int]], side: int) -> int | None:
+    """Return how few columns and rows a square grid can leave out, from all windows of the wafer; None if none holds it.
+
+    A window has the grid if enough columns and rows are left without those in which a core of the window does not work.
+    """
+    fewest = None
+    for x, y in itertools.product(range(columns), range(rows)):
+        for width, height in itertools.product(range(side, columns - x + 1), range(side, rows - y + 1)):
+            inside = [(c, r) for c, r in defects if x <= c < x + width and y <= r < y + height]
+            left = width - len({c for c, _ in inside}), height - len({r for _, r in inside})
+            if min(left) >= side:
+                fewest = min(width + height - 2 * side, fewest if fewest is not None else width + height)
+    return fewest
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_grids_go_around_cores_that_do_not_work(simulate, tools, folder: Path, seed: int) -> None:
+    """As few columns and rows are left out as possible, and the largest grid is in the message; values are NumPy's."""
     rng = np.random.default_rng(seed)
-    columns, rows = rng.integers(4, 14, 2).tolist()
-    cores = rng.permutation(columns * rows)[: rng.integers(1, 8)]
+    columns, rows = rng.integers(4, 11, 2).tolist()
+    cores = rng.permutation(columns * rows)[: rng.integers(1, 7)]
     defects = [[int(core) % columns, int(core) // columns] for core in cores]
-    largest = max(side for side in range(15) if side == 0 or works(columns, rows, defects, side))
+    sides = range(1, min(columns, rows) + 1)
+    fewest = {side: fewest_left_out(columns, rows, defects, side) for side in sides}
+    largest = max(side for side in sides if fewest[side] is not None)
     target = f"--target={wafer_file(folder, columns, rows, defects)}"
-    for side in {2, largest, largest + 1} - {0, 1}:
-        text = gemv(2 * side, side, side, "tree")
-        if side > min(columns, rows):
-            continue
+    for side in {2, 3, largest - 1, largest, largest + 1} & set(sides) - {1}:
+        text = gemm(2 * side, side, side + 1, side, "mesh")
         if side > largest:
             message = refusal(tools, folder, text, target)
-            assert f"in which all cores work has {largest} by {largest}, from core (" in message
-            place = tuple(int(one) for one in message.split("from core (")[1].split(")")[0].split(", "))
-            assert place in works(columns, rows, defects, largest)
+            assert f"on columns and rows in which all cores work has {largest} by {largest}; take" in message
             continue
-        (folder / "placed.mlir").write_text(text)
-        tools.run("intarsia-wafer", folder / "placed.mlir", target, f"--json={folder / 'placed.json'}")
-        (figures,) = json.loads((folder / "placed.json").read_text())
-        assert (figures["first_column"], figures["first_row"]) in works(columns, rows, defects, side)
+        a, b = matrices(seed, (2 * side, side), (side, side + 1))
+        got, figures = simulate(text, a, b, arguments=[target])
+        check(got, a, b, roundings=side + 1, unit=2.0**-24)
+        first = figures["first_column"], figures["first_row"]
+        skipped = figures["skipped_columns"], figures["skipped_rows"]
+        assert len(skipped[0]) + len(skipped[1]) == fewest[side]
+        ours = [[c for c in range(at, at + side + len(out)) if c not in out] for at, out in zip(first, skipped, strict=True)]
+        for c, r in defects:  # neither a core of the grid, nor one whose router its messages pass
+            assert not (c in ours[0] and ours[1][0] <= r <= ours[1][-1])
+            assert not (r in ours[1] and ours[0][0] <= c <= ours[0][-1])
+
+
+def test_a_hop_more_for_each_row_that_is_left_out(tools, folder: Path) -> None:
+    """Sums of a pipeline go along all rows to the first one, and back: twice over each row that is left out."""
+    (folder / "chain.mlir").write_text(gemv(24, 12, 12, "pipeline"))
+    cycles = {}
+    for hop, defects in itertools.product((1.0, 5.0), ([], [[6, 7]], [[6, 7], [2, 3]])):
+        path = hops_of(wafer_file(folder, 12 + len(defects), 12 + len(defects), defects), hop)
+        tools.run("intarsia-wafer", folder / "chain.mlir", f"--target={path}", f"--json={folder / 'chain.json'}")
+        (figures,) = json.loads((folder / "chain.json").read_text())
+        assert len(figures["skipped_rows"]) == len(defects)
+        cycles[hop, len(defects)] = figures["cycles"]
+    for hop, count in itertools.product((1.0, 5.0), (1, 2)):
+        assert cycles[hop, count] - cycles[hop, 0] == pytest.approx(2 * count * hop)
+
+
+def test_sources_do_not_leave_out_rows(tools, folder: Path) -> None:
+    """They are refused, with what to do."""
+    path = wafer_file(folder, 5, 5, [[2, 2]])
+    for flag in ("csl", "metalium"):
+        message = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), f"--target={path}", f"--{flag}={folder / flag}")
+        assert "its grid leaves out columns or rows of the wafer" in message
 
 
 @pytest.mark.parametrize(
@@ -416,6 +461,15 @@ def test_buffers_share_bytes_only_if_they_do_not_meet(simulate, tools, folder: P
     }
 
 
+def test_bytes_in_use_are_those_of_the_buffers_that_live_together(simulate) -> None:
+    """In MeshGEMM all five buffers at once, with both tiles that travel; in a chain of products less than their sum."""
+    a, b = matrices(6, (12, 8), (8, 20))
+    _, figures = simulate(gemm(12, 8, 20, 4, "mesh"), a, b)
+    tiles = 4 * math.ceil(3 * 2 / 2), 4 * math.ceil(2 * 5 / 2), 4 * 3 * 5
+    assert figures["bytes_in_use"] == figures["reserved_bytes"] + 2 * tiles[0] + 2 * tiles[1] + tiles[2]
+    assert figures["bytes_in_use"] == figures["bytes_per_core"]
+
+
 def test_a_buffer_that_is_read_after_its_bytes_were_reused(simulate, tools, folder: Path) -> None:
     """Sums that another buffer is moved onto by hand: the program is refused, with the core and both buffers."""
     text = gemv(16, 16, 4, "tree")
@@ -451,6 +505,14 @@ def test_bytes_of_the_paper(tools, folder: Path, model: str, grid: int, kilobyte
     bytes_of_all = stays * MODELS[model][2] // 4 + figures["bytes_per_core"] - stays
     assert 1024 * kilobytes < bytes_of_all < 1.1 * 1024 * kilobytes
     assert (bytes_of_all <= figures["sram_bytes"]) == (model == "LLaMA3-8B")
+
+
+def test_padding_is_stated(simulate) -> None:
+    """Matrices of 7 x 6, 6 x 9 and 7 x 9 on 4 x 4 cores have tiles of 2 x 2, 2 x 3 and 2 x 3."""
+    _, figures = simulate(gemm(7, 6, 9, 4, "mesh"), *matrices(5, (7, 6), (6, 9)))
+    assert figures["padding_share"] == pytest.approx(1 - (42 + 54 + 63) / (16 * (4 + 6 + 6)))
+    _, figures = simulate(gemm(8, 4, 4, 4, "mesh"), *matrices(5, (8, 4), (4, 4)))
+    assert figures["padding_share"] == 0
 
 
 def test_energy_is_time_at_the_most_power(simulate) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +25,10 @@ def simulate(tools, folder: Path) -> Callable[..., np.ndarray]:
             np.save(folder / f"{index}.npy", value)
             arguments.append(f"--input=@{folder / f'{index}.npy'}")
         out = folder / "out.npy"
-        tools.run("intarsia-wafer", folder / "attention.mlir", *arguments, f"--output=@{out}", f"--tokens={tokens}")
+        arguments += [f"--output=@{out}", f"--tokens={tokens}", f"--json={folder / 'figures.json'}", "--memory"]
+        tools.run("intarsia-wafer", folder / "attention.mlir", *arguments)
+        (figures,) = json.loads((folder / "figures.json").read_text())
+        assert figures["reserved_bytes"] < figures["bytes_in_use"] <= figures["bytes_per_core"]
         return np.load(out)
 
     return run

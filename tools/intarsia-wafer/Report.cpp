@@ -35,6 +35,30 @@ int64_t opsOf(const std::vector<Op> &ops) {
   return count;
 }
 
+/// Returns the share of the tiles of inputs and outputs that pads them where the grid does not divide a matrix.
+double paddingOf(const Program &program) {
+  double stored = 0, real = 0;
+  for (const std::vector<Binding> *bindings : {&program.inputs, &program.outputs})
+    for (const Binding &binding : *bindings) {
+      auto cores = [&](MeshAxis axis) {
+        return double(axis == MeshAxis::None ? 1 : axis == MeshAxis::X ? program.columns : program.rows);
+      };
+      const CoreBuffer &tile = program.buffers[size_t(binding.slot)];
+      stored += double(tile.elements()) * cores(binding.tiles.rows) * cores(binding.tiles.columns);
+      real += double(binding.rows) * double(binding.columns);
+    }
+  return stored > 0 ? 1 - real / stored : 0;
+}
+
+/// Returns the columns or rows of the wafer that a grid leaves out between those that it has.
+std::vector<int64_t> skipped(const std::vector<int64_t> &places) {
+  std::vector<int64_t> result;
+  for (size_t i = 1; i < places.size(); ++i)
+    for (int64_t at = places[i - 1] + 1; at < places[i]; ++at)
+      result.push_back(at);
+  return result;
+}
+
 } // namespace
 
 llvm::json::Object describe(const Program &program, const Timing &timing) {
@@ -54,10 +78,13 @@ llvm::json::Object describe(const Program &program, const Timing &timing) {
                             {"rows", program.rows},
                             {"first_column", program.firstColumn},
                             {"first_row", program.firstRow},
+                            {"skipped_columns", llvm::json::Array(skipped(program.columnsAt))},
+                            {"skipped_rows", llvm::json::Array(skipped(program.rowsAt))},
                             {"bytes_per_core", program.bytesPerCore()},
                             {"bytes_unshared", program.bytesUnshared()},
                             {"sram_bytes", program.target.sramBytes},
                             {"reserved_bytes", program.target.reservedBytes},
+                            {"padding_share", paddingOf(program)},
                             {"buffers", std::move(buffers)},
                             {"colors", colorsOf(program)},
                             {"ops", opsOf(program.ops)},
@@ -73,15 +100,25 @@ void print(llvm::raw_ostream &out, const Program &program, const Timing &timing)
   auto share = [&](double cycles) { return timing.cycles > 0 ? 100 * cycles / timing.cycles : 0; };
   out << llvm::formatv("@{0}: {1} x {2} cores of {3}, {4} ops in role classes\n", program.name, program.columns,
                        program.rows, program.target.name, opsOf(program.ops));
-  if (program.firstColumn > 0 || program.firstRow > 0)
-    out << llvm::formatv("  place    from core ({0}, {1}) on, beside cores that do not work\n", program.firstColumn,
-                         program.firstRow);
+  if (program.firstColumn > 0 || program.firstRow > 0 || !program.columnsAt.empty()) {
+    out << llvm::formatv("  place    from core ({0}, {1}) on", program.firstColumn, program.firstRow);
+    if (!program.columnsAt.empty()) {
+      out << ", without columns [";
+      llvm::interleaveComma(skipped(program.columnsAt), out);
+      out << "] and rows [";
+      llvm::interleaveComma(skipped(program.rowsAt), out);
+      out << ']';
+    }
+    out << ", beside cores that do not work\n";
+  }
   out << llvm::formatv("  memory   {0} of {1} bytes a core ({2} reserved)", program.bytesPerCore(),
                        program.target.sramBytes, program.target.reservedBytes);
   if (program.bytesUnshared() > program.bytesPerCore())
     out << llvm::formatv("; buffers that are not in use together share {0}",
                          program.bytesUnshared() - program.bytesPerCore());
   out << '\n';
+  if (double padding = paddingOf(program); padding > 0)
+    out << llvm::formatv("  padding  {0:F1} % of the tiles of inputs and outputs\n", 100 * padding);
   out << llvm::formatv("  colors   {0} of {1}\n", colorsOf(program), program.target.colors);
   out << llvm::formatv("  time     {0:F0} cycles, {1:F2} us at {2} GHz; core ({3}, {4}) ends last\n", timing.cycles,
                        timing.cycles / (program.target.clockGHz * 1e3), program.target.clockGHz,

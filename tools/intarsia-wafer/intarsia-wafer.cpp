@@ -9,6 +9,7 @@
 #include "Report.h"
 #include "intarsia/Version.h"
 #include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Runtime/Wafer/MemoryWatch.h"
 #include "lib/Target/Wafer/Emit.h"
 #include "lib/Target/Wafer/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,7 +41,7 @@ struct Flags {
                           cl::desc("Tokens that the caches among the inputs have, before an append")};
   cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
                             cl::desc("Write the programs of cores as IR ('-' is standard output)")};
-  cl::opt<bool> memory{"memory", cl::cat(category), cl::desc("Print which buffers lie where in a core, and when")};
+  cl::opt<bool> memory{"memory", cl::cat(category), cl::desc("Print which buffers lie where in a core, and when; with inputs, how much of it a run uses")};
   cl::opt<std::string> csl{"csl", cl::value_desc("folder"), cl::cat(category),
                            cl::desc("Write the programs as CSL, for Cerebras' SDK, into a new folder each")};
   cl::opt<std::string> metalium{
@@ -105,13 +106,17 @@ mlir::OwningOpRef<mlir::ModuleOp> compile(mlir::MLIRContext &context, llvm::Sour
   return std::move(*module);
 }
 
-void runProgram(const wafer::Program &program, const std::vector<std::string> &inputs,
-                const std::vector<std::string> &outputs, int64_t tokens) {
+/// Runs a program; returns what it had in use if that is `watched`.
+std::optional<wafer::MemoryUse> runProgram(const wafer::Program &program, const std::vector<std::string> &inputs,
+                                           const std::vector<std::string> &outputs, int64_t tokens, bool watched) {
   auto matrices = readInputs(program, inputs);
   if (!matrices)
     refuse(llvm::toString(matrices.takeError()));
   std::vector<wafer::Matrix> results;
-  if (std::string problem = wafer::run(program, *matrices, results, tokens); !problem.empty())
+  wafer::MemoryUse use;
+  std::string problem = watched ? wafer::runWatched(program, *matrices, results, tokens, use)
+                                : wafer::run(program, *matrices, results, tokens);
+  if (!problem.empty())
     refuse("@" + program.name + ": " + problem);
   if (outputs.size() > results.size())
     refuse("program @" + program.name + " has " + llvm::Twine(results.size()) + " outputs, but there are " +
@@ -119,6 +124,7 @@ void runProgram(const wafer::Program &program, const std::vector<std::string> &i
   for (size_t i = 0; i < outputs.size(); ++i)
     if (llvm::Error error = writeOutput(results[i], outputs[i]))
       refuse(llvm::toString(std::move(error)));
+  return watched ? std::optional(use) : std::nullopt;
 }
 
 } // namespace
@@ -166,7 +172,12 @@ int main(int argc, char **argv) {
     if (!flags.metalium.empty())
       writeSources(flags.metalium, program, wafer::emitMetalium(program));
     if (!inputs.empty())
-      runProgram(program, inputs, outputs, flags.tokens);
+      if (auto use = runProgram(program, inputs, outputs, flags.tokens, flags.memory)) {
+        (*reports.back().getAsObject())["bytes_in_use"] = use->bytes;
+        llvm::outs() << llvm::formatv("@{0}: in the run core ({1}, {2}) had most in use at one time, {3} bytes\n",
+                                      program.name, use->core % program.columns, use->core / program.columns,
+                                      use->bytes);
+      }
     if (!flags.picture.empty())
       pictured.push_back({std::move(program), timing, std::move(cores)});
   }

@@ -24,13 +24,6 @@ struct CatalogueWafer {
   static llvm::Expected<CatalogueWafer> parse(llvm::StringRef yaml, llvm::StringRef file);
 };
 
-/// The largest square of cores that all work, or the first of a wanted side; its first core.
-struct FreeSquare {
-  int64_t side = 0, column = 0, row = 0;
-};
-/// Returns a square of `wanted` by `wanted` cores without defects, or the largest one where there is none.
-FreeSquare freeSquare(int64_t columns, int64_t rows, llvm::ArrayRef<int64_t> defects, int64_t wanted);
-
 /// Looks up a wafer of the catalogue by its name; the error lists those that there are.
 llvm::Expected<CatalogueWafer> findWafer(llvm::StringRef name);
 

@@ -533,6 +533,8 @@ void Simulator::runOps(const std::vector<Op> &ops) {
       repeat(op);
       continue;
     }
+    if (observer)
+      observer(op, bound, iteration);
     if (op.kind == OpKind::Await || travel(op))
       continue;
     for (Run run : runsOf(op, op.kind == OpKind::Forward && !routes.at(op.route, iteration).ascends)) {
@@ -621,13 +623,14 @@ Matrix Simulator::result(int64_t argument) {
 }
 
 std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs,
-                int64_t tokens) {
+                int64_t tokens, OpObserver observer) {
   if (std::string problem = check(program); !problem.empty())
     return problem;
   Simulator simulator(program);
   for (size_t i = 0; i < inputs.size(); ++i)
     simulator.load(int64_t(i), inputs[i]);
   simulator.setTokens(tokens);
+  simulator.setObserver(std::move(observer));
   simulator.run();
   outputs.clear();
   for (size_t i = 0; i < program.outputs.size(); ++i)

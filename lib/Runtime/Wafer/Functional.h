@@ -20,6 +20,8 @@
 
 #include "lib/Runtime/Wafer/Program.h"
 
+#include <functional>
+
 namespace intarsia::wafer {
 
 /// A row-major matrix.
@@ -30,6 +32,9 @@ struct Matrix {
 
 /// Checks a program without values: colors, memory, and that every receive has an earlier send and the other way round.
 std::string check(const Program &program);
+
+/// Is called with each op that is executed, the buffer of each slot, and the iteration of the loop around it.
+using OpObserver = std::function<void(const Op &op, const std::vector<int> &bound, int64_t iteration)>;
 
 /// Runs a program that `check` accepts, any number of times.
 class Simulator {
@@ -43,6 +48,7 @@ public:
   void run() { runOps(program.ops); }
   /// Sets how many tokens the caches of the program have, before an append.
   void setTokens(int64_t count) { tokens = count; }
+  void setObserver(OpObserver called) { observer = std::move(called); }
   /// Returns an output of the last run; a matrix without rows if the program has no such output.
   Matrix result(int64_t argument);
 
@@ -81,6 +87,7 @@ private:
   ResolvedRoutes routes;
   int64_t iteration = 0;
   int64_t tokens = 0;
+  OpObserver observer;
 
   std::vector<Run> runsOf(const Op &op, bool descends) const;
   int bufferOf(const Op &op, size_t operand) const { return bound[size_t(op.slots[operand])]; }
@@ -115,7 +122,7 @@ private:
 /// Checks a program and runs it: `inputs` by argument number, outputs likewise. Returns what is wrong with the program
 /// (which core, in which op and iteration), or "". `tokens` are those of caches.
 std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs,
-                int64_t tokens = 0);
+                int64_t tokens = 0, OpObserver observer = nullptr);
 
 } // namespace intarsia::wafer
 

@@ -39,6 +39,8 @@ public:
       direction.resize(cores);
     for (std::vector<Time> &direction : carried)
       direction.resize(cores);
+    hops[0] = hopsOf(program.columnsAt, program.columns);
+    hops[1] = hopsOf(program.rowsAt, program.rows);
   }
 
   void run(const std::vector<Op> &ops) {
@@ -58,8 +60,15 @@ private:
   std::vector<char> isTimed; // by column
   // By direction (to larger x, smaller x, larger y, smaller y) and the core whose router the link leaves.
   std::vector<Time> busy[4], carried[4];
+  std::vector<Time> hops[2]; // along x and y: from each position to the next one, through what the grid leaves out
   int64_t iteration = 0, simulated = 0, all = 0;
 
+  std::vector<Time> hopsOf(const std::vector<int64_t> &places, int64_t extent) const {
+    std::vector<Time> result(size_t(extent), target.hop);
+    for (size_t position = 1; position < places.size(); ++position)
+      result[position - 1] = target.hop * (places[position] - places[position - 1]);
+    return result;
+  }
   void runOp(const Op &op);
   void repeat(const Op &op);
   void post(int route, int64_t core, Time ready, Time length);
@@ -134,7 +143,7 @@ void Clocks::post(int route, int64_t core, Time ready, Time length) {
       head = std::max(head, busy[direction][link]);
       busy[direction][link] = head + length;
       carried[direction][link] += length;
-      head += target.hop;
+      head += hops[alongX ? 0 : 1][size_t(position + side * hop - (side > 0 ? 1 : 0))];
       if (leg.multicast || hop == std::abs(leg.by))
         inboxes[size_t(route)][size_t(core + side * hop * stride)] = {true, core, head + target.ramp, length};
     }

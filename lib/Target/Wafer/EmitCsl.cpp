@@ -101,6 +101,10 @@ std::string placementOf(const Program &program) {
 } // namespace
 
 Expected<std::vector<EmittedFile>> emitCsl(const Program &program) {
+  if (!program.columnsAt.empty())
+    return createStringError("@" + program.name +
+                             ": its grid leaves out columns or rows of the wafer, which the sources that are written "
+                             "here do not; take a smaller grid, or let the host map around cores that do not work");
   for (const CoreBuffer &buffer : program.buffers)
     if (buffer.codeBits)
       return createStringError("@" + program.name + ": buffer \"" + buffer.name + "\" has quantized values of " +

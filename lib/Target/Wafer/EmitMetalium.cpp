@@ -528,6 +528,10 @@ Error checkResources(const Program &program, const Memory &memory, int64_t semap
 } // namespace
 
 Expected<std::vector<EmittedFile>> emitMetalium(const Program &program) {
+  if (!program.columnsAt.empty())
+    return createStringError("@" + program.name +
+                             ": its grid leaves out columns or rows of the wafer, which the sources that are written "
+                             "here do not; take a smaller grid, or let the host map around cores that do not work");
   if (Expected<Roles> roles = Roles::of(program); !roles) // routes that move
     return roles.takeError();
   Memory memory{program.buffers, {}};

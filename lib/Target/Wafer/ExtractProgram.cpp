@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/Programs.h"
 
+#include "dialects/Wafer/WorkingGrid.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -120,6 +122,15 @@ public:
     if (op.getOrigin()) {
       program.firstColumn = (*op.getOrigin())[0];
       program.firstRow = (*op.getOrigin())[1];
+    }
+    if (auto defects = op.getTarget().getDefects()) {
+      std::optional<WorkingGrid> grid =
+          workingGridFrom({op.getTarget().getColumns(), op.getTarget().getRows(), defects.asArrayRef()},
+                          program.firstColumn, program.firstRow, program.columns, program.rows);
+      if (grid && grid->skipped() > 0) { // the verifier has refused programs without a grid
+        program.columnsAt = std::move(grid->columns);
+        program.rowsAt = std::move(grid->rows);
+      }
     }
     for (BufferOp buffer : op.getBody().getOps<BufferOp>()) {
       auto type = cast<MemRefType>(buffer.getBuffer().getType());

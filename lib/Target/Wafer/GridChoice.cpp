@@ -7,6 +7,7 @@
 #include "lib/Target/Wafer/GridChoice.h"
 
 #include "lib/Runtime/Wafer/Timing.h"
+#include "lib/Target/Wafer/ProgramBuilder.h"
 #include "lib/Target/Wafer/Programs.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -110,7 +111,7 @@ Expected<Mesh> meshOf(StringRef variant) {
                   ", which has " + Twine(mesh.figure("columns")) + " by " + Twine(mesh.figure("rows")) + " cores" +
                   (mesh.wafer.defects.empty() ? ""
                                               : ", and at most " + Twine(mesh.largestGrid()) + " by " +
-                                                    Twine(mesh.largestGrid()) + " without one that does not work"));
+                                                    Twine(mesh.largestGrid()) + " on columns and rows without one that does not work"));
   if (regions > mesh.mostRegions(grid))
     return refuse("there are " + Twine(mesh.mostRegions(grid)) + " regions of " + Twine(grid) + " by " + Twine(grid) +
                   " cores on " + mesh.wafer.name);
@@ -172,28 +173,50 @@ mlir::OwningOpRef<mlir::ModuleOp> GridChooser::lower(const FunctionSizes &sizes,
   return programs;
 }
 
-/// Returns the grids that are tried first: the one that is asked for, or sizes about a third apart, large ones an
-/// eighth, and the largest.
-std::vector<int64_t> GridChooser::grids(int64_t side) const {
-  if (mesh.grid)
-    return {*mesh.grid};
-  std::vector<int64_t> result;
-  constexpr int64_t large = 200; // from here on sizes are closer: the largest models differ by percents there
-  for (int64_t grid = 4; grid < side; grid += std::max<int64_t>(grid / (grid < large ? 3 : 8), 1))
-    result.push_back(grid);
-  result.push_back(side);
-  return result;
+/// Returns the functions of all kernels on a grid.
+Expected<GridChooser::Functions> GridChooser::functionsOn(const FunctionSizes &sizes) {
+  Functions made;
+  made.module = mlir::ModuleOp::create(location);
+  if (!build(sizes, *made.module, made.functions))
+    return createStringError("kernels could not be lowered for the wafer");
+  int64_t bytes = 0;
+  for (KernelFunction &function : made.functions) {
+    made.residents.push_back(residentBytes(function, sizes.grid));
+    bytes = std::max(bytes, made.residents.back());
+  }
+  int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid);
+  made.bytes =
+      std::max(bytes, fullestRegion(made.functions, made.residents, most)) + mesh.figure("reserved_bytes");
+  return std::move(made);
 }
 
-/// Returns two grids beside one, nearer with each step.
-std::vector<int64_t> GridChooser::gridsAround(int64_t grid, int64_t side, int step) {
-  std::vector<int64_t> result;
-  for (int64_t sign : {-1, 1}) {
-    int64_t near = grid + sign * std::max<int64_t>(grid / (int64_t(6) << step), 1);
-    if (near >= 1 && near <= side)
-      result.push_back(near);
+/// Returns the grids on which weights and caches fit. Programs on two of them take about the same time if the kernels that
+/// are launched most often have tiles of the same sizes, and trees the same groups.
+Expected<std::vector<GridCandidate>> GridChooser::candidates(int64_t side) {
+  std::vector<GridCandidate> result;
+  int64_t often = *std::max_element(launches.begin(), launches.end()) / 4;
+  for (int64_t grid = 1; grid <= side; ++grid) {
+    Expected<Functions> made = functionsOn({1, grid, context});
+    if (!made)
+      return made.takeError();
+    if (made->bytes > mesh.figure("sram_bytes"))
+      continue;
+    GridCandidate candidate{grid, {groupsOfTree(grid)}};
+    for (auto [count, function] : zip_equal(launches, made->functions)) {
+      if (count < often)
+        continue;
+      for (mlir::Operation &op : function.function.getBody().front()) {
+        for (mlir::Type type : concat<mlir::Type>(to_vector(op.getOperandTypes()), to_vector(op.getResultTypes())))
+          for (int64_t size : cast<mlir::RankedTensorType>(type).getShape())
+            candidate.tiles.push_back(divideCeil(size, grid));
+        for (mlir::NamedAttribute attribute : op.getAttrs())
+          if (auto number = dyn_cast<mlir::IntegerAttr>(attribute.getValue()); number && attribute.getName() != "grid")
+            candidate.tiles.push_back(number.getInt());
+      }
+    }
+    result.push_back(std::move(candidate));
   }
-  return result;
+  return std::move(result);
 }
 
 /// Returns the fastest programs for one row that fit on the cores with all weights and caches.
@@ -212,23 +235,33 @@ Expected<GridPlan> GridChooser::choose() {
                              " cores along a side of the grid; take a smaller grid, or leave it to the compiler");
   std::optional<GridPlan> best;
   int64_t grid = 0, needed = 0;
+  double cycles = 0;
   auto attempt = [&](int64_t tried) -> Error {
     Expected<GridPlan> plan = planOn({1, tried, context});
     if (!plan)
       return plan.takeError();
-    grid = tried, needed = plan->bytes;
+    grid = tried, needed = plan->bytes, cycles = plan->cycles;
     if (needed <= mesh.figure("sram_bytes") && (!best || plan->cycles < best->cycles))
       best = std::move(*plan);
     return Error::success();
   };
-  for (int64_t tried : grids(std::max<int64_t>(side, 1)))
-    if (Error error = attempt(tried))
+  if (mesh.grid) {
+    if (Error error = attempt(*mesh.grid))
       return std::move(error);
-  constexpr int steps = 3;
-  for (int step = 0; step < steps && best && !mesh.grid; ++step)
-    for (int64_t tried : gridsAround(best->grid, side, step))
-      if (Error error = attempt(tried))
-        return std::move(error);
+  } else {
+    Expected<std::vector<GridCandidate>> fitting = candidates(std::max<int64_t>(side, 1));
+    if (!fitting)
+      return fitting.takeError();
+    Error error = searchGrids(*fitting, [&](int64_t tried) -> Expected<double> {
+      if (Error failed = attempt(tried))
+        return std::move(failed);
+      return needed <= mesh.figure("sram_bytes") ? cycles : std::numeric_limits<double>::infinity();
+    });
+    if (!error && !best) // for the message
+      error = attempt(side);
+    if (error)
+      return std::move(error);
+  }
   if (best && isCompiled) { // the others were only timed
     Expected<GridPlan> verified = planOn({1, best->grid, context}, /*verifies=*/true);
     if (!verified)
@@ -274,18 +307,12 @@ int64_t GridChooser::longestContext(int64_t grid) {
 Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies) {
   GridPlan plan;
   plan.grid = sizes.grid;
-  mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(location));
-  std::vector<KernelFunction> functions;
-  if (!build(sizes, *programs, functions))
-    return createStringError("kernels could not be lowered for the wafer");
+  Expected<Functions> made = functionsOn(sizes);
+  if (!made)
+    return made.takeError();
+  auto &[programs, functions, residents, bytes] = *made;
   plan.launches = launches;
-  std::vector<int64_t> residents;
-  for (KernelFunction &function : functions) {
-    residents.push_back(residentBytes(function, sizes.grid));
-    plan.bytes = std::max(plan.bytes, residents.back());
-  }
-  int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid);
-  plan.bytes = std::max(plan.bytes, fullestRegion(functions, residents, most)) + mesh.figure("reserved_bytes");
+  plan.bytes = bytes;
   if (plan.bytes > mesh.figure("sram_bytes"))
     return std::move(plan);
   bool isTooLarge = false;
@@ -316,7 +343,7 @@ Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies
   }
   // As few regions as hold all.
   auto bytesWith = [&](int64_t regions) { return fullestRegion(functions, residents, regions) + working; };
-  int64_t least = mesh.grid ? most : 1;
+  int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid), least = mesh.grid ? most : 1;
   for (int64_t enough = most; least < enough;) {
     int64_t middle = (least + enough) / 2;
     if (bytesWith(middle) <= mesh.figure("sram_bytes"))

@@ -9,7 +9,9 @@
 #ifndef INTARSIA_LIB_TARGET_WAFER_GRIDCHOICE_H
 #define INTARSIA_LIB_TARGET_WAFER_GRIDCHOICE_H
 
+#include "dialects/Wafer/WorkingGrid.h"
 #include "intarsia/Cost/WaferCatalogue.h"
+#include "lib/Target/Wafer/GridSearch.h"
 #include "lib/Target/Wafer/KernelPrograms.h"
 
 #include <functional>
@@ -25,8 +27,7 @@ struct Mesh {
 
   int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
   int64_t largestGrid() const {
-    int64_t side = std::min(figure("columns"), figure("rows"));
-    return wafer.defects.empty() ? side : freeSquare(figure("columns"), figure("rows"), wafer.defects, side).side;
+    return largestWorkingGrid({figure("columns"), figure("rows"), wafer.defects});
   }
   /// Returns how many grids lie side by side on the wafer; one beside cores that do not work.
   int64_t mostRegions(int64_t side) const {
@@ -81,8 +82,16 @@ private:
   std::vector<int64_t> launches; ///< by kernel
   BuildFunctions build;
 
-  std::vector<int64_t> grids(int64_t side) const;
-  static std::vector<int64_t> gridsAround(int64_t grid, int64_t side, int step);
+  /// Functions of all kernels on a grid, and the bytes of a core that their weights and caches need.
+  struct Functions {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    std::vector<KernelFunction> functions;
+    std::vector<int64_t> residents; ///< by kernel
+    int64_t bytes = 0;              ///< with what the runtime reserves
+  };
+
+  llvm::Expected<Functions> functionsOn(const FunctionSizes &sizes);
+  llvm::Expected<std::vector<GridCandidate>> candidates(int64_t side);
   int64_t longestContext(int64_t grid);
   int64_t fullestRegion(const std::vector<KernelFunction> &functions, const std::vector<int64_t> &residents,
                         int64_t regions) const;

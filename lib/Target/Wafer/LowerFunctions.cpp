@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/Programs.h"
 
+#include "dialects/Wafer/WorkingGrid.h"
 #include "lib/Runtime/Wafer/Functional.h"
 #include "lib/Target/Wafer/Lifetimes.h"
 #include "lib/Target/Wafer/ProgramBuilder.h"
@@ -82,13 +83,15 @@ LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {
   OpBuilder builder(function);
   DenseI64ArrayAttr origin;
   if (target.getDefects()) {
-    FreeSquare free = freeSquare(target.getColumns(), target.getRows(), target.getDefects().asArrayRef(), grid);
-    if (free.side < grid)
-      return function.emitOpError() << "is on a grid of " << grid << " by " << grid << ", but the largest square of "
-                                    << target.getName().getValue() << " in which all cores work has " << free.side
-                                    << " by " << free.side << ", from core (" << free.column << ", " << free.row
-                                    << ") on; take a smaller grid";
-    origin = builder.getDenseI64ArrayAttr({free.column, free.row});
+    WaferCores cores{target.getColumns(), target.getRows(), target.getDefects().asArrayRef()};
+    std::optional<WorkingGrid> working = findWorkingGrid(cores, grid);
+    if (!working) {
+      int64_t largest = largestWorkingGrid(cores);
+      return function.emitOpError() << "is on a grid of " << grid << " by " << grid << ", but the largest of "
+                                    << target.getName().getValue() << " on columns and rows in which all cores work has "
+                                    << largest << " by " << largest << "; take a smaller grid";
+    }
+    origin = builder.getDenseI64ArrayAttr({working->columns.front(), working->rows.front()});
   }
   auto program = ProgramOp::create(builder, function.getLoc(), function.getSymName(), target, grid, grid, origin);
   program.getBody().emplaceBlock();

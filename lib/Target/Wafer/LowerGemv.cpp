@@ -9,8 +9,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/ProgramBuilder.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace intarsia::wafer {
@@ -65,11 +63,23 @@ void broadcastFrom(ProgramBuilder &b, Axis axis, Value buffer, int64_t root) {
   b.await();
 }
 
+/// A tree over `n` cores with a number of groups: where its groups and their centers are.
+struct Tree {
+  int64_t size, whole, rest, center;    // cores of a group, groups of so many, cores of one that is shorter
+  int64_t restCenter, total, middle, root; // in the shorter group; all groups; that of the root; the root
+
+  Tree(int64_t n, int64_t groups)
+      : size(int64_t(llvm::divideCeil(n, groups))), whole(n / size), rest(n % size), center(size / 2),
+        restCenter(std::min(center, rest - 1)), total(whole + (rest > 0)), middle(std::min(total / 2, whole - 1)),
+        root(middle * size + center) {}
+};
+
 /// Two levels: the cores of each group add towards the group's center, the centers towards that of the middle group.
 /// The last group is shorter if the groups do not divide the grid.
 void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups, Combine combine) {
-  int64_t n = b.grid, size = llvm::divideCeil(n, groups), whole = n / size, rest = n % size, center = size / 2;
-  int64_t restCenter = std::min(center, rest - 1), restStart = whole * size;
+  int64_t n = b.grid;
+  auto [size, whole, rest, center, restCenter, total, middle, root] = Tree(n, groups);
+  int64_t restStart = whole * size;
   std::string suffix = "_" + std::to_string(size);
   auto upDown = [&](StringRef name, bool up) {
     return b.route((name + suffix).str(), axis, [&] {
@@ -97,8 +107,6 @@ void reduceTree(ProgramBuilder &b, Axis axis, Value buffer, int64_t groups, Comb
     b.await(); // the center adds one side after the other
   }
   // Centers, from both ends to the middle one.
-  int64_t total = whole + (rest > 0), middle = std::min(total / 2, whole - 1);
-  int64_t root = middle * size + center;
   if (middle > 0) {
     FlatSymbolRefAttr route = b.route("centers_up" + suffix, axis, [&] {
       return Paths{{b.range(center, center + (middle - 1) * size + 1, size), size, 0, true}};
@@ -158,8 +166,28 @@ void reduceRing(ProgramBuilder &b, Axis axis, Value buffer) {
 
 } // namespace
 
+int64_t groupsOfTree(int64_t n) {
+  // Stages one after another cost most: the two sides of a group, and of the root, add at the same time. Then hops: from
+  // the last center to the root, and from there to all.
+  std::optional<std::pair<int64_t, int64_t>> fewest;
+  int64_t best = 1;
+  for (int64_t groups = 1; groups <= n; ++groups) {
+    Tree tree(n, groups);
+    int64_t lastCenter = tree.rest > 0 ? tree.whole * tree.size + tree.restCenter
+                                       : (tree.whole - 1) * tree.size + tree.center;
+    int64_t stages = std::max(tree.center, tree.size - 1 - tree.center) +
+                     std::max(tree.middle, tree.total - 1 - tree.middle);
+    int64_t hops =
+        std::max(tree.root - tree.center, lastCenter - tree.root) + std::max(tree.root, n - 1 - tree.root);
+    std::pair<int64_t, int64_t> cost(stages, hops);
+    if (!fewest || cost < *fewest)
+      fewest = cost, best = groups;
+  }
+  return best;
+}
+
 void combineOverTree(ProgramBuilder &b, Axis axis, Value buffer, Combine combine, std::optional<int64_t> groups) {
-  reduceTree(b, axis, buffer, groups.value_or(int64_t(std::lround(std::sqrt(double(b.grid))))), combine);
+  reduceTree(b, axis, buffer, groups ? *groups : groupsOfTree(b.grid), combine);
 }
 
 void addInGroups(ProgramBuilder &b, Axis axis, Value buffer, int64_t count, int64_t size) {

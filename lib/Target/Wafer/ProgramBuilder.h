@@ -134,9 +134,11 @@ mlir::LogicalResult lowerAttention(ProgramBuilder &builder, DistAttentionOp op);
 mlir::LogicalResult lowerAppend(ProgramBuilder &builder, DistAppendOp op);
 
 /// Adds a buffer along an axis over a tree of two levels, or takes the largest; afterwards all cores have the result.
-/// Without `groups` there are as many as take the fewest stages: the square root.
+/// Without `groups` there are as many as take the fewest stages one after another.
 void combineOverTree(ProgramBuilder &builder, Axis axis, mlir::Value buffer, Combine combine = Combine::Sum,
                      std::optional<int64_t> groups = std::nullopt);
+/// Returns the groups of such a tree over `n` cores.
+int64_t groupsOfTree(int64_t n);
 /// Adds a buffer in each of the first `count` groups of `size` cores that are side by side along an axis; all cores of
 /// a group have its sum afterwards.
 void addInGroups(ProgramBuilder &builder, Axis axis, mlir::Value buffer, int64_t count, int64_t size);

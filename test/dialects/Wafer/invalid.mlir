@@ -136,7 +136,8 @@ wafer.program @memory on #wafer grid 2 by 2 {
 
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
 wafer.program @colors on #wafer grid 2 by 2 {
-  // expected-error@+1 {{'wafer.route' op has color 8, the target has colors 0 to 7}}
+  // expected-error@+2 {{'wafer.route' op has color 8, the target has colors 0 to 7}}
+  // expected-note@+1 {{route @east uses colors 7, 8}}
   wafer.route @east along x [#wafer.path<start = <start = 0, end = 1>, by = 1, color = 7, alternate = true>]
 }
 
@@ -252,8 +253,8 @@ wafer.program @maximum on #wafer grid 2 by 2 {
 
 #wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0, defects = [3, 4]>
 
-// expected-error@+1 {{'wafer.program' op has a grid of 4 by 4 from core (1, 1) on, in which core (3, 4) does not work}}
-wafer.program @dead on #wafer grid 4 by 4 at [1, 1] {
+// expected-error@+1 {{'wafer.program' op has a grid of 7 by 7 from core (1, 1) on, which is not on tiny with its 8 by 8 cores; it leaves out columns and rows with cores that do not work}}
+wafer.program @dead on #wafer grid 7 by 7 at [1, 1] {
 }
 
 // -----

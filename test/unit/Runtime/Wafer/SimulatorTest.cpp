@@ -7,6 +7,7 @@
 // Random programs: what the check accepts ends, with the same values, whatever order cores and transfers take.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Wafer/Functional.h"
+#include "lib/Runtime/Wafer/MemoryWatch.h"
 #include "lib/Runtime/Wafer/Timing.h"
 
 #include <deque>
@@ -333,7 +334,12 @@ TEST(WaferSoundness, AcceptedProgramsEndWithTheSameValuesInEveryOrder) {
     sharing += generator.shares && problem.empty();
     reused += problem.find("was written to its bytes") != std::string::npos;
     std::vector<Matrix> outputs;
-    ASSERT_EQ(run(program, {input}, outputs), problem);
+    MemoryUse use;
+    ASSERT_EQ(runWatched(program, {input}, outputs, 0, use), problem) << "trial " << trial;
+    if (problem.empty()) {
+      ASSERT_LE(use.end, program.bytesPerCore());
+      ASSERT_LE(use.bytes, program.bytesPerCore());
+    }
     for (unsigned seed = 0; seed < 4; ++seed) {
       ScrambledMachine machine(program, input, seed);
       if (program.routes.size() && problem.find("no path") != std::string::npos)
@@ -390,6 +396,53 @@ TEST(WaferTiming, AChainTakesTheSumOfItsParts) {
   ASSERT_EQ(check(program), "");
   // Start of the send, ramp, four hops, ramp, eight words.
   EXPECT_EQ(time(program).cycles, 10 + 2 + 4 + 2 + 8);
+  // Two columns of the wafer are left out: two hops more, in both directions.
+  program.columnsAt = {0, 1, 3, 5, 6};
+  EXPECT_EQ(time(program).cycles, 10 + 2 + 6 + 2 + 8);
+  Path &back = program.routes[0].paths[0];
+  back.start = {false, 4, 5}, back.by = -4;
+  std::swap(program.ops[0].cores, program.ops[1].cores);
+  ASSERT_EQ(check(program), "");
+  EXPECT_EQ(time(program).cycles, 10 + 2 + 6 + 2 + 8);
+}
+
+TEST(WaferMemory, ABufferIsInUseFromItsWriteToItsLastRead) {
+  Program program;
+  program.target.reservedBytes = 100;
+  program.columns = 2, program.rows = 1;
+  // The second of 3 halves takes two words; the first two share bytes.
+  program.buffers = {{"a", 1, 4, false, 0, 0}, {"b", 1, 3, true, 0, 8}, {"c", 1, 2, false, 0, 16}};
+  program.slots = 3;
+  program.inputs = {{0, 0, {}, 1, 4}};
+  program.outputs = {{0, 2, {}, 1, 2}};
+  auto compute = [](std::vector<int> slots, int64_t end) {
+    Op op;
+    op.kind = OpKind::Compute;
+    op.compute = slots.size() > 1 ? ComputeKind::Copy : ComputeKind::Zero;
+    op.slots = std::move(slots);
+    op.cores.x = {false, 0, end};
+    return op;
+  };
+  auto useOf = [&](const std::vector<Op> &ops) {
+    MemoryWatch watch(program);
+    for (const Op &op : ops)
+      watch.record(op, {0, 1, 2}, 0);
+    return watch.result();
+  };
+  // a, then c from a, then b on core 0 alone: a is no longer needed when b is written.
+  MemoryUse use = useOf({compute({2, 0}, 2), compute({1}, 1)});
+  EXPECT_EQ(use.overlap, "");
+  EXPECT_EQ(use.bytes, 100 + 16 + 8);
+  EXPECT_EQ(use.end, 100 + 24);
+  use = useOf({compute({1}, 1), compute({2, 0}, 2)});
+  EXPECT_EQ(use.overlap, "buffers \"a\" and \"b\" share bytes of core (0, 0) and are in use at the same time");
+  // A transfer needs its buffer until the await after it.
+  Op send, await;
+  send.kind = OpKind::Send;
+  send.slots = {0};
+  await.kind = OpKind::Await;
+  EXPECT_EQ(useOf({send, await, compute({1}, 2)}).overlap, "");
+  EXPECT_NE(useOf({send, compute({1}, 2), await}).overlap, "");
 }
 
 TEST(WaferTiming, MessagesOnOneLinkWaitForEachOther) {
