@@ -106,6 +106,8 @@ Expected<Mesh> meshOf(StringRef variant) {
     return refuse("what is behind the + is not grid=N, with N cores along each side");
   if (!second.empty() && (!second.consume_front("regions=") || second.getAsInteger(10, regions) || regions < 1))
     return refuse("what is behind the second + is not regions=N, with N grids that share the layers");
+  if (grid < smallestGrid)
+    return refuse("a grid has at least " + Twine(smallestGrid) + " cores along each side");
   if (grid > mesh.largestGrid())
     return refuse("a grid of " + Twine(grid) + " by " + Twine(grid) + " is larger than " + mesh.wafer.name +
                   ", which has " + Twine(mesh.figure("columns")) + " by " + Twine(mesh.figure("rows")) + " cores" +
@@ -195,7 +197,7 @@ Expected<GridChooser::Functions> GridChooser::functionsOn(const FunctionSizes &s
 Expected<std::vector<GridCandidate>> GridChooser::candidates(int64_t side) {
   std::vector<GridCandidate> result;
   int64_t often = *std::max_element(launches.begin(), launches.end()) / 4;
-  for (int64_t grid = 1; grid <= side; ++grid) {
+  for (int64_t grid = smallestGrid; grid <= side; ++grid) {
     Expected<Functions> made = functionsOn({1, grid, context});
     if (!made)
       return made.takeError();

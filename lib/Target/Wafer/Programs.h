@@ -15,6 +15,9 @@
 
 namespace intarsia::wafer {
 
+/// Cores along a side of the smallest grid: what one core would send to itself has no route.
+constexpr int64_t smallestGrid = 2;
+
 /// Returns a wafer of the catalogue by name (`wse-2`), or that of a YAML file if the name ends in `.yaml`.
 llvm::Expected<CatalogueWafer> waferNamed(llvm::StringRef nameOrFile);
 /// The same as an attribute.

@@ -53,10 +53,10 @@ TEST(WaferWorkingGrid, leavesOutAsLittleAsPossible) {
   std::mt19937 random(81);
   auto draw = [&](int64_t low, int64_t high) { return low + int64_t(random() % unsigned(high - low + 1)); };
   int withGaps = 0, impossible = 0;
-  for (int trial = 0; trial < 60; ++trial) {
-    int64_t columns = draw(3, 7), rows = draw(3, 7);
+  for (int trial = 0; trial < 400; ++trial) {
+    int64_t columns = draw(4, 7), rows = draw(4, 7);
     std::vector<int64_t> defects;
-    for (int64_t i = draw(0, 5); i > 0; --i) {
+    for (int64_t i = draw(0, 3); i > 0; --i) {
       defects.push_back(draw(0, columns - 1));
       defects.push_back(draw(0, rows - 1));
     }
