@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/GridSearch.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -20,8 +21,9 @@ namespace {
 
 /// Grids that are timed first are at least so much larger than the one before.
 constexpr double coarseStep = 1.125;
-/// A run is not timed if those on both sides of it take so much longer than the fastest grid.
-constexpr double closeTo = 1.06;
+/// Between two timed runs no others are timed if both take so much longer than the fastest grid: a percent for each run
+/// of their distance, and not more than five.
+double closeTo(size_t distance) { return 1 + 0.01 * double(std::min<size_t>(distance, 5)); }
 
 class Search {
 public:
@@ -88,13 +90,13 @@ private:
   /// Returns the last candidate of the run in the middle between two timed ones of which one is close to the fastest.
   std::optional<size_t> mostPromisingRun() const {
     std::optional<size_t> result;
-    double best = fastest * closeTo;
+    double best = std::numeric_limits<double>::infinity();
     std::optional<size_t> before;
     for (size_t run = 0; run < ends.size(); ++run) {
       if (cycles.count(ends[run]) == 0)
         continue;
       if (before && run - *before > 1)
-        if (double least = std::min(cycles.at(ends[*before]), cycles.at(ends[run])); least < best) {
+        if (double least = std::min(cycles.at(ends[*before]), cycles.at(ends[run])); least < best && least <= fastest * closeTo(run - *before)) {
           best = least;
           result = ends[(*before + run) / 2];
         }
