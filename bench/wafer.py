@@ -58,7 +58,9 @@ def print_points(tool: Path, target: str, _: list[int]) -> None:
 def print_gemm(tool: Path, target: str, grids: list[int]) -> None:
     """Print cycles of square products by algorithm, those of MeshGEMM and Cannon if no step multiplies while it transfers,
     and the share of the peak that MeshGEMM reaches."""
-    print("| size | grid | MeshGEMM | Cannon | SUMMA | Cannon / Mesh | without overlap | SUMMA / Mesh | MeshGEMM of the peak |")
+    print(
+        "| size | grid | MeshGEMM | Cannon | SUMMA | Cannon / Mesh | without overlap | SUMMA / Mesh | MeshGEMM of the peak |"
+    )
     print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for size in (1024, 2048, 4096, 8192, 16384):
         for grid in grids:
@@ -67,7 +69,11 @@ def print_gemm(tool: Path, target: str, grids: list[int]) -> None:
                 for algorithm in ("mesh", "cannon", "summa")
             ]
             serial = [
-                figures(tool, without_overlap(emitted(tool, gemm("main", size, size, size, grid, algorithm), target)), target)
+                figures(
+                    tool,
+                    without_overlap(emitted(tool, gemm("main", size, size, size, grid, algorithm), target)),
+                    target,
+                )
                 for algorithm in ("mesh", "cannon")
             ]
             peak = size**3 / grid**2 / 2 / cycles[0]
@@ -109,14 +115,19 @@ def print_choices(tool: Path, target: str, _: list[int]) -> None:
     for model, (_, _, all_layers) in MODELS.items():
         for layers in (HEADS[model][3], all_layers):
             chosen = step_of(tool, model, layers, target)
-            published = [step_of(tool, model, layers, f"{target}+grid={grid}+regions={1 + (grid < 498)}") for grid in (420, 540, 660)]
+            published = [
+                step_of(tool, model, layers, f"{target}+grid={grid}+regions={1 + (grid < 498)}")
+                for grid in (420, 540, 660)
+            ]
             times = [one[0] for one in published if one]
             if not chosen:
                 print(f"| {model} | {layers} | no grid holds it | " + "| | | | |", flush=True)
                 continue
             cells = " | ".join(f"{one[0]:.1f}" if one else "does not fit" for one in published)
             more = f"{100 * (min(times) / chosen[0] - 1):+.1f} %" if times else ""
-            print(f"| {model} | {layers} | {chosen[2]} x {chosen[1]}² | {chosen[0]:.1f} | {cells} | {more} |", flush=True)
+            print(
+                f"| {model} | {layers} | {chosen[2]} x {chosen[1]}² | {chosen[0]:.1f} | {cells} | {more} |", flush=True
+            )
     print()
 
 

@@ -213,7 +213,9 @@ def step_of(tool: Path, model: str, layers: int, wafer: str) -> tuple[float, int
                 return None
             raise RuntimeError((done.stdout + done.stderr).strip())
         place = re.search(r"on (?:(\d+) regions of )?(\d+) by \d+ cores", done.stdout)
-        decode = next(one for one in json.loads((folder / "plan.json").read_text())["pieces"] if one["kind"] == "decode")
+        decode = next(
+            one for one in json.loads((folder / "plan.json").read_text())["pieces"] if one["kind"] == "decode"
+        )
         return 1000 * decode["token_ms"], int(place[2]), int(place[1] or 1)
 
 

@@ -248,12 +248,14 @@ LogicalResult ProgramOp::verify() {
     return emitOpError() << "begins at " << getOrigin()->size() << " numbers, must be a column and a row";
   int64_t column = getOrigin() ? (*getOrigin())[0] : 0, row = getOrigin() ? (*getOrigin())[1] : 0;
   int64_t columns = int64_t(getColumns()), rows = int64_t(getRows());
-  WaferCores wafer{target.getColumns(), target.getRows(), target.getDefects() ? target.getDefects().asArrayRef() : ArrayRef<int64_t>()};
+  WaferCores wafer{target.getColumns(), target.getRows(),
+                   target.getDefects() ? target.getDefects().asArrayRef() : ArrayRef<int64_t>()};
   if (!workingGridFrom(wafer, column, row, columns, rows))
     return emitOpError() << "has a grid of " << columns << " by " << rows << " from core (" << column << ", " << row
                          << ") on, which is not on " << target.getName().getValue() << " with its "
                          << target.getColumns() << " by " << target.getRows() << " cores"
-                         << (wafer.defects.empty() ? "" : "; it leaves out columns and rows with cores that do not work");
+                         << (wafer.defects.empty() ? ""
+                                                   : "; it leaves out columns and rows with cores that do not work");
   return success();
 }
 

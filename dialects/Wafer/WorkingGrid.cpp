@@ -17,9 +17,9 @@ struct LeftOut {
   std::set<int64_t> columns, rows;
 };
 
-/// Returns what a grid of `columns` by `rows` cores from a core on leaves out; nothing if it leaves the wafer, or leaves
-/// out more than `most` columns and rows. What is left out makes the grid longer, so that it may meet further cores: the
-/// smallest extent that holds the grid is found from below.
+/// Returns what a grid of `columns` by `rows` cores from a core on leaves out; nothing if it leaves the wafer, or
+/// leaves out more than `most` columns and rows. What is left out makes the grid longer, so that it may meet further
+/// cores: the smallest extent that holds the grid is found from below.
 std::optional<LeftOut> leftOutFrom(const WaferCores &wafer, int64_t column, int64_t row, int64_t columns, int64_t rows,
                                    int64_t most) {
   LeftOut out;
@@ -46,8 +46,8 @@ std::vector<int64_t> positions(int64_t first, int64_t count, const std::set<int6
   return result;
 }
 
-/// Returns 0 and what follows each defect along an axis: a grid that begins elsewhere can begin one earlier, and then meets
-/// no further core that does not work.
+/// Returns 0 and what follows each defect along an axis: a grid that begins elsewhere can begin one earlier, and then
+/// meets no further core that does not work.
 std::set<int64_t> beginnings(const WaferCores &wafer, size_t axis) {
   std::set<int64_t> result{0};
   for (size_t i = axis; i < wafer.defects.size(); i += 2)

@@ -7,8 +7,8 @@
 // Where a grid lies on a wafer some of whose cores do not work.
 //
 // A grid leaves out each column and each row of the wafer, between its first and its last ones, that has such a core. A
-// message passes through the routers of what is left out, but never through that of a core that does not work: along a row
-// of the grid it would be in that row, along a column in that column, and neither is part of the grid.
+// message passes through the routers of what is left out, but never through that of a core that does not work: along a
+// row of the grid it would be in that row, along a column in that column, and neither is part of the grid.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_DIALECTS_WAFER_WORKINGGRID_H
 #define INTARSIA_DIALECTS_WAFER_WORKINGGRID_H

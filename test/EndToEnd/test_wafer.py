@@ -309,7 +309,9 @@ def test_grids_go_around_cores_that_do_not_work(simulate, tools, folder: Path, s
         first = figures["first_column"], figures["first_row"]
         skipped = figures["skipped_columns"], figures["skipped_rows"]
         assert len(skipped[0]) + len(skipped[1]) == fewest[side]
-        ours = [[c for c in range(at, at + side + len(out)) if c not in out] for at, out in zip(first, skipped, strict=True)]
+        ours = [
+            [c for c in range(at, at + side + len(out)) if c not in out] for at, out in zip(first, skipped, strict=True)
+        ]
         for c, r in defects:  # neither a core of the grid, nor one whose router its messages pass
             assert not (c in ours[0] and ours[1][0] <= r <= ours[1][-1])
             assert not (r in ours[1] and ours[0][0] <= c <= ours[0][-1])

@@ -153,7 +153,10 @@ def test_wafers_of_files_have_cores_that_do_not_work(tools, scratch) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "which has 40 by 36 cores, and at most 35 by 35 on columns and rows without one that does not work" in done.stderr, done.stderr
+    assert (
+        "which has 40 by 36 cores, and at most 35 by 35 on columns and rows without one that does not work"
+        in done.stderr
+    ), done.stderr
     module = compile_for(tools, scratch / "alive.itx", GLOSSARY, f"{target}+grid=35", "--matmul-precision=f32")
     tools.compile(GLOSSARY, "-o", scratch / "alive-cpu.itx", "--matmul-precision=f32", "--kv=f32")
     assert tokens_of(module) == tokens_of(intarsia.load(scratch / "alive-cpu.itx"))

@@ -41,7 +41,9 @@ struct Flags {
                           cl::desc("Tokens that the caches among the inputs have, before an append")};
   cl::opt<std::string> emit{"emit", cl::value_desc("file.mlir"), cl::cat(category),
                             cl::desc("Write the programs of cores as IR ('-' is standard output)")};
-  cl::opt<bool> memory{"memory", cl::cat(category), cl::desc("Print which buffers lie where in a core, and when; with inputs, how much of it a run uses")};
+  cl::opt<bool> memory{
+      "memory", cl::cat(category),
+      cl::desc("Print which buffers lie where in a core, and when; with inputs, how much of it a run uses")};
   cl::opt<std::string> csl{"csl", cl::value_desc("folder"), cl::cat(category),
                            cl::desc("Write the programs as CSL, for Cerebras' SDK, into a new folder each")};
   cl::opt<std::string> metalium{

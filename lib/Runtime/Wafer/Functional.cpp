@@ -622,8 +622,8 @@ Matrix Simulator::result(int64_t argument) {
   return matrix;
 }
 
-std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs,
-                int64_t tokens, OpObserver observer) {
+std::string run(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs, int64_t tokens,
+                OpObserver observer) {
   if (std::string problem = check(program); !problem.empty())
     return problem;
   Simulator simulator(program);

@@ -122,10 +122,10 @@ MemoryUse MemoryWatch::result() {
 std::string runWatched(const Program &program, const std::vector<Matrix> &inputs, std::vector<Matrix> &outputs,
                        int64_t tokens, MemoryUse &use) {
   MemoryWatch watch(program);
-  std::string problem = run(program, inputs, outputs, tokens,
-                            [&watch](const Op &op, const std::vector<int> &bound, int64_t iteration) {
-                              watch.record(op, bound, iteration);
-                            });
+  std::string problem =
+      run(program, inputs, outputs, tokens, [&watch](const Op &op, const std::vector<int> &bound, int64_t iteration) {
+        watch.record(op, bound, iteration);
+      });
   if (!problem.empty())
     return problem;
   use = watch.result();

@@ -7,8 +7,8 @@
 // Which bytes of each core hold values that are still needed, while a program runs with values.
 //
 // A buffer is in use on a core from the op that writes it to the last one that reads it, or to the await that ends its
-// last transfer. This is found from the ops that the simulator executes, core by core, and knows nothing of the places and
-// lifetimes that the compiler has found: tests compare the two.
+// last transfer. This is found from the ops that the simulator executes, core by core, and knows nothing of the places
+// and lifetimes that the compiler has found: tests compare the two.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_RUNTIME_WAFER_MEMORYWATCH_H
 #define INTARSIA_LIB_RUNTIME_WAFER_MEMORYWATCH_H

@@ -165,8 +165,8 @@ struct Program {
   MeshTarget target;
   int64_t columns = 0, rows = 0;
   int64_t firstColumn = 0, firstRow = 0; ///< of the wafer, where its grid begins
-  /// The columns and rows of the wafer that those of the grid are; empty if they lie side by side. Messages pass through
-  /// what is left out between them.
+  /// The columns and rows of the wafer that those of the grid are; empty if they lie side by side. Messages pass
+  /// through what is left out between them.
   std::vector<int64_t> columnsAt, rowsAt;
   std::vector<CoreBuffer> buffers;
   std::vector<Route> routes;

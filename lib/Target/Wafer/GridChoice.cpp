@@ -111,9 +111,10 @@ Expected<Mesh> meshOf(StringRef variant) {
   if (grid > mesh.largestGrid())
     return refuse("a grid of " + Twine(grid) + " by " + Twine(grid) + " is larger than " + mesh.wafer.name +
                   ", which has " + Twine(mesh.figure("columns")) + " by " + Twine(mesh.figure("rows")) + " cores" +
-                  (mesh.wafer.defects.empty() ? ""
-                                              : ", and at most " + Twine(mesh.largestGrid()) + " by " +
-                                                    Twine(mesh.largestGrid()) + " on columns and rows without one that does not work"));
+                  (mesh.wafer.defects.empty()
+                       ? ""
+                       : ", and at most " + Twine(mesh.largestGrid()) + " by " + Twine(mesh.largestGrid()) +
+                             " on columns and rows without one that does not work"));
   if (regions > mesh.mostRegions(grid))
     return refuse("there are " + Twine(mesh.mostRegions(grid)) + " regions of " + Twine(grid) + " by " + Twine(grid) +
                   " cores on " + mesh.wafer.name);
@@ -187,13 +188,12 @@ Expected<GridChooser::Functions> GridChooser::functionsOn(const FunctionSizes &s
     bytes = std::max(bytes, made.residents.back());
   }
   int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid);
-  made.bytes =
-      std::max(bytes, fullestRegion(made.functions, made.residents, most)) + mesh.figure("reserved_bytes");
+  made.bytes = std::max(bytes, fullestRegion(made.functions, made.residents, most)) + mesh.figure("reserved_bytes");
   return std::move(made);
 }
 
-/// Returns the grids on which weights and caches fit. Programs on two of them take about the same time if the kernels that
-/// are launched most often have tiles of the same sizes, and trees the same groups.
+/// Returns the grids on which weights and caches fit. Programs on two of them take about the same time if the kernels
+/// that are launched most often have tiles of the same sizes, and trees the same groups.
 Expected<std::vector<GridCandidate>> GridChooser::candidates(int64_t side) {
   std::vector<GridCandidate> result;
   int64_t often = *std::max_element(launches.begin(), launches.end()) / 4;

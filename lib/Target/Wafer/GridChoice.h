@@ -26,9 +26,7 @@ struct Mesh {
   std::optional<int64_t> regions; ///< with a grid: how many of it share the layers, one if it is not said
 
   int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
-  int64_t largestGrid() const {
-    return largestWorkingGrid({figure("columns"), figure("rows"), wafer.defects});
-  }
+  int64_t largestGrid() const { return largestWorkingGrid({figure("columns"), figure("rows"), wafer.defects}); }
   /// Returns how many grids lie side by side on the wafer; one beside cores that do not work.
   int64_t mostRegions(int64_t side) const {
     return wafer.defects.empty() ? figure("columns") / side * (figure("rows") / side) : 1;

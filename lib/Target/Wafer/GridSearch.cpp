@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Side by side, grids with the same tiles are a run: within it, cycles change by less than a percent. From one run to the
-// next they jump, by up to 4 % where a tree of sums has one stage more and by as much where a tile has one row less, so that
-// runs are timed, not interpolated.
+// Side by side, grids with the same tiles are a run: within it, cycles change by less than a percent. From one run to
+// the next they jump, by up to 4 % where a tree of sums has one stage more and by as much where a tile has one row
+// less, so that runs are timed, not interpolated.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/Wafer/GridSearch.h"
 
@@ -96,7 +96,8 @@ private:
       if (cycles.count(ends[run]) == 0)
         continue;
       if (before && run - *before > 1)
-        if (double least = std::min(cycles.at(ends[*before]), cycles.at(ends[run])); least < best && least <= fastest * closeTo(run - *before)) {
+        if (double least = std::min(cycles.at(ends[*before]), cycles.at(ends[run]));
+            least < best && least <= fastest * closeTo(run - *before)) {
           best = least;
           result = ends[(*before + run) / 2];
         }

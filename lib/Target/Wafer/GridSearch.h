@@ -23,8 +23,8 @@ struct GridCandidate {
   std::vector<int64_t> tiles;
 };
 
-/// Calls `cyclesOn` with grids, of `candidates` in ascending order, until there is none left that is expected to be faster
-/// than the fastest one; infinity is a grid that does not fit after all.
+/// Calls `cyclesOn` with grids, of `candidates` in ascending order, until there is none left that is expected to be
+/// faster than the fastest one; infinity is a grid that does not fit after all.
 llvm::Error searchGrids(llvm::ArrayRef<GridCandidate> candidates,
                         llvm::function_ref<llvm::Expected<double>(int64_t grid)> cyclesOn);
 

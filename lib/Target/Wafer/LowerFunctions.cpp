@@ -88,8 +88,9 @@ LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {
     if (!working) {
       int64_t largest = largestWorkingGrid(cores);
       return function.emitOpError() << "is on a grid of " << grid << " by " << grid << ", but the largest of "
-                                    << target.getName().getValue() << " on columns and rows in which all cores work has "
-                                    << largest << " by " << largest << "; take a smaller grid";
+                                    << target.getName().getValue()
+                                    << " on columns and rows in which all cores work has " << largest << " by "
+                                    << largest << "; take a smaller grid";
     }
     origin = builder.getDenseI64ArrayAttr({working->columns.front(), working->rows.front()});
   }

@@ -65,7 +65,7 @@ void broadcastFrom(ProgramBuilder &b, Axis axis, Value buffer, int64_t root) {
 
 /// A tree over `n` cores with a number of groups: where its groups and their centers are.
 struct Tree {
-  int64_t size, whole, rest, center;    // cores of a group, groups of so many, cores of one that is shorter
+  int64_t size, whole, rest, center;       // cores of a group, groups of so many, cores of one that is shorter
   int64_t restCenter, total, middle, root; // in the shorter group; all groups; that of the root; the root
 
   Tree(int64_t n, int64_t groups)
@@ -167,18 +167,17 @@ void reduceRing(ProgramBuilder &b, Axis axis, Value buffer) {
 } // namespace
 
 int64_t groupsOfTree(int64_t n) {
-  // Stages one after another cost most: the two sides of a group, and of the root, add at the same time. Then hops: from
-  // the last center to the root, and from there to all.
+  // Stages one after another cost most: the two sides of a group, and of the root, add at the same time. Then hops:
+  // from the last center to the root, and from there to all.
   std::optional<std::pair<int64_t, int64_t>> fewest;
   int64_t best = 1;
   for (int64_t groups = 1; groups <= n; ++groups) {
     Tree tree(n, groups);
-    int64_t lastCenter = tree.rest > 0 ? tree.whole * tree.size + tree.restCenter
-                                       : (tree.whole - 1) * tree.size + tree.center;
-    int64_t stages = std::max(tree.center, tree.size - 1 - tree.center) +
-                     std::max(tree.middle, tree.total - 1 - tree.middle);
-    int64_t hops =
-        std::max(tree.root - tree.center, lastCenter - tree.root) + std::max(tree.root, n - 1 - tree.root);
+    int64_t lastCenter =
+        tree.rest > 0 ? tree.whole * tree.size + tree.restCenter : (tree.whole - 1) * tree.size + tree.center;
+    int64_t stages =
+        std::max(tree.center, tree.size - 1 - tree.center) + std::max(tree.middle, tree.total - 1 - tree.middle);
+    int64_t hops = std::max(tree.root - tree.center, lastCenter - tree.root) + std::max(tree.root, n - 1 - tree.root);
     std::pair<int64_t, int64_t> cost(stages, hops);
     if (!fewest || cost < *fewest)
       fewest = cost, best = groups;

@@ -78,8 +78,7 @@ TEST(WaferWorkingGrid, leavesOutAsLittleAsPossible) {
       ASSERT_EQ(grid->skipped(), fewest) << "trial " << trial << ", side " << side;
       withGaps += fewest > 0;
       // A program says only where its grid begins.
-      std::optional<WorkingGrid> again =
-          workingGridFrom(wafer, grid->columns.front(), grid->rows.front(), side, side);
+      std::optional<WorkingGrid> again = workingGridFrom(wafer, grid->columns.front(), grid->rows.front(), side, side);
       ASSERT_TRUE(again && again->columns == grid->columns && again->rows == grid->rows);
     }
     ASSERT_EQ(largestWorkingGrid(wafer), largest);
