@@ -329,7 +329,7 @@ class Losses:
         replaced: Any = None,
         calls: int | None = None,
     ) -> dict[str, float]:
-        """Return the loss of a change in a segment, and the error of what the segment passes on, over the first calls."""
+        """Return the loss of a change in a segment, over the first calls, and the error of what it passes on."""
         loss, rows, error, passed_rows = 0.0, 0, 0.0, 0
         for call, some in enumerate(self.calls[:calls]):
             values = read_tensors(self._exact(number, call)) if number else {}
