@@ -86,8 +86,8 @@ def add_flags(parser: argparse.ArgumentParser, at_least: Callable[[int], Callabl
     add(
         "--proxy",
         action="store_true",
-        help="measure every tensor in one format to the end of its layer, one of each layer to the end of the model, and "
-        "estimate the rest from errors of outputs: faster",
+        help="measure every tensor in one format to the end of its layer, one of each layer to the end of the "
+        "model, and estimate the rest from errors of outputs: faster",
     )
     add("--measured-tokens", type=at_least(1), default=MEASURED_TOKENS, help="tokens to measure losses on, held apart")
     add("--explain", type=Path, metavar="FILE.json", help="write the alternatives of every tensor")
