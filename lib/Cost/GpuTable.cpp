@@ -76,16 +76,8 @@ private:
                            join(ArrayRef<StringLiteral>(kinds), ", "));
     fit.kind = GpuKernelKind(found - std::begin(kinds));
     fit.type = node.find("type")->scalar;
-    fit.of = node.find("of")->scalar;
-    double rows = 0;
-    if (Error error = number(node, "rows", rows))
+    if (Error error = readNumbers(node, fit))
       return std::move(error);
-    fit.rows = int(rows);
-    if (Error error = number(node, "error", fit.error))
-      return std::move(error);
-    for (auto [index, name] : enumerate(GpuKernelFigures::names()))
-      if (Error error = number(node, name, fit.figures.at(index)))
-        return std::move(error);
     return fit;
   }
 
@@ -95,17 +87,24 @@ private:
     if (Error error = checkKeys(file, node, keys))
       return std::move(error);
     AllReduceFit fit;
+    if (Error error = readNumbers(node, fit))
+      return std::move(error);
+    return fit;
+  }
+
+  /// Reads what the rows of all kinds have: of which device they are, and numbers.
+  template <typename Fit> Error readNumbers(const YamlNode &node, Fit &fit) const {
     fit.of = node.find("of")->scalar;
     double rows = 0;
     if (Error error = number(node, "rows", rows))
-      return std::move(error);
+      return error;
     fit.rows = int(rows);
     if (Error error = number(node, "error", fit.error))
-      return std::move(error);
-    for (auto [index, name] : enumerate(AllReduceFigures::names()))
+      return error;
+    for (auto [index, name] : enumerate(decltype(fit.figures)::names()))
       if (Error error = number(node, name, fit.figures.at(index)))
-        return std::move(error);
-    return fit;
+        return error;
+    return Error::success();
   }
 
   Error number(const YamlNode &map, StringRef key, double &into) const {
