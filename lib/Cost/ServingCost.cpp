@@ -242,7 +242,7 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   bool both = !shape.tiedEmbeddings && degrees.pipeline == 1;
   cost.weightBytes = (dense + experts) / degrees.pipeline + (both ? head + embedding : std::max(head, embedding));
   cost.matmulUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
-  if (cost.fitted->operators && !cost.measured) {
+  if (cost.fitted->operators && !cost.measured && !wafer) {
     Expected<ServingOperators> operators = ServingOperators::create(deployment, cost.figures->expertDispersion);
     if (!operators)
       return operators.takeError();

@@ -26,7 +26,7 @@ MODELS = {"writer": GLOSSARY, "embedder": HERE / "models" / "bert"}
 AGENT = """
 agent.model @embedder {parameters = 22700000.0}
 agent.index @notes {chunk_tokens = 133, dimension = 384, embedder = @embedder, vectors = 100000, visited = 0.01}
-agent.model @writer {context_tokens = 1024, shape = "SHAPE"}
+agent.model @writer {context_tokens = 1024, precisions = ["int8"], shape = "SHAPE"}
 agent.graph @chat(%question: !agent.text {agent.size = #agent.amount<60 tokens, p95 = 180>}) -> !agent.text
     attributes {sla = #agent.sla<p95_ms = 600000, ttft_ms = 30000, tbt_ms = 2000, requests_per_second = 0.05>} {
   %find = agent.retrieve @notes(%question) {label = "find", top_k = 4} : (!agent.text) -> !agent.text
@@ -220,7 +220,7 @@ def test_planned_and_measured_times(tools, plan: dict, tmp_path: Path) -> None:
     ]
     assert float(row[1]) == pytest.approx(planned, abs=1e-3)
     assert float(row[2]) == pytest.approx(measured, abs=1e-3)
-    assert float(row[3]) == pytest.approx((float(row[1]) / float(row[2]) - 1) * 100, abs=1)
+    assert float(row[3]) == pytest.approx((planned / measured - 1) * 100, abs=1)
 
     def refused(change: Callable[[dict], object]) -> str:
         damaged = json.loads(json.dumps(profile))
