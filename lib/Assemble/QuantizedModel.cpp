@@ -10,8 +10,8 @@
 #include "dialects/Nn/BlockFormats.h"
 #include "intarsia/Quantize/Quantize.h"
 #include "lib/Assemble/CompressedTensors.h"
+#include "lib/Assemble/ModelFiles.h"
 #include "lib/Assemble/PackWeights.h"
-#include "lib/Assemble/TemporaryFiles.h"
 #include "lib/Assemble/TensorSource.h"
 #include "lib/Assemble/WeightItem.h"
 #include "lib/Quantize/ErrorFeedback.h"
@@ -20,8 +20,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/GlobPattern.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include <cmath>
 
 using namespace mlir;
@@ -61,7 +59,7 @@ class Writer {
 public:
   Writer(ModuleOp module, const QuantizedModelOptions &options, StepCallback step)
       : module(module), options(options), step(step), archives(module, options.model),
-        pool(llvm::hardware_concurrency(options.threads)) {}
+        files(options.model, options.output), pool(llvm::hardware_concurrency(options.threads)) {}
 
   Expected<std::vector<QuantizedMatrix>> write();
 
@@ -83,25 +81,14 @@ private:
   llvm::Error forTiles(int64_t rows, int64_t distance, llvm::function_ref<llvm::Error(int64_t, int64_t)> encode);
   llvm::Error encodeTile(Matrix &matrix, const TensorSource &source, int64_t firstRow, int64_t rows,
                          const InputMoments *moments, CompressedMatrix &result, QuantizedMatrix &report, float *kept);
-  llvm::Error copyFiles(const std::string &folder);
-  llvm::Error writeText(const std::string &final, const std::string &text);
-  /// Makes a file of safetensors that appears at `final`, with its header.
-  Expected<std::unique_ptr<OutputFile>> create(const std::string &final, const Json &header);
-  Expected<Json> readJson(const std::string &name);
-  std::string pathOf(StringRef folder, StringRef name) const {
-    SmallString<128> path(folder);
-    llvm::sys::path::append(path, name);
-    return path.str().str();
-  }
 
   ModuleOp module;
   const QuantizedModelOptions &options;
   StepCallback step;
   Archives archives;
   llvm::DefaultThreadPool pool;
-  TemporaryFiles files;
-  std::vector<std::pair<std::string, std::string>> written; // temporary path, final path
-  llvm::StringMap<llvm::StringMap<Matrix>> matrices;        // by archive and key
+  ModelFiles files;
+  llvm::StringMap<llvm::StringMap<Matrix>> matrices; // by archive and key
   std::unique_ptr<SafetensorsFile> secondMoments;
   std::vector<std::unique_ptr<SafetensorsFile>> parts;
   std::string momentsName;             // of `moments`
@@ -385,7 +372,7 @@ llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
     for (const CompressedMatrix::Part &part : planned.parts())
       add(matrix->second.stem() + part.name, part.dtype, part.shape, part.bytes());
   }
-  auto file = create(pathOf(options.output, archive.getFile()), header);
+  auto file = files.create(files.pathOf(archive.getFile()), header);
   if (!file)
     return file.takeError();
   Status status;
@@ -412,25 +399,6 @@ llvm::Error Writer::writeArchive(nn::ArchiveOp archive) {
   }
   status = (*file)->close();
   return status.ok() ? llvm::Error::success() : createStringError(status.message());
-}
-
-Expected<std::unique_ptr<OutputFile>> Writer::create(const std::string &final, const Json &header) {
-  auto path = files.make(final);
-  if (!path)
-    return path.takeError();
-  written.emplace_back(*path, final);
-  std::string text = header.dump();
-  text.resize(llvm::alignTo(text.size(), 8), ' ');
-  uint64_t length = text.size(); // little-endian, as every host of the compiler is
-  std::unique_ptr<OutputFile> file;
-  Status status = OutputFile::create(*path, file);
-  if (status.ok())
-    status = file->write(&length, sizeof(length));
-  if (status.ok())
-    status = file->write(text.data(), text.size());
-  if (!status.ok())
-    return createStringError(status.message());
-  return std::move(file);
 }
 
 /// Returns the matrices whose linears have names that options.linears matches. Those with one input are together.
@@ -491,7 +459,7 @@ llvm::Error Writer::writeErrors() {
       return found.takeError();
     errors[matrix.linear] = std::move(*found);
   }
-  return writeText(options.output, errors.dump() + "\n");
+  return files.writeText(options.output, errors.dump() + "\n");
 }
 
 /// Writes the matrices of someMatrices(), and the weights that they mean.
@@ -516,7 +484,7 @@ llvm::Error Writer::writeSome() {
   }
   std::unique_ptr<OutputFile> decodedFile;
   if (!options.decoded.empty()) {
-    auto created = create(options.decoded, decodedHeader);
+    auto created = files.create(options.decoded, decodedHeader);
     if (!created)
       return created.takeError();
     decodedFile = std::move(*created);
@@ -539,7 +507,7 @@ llvm::Error Writer::writeSome() {
     header["__metadata__"]["error." + report.name] = llvm::formatv("{0:E6}", report.error).str();
     header["__metadata__"]["nearest." + report.name] = llvm::formatv("{0:E6}", report.nearest).str();
   }
-  auto file = create(options.output, header);
+  auto file = files.create(options.output, header);
   if (!file)
     return file.takeError();
   for (const CompressedMatrix &result : results)
@@ -551,68 +519,8 @@ llvm::Error Writer::writeSome() {
   return status.ok() ? llvm::Error::success() : createStringError(status.message());
 }
 
-Expected<Json> Writer::readJson(const std::string &name) {
-  std::string path = pathOf(options.model, name);
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return createStringError(path + ": cannot be read: " + buffer.getError().message());
-  Json value;
-  Status status = parseJson((*buffer)->getBuffer(), path, value);
-  if (!status.ok())
-    return createStringError(status.message());
-  return value;
-}
-
-llvm::Error Writer::writeText(const std::string &final, const std::string &text) {
-  auto path = files.make(final);
-  if (!path)
-    return path.takeError();
-  written.emplace_back(*path, final);
-  std::unique_ptr<OutputFile> file;
-  Status status = OutputFile::create(*path, file);
-  if (status.ok())
-    status = file->write(text.data(), text.size());
-  if (status.ok())
-    status = file->close();
-  return status.ok() ? llvm::Error::success() : createStringError(status.message());
-}
-
-/// Copies what belongs to a model beside its weights: settings, tokenizers, templates, licences, and the settings in
-/// the folders of sentence-transformers.
-llvm::Error Writer::copyFiles(const std::string &folder) {
-  static constexpr StringLiteral kinds[] = {".json", ".jinja", ".model", ".txt", ".md", ".tiktoken"};
-  std::error_code code;
-  for (llvm::sys::fs::directory_iterator entry(pathOf(options.model, folder), code), end; entry != end && !code;
-       entry.increment(code)) {
-    std::string path = entry->path(), name = llvm::sys::path::filename(path).str();
-    std::string relative = folder.empty() ? name : pathOf(folder, name);
-    if (llvm::sys::fs::is_directory(path)) {
-      // A folder in a folder is no part of a model.
-      if (folder.empty() && name.front() != '.')
-        if (llvm::Error error = copyFiles(name))
-          return error;
-      continue;
-    }
-    bool isCopied = StringRef(name).starts_with("LICENSE") ||
-                    llvm::any_of(kinds, [&](StringRef extension) { return StringRef(name).ends_with(extension); });
-    if (!isCopied || relative == "config.json" || relative == precisionFileName ||
-        StringRef(name).ends_with(".index.json"))
-      continue;
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer)
-      return createStringError(path + ": cannot be read: " + buffer.getError().message());
-    if (!folder.empty())
-      if (std::error_code made = llvm::sys::fs::create_directories(pathOf(options.output, folder)))
-        return createStringError(pathOf(options.output, folder) + ": cannot be made: " + made.message());
-    if (llvm::Error error = writeText(pathOf(options.output, relative), (*buffer)->getBuffer().str()))
-      return error;
-  }
-  return code ? createStringError(pathOf(options.model, folder) + ": cannot be listed: " + code.message())
-              : llvm::Error::success();
-}
-
 llvm::Error Writer::writeModel() {
-  Expected<Json> config = readJson("config.json");
+  Expected<Json> config = files.readJson("config.json");
   if (!config)
     return config.takeError();
   if (std::error_code code = llvm::sys::fs::create_directories(options.output))
@@ -625,14 +533,15 @@ llvm::Error Writer::writeModel() {
   }
   step("files");
   if (archiveCount > 1)
-    if (llvm::Error error = writeText(pathOf(options.output, "model.safetensors.index.json"),
-                                      Json{{"metadata", Json::object()}, {"weight_map", weightMap}}.dump(2) + "\n"))
+    if (llvm::Error error =
+            files.writeText(files.pathOf("model.safetensors.index.json"),
+                            Json{{"metadata", Json::object()}, {"weight_map", weightMap}}.dump(2) + "\n"))
       return error;
-  if (llvm::Error error = copyFiles(""))
+  if (llvm::Error error = files.copyOthers())
     return error;
   if (!compressed.empty())
     (*config)["quantization_config"] = compressedTensorsConfig(compressed);
-  return writeText(pathOf(options.output, "config.json"), config->dump(2) + "\n");
+  return files.writeText(files.pathOf("config.json"), config->dump(2) + "\n");
 }
 
 Expected<std::vector<QuantizedMatrix>> Writer::write() {
@@ -644,9 +553,8 @@ Expected<std::vector<QuantizedMatrix>> Writer::write() {
                           : options.errorFormats.empty() ? writeSome()
                                                          : writeErrors())
     return files.named(std::move(error));
-  for (const auto &[path, final] : written)
-    if (llvm::Error error = files.keep(path, final))
-      return std::move(error);
+  if (llvm::Error error = files.keep())
+    return std::move(error);
   return std::move(reports);
 }
 

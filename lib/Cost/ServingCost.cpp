@@ -242,7 +242,8 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   bool both = !shape.tiedEmbeddings && degrees.pipeline == 1;
   cost.weightBytes = (dense + experts) / degrees.pipeline + (both ? head + embedding : std::max(head, embedding));
   cost.matmulUsPerToken = 2 * cost.multipliedParameters / group / (*peak * 1e6);
-  if (cost.fitted->operators && !cost.measured && !wafer) {
+  // The operators are kernels of GPUs; a processor has none of their tiles, which would be padded at its own rate.
+  if (cost.fitted->operators && !cost.measured && !wafer && !StringRef(device.target).starts_with("cpu")) {
     Expected<ServingOperators> operators = ServingOperators::create(deployment, cost.figures->expertDispersion);
     if (!operators)
       return operators.takeError();
@@ -411,7 +412,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   time.collectiveLatencyMs = latencyUs * 1e-3;
   if (operators) {
     OperatorTimes times = operators->step(replica, positions / degrees.attentionData, context);
-    // What an all-reduce transfers inside a node is in its time.
+    // The time of an all-reduce inside a node includes its transfer.
     transferUs = dispatchesExperts() || nodes > 1 ? transferUs : 0;
     time.streamingMs = (times.linearUs * f.linearFactor + times.expertsUs * expertsFactor(f)) * 1e-3;
     time.cacheMs = times.attentionUs * f.attentionFactor * 1e-3;

@@ -17,8 +17,9 @@ namespace intarsia {
 /// Ranks that a world may have, as itx_world_options says.
 inline constexpr int64_t mostRanks = 256;
 
-/// What a world has to do, for the cost of its partitions: so many sequences at once, each with a prompt of so many
-/// tokens, which is continued by others. Of a model without caches, examples with so many tokens.
+/// The work that partitions are compared by. A world computes `sequences` at once: each has a prompt of `prompt` tokens
+/// and is continued by `tokens` tokens. A model without caches computes a batch of `sequences` examples, each with
+/// `prompt` tokens.
 struct RankLoad {
   int64_t sequences = 1, prompt = 0, tokens = 1;
   bool hasLength = false; ///< false: sequences are as long as the model allows

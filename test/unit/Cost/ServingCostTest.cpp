@@ -220,6 +220,18 @@ TEST(ServingCost, devicesWithoutTablesTakeThoseOfTheNearest) {
   EXPECT_NEAR(ratio, 3350 / *gaudi.device->need(gaudi.device->memoryGBps, "memory_gbps"), 0.05);
 }
 
+TEST(ServingCost, processorsHaveNoKernelsOfGpus) {
+  // A device of the user that takes the shares of a GPU: no tiles of many rows are padded at its rate.
+  ServingEfficiency kernels = figures({{"dense_bandwidth", 0.8}}, /*operators=*/true);
+  ServingEfficiency shares = figures({{"dense_bandwidth", 0.8}});
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  CatalogueDevice processor = *deployment.device;
+  processor.target = "cpu:x86-64-v3";
+  deployment.device = &processor;
+  EXPECT_EQ(create(deployment, &kernels).decodeStep(1, 1000).totalMs,
+            create(deployment, &shares).decodeStep(1, 1000).totalMs);
+}
+
 TEST(ServingCost, poolsOfOnePhaseHaveAFactor) {
   ServingEfficiency apart = figures({{"one_phase_factor", 0.9}});
   Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
