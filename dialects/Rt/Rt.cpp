@@ -357,9 +357,12 @@ LogicalResult CollectiveOp::verify() {
       hasDestination == (kind == CollectiveKind::Send))
     return emitOpError() << stringifyCollectiveKind(kind) << " with" << (hasSource ? "" : "out") << " a source and with"
                          << (hasDestination ? "" : "out") << " a destination";
+  FlatSymbolRefAttr device = getQueue() ? cast<QueueType>(getQueue().getType()).getDevice() : FlatSymbolRefAttr();
   for (Value buffer : {getSource(), getDestination()})
-    if (buffer && cast<MemRefType>(buffer.getType()).getMemorySpace())
-      return emitOpError() << "uses " << buffer.getType() << "; buffers must be in the host's memory";
+    if (buffer && memoryDeviceOf(buffer.getType()) != device) {
+      InFlightDiagnostic error = emitOpError() << "uses " << buffer.getType() << "; buffers must be in the ";
+      return device ? error << "memory of " << device << ", whose queue it is on" : error << "host's memory";
+    }
   if (hasSource && hasDestination) {
     auto source = cast<MemRefType>(getSource().getType()), destination = cast<MemRefType>(getDestination().getType());
     ArrayRef<int64_t> from = source.getShape(), to = destination.getShape();

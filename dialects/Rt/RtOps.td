@@ -437,7 +437,8 @@ def Rt_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", 
 def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
   let summary = "What ranks of a world do together";
   let description = [{
-    The ranks in `ranks` run it together, each with its own buffers in the memory of the host:
+    The ranks in `ranks` run it together, each with its own buffers: with a queue, in the memory of the queue's device,
+    without one in that of the host:
     - `all_reduce`, `all_reduce_max`: the destination, of the source's shape, gets the sum or the maximum over the ranks;
     - `all_gather`: the destination gets the sources one after another, in the order of the ranks; it has as many along
       its first dimension as there are ranks, for each one that the source has;
@@ -458,14 +459,15 @@ def Rt_CollectiveOp : Rt_Op<"collective", [AttrSizedOperandSegments]> {
     %e = rt.collective all_reduce in [0, 1] from %x : memref<?x8xf32> to %y : memref<?x8xf32> after(%e0) sizes(%n) {label = "encoder.dense"}
     %f = rt.collective reduce_scatter_rows in [0, 1] from %x : memref<?x8xf32> to %z : memref<?x8xf32> sizes(%n)
     %g = rt.collective all_gather_rows in [0, 1] from %z : memref<?x8xf32> to %y : memref<?x8xf32> sizes(%n)
+    %h = rt.collective all_reduce in [0, 1] on %queue : !rt.queue<@gpu> from %s : memref<8xf32, #rt.memory<@gpu>> to %d : memref<8xf32, #rt.memory<@gpu>>
     ```
   }];
-  let arguments = (ins Rt_CollectiveKind:$kind, DenseI64ArrayAttr:$ranks, Variadic<Rt_Event>:$after,
+  let arguments = (ins Rt_CollectiveKind:$kind, DenseI64ArrayAttr:$ranks, Optional<Rt_Queue>:$queue, Variadic<Rt_Event>:$after,
                        Variadic<Index>:$sizes, Arg<Optional<AnyMemRef>, "", [MemRead]>:$source,
                        Arg<Optional<AnyMemRef>, "", [MemWrite]>:$destination, OptionalAttr<StrAttr>:$label);
   let results = (outs Rt_Event:$event);
   let assemblyFormat = [{
-    $kind `in` $ranks (`from` $source^ `:` type($source))? (`to` $destination^ `:` type($destination))?
+    $kind `in` $ranks (`on` $queue^ `:` qualified(type($queue)))? (`from` $source^ `:` type($source))? (`to` $destination^ `:` type($destination))?
     (`after` `(` $after^ `)`)? (`sizes` `(` $sizes^ `)`)? attr-dict
   }];
   let hasVerifier = 1;

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define ITX_MODULE_ABI_VERSION 10u
+#define ITX_MODULE_ABI_VERSION 11u
 #define ITX_MODULE_SYMBOL "itx_module"
 
 /* Alignment in bytes of every buffer that the runtime hands to a module: one cache line, one 512-bit vector. */
@@ -95,6 +95,9 @@ enum {
   ITX_COLLECTIVE_BROADCAST_RESULT = 12
 };
 
+/* Says of an exchange that it is in memory of the host. */
+#define ITX_NO_DEVICE UINT32_MAX
+
 /* Which sides of a copy are in the memory of the device that copies. */
 enum {
   ITX_COPY_DESTINATION_ON_DEVICE = 1,
@@ -138,11 +141,14 @@ typedef struct itx_host_api {
    * with the same `kind` (ITX_COLLECTIVE_*), `element` (an itx_dtype of runtime.h) and size, in the same order.
    * `elements` counts the source; the destination for ITX_COLLECTIVE_RECEIVE, ITX_COLLECTIVE_ALL_GATHER_ROWS
    * and the two kinds of ITX_COLLECTIVE_BROADCAST. `rows`: how many rows these elements are, for the two kinds of rows;
-   * others ignore it. Source and destination are in memory of the host; they may be the same where they have one size.
-   * Waits for the events, blocks until this rank's part is done and returns 0. If it fails, the call has failed. */
-  itx_event (*collective)(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
-                          void *destination, const void *source, int64_t elements, int64_t rows, const itx_event *after,
-                          uint32_t after_count);
+   * others ignore it. Source and destination may be the same where they have one size.
+   * `device` is ITX_NO_DEVICE: source and destination are in memory of the host. Waits for the events, blocks until
+   * this rank's part is done and returns 0. Else both are in the memory of that device: it goes on a queue of it, after
+   * the events, and the result is its event. (Where the group's devices cannot exchange data themselves, the call
+   * blocks.) If it fails, the call has failed. */
+  itx_event (*collective)(itx_call *call, uint32_t device, uint32_t queue, uint32_t kind, uint32_t element,
+                          uint32_t group, uint32_t label, void *destination, const void *source, int64_t elements,
+                          int64_t rows, const itx_event *after, uint32_t after_count);
 } itx_host_api;
 
 /* An entry point. `symbols`: values of the function's symbolic sizes in manifest order, already checked.

@@ -240,9 +240,14 @@ llvm::Error HostFunction::translate(Operation &op) {
           return buffer ? values.lookup(buffer) : llvm::ConstantPointerNull::get(pointer);
         };
         auto [after, afterCount] = afterOf(collective.getAfter());
+        auto queue = collective.getQueue();
+        llvm::Value *device = builder.getInt32(
+            queue ? tables.deviceIndices.lookup(cast<rt::QueueType>(queue.getType()).getDevice().getValue())
+                  : ITX_NO_DEVICE);
         values[collective.getEvent()] =
             call(collectiveFunction, builder.getInt64Ty(),
-                 {theCall, builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
+                 {theCall, device, queue ? values.lookup(queue) : builder.getInt32(0),
+                  builder.getInt32(uint32_t(collective.getKind())), builder.getInt32(dtype->dtype),
                   builder.getInt32(tables.groupNumber(collective.getRanks())),
                   builder.getInt32(tables.labelIndices.lookup(ModuleTables::labelOf(collective))),
                   bufferOf(collective.getDestination()), bufferOf(collective.getSource()), elements, rows, after,

@@ -309,6 +309,38 @@ double intarsia::allReduceUs(double devices, double bytes, double linkGBps, cons
   return figures.startUs + figures.stageUs * std::log2(devices) + std::min(oneShot, twoShots);
 }
 
+/// Returns the figures of a device, and what its link passes on one way; null if it has none.
+static const AllReduceFigures *figuresOf(const CatalogueDevice &device, double &linkGBps) {
+  Expected<double> link = device.linkOneWayGBps();
+  if (!link) {
+    consumeError(link.takeError());
+    return nullptr;
+  }
+  linkGBps = *link;
+  return &GpuKernelTable::get().allReduce(device);
+}
+
+std::optional<double> GpuCosts::allReduceUs(double devices, double bytes) const {
+  double linkGBps = 0;
+  const AllReduceFigures *figures = figuresOf(*device, linkGBps);
+  return figures ? std::optional(intarsia::allReduceUs(devices, bytes, linkGBps, *figures)) : std::nullopt;
+}
+
+std::optional<double> GpuCosts::gatherUs(double devices, double bytes) const {
+  double linkGBps = 0;
+  const AllReduceFigures *figures = figuresOf(*device, linkGBps);
+  if (!figures || devices <= 1)
+    return figures ? std::optional(0.0) : std::nullopt;
+  return figures->startUs + figures->stageUs * std::log2(devices) +
+         (devices - 1) / devices * bytes / (figures->twoShots * linkGBps * 1e3);
+}
+
+std::optional<double> GpuCosts::messageUs(double bytes) const {
+  double linkGBps = 0;
+  const AllReduceFigures *figures = figuresOf(*device, linkGBps);
+  return figures ? std::optional(figures->startUs + bytes / (figures->twoShots * linkGBps * 1e3)) : std::nullopt;
+}
+
 ArrayRef<StringRef> AllReduceFigures::names() {
   static const StringRef names[] = {"start_us", "stage_us", "second_us", "one_shot", "two_shots"};
   return names;

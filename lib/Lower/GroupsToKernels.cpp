@@ -181,6 +181,11 @@ LogicalResult HostProgram::makeQueues() {
   for (auto &[name, use] : devices)
     if (name.empty())
       use = devices[use.name.getValue().str()];
+  DenseSet<Attribute> used;
+  source.walk([&](nn::GroupOp group) { used.insert(deviceOf(group)->name); });
+  if (used.size() == 1)
+    if (DeviceUse &use = devices[cast<FlatSymbolRefAttr>(*used.begin()).getValue().str()]; use.memory)
+      onlyDevice = &use;
   return success();
 }
 

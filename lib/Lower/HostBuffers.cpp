@@ -146,9 +146,11 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     Value root = viewRoot(operand);
     auto group = root.getDefiningOp<nn::GroupOp>();
     Attribute home = group ? deviceOf(group)->memory : Attribute();
-    // Ranks exchange data in memory of the host. (What a gather writes may be some rows of its result.)
+    // What a gather writes may be some rows of its result.
     bool isExchanged = isa_and_nonnull<shard::AllReduceOp, shard::AllToAllOp, shard::BroadcastOp,
                                        shard::ReduceScatterOp, shard::RecvOp>(root.getDefiningOp());
+    if (DeviceUse *device = isExchanged ? exchangingDevice(root.getDefiningOp()) : nullptr)
+      home = device->memory;
     isWritten.push_back((group || isExchanged) && !states.contains(root) && taken.insert(root).second);
     Attribute memory = isWritten.back() ? memoryOfResult(root, home) : Attribute();
     Value output = rt::OutputOp::create(builder, returnOp.getLoc(), bufferType(operand, memory),

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Analysis/GatheredRows.h"
 #include "lib/Lower/HostProgram.h"
+#include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -75,7 +76,29 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
 
 } // namespace
 
-/// Builds an op of the shard dialect: its buffers are in the memory of the host.
+/// Returns the device in whose memory ranks exchange what an op of the shard dialect is about; null for the host's. It
+/// is a device that runs all of the function, so that the ranks of a group have the same answer: what one of them
+/// computes and what another reads is then on their devices. Results of the function are exchanged where callers take
+/// them.
+DeviceUse *HostProgram::exchangingDevice(Operation *op) {
+  if (!onlyDevice || isa<shard::BroadcastOp>(op))
+    return nullptr;
+  if (isa<shard::SendOp, shard::RecvOp>(op))
+    return onlyDevice;
+  Value result = op->getResult(0);
+  if (auto gather = dyn_cast<shard::AllGatherOp>(op))
+    if (tensor::ExtractSliceOp rows = gatheredRowsOf(gather))
+      result = rows;
+  auto isRead = [](Value value, auto &isRead) -> bool {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) -> bool {
+      return isa<nn::GroupOp>(user) || isa_and_nonnull<shard::ShardDialect>(user->getDialect()) ||
+             (isView(*user) && isRead(user->getResult(0), isRead));
+    });
+  };
+  return isRead(result, isRead) ? onlyDevice : nullptr;
+}
+
+/// Builds an op of the shard dialect.
 LogicalResult HostProgram::runTogether(Operation *op) {
   auto gridName = op->getAttrOfType<FlatSymbolRefAttr>("grid");
   auto grid = gridName ? SymbolTable::lookupNearestSymbolFrom<shard::GridOp>(source, gridName) : shard::GridOp();
@@ -101,26 +124,28 @@ LogicalResult HostProgram::runTogether(Operation *op) {
   bool gathersRows = exchange->kind == rt::CollectiveKind::AllGatherRows;
   if (gathersRows)
     result = gatheredRowsOf(cast<shard::AllGatherOp>(op));
+  DeviceUse *device = exchangingDevice(op);
+  Attribute memory = device ? device->memory : Attribute();
   SmallVector<Value> after;
   if (exchange->hasSource) {
-    FailureOr<Value> buffer = bufferOf(input, Attribute());
+    FailureOr<Value> buffer = bufferOf(input, memory);
     if (failed(buffer))
       return failure();
     from = *buffer;
-    if (Value event = events.lookup({viewRoot(input), Attribute()}))
+    if (Value event = events.lookup({viewRoot(input), memory}))
       after.push_back(event);
   }
-  if (exchange->hasDestination && !(to = buffers.lookup({result, Attribute()})))
-    to = makeBuffer(result, Attribute());
+  if (exchange->hasDestination && !(to = buffers.lookup({result, memory})))
+    to = makeBuffer(result, memory);
   std::string label = labelOf(op->getLoc());
   Value event = rt::CollectiveOp::create(builder, op->getLoc(), rt::EventType::get(builder.getContext()),
-                                         exchange->kind, exchange->ranks, after,
+                                         exchange->kind, exchange->ranks, device ? device->queue : Value(), after,
                                          dynamicSizes(exchange->hasSource && !gathersRows ? input : result), from, to,
                                          label.empty() ? StringAttr() : builder.getStringAttr(label));
   order.add(event, after);
-  homes[result] = Attribute();
-  buffers[{result, Attribute()}] = to ? to : from;
-  events[{result, Attribute()}] = event;
+  homes[result] = memory;
+  buffers[{result, memory}] = to ? to : from;
+  events[{result, memory}] = event;
   return success();
 }
 

@@ -68,6 +68,7 @@ private:
   void makeOutputs(func::ReturnOp returnOp);
   LogicalResult dispatch(nn::GroupOp group);
   LogicalResult runTogether(Operation *op);
+  DeviceUse *exchangingDevice(Operation *op);
   LogicalResult copyToConsumers(nn::GroupOp group);
   LogicalResult copyResults(func::ReturnOp returnOp);
   LogicalResult buildBlock(Block &block);
@@ -107,6 +108,7 @@ private:
   std::unique_ptr<SizeMaterializer> sizeValues;
   Operation *headEnd = nullptr; // sizes are computed and checked before it
   std::map<std::string, DeviceUse> devices;
+  DeviceUse *onlyDevice = nullptr; // if all kernels are on one device, in its own memory
   using InMemory = std::pair<Value, Attribute>;
   DenseMap<InMemory, Value> buffers; // of tensors that are not constants, in each memory that has them
   DenseMap<Value, Attribute> homes;  // memories that roots are written to, or that a call gives arguments in

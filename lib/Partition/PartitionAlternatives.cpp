@@ -48,6 +48,7 @@ struct PartitionAlternatives : impl::PartitionAlternativesBase<PartitionAlternat
     func::FuncOp copy = function.clone();
     copy.setSymName((function.getSymName() + "." + device.getSymName()).str());
     copy->setAttr(rt::alternativeAttr, function.getSymNameAttr());
+    copy->setAttr(rt::deviceAttr, FlatSymbolRefAttr::get(device.getSymNameAttr())); // of ops that are added later
     copy.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (op != copy && !isa<RegionBranchOpInterface>(op) && rt::runsOnDevice(op))
         op->setAttr(rt::deviceAttr, FlatSymbolRefAttr::get(device.getSymNameAttr()));

@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Prepacking.h"
 #include "dialects/Rt/Rt.h"
+#include "lib/Partition/Placement.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -214,9 +215,10 @@ Value RankFunction::indicesAmong(Value indices, Range own, int64_t all) {
     linalg::YieldOp::create(b, at,
                             arith::SelectOp::create(b, at, isBelow(number, own.size()), number, other).getResult());
   };
-  return linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange{indices}, ValueRange{empty}, maps,
-                                   loops, numbers)
-      .getResult(0);
+  auto generic = linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange{indices}, ValueRange{empty},
+                                           maps, loops, numbers);
+  placeAsFunction(generic);
+  return generic.getResult(0);
 }
 
 void RankFunction::addParts(nn::ExpertsOp experts, const Part &part) {

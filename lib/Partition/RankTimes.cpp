@@ -168,7 +168,7 @@ private:
       double bytes = models[rank]->bytes(send.getInput());
       size_t receiver = rowOf(rank, op)[send.getDestination().front()];
       bool isOnHost = links.hostOf(rank) == links.hostOf(receiver);
-      double us = isOnHost ? links.memory.microseconds(bytes) : networkOf(rank, op).microseconds(bytes);
+      double us = isOnHost ? messageUs(bytes) : networkOf(rank, op).microseconds(bytes);
       messages[{rank, receiver}].push_back(ranks[rank].us + us);
     } else if (auto receive = dyn_cast<shard::RecvOp>(op)) {
       size_t sender = rowOf(rank, op)[receive.getSource()->front()];
@@ -313,13 +313,22 @@ private:
     return model.bytes(isa<shard::ReduceScatterOp>(op) ? op->getOperand(0) : op->getResult(0));
   }
 
+  double messageUs(double bytes) const {
+    std::optional<double> us = device.model->gpu ? device.model->gpu->messageUs(bytes) : std::nullopt;
+    return us.value_or(links.memory.microseconds(bytes));
+  }
+
   double onHostUs(Operation *op, double count, const WorkModel &model) const {
     double bytes = bytesOf(op, model);
+    const std::optional<GpuCosts> &gpu = device.model->gpu;
     if (isa<shard::AllReduceOp>(op))
-      return fastestAllReduceUs(count, bytes, links.memory);
+      return (gpu ? gpu->allReduceUs(count, bytes) : std::nullopt)
+          .value_or(fastestAllReduceUs(count, bytes, links.memory));
     if (isa<shard::AllGatherOp, shard::ReduceScatterOp, shard::AllToAllOp>(op)) // the same steps, some with sums
-      return bytes == 0 ? 0 : allGatherUs(count, bytes, links.memory);
-    return std::ceil(std::log2(count)) * links.memory.microseconds(bytes); // a tree of messages
+      return bytes == 0
+                 ? 0
+                 : (gpu ? gpu->gatherUs(count, bytes) : std::nullopt).value_or(allGatherUs(count, bytes, links.memory));
+    return std::ceil(std::log2(count)) * links.memory.microseconds(bytes); // results, a tree of messages
   }
 
   /// Returns the time of an exchange between hosts. The first rank of each host takes part in it and gives the result

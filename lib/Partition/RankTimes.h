@@ -25,7 +25,8 @@ struct RankTimes {
   double fullestBytes = 0; ///< weights, and caches, of the rank that has most
 };
 
-/// How ranks reach each other: those of a host through its memory, hosts by an adapter each.
+/// How ranks reach each other: those of a host through its memory, or GPUs by a link between them; hosts by an adapter
+/// each.
 struct RankLinks {
   Link memory, network;
   llvm::SmallVector<int64_t> hosts; ///< the number of each rank's host; empty: all are on one

@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/Nn.h"
 #include "lib/Partition/Layers.h"
+#include "lib/Partition/Placement.h"
 #include "lib/Partition/RankFunction.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -496,9 +497,11 @@ Value pickRows(OpBuilder &builder, Value all, RankedTensorType type, ArrayRef<Op
     position[dimension] = arith::MinSIOp::create(b, at, row, last);
     linalg::YieldOp::create(b, at, tensor::ExtractOp::create(b, at, all, position).getResult());
   };
-  return linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange(), ValueRange{empty},
-                                   ArrayRef<AffineMap>{builder.getMultiDimIdentityMap(type.getRank())}, loops, pick)
-      .getResult(0);
+  auto generic =
+      linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange(), ValueRange{empty},
+                                ArrayRef<AffineMap>{builder.getMultiDimIdentityMap(type.getRank())}, loops, pick);
+  placeAsFunction(generic);
+  return generic.getResult(0);
 }
 
 } // namespace intarsia::partition

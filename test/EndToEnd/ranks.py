@@ -26,7 +26,9 @@ DECODED = 10
 
 def results_of(artifact: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return what the model gives for the inputs: ``ids`` [texts, tokens] of a language model, or those of `main`."""
-    module = intarsia.load(artifact)
+    # Ranks of a test may have unlike devices.
+    devices = [name for name in os.environ.get("ITX_TEST_DEVICES", "").split(",") if name]
+    module = intarsia.load(artifact, devices=devices[int(os.environ["ITX_WORLD_RANK"])] if devices else ())
     if "step" not in module.functions:
         outputs = module.main(**inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -94,17 +96,22 @@ def start_ranks(command: list, world: int, folder: Path, hosts: str = "", **vari
     return ranks
 
 
-def run_ranks(program: str, artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "") -> list[dict]:
+def run_ranks(
+    program: str, artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "", **variables: str
+) -> list[dict]:
     """Run a program as the ranks of a world, and return the arrays that each has written to RESULTS.RANK.npz."""
-    ranks = start_ranks([program, artifact, inputs, results], world, results.parent, hosts)
+    ranks = start_ranks([program, artifact, inputs, results], world, results.parent, hosts, **variables)
     messages = [process.communicate(timeout=120)[1] for process in ranks]
     assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
     return [dict(np.load(f"{results}.{rank}.npz")) for rank in range(world)]
 
 
-def run_world(artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "") -> list[dict[str, np.ndarray]]:
-    """Run a split model as so many processes, and return the results of each."""
-    return run_ranks(__file__, artifact, inputs, results, world, hosts)
+def run_world(
+    artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "", devices: str = ""
+) -> list[dict[str, np.ndarray]]:
+    """Run a split model as so many processes, on a device each if `devices` names them; return the results of each."""
+    variables = {"ITX_TEST_DEVICES": devices} if devices else {}
+    return run_ranks(__file__, artifact, inputs, results, world, hosts, **variables)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def difference(results: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     return max(np.abs(results[name] - array).max() / np.abs(array).max() for name, array in expected.items())
 
 
-def check(tools, model: Path, folder: Path, world: int, *flags: str, hosts: str = "") -> None:
+def check(tools, model: Path, folder: Path, world: int, *flags: str, hosts: str = "", devices: str = "") -> None:
     inputs = inputs_of(model)
     np.savez(folder / "inputs.npz", **inputs)
 
@@ -55,7 +55,7 @@ def check(tools, model: Path, folder: Path, world: int, *flags: str, hosts: str 
         exact = [flag for flag in of_one if not flag.startswith("--kv=")]
         tolerance = difference(expected, results_of(compiled("exact", *exact, "--kv=f32"), inputs))
     split = compiled("split", *flags, f"--world={world}")
-    for results in run_world(split, folder / "inputs.npz", folder / "results", world, hosts):
+    for results in run_world(split, folder / "inputs.npz", folder / "results", world, hosts, devices):
         error = difference(results, expected)
         print(f"{model.name}, {world} ranks {hosts} {' '.join(flags)}: off by {error:.2e}")
         assert error <= tolerance
@@ -77,6 +77,30 @@ def test_decoders_split_by_parts_of_layers(tools, name: str, world: int, tmp_pat
 )
 def test_decoders_split_by_layers(tools, name: str, world: int, speeds: str, tmp_path: Path) -> None:
     check(tools, HERE / "decoders" / name, tmp_path, world, "--partition=pipeline", f"--rank-speeds={speeds}")
+
+
+# Exchanges are in the memory of the devices, which the runtime copies to that of the host.
+@pytest.mark.parametrize(
+    ("name", "partition", "world"),
+    [
+        ("llama", "tensor", 2),
+        ("qwen3", "pipeline", 2),
+        ("gemma3", "tensor,sequence", 2),
+        ("mixtral", "expert", 3),
+        ("llama", "context,heads", 2),
+        ("phi3", "context", 2),
+        ("gpt-oss", "pipeline:2,tensor:2", 4),
+    ],
+)
+def test_devices_with_memory_of_their_own(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    flags = ["--target=reference", f"--partition={partition}", "--kv=f32"]
+    check(tools, HERE / "decoders" / name, tmp_path, world, *flags)
+
+
+@pytest.mark.parametrize("partition", ["tensor", "pipeline", "context"])
+def test_unlike_devices(tools, partition: str, tmp_path: Path) -> None:
+    flags = ["--target=cpu,reference", f"--partition={partition}", "--kv=f32"]
+    check(tools, HERE / "decoders" / "llama", tmp_path, 2, *flags, devices="reference,cpu")
 
 
 # Stages of neighbouring layers, each shared by several ranks.

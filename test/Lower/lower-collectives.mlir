@@ -1,8 +1,8 @@
 // RUN: intarsia-opt %s --lower-groups-to-kernels -split-input-file | FileCheck %s
 // RUN: intarsia-opt %s --intarsia-lower -split-input-file | FileCheck %s --check-prefix=PLAN
 
-// What ranks do together reads and writes memory of the host: what a device has computed is copied there, and what a
-// device reads is copied to it.
+// In a program of several devices, what ranks do together reads and writes memory of the host: what a device has computed
+// is copied there, and what a device reads is copied to it.
 
 shard.grid @world(shape = 2)
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
@@ -131,4 +131,68 @@ func.func @results(%x: tensor<8x64xf32> {nn.name = "x"}) -> (tensor<8x64xf32>, t
   }
   %2 = shard.broadcast %1 on @world grid_axes = [0] root = [0] : (tensor<8x64xf32>) -> tensor<8x64xf32>
   return %0, %2 : tensor<8x64xf32>, tensor<8x64xf32>
+}
+
+// -----
+
+// Where one device with a memory of its own runs the whole function, ranks exchange data there, on the queue of its kernels.
+// What only callers read is exchanged in memory of the host.
+
+shard.grid @world(shape = 2)
+rt.device @gpu {target = #rt.target<"cuda", ["sm_80"]>}
+
+// CHECK-LABEL: func.func @on_device
+// CHECK: %[[QUEUE:.*]] = rt.get_queue 0 : !rt.queue<@gpu>
+// CHECK: %[[E1:.*]] = rt.dispatch @rows_relu_64 on %[[QUEUE]] {{.*}} outs(%[[A:.*]] : memref<?x64xf32, #rt.memory<@gpu>>)
+// CHECK: %[[E2:.*]] = rt.collective all_reduce in [0, 1] on %[[QUEUE]] : !rt.queue<@gpu> from %[[A]] : memref<?x64xf32, #rt.memory<@gpu>> to %[[S:.*]] : memref<?x64xf32, #rt.memory<@gpu>> after(%[[E1]]) sizes
+// CHECK: %[[E3:.*]] = rt.dispatch @rows_tanh_64 on %[[QUEUE]] {{.*}} after(%[[E2]]) {{.*}} ins(%[[S]] : memref<?x64xf32, #rt.memory<@gpu>>) outs(%[[T:.*]] :
+// CHECK: %[[E4:.*]] = rt.copy %[[T]] to %[[H:.*]] on {{.*}} after(%[[E3]])
+// CHECK: rt.collective all_reduce_max in [0, 1] from %[[H]] : memref<?x64xf32> to %{{.*}} : memref<?x64xf32> after(%[[E4]])
+func.func @on_device(%x: tensor<?x64xf32> {nn.sizes = ["n", ""], nn.name = "x"}) -> tensor<?x64xf32> {
+  %0 = nn.group rows(%a = %x) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.relu %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %1 = shard.all_reduce %0 on @world grid_axes = [0] : tensor<?x64xf32> -> tensor<?x64xf32>
+  %2 = nn.group rows(%a = %1) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.tanh %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %3 = shard.all_reduce %2 on @world grid_axes = [0] reduction = max : tensor<?x64xf32> -> tensor<?x64xf32>
+  return %3 : tensor<?x64xf32>
+}
+
+// -----
+
+// The rows of a rank, what is gathered of them, and messages of a pipeline are on the device as well; broadcasts are not.
+
+shard.grid @world(shape = 2)
+rt.device @gpu {target = #rt.target<"cuda", ["sm_80"]>}
+
+// CHECK-LABEL: func.func @rows_on_device
+// CHECK: rt.collective reduce_scatter_rows in [0, 1] on %{{.*}} from %{{.*}} : memref<?x64xf32, #rt.memory<@gpu>> to %{{.*}} : memref<?x64xf32, #rt.memory<@gpu>>
+// CHECK: rt.collective all_gather_rows in [0, 1] on %{{.*}} from %{{.*}} : memref<?x64xf32, #rt.memory<@gpu>> to %{{.*}} : memref<?x64xf32, #rt.memory<@gpu>>
+// CHECK: rt.collective send in [0, 1] on %{{.*}} from %{{.*}} : memref<?x64xf32, #rt.memory<@gpu>>
+// CHECK: rt.collective broadcast_result in [1, 0] to %{{.*}} : memref<?x64xf32> sizes
+func.func @rows_on_device(%x: tensor<?x64xf32> {nn.sizes = ["n", ""], nn.name = "x"}) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %0 = nn.group rows(%a = %x) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.relu %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %1 = shard.reduce_scatter %0 on @world grid_axes = [0] scatter_axis = 0 : tensor<?x64xf32> -> tensor<?x64xf32>
+  %2 = nn.group rows(%a = %1) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.tanh %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %3 = shard.all_gather %2 on @world grid_axes = [0] gather_axis = 0 : tensor<?x64xf32> -> tensor<?x64xf32>
+  %4 = tensor.extract_slice %3[0, 0] [%n, 64] [1, 1] : tensor<?x64xf32> to tensor<?x64xf32>
+  %5 = nn.group rows(%a = %4) : (tensor<?x64xf32>) -> tensor<?x64xf32> {
+    %r = nn.relu %a : tensor<?x64xf32>
+    nn.yield %r : tensor<?x64xf32>
+  }
+  %6 = shard.send %5 on @world grid_axes = [0] destination = [1] : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %7 = shard.broadcast %5 on @world grid_axes = [0] root = [1] : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %7 : tensor<?x64xf32>
 }

@@ -179,6 +179,12 @@ public:
   double streamUs(double bytes) const;
   /// Returns microseconds of a kernel that computes almost nothing.
   double launchUs() const;
+  /// Returns microseconds of an all-reduce of so many bytes on each of `devices` of a node; none if the catalogue has
+  /// no link between them.
+  std::optional<double> allReduceUs(double devices, double bytes) const;
+  /// The same of what is half of it: all-gather, reduce-scatter and all-to-all of `bytes` in all; and of a message.
+  std::optional<double> gatherUs(double devices, double bytes) const;
+  std::optional<double> messageUs(double bytes) const;
   GpuFitSource source() const { return nearest; }
   /// Returns a sentence without a verb: what the figures are from.
   std::string origin() const;

@@ -359,4 +359,13 @@ void CudaDriver::destroyGraph(void *graph, void *instance) {
     (void)api_.destroyGraph(graph);
 }
 
+// ---- Other processes ------------------------------------------------------------------------------------------
+
+const nccl::Api *CudaDriver::exchangeLibrary(std::string &problem) {
+  static nccl::Api api;
+  static const Status found = nccl::Api::find({"libnccl.so.2", "libnccl.so"}, "NCCL", api);
+  problem = found.message();
+  return found.ok() ? &api : nullptr;
+}
+
 } // namespace intarsia::runtime::cuda

@@ -64,6 +64,9 @@ void RemoteRanks::take(Peer &peer, Status &failure) {
     state.reason = peer.note.text;
     state.abandonedCall = peer.note.number;
     break;
+  case Note::EndsAfter:
+    state.endsAfter = peer.note.number;
+    break;
   default:
     state.waitsFor = int32_t(peer.note.number);
   }

@@ -25,6 +25,7 @@ struct Note {
     Failure = 1, ///< the world has failed: status and text
     Left,        ///< the rank has left the world
     Abandoned,   ///< it could not finish its call of this number: text
+    EndsAfter,   ///< it makes no call after that of this number: State::endsAfter
     WaitsFor     ///< it has waited long for the rank of this number minus 1; 0: no longer
   };
   uint32_t kind = 0;
@@ -41,7 +42,7 @@ public:
     bool isRemote = false;
     bool hasLeft = false;
     int32_t waitsFor = 0;
-    uint64_t abandonedCall = 0;
+    uint64_t abandonedCall = 0, endsAfter = 0;
     std::string reason;
   };
 

@@ -121,6 +121,10 @@ Status World::ofProcess(std::shared_ptr<World> &world) {
   return settings.size == 0 ? Status::success() : join(settings, world);
 }
 
+size_t World::rankOnHost() const {
+  return size_t(std::count(hosts_.begin(), hosts_.begin() + rank(), hosts_[size_t(rank())]));
+}
+
 /// Checks the ranks of a group.
 static Status checkRanks(const std::vector<int32_t> &ranks, int32_t size) {
   std::vector<int32_t> sorted = ranks;

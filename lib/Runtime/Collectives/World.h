@@ -30,6 +30,10 @@ public:
 
   int32_t rank() const { return state_.rank(); }
   int32_t size() const { return state_.size(); }
+  /// The number of each rank's host.
+  const std::vector<int32_t> &hosts() const { return hosts_; }
+  /// The number of this rank among those of its host.
+  size_t rankOnHost() const;
   /// All ranks, in their order.
   Communicator &all() { return *all_; }
   WorldState &state() { return state_; }

@@ -81,7 +81,10 @@ Status WorldState::fail(const Status &status) {
     shared.failureStatus = status.code();
     std::strncpy(shared.message, status.message().c_str(), sizeof(shared.message) - 1);
     // Before ranks of this host can see it, and end.
-    remote_.tell(Note::Failure, 0, status);
+    {
+      std::lock_guard lock(remoteMutex_);
+      remote_.tell(Note::Failure, 0, status);
+    }
     shared.failure.store(2, std::memory_order_release);
   }
   // Another rank may be writing its reason, which all give; it may also be killed while it does.
@@ -113,7 +116,27 @@ Status WorldState::checkLocal(int32_t rank) {
                       size_, rank_));
   if (isInCall_ && peer.abandonedCall.load(std::memory_order_acquire) == calls_)
     return fail(error(ITX_RANK_LOST, "%s could not finish its call: %s", nameOf(rank).c_str(), peer.reason));
-  return Status::success();
+  return checkEnd(rank, peer.endsAfter.load(std::memory_order_acquire));
+}
+
+/// Returns an error if this rank is in a call that another one, which is about to free a module, will not make.
+Status WorldState::checkEnd(int32_t rank, uint64_t endsAfter) {
+  if (!isInCall_ || endsAfter == 0 || endsAfter > calls_)
+    return Status::success();
+  return fail(error(ITX_RANK_LOST, "%s of the world of %d frees a module while rank %d waits for it in a call",
+                    nameOf(rank).c_str(), size_, rank_));
+}
+
+void WorldState::beginEnd() {
+  state(rank_).endsAfter.store(calls_ + 1, std::memory_order_release);
+  std::lock_guard lock(remoteMutex_);
+  remote_.tell(Note::EndsAfter, calls_ + 1);
+}
+
+void WorldState::finishEnd() {
+  state(rank_).endsAfter.store(0, std::memory_order_release);
+  std::lock_guard lock(remoteMutex_);
+  remote_.tell(Note::EndsAfter, 0);
 }
 
 /// The same of a rank of another host.
@@ -124,29 +147,33 @@ Status WorldState::checkRemote(int32_t rank) {
                       size_, rank_));
   if (isInCall_ && peer.abandonedCall == calls_)
     return fail(error(ITX_RANK_LOST, "%s could not finish its call: %s", nameOf(rank).c_str(), peer.reason.c_str()));
-  return Status::success();
+  return checkEnd(rank, peer.endsAfter);
 }
 
 void WorldState::tellWait(int32_t rank) {
+  std::lock_guard lock(remoteMutex_);
   if (toldWait_ == rank + 1)
     return;
   toldWait_ = rank + 1;
   remote_.tell(Note::WaitsFor, uint64_t(rank + 1));
 }
 
+int32_t WorldState::waitOf(int32_t rank) const {
+  bool isRemote = !remote_.isEmpty() && remote_.state(rank).isRemote;
+  return isRemote ? remote_.state(rank).waitsFor : state(rank).waitsFor.load(std::memory_order_relaxed);
+}
+
 int32_t WorldState::lastInChain(int32_t rank) const {
   int32_t last = rank;
-  for (int32_t i = 0; i < size_; ++i) {
-    bool isRemote = !remote_.isEmpty() && remote_.state(last).isRemote;
-    int32_t next = isRemote ? remote_.state(last).waitsFor : state(last).waitsFor.load(std::memory_order_relaxed);
-    if (next > 0 && next - 1 != rank_)
+  for (int32_t i = 0; i < size_; ++i)
+    if (int32_t next = waitOf(last); next > 0 && next - 1 != rank_)
       last = next - 1;
-  }
   return last;
 }
 
 Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin) {
   ITX_RETURN_IF_ERROR(failure());
+  std::lock_guard lock(remoteMutex_);
   bool isRemote = !remote_.isEmpty() && remote_.state(rank).isRemote;
   if (Status read = remote_.read(); !read.ok())
     return fail(read);
@@ -164,6 +191,20 @@ Status WorldState::checkPeer(int32_t rank, std::chrono::steady_clock::time_point
                     nameOf(lastInChain(rank)).c_str(), size_, deadlineS_));
 }
 
+Status WorldState::checkPeers(const std::vector<int32_t> &ranks, std::chrono::steady_clock::time_point begin) {
+  std::lock_guard lock(remoteMutex_);
+  for (int32_t rank : ranks)
+    ITX_RETURN_IF_ERROR(checkPeer(rank, std::chrono::steady_clock::now()));
+  // A rank that waits for none is the one that the others wait for.
+  auto last = std::find_if(ranks.begin(), ranks.end(), [&](int32_t rank) { return waitOf(rank) <= 0; });
+  if (last == ranks.end())
+    last = ranks.begin();
+  if (last == ranks.end())
+    return Status::success();
+  state(rank_).waitsFor.store(*last + 1, std::memory_order_relaxed);
+  return checkPeer(*last, begin);
+}
+
 uint64_t WorldState::beginCall() {
   isInCall_ = true;
   return ++calls_;
@@ -176,6 +217,7 @@ void WorldState::endCall(const Status &status) {
   RankState &own = state(rank_);
   std::strncpy(own.reason, status.message().c_str(), sizeof(own.reason) - 1);
   own.abandonedCall.store(calls_, std::memory_order_release);
+  std::lock_guard lock(remoteMutex_);
   remote_.tell(Note::Abandoned, calls_, status);
 }
 

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 namespace intarsia::runtime {
@@ -22,7 +23,8 @@ struct alignas(64) RankState {
   std::atomic<uint32_t> hasLeft;
   std::atomic<int32_t> waitsFor;       ///< the rank that it waits for, plus 1; 0: none
   std::atomic<uint64_t> abandonedCall; ///< number of the last call that it could not finish; 0: none
-  char reason[496];                    ///< why, written before the number
+  std::atomic<uint64_t> endsAfter;     ///< number plus 1 of its last call, while it waits to free a module; else 0
+  char reason[488];                    ///< why it could not, written before the number
 };
 
 /// The beginning of a world's shared memory on a host. The states of the ranks follow.
@@ -59,16 +61,29 @@ public:
   Status fail(const Status &status);
   /// Returns an error if `rank`, which has been waited for since `begin`, will not come any more.
   Status checkPeer(int32_t rank, std::chrono::steady_clock::time_point begin);
+  /// The same of ranks that this rank's device has been waiting for. Of several, one that waits for none itself is
+  /// waited for.
+  Status checkPeers(const std::vector<int32_t> &ranks, std::chrono::steady_clock::time_point begin);
 
   /// Gives the number of a call that other ranks make too. While it runs, ranks that abandon it are noticed.
   uint64_t beginCall();
   /// Ends the call; tells the others if it failed.
   void endCall(const Status &status);
 
+  /// Says that this rank makes no call before the others are where it is: they must not wait for it in one.
+  void beginEnd();
+  /// Says that they are there.
+  void finishEnd();
+
   /// Says that this rank waits for none any more.
   void endWait() {
     if (toldWait_ != 0)
       tellWait(-1);
+  }
+  /// Says that this rank's device waits for none any more.
+  void endWaitOnDevice() {
+    state(rank_).waitsFor.store(0, std::memory_order_relaxed);
+    endWait();
   }
 
   /// Microseconds for which a waiting rank stays awake.
@@ -76,8 +91,11 @@ public:
 
 private:
   bool hasEnded(int32_t rank) const;
+  /// Returns the rank that one waits for, plus 1; 0: none.
+  int32_t waitOf(int32_t rank) const;
   std::string nameOf(int32_t rank) const;
   Status checkLocal(int32_t rank);
+  Status checkEnd(int32_t rank, uint64_t endsAfter);
   Status checkRemote(int32_t rank);
   /// Lets the others know whom this rank waits for, before deadlines end: see lastInChain.
   void tellWait(int32_t rank);
@@ -85,15 +103,17 @@ private:
   int32_t lastInChain(int32_t rank) const;
 
   SharedMapping mapping_;
+  /// Of `remote_`: a thread that looks after ranks uses it beside the one that exchanges data.
+  mutable std::recursive_mutex remoteMutex_;
   RemoteRanks remote_;
   int32_t rank_ = 0, size_ = 0;
   double deadlineS_ = 0;
   int64_t spinMicroseconds_ = 0;
   std::vector<int32_t> processes_;
   std::vector<int> processDescriptors_; // -1: the system has none
-  uint64_t calls_ = 0;
-  bool isInCall_ = false;
-  int32_t toldWait_ = 0; ///< what other hosts were told: a rank plus 1; 0: nothing
+  std::atomic<uint64_t> calls_ = 0;
+  std::atomic<bool> isInCall_ = false;
+  std::atomic<int32_t> toldWait_ = 0; ///< what other hosts were told: a rank plus 1; 0: nothing
 };
 
 } // namespace intarsia::runtime

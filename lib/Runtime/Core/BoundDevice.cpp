@@ -111,6 +111,17 @@ static std::vector<Device *> matchKinds(const Manifest &manifest, std::vector<De
   return matched;
 }
 
+void orderForRank(const Manifest &manifest, size_t number, std::vector<Device *> &present) {
+  for (auto begin = present.begin(), end = begin; begin != present.end(); begin = end) {
+    std::string_view kind = (*begin)->kind();
+    end = std::find_if(begin, present.end(), [&](Device *device) { return device->kind() != kind; });
+    auto wanted = std::count_if(manifest.devices.begin(), manifest.devices.end(),
+                                [&](const DeviceInfo &info) { return info.kind == kind; });
+    if (!(*begin)->usesHostMemory())
+      std::rotate(begin, begin + ptrdiff_t(number) * wanted % (end - begin), end);
+  }
+}
+
 /// Chooses the first alternative of each function of a rank whose devices are all there. Returns the name of a function
 /// that has none, or an empty text.
 static std::string chooseFunctions(const Manifest &manifest, const std::vector<Device *> &there, int32_t rank,

@@ -29,6 +29,10 @@ struct BoundDevice {
 /// means none.
 inline constexpr size_t maximumDevices = 255;
 
+/// Lets ranks of one host have different devices where there are several of a kind: the `number`-th rank begins with
+/// those that the ranks before it leave.
+void orderForRank(const Manifest &manifest, size_t number, std::vector<Device *> &present);
+
 /// Finds the devices that a module runs on among those that are present; if `names` are given, it may use these alone.
 /// Each device of the artifact gets the first one of its kind that it does not have yet. `functions` receives the
 /// indices of the chosen functions: the first alternative of each name for this rank whose devices are all there, in

@@ -372,6 +372,10 @@ Status runCall(::itx_call &call) {
     ITX_RETURN_IF_ERROR(world->late().finish());
   call.number = world->state().beginCall();
   Status status = runPart(call);
+  // Devices whose exchanges were ended have no results, and give no error themselves.
+  if (DeviceGroups *devices = call.module->deviceGroups())
+    if (Status failure = devices->endCall(); !failure.ok())
+      status = failure;
   world->state().endCall(status);
   return status.ok() || call.results == Results::WithCall ? status : endWorld(*call.module, status);
 }

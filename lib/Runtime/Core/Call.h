@@ -67,6 +67,7 @@ struct itx_call {
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;
   intarsia::runtime::ScratchBuffer shared;
+  intarsia::runtime::ScratchBuffer exchangeSource, exchangeDestination; // of devices that exchange by way of the host
 
   intarsia::runtime::WeightPass weightPass; // of modules that read weights while calls run
   intarsia::runtime::WeightUse weightUse;   // of the launch that is being started

@@ -23,6 +23,16 @@ static Status checkCollective(const ::itx_call &call, const CollectiveCall &give
                  call.function->name.c_str(), (long long)given.elements, given.element, given.kind, given.group,
                  groups.size());
   int32_t index = groups[given.group]->index();
+  if ((given.kind == ITX_COLLECTIVE_ALL_GATHER_ROWS || given.kind == ITX_COLLECTIVE_REDUCE_SCATTER_ROWS ||
+       given.kind == ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8) &&
+      (given.rows == 0 ? given.elements != 0 : given.elements % given.rows != 0))
+    return error(ITX_CORRUPT, "function '%s' exchanges %lld rows of %lld elements in all", call.function->name.c_str(),
+                 (long long)given.rows, (long long)given.elements);
+  if (given.device && given.kind == ITX_COLLECTIVE_BROADCAST_RESULT)
+    return error(ITX_CORRUPT,
+                 "function '%s' broadcasts a result in the memory of a device, results are broadcast in the "
+                 "host's",
+                 call.function->name.c_str());
   bool isTransfer = given.kind == ITX_COLLECTIVE_SEND || given.kind == ITX_COLLECTIVE_RECEIVE;
   if (isTransfer && index != (given.kind == ITX_COLLECTIVE_SEND ? 0 : 1))
     return error(
@@ -64,13 +74,19 @@ static Status run(Communicator &group, const CollectiveCall &given) {
   }
 }
 
+/// Names of the operations by their kind.
+static const char *const names[] = {"all-reduce", "all-reduce",     "all-gather", "reduce-scatter", "all-to-all",
+                                    "broadcast",  "send",           "receive",    "reduce-scatter", "all-gather",
+                                    "all-reduce", "reduce-scatter", "broadcast"};
+
+static const char *labelOf(const Module &module, const CollectiveCall &given) {
+  const std::vector<std::string> &labels = module.manifest().labels;
+  return given.label < labels.size() ? labels[given.label].c_str() : "";
+}
+
 /// Runs the operation, and notes its time and its name.
 static Status runNow(const Module &module, const FunctionInfo &function, const CollectiveCall &given) {
-  static const char *const names[] = {"all-reduce", "all-reduce",     "all-gather", "reduce-scatter", "all-to-all",
-                                      "broadcast",  "send",           "receive",    "reduce-scatter", "all-gather",
-                                      "all-reduce", "reduce-scatter", "broadcast"};
-  const std::vector<std::string> &labels = module.manifest().labels;
-  const char *label = given.label < labels.size() ? labels[given.label].c_str() : "";
+  const char *label = labelOf(module, given);
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
   Status status = run(*module.groups()[given.group], given);
@@ -117,14 +133,102 @@ static Status broadcastLater(::itx_call &call, const CollectiveCall &given) {
   return Status::success();
 }
 
-Status runCollective(::itx_call &call, const CollectiveCall &given) {
+/// Finds the group of devices that makes an exchange; null if it goes by way of the host's memory.
+static Status findDevices(const ::itx_call &call, const CollectiveCall &given, DeviceGroup *&devices) {
+  devices = nullptr;
+  Communicator &group = *call.module->groups()[given.group];
+  bool isRounded =
+      given.kind == ITX_COLLECTIVE_ALL_REDUCE_INT8 || given.kind == ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8;
+  DeviceGroups *all = call.module->deviceGroups();
+  if (!given.device || !all || (isRounded && !group.isOnOneHost()))
+    return Status::success();
+  return all->find(group, devices);
+}
+
+/// Starts an exchange that the devices make.
+static Status startOnDevices(::itx_call &call, const CollectiveCall &given, DeviceGroup &devices, itx_event &event) {
+  DeviceExchange exchange;
+  // Nothing is rounded between ranks of one host.
+  exchange.kind = given.kind == ITX_COLLECTIVE_ALL_REDUCE_INT8            ? ITX_COLLECTIVE_ALL_REDUCE
+                  : given.kind == ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8 ? ITX_COLLECTIVE_REDUCE_SCATTER_ROWS
+                                                                          : given.kind;
+  exchange.element = itx_dtype(given.element);
+  exchange.destination = given.destination;
+  exchange.source = given.source;
+  exchange.elements = uint64_t(given.elements);
+  exchange.rows = uint64_t(given.rows);
+  exchange.name = names[given.kind];
+  exchange.label = labelOf(*call.module, given);
+  call.module->deviceGroups()->beginExchange(*call.module->groups()[given.group]);
+  Status status = devices.start(given.queue, exchange, call.after.data(), uint32_t(call.after.size()), event);
+  return status.ok() ? status
+                     : error(status.code(), "function '%s': %s of '%s': %s", call.function->name.c_str(), exchange.name,
+                             exchange.label, status.message().c_str());
+}
+
+/// Makes an exchange of data in a device's memory by way of the host's.
+static Status runStaged(::itx_call &call, const CollectiveCall &given) {
+  const Communicator &group = *call.module->groups()[given.group];
+  auto elements = uint64_t(given.elements), rows = uint64_t(given.rows), members = uint64_t(group.size());
+  uint64_t sourceElements = elements, destinationElements = elements;
+  uint64_t ownRows = rows ? (rows + members - 1) / members * (elements / rows) : 0; // elements of a member's rows
+  switch (given.kind) {
+  case ITX_COLLECTIVE_ALL_GATHER:
+    destinationElements = elements * members;
+    break;
+  case ITX_COLLECTIVE_REDUCE_SCATTER:
+    destinationElements = elements / members;
+    break;
+  case ITX_COLLECTIVE_REDUCE_SCATTER_ROWS:
+  case ITX_COLLECTIVE_REDUCE_SCATTER_ROWS_INT8:
+    destinationElements = ownRows;
+    break;
+  case ITX_COLLECTIVE_ALL_GATHER_ROWS:
+    sourceElements = ownRows;
+    break;
+  default:
+    break;
+  }
+  uint64_t bytes = dtypeInfo(itx_dtype(given.element))->bytes;
+  uint64_t sourceBytes = given.source ? sourceElements * bytes : 0;
+  uint64_t destinationBytes = given.destination ? destinationElements * bytes : 0;
+  void *source = call.exchangeSource.reserve(sourceBytes);
+  void *destination = call.exchangeDestination.reserve(destinationBytes);
+  if (!source || !destination)
+    return error(ITX_OUT_OF_MEMORY, "no memory for the %llu bytes that ranks exchange by way of the host",
+                 (unsigned long long)(sourceBytes + destinationBytes));
+  itx_event event = 0;
+  if (given.source)
+    ITX_RETURN_IF_ERROR(given.device->copy(given.queue, source, MemoryKind::Host, given.source, MemoryKind::Device,
+                                           sourceBytes, call.after.data(), uint32_t(call.after.size()), event));
+  ITX_RETURN_IF_ERROR(given.device->wait(event));
+  CollectiveCall onHost = given;
+  onHost.device = nullptr;
+  onHost.source = given.source ? source : nullptr;
+  onHost.destination = given.destination ? destination : nullptr;
+  ITX_RETURN_IF_ERROR(runNow(*call.module, *call.function, onHost));
+  if (!given.destination)
+    return Status::success();
+  // What used the destination before is among what the exchange waits for.
+  ITX_RETURN_IF_ERROR(given.device->copy(given.queue, given.destination, MemoryKind::Device, destination,
+                                         MemoryKind::Host, destinationBytes, call.after.data(),
+                                         uint32_t(call.after.size()), event));
+  return given.device->wait(event);
+}
+
+Status runCollective(::itx_call &call, const CollectiveCall &given, itx_event &event) {
+  event = 0;
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
   if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && call.results == Results::None)
     return Status::success();
   ITX_RETURN_IF_ERROR(finishEarlierCalls(call, given));
   if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && call.results == Results::Later)
     return broadcastLater(call, given);
-  return runNow(*call.module, *call.function, given);
+  DeviceGroup *devices = nullptr;
+  ITX_RETURN_IF_ERROR(findDevices(call, given, devices));
+  if (devices)
+    return startOnDevices(call, given, *devices, event);
+  return given.device ? runStaged(call, given) : runNow(*call.module, *call.function, given);
 }
 
 } // namespace intarsia::runtime

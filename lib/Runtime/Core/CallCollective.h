@@ -8,20 +8,24 @@
 #define INTARSIA_RUNTIME_CORE_CALLCOLLECTIVE_H
 
 #include "intarsia/module_abi.h"
-#include "lib/Support/Status.h"
+#include "lib/Runtime/Core/Device.h"
 
 namespace intarsia::runtime {
 
 /// The arguments of itx_host_api::collective.
 struct CollectiveCall {
+  Device *device; ///< in whose own memory source and destination are; null: in the host's
+  uint32_t queue;
   uint32_t kind, element, group, label;
   void *destination;
   const void *source;
   int64_t elements, rows;
 };
 
-/// Exchanges data with the other ranks of a group. Messages name the op that the label says.
-Status runCollective(::itx_call &call, const CollectiveCall &collective);
+/// Exchanges data with the other ranks of a group, after `call.after`, events of the device that the caller has put
+/// there. Messages name the op that the label says. `event` receives the device's event of an exchange that its ranks'
+/// devices do themselves; 0: it is done.
+Status runCollective(::itx_call &call, const CollectiveCall &collective, itx_event &event);
 
 } // namespace intarsia::runtime
 

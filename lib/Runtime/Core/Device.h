@@ -13,6 +13,7 @@
 #include "lib/Runtime/Core/Memory.h"
 #include "lib/Support/Status.h"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,44 @@ enum class MemoryKind {
   Host,  ///< memory of this process
   Device ///< memory of the device that copies
 };
+
+/// What ranks of a group do together in the memories of their devices: ITX_COLLECTIVE_*, except for results that may
+/// come later.
+struct DeviceExchange {
+  uint32_t kind = 0;
+  itx_dtype element = ITX_U8;
+  void *destination = nullptr; ///< as in itx_host_api::collective
+  const void *source = nullptr;
+  uint64_t elements = 0, rows = 0;
+  const char *name = ""; ///< "all-reduce"; lives as long as the artifact is loaded, as the label does
+  const char *label = "";
+};
+
+/// Ranks whose devices exchange data themselves, by a library of their vendor.
+class DeviceGroup {
+public:
+  /// Frees what the library keeps for the group. No exchange of it is running, unless it was aborted.
+  virtual ~DeviceGroup() = default;
+  /// Starts this rank's part after the given events. All ranks of the group start the same in the same order.
+  virtual Status start(uint32_t queue, const DeviceExchange &exchange, const itx_event *after, uint32_t afterCount,
+                       itx_event &event) = 0;
+  /// Returns an error if an exchange has failed on its way. From any thread.
+  virtual Status check() = 0;
+  /// Ends exchanges that wait for ranks which will not come; their events happen, with any data. Nothing can be started
+  /// afterwards. May be called from any thread, also while start() runs.
+  virtual void abort() = 0;
+};
+
+/// How a device exchanges data with devices of other ranks.
+struct DeviceLinks {
+  std::string library; ///< name and version, which must be the same on all ranks: "NCCL 2.27.3"; empty: see `problem`
+  std::string problem; ///< why there is no library
+  /// Which of the host's devices it is: two ranks with the same one cannot use the library. Empty: it exchanges nothing.
+  std::string unit;
+};
+
+/// What the ranks of a group must know to find each other: bytes that one of them makes and all get.
+using DeviceGroupId = std::array<char, 128>;
 
 /// A device. All members may be called from several threads at once.
 ///
@@ -126,6 +165,17 @@ public:
                       uint32_t afterCount, itx_event &event) = 0;
   /// Waits until the event has happened; returns at once for 0.
   virtual Status wait(itx_event event) = 0;
+
+  /// Says how it exchanges data with devices of other ranks; without a unit by way of the host's memory alone.
+  virtual DeviceLinks links() { return {}; }
+  /// Makes the id of a new group.
+  virtual Status makeGroupId(DeviceGroupId &id) {
+    return error(ITX_UNSUPPORTED, "the device '%s' has no groups", name());
+  }
+  /// Joins a group as its member `index` of `size`; waits until all others join.
+  virtual Status joinGroup(const DeviceGroupId &id, size_t index, size_t size, std::unique_ptr<DeviceGroup> &group) {
+    return error(ITX_UNSUPPORTED, "the device '%s' has no groups", name());
+  }
 
   /// Sets how many threads of the host compute a launch, the caller among them; 0: as many as the device chooses.
   /// Devices that compute elsewhere take any number and ignore it.

@@ -379,15 +379,30 @@ static int32_t hostCheckIndices(::itx_call *call, uint32_t number, const void *i
   return good ? 0 : 1;
 }
 
-static itx_event hostCollective(itx_call *call, uint32_t kind, uint32_t element, uint32_t group, uint32_t label,
-                                void *destination, const void *source, int64_t elements, int64_t rows,
-                                const itx_event *after, uint32_t afterCount) {
+static itx_event hostCollective(itx_call *call, uint32_t device, uint32_t queue, uint32_t kind, uint32_t element,
+                                uint32_t group, uint32_t label, void *destination, const void *source, int64_t elements,
+                                int64_t rows, const itx_event *after, uint32_t afterCount) {
+  itx_event event = 0;
   attempt(*call, [&]() -> Status {
-    for (uint32_t i = 0; i < afterCount; ++i)
+    const std::vector<BoundDevice> &devices = call->module->devices();
+    if (device != ITX_NO_DEVICE && (device >= devices.size() || !devices[device].device))
+      return error(ITX_CORRUPT, "function '%s' exchanges data on device %u of %zu", call->function->name.c_str(),
+                   device, devices.size());
+    Device *on = device != ITX_NO_DEVICE && devices[device].hasOwnMemory ? devices[device].device : nullptr;
+    if (on)
+      ITX_RETURN_IF_ERROR(waitForOthers(*call, device, after, afterCount));
+    for (uint32_t i = 0; !on && i < afterCount; ++i)
       ITX_RETURN_IF_ERROR(waitFor(*call, after[i]));
-    return runCollective(*call, {kind, element, group, label, destination, source, elements, rows});
+    itx_event started = 0;
+    Status status =
+        runCollective(*call, {on, queue, kind, element, group, label, destination, source, elements, rows}, started);
+    if (started != 0) {
+      event = eventOf(device, started);
+      ITX_RETURN_IF_ERROR(noteRunning(*call, device, queue, started));
+    }
+    return status;
   });
-  return 0;
+  return event;
 }
 
 const itx_host_api hostApi = {hostCheck, hostPrepare, hostDispatch,     hostCopy,

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
+#include <set>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@ Module::~Module() {
   if (world_) {
     std::lock_guard lock(world_->mutex());
     (void)world_->late().finish(world_->late().lastOf(this));
+    deviceGroups_.reset();
   }
   // Calls and devices refer to the code.
   freeCalls_.clear();
@@ -105,10 +107,13 @@ Status Module::loadSource(const Source &source, const LoadOptions &options, std:
   result->madeDevices_ = options.made;
   for (const std::shared_ptr<Device> &made : options.made)
     present.push_back(made.get());
+  if (result->world_)
+    orderForRank(result->manifest_, result->world_->rankOnHost(), present);
   ITX_RETURN_IF_ERROR(bindDevices(result->manifest_, result->name_, options.devices, present,
                                   result->world_ ? result->world_->rank() : 0, result->devices_, functions));
   for (size_t function : functions)
     result->functions_.push_back({&result->manifest_.functions[function]});
+  ITX_RETURN_IF_ERROR(result->openDeviceGroups());
   ITX_RETURN_IF_ERROR(result->chooseVariant(options.variant));
   ITX_RETURN_IF_ERROR(result->bindCode(options));
   ITX_RETURN_IF_ERROR(result->loadWeights(source, header.weightsOffset, header.weightsBytes, options));
@@ -159,6 +164,21 @@ Status Module::joinWorld() {
     groups_.push_back(nullptr);
     status = world_->group(wanted.groups[i], groups_.back());
   }
+  return status.ok() ? status : error(status.code(), "%s: %s", name_.c_str(), status.message().c_str());
+}
+
+/// Tells the other ranks of the device that runs the functions of this one.
+Status Module::openDeviceGroups() {
+  bool hasDevices = std::any_of(manifest_.devices.begin(), manifest_.devices.end(),
+                                [](const DeviceInfo &info) { return info.kind != hostDevice().kind(); });
+  if (!world_ || !hasDevices)
+    return Status::success();
+  std::set<uint32_t> used;
+  for (const ModuleFunction &function : functions_)
+    used.insert(function.info->devices.begin(), function.info->devices.end());
+  Device *device = used.size() == 1 && devices_[*used.begin()].hasOwnMemory ? devices_[*used.begin()].device : nullptr;
+  std::lock_guard lock(world_->mutex());
+  Status status = DeviceGroups::open(*world_, device, deviceGroups_);
   return status.ok() ? status : error(status.code(), "%s: %s", name_.c_str(), status.message().c_str());
 }
 

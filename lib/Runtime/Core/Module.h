@@ -12,6 +12,7 @@
 #include "lib/Formats/Safetensors.h"
 #include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/BoundDevice.h"
+#include "lib/Runtime/Core/DeviceGroups.h"
 #include "lib/Runtime/Core/VerifyKernels.h"
 #include "lib/Runtime/Tiers/WeightStream.h"
 #include "lib/Support/Hash.h"
@@ -87,6 +88,8 @@ public:
   World *world() const { return world_.get(); }
   /// The groups of the manifest's world.
   const std::vector<Communicator *> &groups() const { return groups_; }
+  /// Which of them exchange data in the memories of devices; null if the artifact has no devices with such memory.
+  DeviceGroups *deviceGroups() const { return deviceGroups_.get(); }
   /// A file of the model that the artifact carries, checked against its hash; it lives as long as the module.
   Status file(const std::string &name, const void *&data, uint64_t &bytes) const;
 
@@ -101,6 +104,7 @@ private:
   static Status loadSource(const Source &source, const LoadOptions &options, std::shared_ptr<Module> &module);
   Status loadCode(const Source &source, uint64_t bytes);
   Status joinWorld();
+  Status openDeviceGroups();
   Status chooseVariant(const std::string &wanted);
   Status bindCode(const LoadOptions &options);
   Status loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options);
@@ -112,6 +116,7 @@ private:
   Manifest manifest_;
   std::shared_ptr<World> world_;
   std::vector<Communicator *> groups_;
+  std::unique_ptr<DeviceGroups> deviceGroups_;
   std::vector<std::shared_ptr<Device>> madeDevices_; // those that `devices_` may refer to
   std::vector<BoundDevice> devices_;
   size_t variant_ = 0;

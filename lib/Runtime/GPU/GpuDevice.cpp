@@ -6,6 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/GPU/GpuDevice.h"
 
+#include "lib/Runtime/GPU/GpuGroup.h"
 #include "lib/Support/Json.h"
 
 #include <cstdlib>
@@ -307,6 +308,67 @@ Status GpuDevice::wait(itx_event event) {
   if (state_.isForked())
     return state_.status();
   return queues_.wait(event);
+}
+
+// ---- Other ranks ----------------------------------------------------------------------------------------------
+
+DeviceLinks GpuDevice::links() {
+  DeviceLinks links;
+  if (const nccl::Api *api = driver_.exchangeLibrary(links.problem))
+    links.library = api->text;
+  links.unit = properties_.pciBus;
+  return links;
+}
+
+Status GpuDevice::makeGroupId(DeviceGroupId &id) {
+  std::string problem;
+  const nccl::Api *api = driver_.exchangeLibrary(problem);
+  if (!api)
+    return error(ITX_NOT_FOUND, "%s", problem.c_str());
+  nccl::UniqueId made;
+  if (nccl::Result result = api->makeId(&made); result != 0)
+    return error(ITX_DEVICE_LOST, "%s of %s failed: %s", nccl::Symbols::makeId, api->text.c_str(),
+                 api->errorText(result));
+  std::memcpy(id.data(), made.bytes, id.size());
+  return Status::success();
+}
+
+Status GpuDevice::joinGroup(const DeviceGroupId &id, size_t index, size_t size, std::unique_ptr<DeviceGroup> &group) {
+  ITX_RETURN_IF_ERROR(start());
+  std::string problem;
+  const nccl::Api *api = driver_.exchangeLibrary(problem);
+  if (!api)
+    return error(ITX_NOT_FOUND, "%s", problem.c_str());
+  EnteredGpu entered(driver_, number_);
+  ITX_RETURN_IF_ERROR(state_.check(entered.result(), "be used by this thread"));
+  return GpuGroup::join(*api, *this, id, index, size, group);
+}
+
+Status GpuDevice::submit(uint32_t queue, const char *category, const char *work, const char *label,
+                         const itx_event *after, uint32_t afterCount, itx_event &event,
+                         const std::function<Status(void *stream)> &put) {
+  event = 0;
+  ITX_RETURN_IF_ERROR(start());
+  GpuQueues::Submission submission(queues_, queue % queues);
+  ITX_RETURN_IF_ERROR(submission.status());
+  ITX_RETURN_IF_ERROR(submission.waitFor(after, afterCount));
+  ITX_RETURN_IF_ERROR(submission.flush());
+  submission.begin(category, work, label);
+  Status status = put(submission.stream());
+  event = submission.end(); // a part of it may have begun
+  return status;
+}
+
+Status GpuDevice::copyInStream(void *destination, const void *source, uint64_t bytes, void *stream) {
+  return state_.check(driver_.copyOnDevice(destination, source, bytes, stream), "copy its memory");
+}
+
+void GpuDevice::useFor(const std::function<void()> &action) {
+  if (state_.isForked())
+    return;
+  EnteredGpu entered(driver_, number_);
+  if (entered.result().ok())
+    action();
 }
 
 FoundGpus makeGpuDevices(GpuDriver &driver) {

@@ -11,6 +11,8 @@
 #include "lib/Runtime/GPU/GpuExecutable.h"
 #include "lib/Runtime/GPU/GpuQueues.h"
 
+#include <functional>
+
 namespace intarsia::runtime {
 
 /// A GPU of a driver. It is opened when it is first used: describing it costs no memory on it.
@@ -46,6 +48,16 @@ public:
   Status fill(uint32_t queue, void *destination, uint8_t value, uint64_t bytes, const itx_event *after,
               uint32_t afterCount, itx_event &event) override;
   Status wait(itx_event event) override;
+  DeviceLinks links() override;
+  Status makeGroupId(DeviceGroupId &id) override;
+  Status joinGroup(const DeviceGroupId &id, size_t index, size_t size, std::unique_ptr<DeviceGroup> &group) override;
+  /// Puts work of a library on the stream of a queue, after the given events.
+  Status submit(uint32_t queue, const char *category, const char *work, const char *label, const itx_event *after,
+                uint32_t afterCount, itx_event &event, const std::function<Status(void *stream)> &put);
+  /// Puts a copy within the device's memory on a stream; the device must have been entered.
+  Status copyInStream(void *destination, const void *source, uint64_t bytes, void *stream);
+  /// Does something with the device as the calling thread's own; nothing in a child of the process.
+  void useFor(const std::function<void()> &action);
   Status setThreads(int32_t) override { return Status::success(); }
   int32_t threads() const override { return 1; }
 

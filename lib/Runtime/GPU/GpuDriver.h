@@ -10,6 +10,7 @@
 #define INTARSIA_RUNTIME_GPU_GPUDRIVER_H
 
 #include "lib/Formats/GpuObject.h"
+#include "lib/Runtime/GPU/NcclApi.h"
 
 #include <array>
 #include <cstdint>
@@ -168,6 +169,11 @@ public:
   virtual GpuResult findFunction(void *module, const char *name, void *&function) = 0;
   /// Allows launches of a function with so much dynamic shared memory.
   virtual GpuResult allowShared(void *function, uint32_t bytes) = 0;
+
+  // ---- Other processes ------------------------------------------------------------------------------------------
+
+  /// Finds the library by which devices of different processes exchange data, once; null: `problem` says why.
+  virtual const nccl::Api *exchangeLibrary(std::string &problem) = 0;
 };
 
 } // namespace intarsia::runtime

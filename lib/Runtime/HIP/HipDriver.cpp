@@ -315,4 +315,13 @@ void HipDriver::destroyGraph(void *graph, void *instance) {
     (void)api_.destroyGraph(graph);
 }
 
+// ---- Other processes ------------------------------------------------------------------------------------------
+
+const nccl::Api *HipDriver::exchangeLibrary(std::string &problem) {
+  static nccl::Api api;
+  static const Status found = nccl::Api::find({"librccl.so.1", "/opt/rocm/lib/librccl.so.1"}, "RCCL", api);
+  problem = found.message();
+  return found.ok() ? &api : nullptr;
+}
+
 } // namespace intarsia::runtime::hip

@@ -64,6 +64,7 @@ public:
   void unloadModule(void *module) override;
   GpuResult findFunction(void *module, const char *name, void *&function) override;
   GpuResult allowShared(void *function, uint32_t bytes) override;
+  const nccl::Api *exchangeLibrary(std::string &problem) override;
 
 private:
   const Api api_;

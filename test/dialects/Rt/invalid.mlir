@@ -173,6 +173,15 @@ func.func @f(%a: memref<4xf32>, %b: memref<4xf32, #rt.memory<@gpu>>) {
 
 // -----
 
+func.func @f(%a: memref<4xf32>, %b: memref<4xf32, #rt.memory<@gpu>>) {
+  %q = rt.get_queue 0 : !rt.queue<@gpu>
+  // expected-error@+1 {{'rt.collective' op uses 'memref<4xf32>'; buffers must be in the memory of @gpu, whose queue it is on}}
+  %0 = rt.collective all_reduce in [0, 1] on %q : !rt.queue<@gpu> from %b : memref<4xf32, #rt.memory<@gpu>> to %a : memref<4xf32>
+  return
+}
+
+// -----
+
 func.func @f(%a: memref<?xf32>) {
   // expected-error@+1 {{'rt.collective' op is given 0 sizes, 'memref<?xf32>' has 1 dynamic dimensions}}
   %0 = rt.collective all_reduce in [0, 1] from %a : memref<?xf32> to %a : memref<?xf32>

@@ -97,8 +97,14 @@ func.func @main(%x: memref<?x384xf32>, %i: memref<?xi64>) {
   %e4 = rt.collective all_gather_rows in [0, 1] from %b : memref<?x768xf32> to %o : memref<?x768xf32> after(%e3) sizes(%n)
   // CHECK: %[[E5:.*]] = rt.collective broadcast_result in [1, 0] to %[[B]] : memref<?x768xf32> after(%[[E4]]) sizes(%[[N]])
   %e5 = rt.collective broadcast_result in [1, 0] to %b : memref<?x768xf32> after(%e4) sizes(%n)
-  // CHECK: rt.wait %[[E5]]
-  rt.wait %e5
+  // CHECK: %[[QG:.*]] = rt.get_queue 0 : !rt.queue<@gpu>
+  %qg = rt.get_queue 0 : !rt.queue<@gpu>
+  // CHECK: %[[DEVICE:.*]] = rt.alloc() : memref<4xf32, #rt.memory<@gpu>>
+  %g = rt.alloc () : memref<4xf32, #rt.memory<@gpu>>
+  // CHECK: %[[E6:.*]] = rt.collective all_reduce in [0, 1] on %[[QG]] : !rt.queue<@gpu> from %[[DEVICE]] : memref<4xf32, #rt.memory<@gpu>> to %[[DEVICE]] : memref<4xf32, #rt.memory<@gpu>> after(%[[E5]])
+  %e6 = rt.collective all_reduce in [0, 1] on %qg : !rt.queue<@gpu> from %g : memref<4xf32, #rt.memory<@gpu>> to %g : memref<4xf32, #rt.memory<@gpu>> after(%e5)
+  // CHECK: rt.wait %[[E6]]
+  rt.wait %e6
   return
 }
 

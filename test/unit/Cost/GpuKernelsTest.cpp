@@ -304,4 +304,17 @@ func.func @main(%q: tensor<?x?x12x64xf32> {nn.sizes = ["batch", "sequence", "", 
   EXPECT_TRUE(attention->shape.causal);
 }
 
+TEST(GpuKernels, ExchangesBetweenDevices) {
+  GpuCosts h100 = llvm::cantFail(GpuCosts::create(*llvm::cantFail(findDevice("nvidia/h100-sxm"))));
+  const AllReduceFigures &figures = GpuKernelTable::get().allReduce(*llvm::cantFail(findDevice("nvidia/h100-sxm")));
+  EXPECT_EQ(h100.allReduceUs(4, 1 << 20), std::optional(allReduceUs(4, 1 << 20, 450, figures)));
+  // Large ones are bound by the link: a gather is one of the two passes of a sum.
+  double large = double(1 << 30);
+  EXPECT_NEAR(*h100.gatherUs(8, large) / *h100.allReduceUs(8, large), 0.5, 0.01);
+  EXPECT_NEAR(*h100.messageUs(large), large / (figures.twoShots * 450e3), 0.01 * *h100.messageUs(large));
+  EXPECT_EQ(h100.gatherUs(1, large), std::optional(0.0));
+  GpuCosts card = llvm::cantFail(GpuCosts::create(*llvm::cantFail(findDevice("nvidia/rtx-pro-6000-server"))));
+  EXPECT_FALSE(card.allReduceUs(2, large) || card.gatherUs(2, large) || card.messageUs(large)) << "it has no link";
+}
+
 } // namespace

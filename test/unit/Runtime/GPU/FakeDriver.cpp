@@ -142,7 +142,7 @@ GpuResult FakeDriver::countDevices(int &count) {
 GpuResult FakeDriver::readProperties(int device, GpuProperties &properties) {
   properties.name = "Fake GPU " + std::to_string(device);
   properties.architecture = "fake_20";
-  properties.pciBus = "0000:00:00.0";
+  properties.pciBus = format("0000:%02x:00.0", unsigned(device));
   properties.memoryBytes = settings_.memoryBytes;
   properties.sharedBytes = 160 << 10;
   properties.defaultSharedBytes = 48 << 10;
@@ -437,6 +437,20 @@ GpuResult FakeDriver::fill(void *destination, uint8_t value, uint64_t bytes, voi
       isLost_ = true;
   });
   return {};
+}
+
+void FakeDriver::putWork(void *stream, std::function<bool()> work) {
+  static_cast<Stream *>(stream)->put([this, work = std::move(work)] {
+    if (!isLost_ && !work())
+      isLost_ = true;
+  });
+}
+
+const nccl::Api *FakeDriver::exchangeLibrary(std::string &problem) {
+  if (exchanges_)
+    return &*exchanges_;
+  problem = "there is no FAKECCL: looked for libfakeccl.so";
+  return nullptr;
 }
 
 /// Numbers of a tensor map.

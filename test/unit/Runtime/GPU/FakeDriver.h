@@ -60,6 +60,10 @@ public:
   /// Returns the host's memory behind an address of the device; null if not all bytes are in one allocation.
   void *resolve(uint64_t address, uint64_t bytes) const;
   bool isLost() const { return isLost_; }
+  /// Puts work on a stream; it returns false to fault.
+  void putWork(void *stream, std::function<bool()> work);
+  /// Gives the driver a library between processes.
+  void setExchangeLibrary(const runtime::nccl::Api &api) { exchanges_ = api; }
 
   const char *kind() const override { return settings_.kind; }
   std::string version() const override { return "Fake 2.5"; }
@@ -107,6 +111,7 @@ public:
   void unloadModule(void *module) override;
   runtime::GpuResult findFunction(void *module, const char *name, void *&function) override;
   runtime::GpuResult allowShared(void *function, uint32_t bytes) override;
+  const runtime::nccl::Api *exchangeLibrary(std::string &problem) override;
 
 private:
   struct Stream;
@@ -125,6 +130,7 @@ private:
   bool isPinned(const void *address, uint64_t bytes) const;
 
   Settings settings_;
+  std::optional<runtime::nccl::Api> exchanges_;
   std::unique_ptr<runtime::HostedMemory> memory_;
   std::atomic<bool> isLost_{false};
   mutable std::mutex mutex_; ///< of all that follows

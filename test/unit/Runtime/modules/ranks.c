@@ -40,7 +40,7 @@ static int32_t scaled_sum(const itx_host_api *api, itx_call *call, const int64_t
   }
   if (rank == 1 && x[0] == -4)
     kind = ITX_COLLECTIVE_ALL_REDUCE_MAX;
-  itx_event event = api->collective(call, kind, f32, 0, 0, outputs[0], scaled, symbols[0], 0, 0, 0);
+  itx_event event = api->collective(call, ITX_NO_DEVICE, 0, kind, f32, 0, 0, outputs[0], scaled, symbols[0], 0, 0, 0);
   return api->wait(call, event);
 }
 
@@ -64,12 +64,12 @@ static int32_t pass(const itx_host_api *api, itx_call *call, const int64_t *symb
   float *mine = workspaces[0], *both = mine + n;
   memcpy(mine, inputs[0], n * 4);
   if (rank == 0)
-    api->collective(call, ITX_COLLECTIVE_SEND, f32, 0, 1, 0, mine, n, 0, 0, 0);
+    api->collective(call, ITX_NO_DEVICE, 0, ITX_COLLECTIVE_SEND, f32, 0, 1, 0, mine, n, 0, 0, 0);
   else
-    api->collective(call, ITX_COLLECTIVE_RECEIVE, f32, 0, 1, mine, 0, n, 0, 0, 0);
-  api->collective(call, ITX_COLLECTIVE_ALL_GATHER, f32, 0, 1, both, mine, n, 0, 0, 0);
-  return api->wait(call,
-                   api->collective(call, ITX_COLLECTIVE_ALL_REDUCE_MAX, f32, 0, 1, outputs[0], both, 2 * n, 0, 0, 0));
+    api->collective(call, ITX_NO_DEVICE, 0, ITX_COLLECTIVE_RECEIVE, f32, 0, 1, mine, 0, n, 0, 0, 0);
+  api->collective(call, ITX_NO_DEVICE, 0, ITX_COLLECTIVE_ALL_GATHER, f32, 0, 1, both, mine, n, 0, 0, 0);
+  return api->wait(call, api->collective(call, ITX_NO_DEVICE, 0, ITX_COLLECTIVE_ALL_REDUCE_MAX, f32, 0, 1, outputs[0],
+                                         both, 2 * n, 0, 0, 0));
 }
 static int32_t pass_first(const itx_host_api *api, itx_call *call, const int64_t *symbols, void *const *inputs,
                           void *const *weights) {
