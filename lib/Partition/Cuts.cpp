@@ -273,6 +273,8 @@ Why CutValues::cut(Value value, const Cut &cut, Operation *reader) {
     return why;
   for (auto &[each, its] : wanted)
     cuts.insert({each, its});
+  if (lookup(value))
+    sums.insert(reader);
   return std::nullopt;
 }
 
@@ -290,6 +292,8 @@ Why CutValues::demand(Value value, const Cut &cut, Cuts &wanted) {
     wanted.insert({value, cut});
     return std::nullopt;
   }
+  if (sums.contains(op))
+    return describe(op) + " is a sum over all ranks";
   if (nn::isPrepacked(value))
     return std::nullopt; // of which a part is packed
   OperandCuts operands;

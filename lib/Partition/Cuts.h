@@ -47,7 +47,8 @@ public:
   explicit CutValues(mlir::func::FuncOp function) : function(function) {}
 
   /// Cuts a value and all that it is computed from, up to linears, whose weights are cut instead. Returns why that
-  /// cannot be done, or nullopt; nothing is cut then. `reader` reads the parts.
+  /// cannot be done, or nullopt; nothing is cut then. `reader` reads the parts: what it gives is whole from then on, a
+  /// sum over all ranks.
   std::optional<std::string> cut(mlir::Value value, const Cut &cut, mlir::Operation *reader);
   const Cut *lookup(mlir::Value value) const {
     auto found = cuts.find(value);
@@ -67,6 +68,7 @@ private:
 
   mlir::func::FuncOp function;
   Cuts cuts;
+  llvm::DenseSet<mlir::Operation *> sums; ///< of which each rank computes a part, and then has all
 };
 
 } // namespace intarsia::partition
