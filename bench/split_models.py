@@ -6,7 +6,8 @@
 Prints a table for the prefill of a text and for decoding a token behind it: milliseconds of a call (median of rounds),
 and the time of one process over that of the split model, with its 95 % interval, from alternating rounds. Or, with
 ``--partition=pipeline --limits=100,35``, stages that are cut by those speeds against stages cut evenly, each rank held to
-so many percent of a processor by a cgroup (as root). Or, with ``--against=tensor``, one partition against another.
+so many percent of a processor by a cgroup (as root). Or, with ``--against=tensor``, one partition against another, each with
+the text in the parts that it best takes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -29,8 +31,38 @@ ROOT = Path(__file__).resolve().parent.parent
 PERIOD_US = 10_000  # of a cgroup's quota: short against a call of the models that are worth splitting
 
 
+def answer(prefill: Callable[[], object], decode: Callable[[int], object]) -> None:
+    """Answer lines "prefill COUNT" and "decode COUNT" with milliseconds of a call."""
+    for line in sys.stdin:
+        what, count = line.split()
+        times = []
+        for number in range(int(count)):
+            start = time.perf_counter()
+            prefill() if what == "prefill" else decode(number % 64)
+            times.append(1000 * (time.perf_counter() - start))
+        print(statistics.median(times), flush=True)
+
+
+def serve_parts(artifact: Path, tokens: int) -> None:
+    """Compute the text in the parts that a program gives it in."""
+    import intarsia
+    import numpy as np
+
+    cache = intarsia.Cache(intarsia.load(artifact))
+    sequence = cache.sequence()
+    ids = np.random.default_rng(1).integers(0, cache.info["vocabulary"], tokens).tolist()
+    part = cache.prefill_tokens(tokens)
+
+    def prefill() -> None:
+        sequence.truncate(0)
+        for begin in range(0, tokens, part):
+            cache.step([(sequence, ids[begin : begin + part], int(begin + part >= tokens))])
+
+    answer(prefill, lambda _: cache.step([(sequence, ids[:1], 1)]))
+
+
 def serve(artifact: Path, tokens: int) -> None:
-    """Answer lines "prefill" and "decode COUNT" with milliseconds of a call."""
+    """Compute the text in one call."""
     import intarsia
     import numpy as np
 
@@ -51,14 +83,7 @@ def serve(artifact: Path, tokens: int) -> None:
             **state,
         )
 
-    for line in sys.stdin:
-        what, count = line.split()
-        times = []
-        for number in range(int(count)):
-            start = time.perf_counter()
-            step(ids, 0) if what == "prefill" else step(ids[:1], tokens + number % 64)
-            times.append(1000 * (time.perf_counter() - start))
-        print(statistics.median(times), flush=True)
+    answer(lambda: step(ids, 0), lambda number: step(ids[:1], tokens + number))
 
 
 def limit(process: int, quota_us: int) -> Path:
@@ -79,12 +104,15 @@ def limit(process: int, quota_us: int) -> Path:
 class Engine:
     """Processes that run one artifact together; all get the same requests."""
 
-    def __init__(self, artifact: Path, tokens: int, ranks: int, threads: int, limits: list[int]) -> None:
+    def __init__(
+        self, artifact: Path, tokens: int, ranks: int, threads: int, limits: list[int], *, in_parts: bool
+    ) -> None:
         processors = sorted(os.sched_getaffinity(0))
         common = os.environ | {"ITX_THREADS": str(threads)}
         if ranks > 1:
             common |= {"ITX_WORLD_SIZE": str(ranks), "ITX_WORLD_ADDRESS": f"local:bench-{secrets.token_hex(8)}"}
         command = [sys.executable, __file__, "--serve", str(artifact), "--tokens", str(tokens)]
+        command += ["--parts"] if in_parts else []
         self.ranks, self.groups = [], []
         for rank in range(ranks):
             environment = common | ({"ITX_WORLD_RANK": str(rank)} if ranks > 1 else {})
@@ -132,14 +160,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--limits", default="", help="percent of a processor that each rank has")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--parts", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        return serve(arguments.serve, arguments.tokens)
+        return (serve_parts if arguments.parts else serve)(arguments.serve, arguments.tokens)
     limits = [int(limit) for limit in arguments.limits.split(",") if limit]
     flags = [f"--quantize={arguments.quantize}"]
     split = [*flags, f"--world={arguments.ranks}", f"--partition={arguments.partition}"]
     with tempfile.TemporaryDirectory() as folder:
-        if limits:
+        if limits and not arguments.against:
             even = build(arguments.model, Path(folder) / "even.itx", split)
             speeds = ",".join(str(limit / 100) for limit in limits)
             ours = build(arguments.model, Path(folder) / "ours.itx", [*split, f"--rank-speeds={speeds}"])
@@ -155,7 +184,7 @@ def main() -> None:
             ours = build(arguments.model, Path(folder) / "split.itx", split)
             engines = {f"{arguments.ranks} processes": (ours, arguments.ranks, 1), "one": (one, 1, arguments.ranks)}
         running = {
-            name: Engine(artifact, arguments.tokens, ranks, threads, limits)
+            name: Engine(artifact, arguments.tokens, ranks, threads, limits, in_parts=bool(arguments.against))
             for name, (artifact, ranks, threads) in engines.items()
         }
         first, second = running
