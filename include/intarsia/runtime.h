@@ -398,7 +398,9 @@ typedef struct itx_cache_info {
   uint64_t spilled_bytes;
   /* All sequences that were evicted for want of room to spill them; itx_cache_spill_status says why the last was. */
   int64_t lost_sequences;
-  int64_t stages; /* of the pipeline that the ranks are, else 1: so many steps may be computed at the same time */
+  /* Of the pipeline that the ranks are: so many steps may be computed at the same time. Else 1, also where ranks have
+   * several stages each: a step is then computed in parts at the same time. */
+  int64_t stages;
 } itx_cache_info;
 
 /* Gives the bytes of a cache with these options. function: name, null means "step"; options may be null: one sequence
@@ -417,7 +419,8 @@ ITX_API itx_status itx_cache_get_info(const itx_cache *cache, itx_cache_info *in
 ITX_API itx_status itx_cache_spill_status(const itx_cache *cache);
 /* Returns how many tokens of a prompt of so many a call best takes. Larger parts need more memory; smaller ones read
  * the weights more often. Ranks that are stages of a pipeline compute different parts at the same time, if the calls of
- * all parts but the last have an output_count of 0. */
+ * all parts but the last have an output_count of 0; where they have several stages each, calls are computed in parts.
+ */
 ITX_API int64_t itx_cache_prefill_tokens(const itx_cache *cache, int64_t prompt_tokens);
 
 /* Makes a sequence without tokens. ITX_CACHE_FULL if all sequences are in use. */

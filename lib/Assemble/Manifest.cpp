@@ -7,7 +7,7 @@
 #include "lib/Assemble/Manifest.h"
 
 #include "dialects/Nn/Nn.h"
-#include "dialects/Rt/Rt.h"
+#include "dialects/Rt/Turns.h"
 #include "intarsia/Version.h"
 #include "lib/Formats/ArtifactFormat.h"
 #include "lib/Formats/Manifest.h"
@@ -226,6 +226,21 @@ class Writer {
 public:
   Writer(llvm::json::OStream &json, const ModuleTables &tables) : json(json), tables(tables) {}
 
+  /// Writes which stage of its rank a function is, and how many messages it gets from the one before.
+  void writeTurn(func::FuncOp function) {
+    auto [turn, turns] = rt::turnOf(function);
+    if (turns == 1)
+      return;
+    int64_t receives = llvm::count_if(function.getOps<rt::CollectiveOp>(),
+                                      [](rt::CollectiveOp op) { return op.getKind() == rt::CollectiveKind::Receive; });
+    json.attributeObject("turn", [&, turn = turn, turns = turns] {
+      json.attribute("number", turn);
+      json.attribute("of", turns);
+      json.attribute("order", function->getAttrOfType<StringAttr>(rt::orderAttr).getValue());
+      json.attribute("receives", receives);
+    });
+  }
+
   llvm::Error function(func::FuncOp function) {
     llvm::Error error = llvm::Error::success();
     auto results = function->getAttrOfType<ArrayAttr>(rt::hostResultsAttr).getAsRange<DictionaryAttr>();
@@ -242,6 +257,7 @@ public:
         json.attribute("rank", rank.getInt());
       if (auto stages = function->getAttrOfType<IntegerAttr>(rt::stagesAttr))
         json.attribute("stages", stages.getInt());
+      writeTurn(function);
       if (tables.devices.size() > 1)
         json.attributeArray("devices", [&] {
           for (unsigned device : devicesOf(function))

@@ -169,6 +169,26 @@ static void readWorld(MemberReader &reader, const Json &json, WorldInfo &world) 
   }
 }
 
+/// Reads which stage of its rank a function is.
+static void readTurn(MemberReader &reader, const Json &json, FunctionInfo &function) {
+  const Json *value = reader.member(json, "turn", false);
+  if (!value)
+    return;
+  auto number = [&](const char *name, int64_t &to) {
+    const Json *member = reader.member(*value, name);
+    return member && reader.integer(*member, "a turn", to);
+  };
+  TurnInfo &turn = function.turn;
+  if (!number("number", turn.number) || !number("of", turn.count) || !number("receives", turn.receives))
+    return;
+  std::string order = reader.text(*value, "order");
+  turn.isBreadthFirst = order == "breadth-first";
+  constexpr int64_t mostTurns = 256; // as many as the compiler makes
+  if (turn.count < 2 || turn.count > mostTurns || turn.number < 0 || turn.number >= turn.count || turn.receives < 0 ||
+      function.stages < 2 || (!turn.isBreadthFirst && order != "interleaved"))
+    reader.fail("the turn of function '" + function.name + "' is none of a pipeline's");
+}
+
 __attribute__((cold)) static void readFunction(MemberReader &reader, const Json &json, size_t devices,
                                                FunctionInfo &function) {
   function.name = reader.text(json, "name");
@@ -179,6 +199,7 @@ __attribute__((cold)) static void readFunction(MemberReader &reader, const Json 
   if (const Json *stages = reader.member(json, "stages", false))
     if (reader.integer(*stages, "'stages'", function.stages) && function.stages < 1)
       reader.fail("'stages' of function '" + function.name + "' is not positive");
+  readTurn(reader, json, function);
   for (const Json &size : reader.array(json, "sizes", false)) {
     SizeInfo info;
     info.name = reader.text(size, "name");

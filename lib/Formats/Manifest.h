@@ -52,6 +52,19 @@ struct CheckInfo {
   std::string why;
 };
 
+/// Which stage of its rank a function is. Ranks may have several stages of a pipeline, and a function for each: all but
+/// that of the last turn have no results, and names of their own.
+struct TurnInfo {
+  int64_t number = 0, count = 1;
+  bool isBreadthFirst = false; // the order of parts, if there are several (StageOrder.h)
+  int64_t receives = 0;        // messages that the function gets from the stage before, first of all
+
+  /// Returns the name of the function of another turn of the same rank, by the name of the last one's.
+  static std::string nameOf(const std::string &function, int64_t turn) {
+    return function + ".turn" + std::to_string(turn);
+  }
+};
+
 /// A function. Several may have one name: alternatives, which put work on different devices, and functions of the ranks
 /// of a world.
 struct FunctionInfo {
@@ -59,7 +72,8 @@ struct FunctionInfo {
   int32_t rank = -1;             // rank of the world that runs it; -1: all
   std::vector<uint32_t> devices; // indices of those that it puts work on, in ascending order
   int64_t pageTokens = 0;        // tokens of a page of its caches; 0: the manifest does not say it
-  int64_t stages = 1;            // of the pipeline that the ranks are
+  int64_t stages = 1;            // of the pipeline that the ranks are: ranks that a part goes through
+  TurnInfo turn;
   std::vector<SizeInfo> sizes;
   std::vector<CheckInfo> checks; // in the order of host code's indices
   std::vector<ValueInfo> inputs;

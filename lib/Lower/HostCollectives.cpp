@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/Turns.h"
 #include "intarsia/Analysis/GatheredRows.h"
 #include "lib/Lower/HostProgram.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -83,8 +84,9 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
 DeviceUse *HostProgram::exchangingDevice(Operation *op) {
   if (!onlyDevice || isa<shard::BroadcastOp>(op))
     return nullptr;
+  // What goes round between several stages of a rank may be kept by the last one, which the host does.
   if (isa<shard::SendOp, shard::RecvOp>(op))
-    return onlyDevice;
+    return rt::turnOf(source).second == 1 ? onlyDevice : nullptr;
   Value result = op->getResult(0);
   if (auto gather = dyn_cast<shard::AllGatherOp>(op))
     if (tensor::ExtractSliceOp rows = gatheredRowsOf(gather))

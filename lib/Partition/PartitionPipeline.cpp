@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "dialects/Nn/Nn.h"
-#include "dialects/Rt/Rt.h"
+#include "dialects/Rt/Turns.h"
+#include "intarsia/Partition/Partition.h"
 #include "lib/Partition/Layers.h"
 #include "lib/Partition/RankFunction.h"
+#include "lib/Partition/RankLoad.h"
 #include "lib/Partition/Stages.h"
-#include "lib/Support/PromptParts.h"
+#include "lib/Support/StageOrder.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <numeric>
 
 using namespace mlir;
 
@@ -37,6 +38,11 @@ struct PartitionPipeline : impl::PartitionPipelineBase<PartitionPipeline> {
     SmallVector<func::FuncOp> functions = functionsWithWeights(module);
     if (functions.empty())
       return;
+    if (turns < 1 || turns > mostRanks || (order != "interleaved" && order != "breadth-first")) {
+      getOperation().emitError() << "partition-pipeline: " << turns.getValue() << " stages of a rank in the order '"
+                                 << order << "'; there are 1 to " << mostRanks << ", interleaved or breadth-first";
+      return signalPassFailure();
+    }
     FailureOr<target::Device> device = target::deviceOf(functions.front());
     if (failed(device))
       return signalPassFailure();
@@ -45,54 +51,103 @@ struct PartitionPipeline : impl::PartitionPipelineBase<PartitionPipeline> {
       return signalPassFailure();
     SymbolTable symbols(module);
     for (func::FuncOp function : functions)
-      split(function, symbols);
+      if (failed(split(function, symbols)))
+        return signalPassFailure();
     OpBuilder builder(module.getBody(), module.getBody()->begin());
     shard::GridOp::create(builder, module.getLoc(), gridName, ArrayRef<int64_t>(int64_t(world)));
   }
 
 private:
+  int64_t stageCount() const { return world * turns; }
+  bool isBreadthFirst() const { return order == "breadth-first"; }
+
   LogicalResult chooseStages(const Layers &layers) {
-    size_t count = layers.all().size();
-    if (count < size_t(world))
-      return getOperation().emitError() << "--world=" << world.getValue() << " --partition=pipeline: the model has "
-                                        << count << " layers, so that at most " << count << " ranks have one each";
+    int64_t count = int64_t(layers.all().size());
+    if (count < world)
+      return getOperation().emitError() << "--world=" << world.getValue() << " --partition=" << text
+                                        << ": the model has " << count << " layers, so that at most " << count
+                                        << " ranks have one each";
+    if (count < stageCount())
+      return getOperation().emitError() << "--world=" << world.getValue() << " --partition=" << text
+                                        << ": the model has " << count << " layers, so that each of "
+                                        << world.getValue() << " ranks has at most " << count / world << " stages";
     SmallVector<double> times;
     for (const Layer &layer : layers.all())
       times.push_back(layer.hostUs);
     SmallVector<double> ranks(speeds.begin(), speeds.end());
     ranks.resize(world, 1.0);
-    SmallVector<unsigned> begins = cutIntoStages(times, ranks);
-    begins.push_back(count);
-    SmallVector<double> ofRanks(world, 0);
-    for (int64_t stage = 0; stage < world; ++stage)
+    SmallVector<double> ofStages;
+    for (int64_t stage = 0; stage < stageCount(); ++stage)
+      ofStages.push_back(ranks[stage % world]);
+    SmallVector<unsigned> begins = cutIntoStages(times, ofStages);
+    begins.push_back(unsigned(count));
+    std::vector<double> taken(stageCount(), 0);
+    for (int64_t stage = 0; stage < stageCount(); ++stage)
       for (unsigned layer = begins[stage]; layer < begins[stage + 1]; ++layer) {
-        ofRanks[stage] += times[layer] / ranks[stage];
+        taken[stage] += times[layer] / ranks[stage % world];
         for (Operation *op : layers.all()[layer].ops)
           stages[op] = stage;
       }
-    // The slowest stage sets the pace of the parts of a prompt; the first part also has to pass through all stages.
-    constexpr int64_t prompt = 512;
-    int64_t part = promptPart(prompt, world), parts = llvm::divideCeil(prompt, part);
-    double all = std::accumulate(ofRanks.begin(), ofRanks.end(), 0.0) + (parts - 1) * *llvm::max_element(ofRanks);
-    std::string text = llvm::formatv("pipeline of {0} ranks", world.getValue());
-    for (int64_t stage = 0; stage < world; ++stage) {
-      text += llvm::formatv("\n  rank {0}: {1} to {2}, {3:f1} us for each kernel alone", stage,
-                            layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name, ofRanks[stage]);
-      if (all > 0 && hasState(getOperation()))
-        text += llvm::formatv(", idle for {0:f0} % of a prompt of {1} tokens in parts of {2}",
-                              100 * (1 - double(parts) * ofRanks[stage] / all), prompt, part);
-    }
-    getOperation().emitRemark() << text;
+    report(layers, begins, taken);
     return success();
   }
 
-  void split(func::FuncOp function, SymbolTable &symbols) {
+  /// Says what each rank has, and for how much of the time of a prompt it waits for others.
+  void report(const Layers &layers, ArrayRef<unsigned> begins, const std::vector<double> &taken) {
+    constexpr int64_t prompt = 512;
+    int64_t part = turns > 1 ? partInTurns(prompt, 1, world, turns) : promptPart(prompt, world);
+    int64_t parts = llvm::divideCeil(prompt, part);
+    double all = stageOrderTime(stageOrder(parts, world, turns, isBreadthFirst()), taken, world);
+    std::string said = llvm::formatv("pipeline of {0} ranks", world.getValue());
+    if (turns > 1)
+      said += llvm::formatv(" with {0} stages each, {1}", turns.getValue(), order.getValue());
+    for (int64_t rank = 0; rank < world; ++rank) {
+      double ofRank = 0;
+      said += llvm::formatv("\n  rank {0}:", rank);
+      for (int64_t stage = rank; stage < stageCount(); stage += world) {
+        ofRank += taken[stage];
+        said +=
+            llvm::formatv(" {0} to {1},", layers.all()[begins[stage]].name, layers.all()[begins[stage + 1] - 1].name);
+      }
+      said += llvm::formatv(" {0:f1} us for each kernel alone", ofRank);
+      if (all > 0 && hasState(getOperation()))
+        said += llvm::formatv(", idle for {0:f0} % of a prompt of {1} tokens in parts of {2}",
+                              100 * (1 - double(parts) * ofRank / all), prompt, part);
+    }
+    getOperation().emitRemark() << said;
+  }
+
+  LogicalResult split(func::FuncOp function, SymbolTable &symbols) {
     StageOfOps ofOps(function, [&](Operation *op) { return stages.lookup(op); });
+    if (turns > 1 && failed(checkTurns(function, ofOps)))
+      return failure();
     auto after = std::next(function->getIterator());
-    function->setAttr(rt::stagesAttr, Builder(&getContext()).getI64IntegerAttr(world));
-    for (int64_t rank = 0; rank < world; ++rank)
-      symbols.insert(StageFunction(function, ofOps, rank).build(), after);
+    Builder builder(&getContext());
+    function->setAttr(rt::stagesAttr, builder.getI64IntegerAttr(world));
+    if (turns > 1) {
+      function->setAttr(rt::turnsAttr, builder.getI64IntegerAttr(turns));
+      function->setAttr(rt::orderAttr, builder.getStringAttr(order));
+    }
+    for (int64_t stage = 0; stage < stageCount(); ++stage)
+      symbols.insert(StageFunction(function, ofOps, stage, world, turns).build(), after);
     symbols.erase(function);
+    return success();
+  }
+
+  /// Refuses functions that the runtime does not call in parts.
+  LogicalResult checkTurns(func::FuncOp function, const StageOfOps &ofOps) {
+    if (!hasState(function))
+      return function.emitError()
+             << "--partition=" << text << ": '" << function.getSymName()
+             << "' keeps no caches, so that a call is computed in one piece, for which several stages "
+                "of a rank gain nothing: use pipeline alone";
+    for (auto [number, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+      if (int64_t owner = ofOps.ownerOf(value);
+          !function.getResultAttr(number, "nn.state") && owner >= 0 && owner + 1 != stageCount())
+        return function.emitError() << "--partition=" << text << ": result " << number << " of '"
+                                    << function.getSymName() << "' is computed by stage " << owner + 1 << " of "
+                                    << stageCount() << ", and only the last one gives results: use pipeline alone";
+    return success();
   }
 
   DenseMap<Operation *, int64_t> stages;

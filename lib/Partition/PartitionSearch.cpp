@@ -103,6 +103,8 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
       byHeads.name = partitionText(byHeads.options);
       all.push_back(std::move(byHeads));
     }
+    if (hasCaches && load && load->prompt > 0)
+      addTurns(all);
     addSequences(all, functions);
     int64_t rowsOfCall = expectedRows(functions);
     for (Alternative &alternative : all)
@@ -206,6 +208,21 @@ private:
           most = std::max(most, int64_t(expected));
     }
     return most;
+  }
+
+  /// Adds each pipeline again with several stages for each rank, which prompts gain by. Parts that go through a turn
+  /// all together are never slower than interleaved ones, which wait for each message.
+  void addTurns(std::vector<Alternative> &all) const {
+    for (size_t number = 0, count = all.size(); number < count; ++number)
+      for (int64_t turns : {2, 4}) {
+        if (all[number].options.stages == 1)
+          continue;
+        Alternative more = all[number];
+        more.options.turns = turns;
+        more.options.isBreadthFirst = true;
+        more.name = partitionText(more.options);
+        all.push_back(std::move(more));
+      }
   }
 
   /// Adds each way in which ranks share layers once more, with the rows around norms on different ranks, if a call has

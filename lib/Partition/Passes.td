@@ -139,9 +139,19 @@ def PartitionPipeline : Pass<"partition-pipeline", "::mlir::ModuleOp"> {
     ```mlir
     intarsia-opt model.mlir --partition-pipeline='world=2 speeds=1,0.35'
     ```
-    It is an error if there are more ranks than layers, or control flow.
+    With `turns=2` each rank gets two functions: of four stages the first and the third are the first rank's. Parts of a
+    call go from the last rank to the first again (`rt.turn`, `rt.order`). The function of the last turn gives the
+    results.
+
+    It is an error if there are more stages than layers, or control flow, and with several turns if a function keeps no
+    caches or has results of an earlier stage than the last.
   }];
   let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+                 Option<"turns", "turns", "int64_t", /*default=*/"1", "Stages of each rank">,
+                 Option<"order", "order", "std::string", /*default=*/"\"interleaved\"",
+                        "How parts of a call go through several turns: interleaved or breadth-first">,
+                 Option<"text", "text", "std::string", /*default=*/"\"pipeline\"",
+                        "What --partition says, for messages">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];

@@ -27,7 +27,9 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
     return llvm::createStringError(
         "--partition=" + text + ": " + why +
         "; it is tensor, pipeline, expert, context, data, several of them with numbers, as in pipeline:2,tensor:2, "
-        "sequence beside tensor or expert, heads beside context, or auto");
+        "sequence beside tensor or expert, heads beside context, interleaved or breadth-first beside pipeline, with "
+        "how "
+        "many stages a rank has, or auto");
   };
   struct Degree {
     StringRef name;
@@ -53,10 +55,16 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
       options.heads = true;
       continue;
     }
-    if (name == "interleaved" || name == "breadth-first")
-      return refuse(name +
-                    " pipelines are not carried out, in which a rank has stages that are no neighbours: they gain "
-                    "for a single prompt only");
+    if (name == "interleaved" || name == "breadth-first") {
+      if (options.turns > 1)
+        return refuse("how many stages a rank has is given twice");
+      options.turns = 2;
+      options.isBreadthFirst = name == "breadth-first";
+      if (item.contains(':') &&
+          (number.getAsInteger(10, options.turns) || options.turns < 2 || options.turns > mostRanks))
+        return refuse("'" + number + "' is not a number of stages of a rank, which are two or more: pipeline has one");
+      continue;
+    }
     auto *degree = llvm::find_if(degrees, [&](const Degree &each) { return each.name == name; });
     if (degree == std::end(degrees))
       return refuse("'" + name + "' is not known");
@@ -82,6 +90,10 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
     degrees[4].isGiven = true; // the ranks that are left
     open = &degrees[4];
   }
+  if (options.turns > 1 && !open && !degrees[0].isGiven) {
+    degrees[0].isGiven = true; // the ranks that are left
+    open = &degrees[0];
+  }
   if (open) {
     open->ranks = std::max<int64_t>(options.world / product, 1);
     product *= open->ranks;
@@ -90,6 +102,8 @@ llvm::Error intarsia::parsePartition(StringRef text, PartitionOptions &options) 
     return refuse("--world=" + Twine(options.world) + " has another number of ranks");
   if (llvm::count_if(ArrayRef(degrees).take_front(3), [](const Degree &degree) { return degree.ranks > 1; }) > 1)
     return refuse("pipeline, context and data are not carried out together; each of them goes with expert and tensor");
+  if (options.turns > 1 && degrees[0].ranks == 1)
+    return refuse("interleaved and breadth-first are about the stages of a pipeline: give pipeline more than one rank");
   if (options.sequence && degrees[3].ranks * degrees[4].ranks == 1)
     return refuse("sequence is about norms between layers that ranks share: give tensor or expert more than one rank");
   options.stages = degrees[0].ranks;
@@ -117,6 +131,8 @@ std::string intarsia::partitionText(const PartitionOptions &options) {
     if (ranks > 1)
       text += (text.empty() ? "" : ",") + (name + ":" + Twine(ranks)).str();
   }
+  if (options.turns > 1)
+    text += ((options.isBreadthFirst ? ",breadth-first:" : ",interleaved:") + Twine(options.turns)).str();
   return text + (options.sequence ? ",sequence" : "") + (options.heads ? ",heads" : "");
 }
 
@@ -164,6 +180,9 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
   if (options.stages > 1) {
     partition::PartitionPipelineOptions given;
     given.world = options.stages;
+    given.turns = options.turns;
+    given.order = options.isBreadthFirst ? "breadth-first" : "interleaved";
+    given.text = partitionText(options);
     for (size_t first = 0; first < options.speeds.size(); first += ranksOfStage)
       given.speeds.push_back(
           std::accumulate(options.speeds.begin() + first, options.speeds.begin() + first + ranksOfStage, 0.0));
@@ -187,6 +206,9 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> gpuMemory{*this, "gpu-memory", llvm::cl::desc("The most memory of the GPU: 8GB")};
   Option<int64_t> world{*this, "world", llvm::cl::desc("Number of ranks"), llvm::cl::init(1)};
   Option<int64_t> stages{*this, "stages", llvm::cl::desc("Parts of neighbouring layers"), llvm::cl::init(1)};
+  Option<int64_t> turns{*this, "turns", llvm::cl::desc("Stages of each rank"), llvm::cl::init(1)};
+  Option<bool> breadthFirst{*this, "breadth-first", llvm::cl::desc("All parts of a call in each turn"),
+                            llvm::cl::init(false)};
   Option<int64_t> experts{*this, "experts", llvm::cl::desc("Groups of ranks with different experts"),
                           llvm::cl::init(1)};
   Option<int64_t> context{*this, "context", llvm::cl::desc("Parts of the tokens of a call"), llvm::cl::init(1)};
@@ -206,6 +228,8 @@ void intarsia::registerPartitionPasses() {
                                                              given.gpuMemory,
                                                              given.world,
                                                              given.stages,
+                                                             given.turns,
+                                                             given.breadthFirst,
                                                              given.experts,
                                                              given.context,
                                                              given.data,

@@ -6,13 +6,13 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Partition/RankTimes.h"
 
-#include "dialects/Rt/Rt.h"
+#include "dialects/Rt/Turns.h"
 #include "intarsia/Analysis/FunctionCaches.h"
 #include "intarsia/Analysis/GatheredRows.h"
 #include "intarsia/Cost/Cost.h"
 #include "lib/Partition/Layers.h"
 #include "lib/Partition/RankLoad.h"
-#include "lib/Support/PromptParts.h"
+#include "lib/Support/StageOrder.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -36,13 +36,14 @@ struct Moment {
   Moment operator*(double count) const { return {us * count, exchangesUs * count}; }
 };
 
-/// The functions of all ranks that stand for one function of the model, run together.
+/// The functions of all ranks that stand for one function of the model, run together. Ranks with several turns have a
+/// function for each of them; `functions` has those of one turn behind those of another.
 class Walk {
 public:
   Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links)
       : device(device), speeds(speeds), links(links) {
     for (func::FuncOp function : functions) {
-      models.push_back(std::make_unique<WorkModel>(function));
+      models.try_emplace(function, std::make_unique<WorkModel>(function));
       SmallVector<Operation *> ops;
       for (Operation &op : function.front())
         if (isa_and_nonnull<shard::ShardDialect>(op.getDialect()) || isWork(&op))
@@ -51,14 +52,17 @@ public:
     }
     if (auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr))
       stages = given.getInt();
-    programs.resize(functions.size());
-    ranks.resize(functions.size());
+    turns = rt::turnOf(functions.front()).second;
+    auto order = functions.front()->getAttrOfType<StringAttr>(rt::orderAttr);
+    isBreadthFirst = order && order.getValue() == "breadth-first";
+    programs.resize(functions.size() / turns);
+    ranks.resize(programs.size());
   }
-
-  int64_t stageCount() const { return stages; }
 
   /// Makes one call; returns its time.
   Moment call() {
+    if (turns > 1)
+      return callsInTurns(1, 1, /*givesAllResults=*/true);
     for (auto [rank, body] : llvm::enumerate(bodies))
       for (Operation *op : body)
         programs[rank].push_back(op);
@@ -81,6 +85,28 @@ public:
     for (auto [rank, body] : llvm::enumerate(bodies))
       addResultBroadcasts(rank);
     return run() + others;
+  }
+
+  /// Makes so many calls, one behind the other, each of so many parts, which ranks with several stages each compute in
+  /// the order of the runtime (lib/Runtime/Core/StageCalls.h). They take the results of all calls, or of the last;
+  /// returns the time of all.
+  Moment callsInTurns(int64_t count, int64_t parts, bool givesAllResults) {
+    constexpr int64_t most = 4; // from the second on they take as long
+    int64_t followed = std::min(count, most);
+    std::vector<StageTurn> order = stageOrder(parts, stages, turns, isBreadthFirst);
+    Moment before, all;
+    for (int64_t number = 0; number < followed; ++number) {
+      for (size_t rank = 0; rank < ranks.size(); ++rank) {
+        for (const StageTurn &item : order)
+          for (Operation *op : bodies[size_t(item.turn) * ranks.size() + rank])
+            if (!isResultBroadcast(op))
+              programs[rank].push_back(op);
+        if (givesAllResults || number + 1 == followed)
+          addResultBroadcasts(rank);
+      }
+      before = std::exchange(all, run());
+    }
+    return all + (all - before) * double(count - followed);
   }
 
   /// Makes a call for each of so many parts of the sequences, again and again; returns the time from one call of a part
@@ -114,7 +140,8 @@ private:
   }
 
   void addResultBroadcasts(size_t rank) {
-    llvm::copy_if(bodies[rank], std::back_inserter(programs[rank]), isResultBroadcast);
+    llvm::copy_if(bodies[size_t(turns - 1) * ranks.size() + rank], std::back_inserter(programs[rank]),
+                  isResultBroadcast);
   }
 
   void finishBroadcasts(size_t rank, std::deque<int64_t> &late, int64_t last) {
@@ -155,6 +182,8 @@ private:
     return last;
   }
 
+  const WorkModel &modelOf(Operation *op) const { return *models.find(op->getParentOp())->second; }
+
   void waitUntil(size_t rank, double us) {
     if (us > ranks[rank].us)
       ranks[rank].exchangesUs += us - ranks[rank].us;
@@ -165,7 +194,7 @@ private:
   bool step(size_t rank) {
     Operation *op = programs[rank][ranks[rank].next];
     if (auto send = dyn_cast<shard::SendOp>(op)) {
-      double bytes = models[rank]->bytes(send.getInput());
+      double bytes = modelOf(op).bytes(send.getInput());
       size_t receiver = rowOf(rank, op)[send.getDestination().front()];
       bool isOnHost = links.hostOf(rank) == links.hostOf(receiver);
       double us = isOnHost ? messageUs(bytes) : networkOf(rank, op).microseconds(bytes);
@@ -184,7 +213,7 @@ private:
     } else {
       auto [known, isNew] = kernelUs.try_emplace(op, 0);
       if (isNew)
-        known->second = device.model->microseconds(models[rank]->work(rootOf(op), op));
+        known->second = device.model->microseconds(modelOf(op).work(rootOf(op), op));
       ranks[rank].us += known->second / speeds[rank];
     }
     ++ranks[rank].next;
@@ -201,7 +230,7 @@ private:
     ArrayRef<int64_t> row = rowOf(rank, op);
     for (int64_t member : row)
       hosts.insert(links.hostOf(member));
-    return known->second = hosts.size() == row.size() && models[rank]->bytes(op->getResult(0)) <= mostBytesUnread;
+    return known->second = hosts.size() == row.size() && modelOf(op).bytes(op->getResult(0)) <= mostBytesUnread;
   }
 
   /// Sends a result to all of a row, or gets it; returns false if it is not there yet.
@@ -209,7 +238,7 @@ private:
     ArrayRef<int64_t> row = rowOf(rank, op);
     auto root = size_t(row[op.getRoot().front()]);
     if (rank == root) {
-      double us = exchangeTime(op, row, rank);
+      double us = exchangeTime(op, row);
       for (int64_t member : row)
         if (size_t(member) != root)
           messages[{root, size_t(member)}].push_back(ranks[rank].us + us);
@@ -273,7 +302,7 @@ private:
       });
       if (!areThere)
         continue;
-      double latest = 0, time = exchangeTime(op, row, first);
+      double latest = 0, time = exchangeTime(op, row);
       for (int64_t rank : row)
         latest = std::max(latest, ranks[rank].us);
       for (int64_t rank : row) {
@@ -285,10 +314,10 @@ private:
     return isAny;
   }
 
-  double exchangeTime(Operation *op, ArrayRef<int64_t> row, size_t rank) {
+  double exchangeTime(Operation *op, ArrayRef<int64_t> row) {
     auto [known, isNew] = exchangesUs.try_emplace(op, 0);
     if (isNew)
-      known->second = exchangeUs(op, row, *models[rank]);
+      known->second = exchangeUs(op, row, modelOf(op));
     return known->second;
   }
 
@@ -367,9 +396,11 @@ private:
   const target::Device &device;
   ArrayRef<double> speeds;
   const RankLinks &links;
-  int64_t stages = 1;
-  std::vector<std::unique_ptr<WorkModel>> models;
-  std::vector<SmallVector<Operation *>> bodies, programs; ///< of one call, and of all that are made
+  int64_t stages = 1, turns = 1;
+  bool isBreadthFirst = false;
+  DenseMap<Operation *, std::unique_ptr<WorkModel>> models; ///< by function
+  std::vector<SmallVector<Operation *>> bodies;             ///< of the functions
+  std::vector<SmallVector<Operation *>> programs;           ///< of the ranks: of all calls that are made
   DenseMap<Operation *, double> kernelUs, exchangesUs;
   DenseMap<Operation *, bool> sentAtOnce;
   mutable std::map<std::pair<size_t, int16_t>, SmallVector<int64_t>> rows; ///< by rank and axis of the grid
@@ -419,14 +450,23 @@ void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> func
       expectSizes(function, sizes);
   };
   auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr);
-  int64_t stages = given ? given.getInt() : 1;
+  int64_t stages = given ? given.getInt() : 1, turns = rt::turnOf(functions.front()).second;
   Moment prompts, tokens;
-  if (int64_t count = load.sequences * load.prompt) {
+  if (int64_t count = load.sequences * load.prompt; count && turns > 1) {
+    int64_t ofCall = std::min(count, mostTokensInTurns);
+    int64_t part = partInTurns(ofCall, llvm::divideCeil(ofCall, load.prompt), stages, turns);
+    expect(sizesOfPromptPart(load, part));
+    prompts = walk().callsInTurns(llvm::divideCeil(count, ofCall), llvm::divideCeil(ofCall, part), false);
+  } else if (count) {
     int64_t part = std::min(promptPart(count, stages), count);
     expect(sizesOfPromptPart(load, part));
     prompts = walk().calls(llvm::divideCeil(count, part));
   }
-  if (load.tokens > 0) {
+  if (load.tokens > 0 && turns > 1) {
+    int64_t part = partInTurns(load.sequences, load.sequences, stages, turns);
+    expect(sizesOfStep(load, part));
+    tokens = walk().callsInTurns(load.tokens, llvm::divideCeil(load.sequences, part), true);
+  } else if (load.tokens > 0) {
     int64_t parts = std::min(stages, load.sequences);
     expect(sizesOfStep(load, llvm::divideCeil(load.sequences, parts)));
     tokens = walk().steps(parts) * double(load.tokens);
@@ -442,15 +482,13 @@ void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> func
 RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links,
                        const std::optional<RankLoad> &load) {
   RankTimes times;
-  llvm::MapVector<Attribute, SmallVector<func::FuncOp>> families;
+  llvm::MapVector<StringRef, SmallVector<func::FuncOp>> families;
   SmallVector<double> bytes(speeds.size(), 0);
   for (auto function : module.getOps<func::FuncOp>()) {
     auto rank = function->getAttrOfType<IntegerAttr>("rt.rank");
     if (function.isExternal())
       continue;
-    SmallVector<func::FuncOp> &family =
-        families[rank ? function->getAttr("rt.alternative") : Attribute(function.getSymNameAttr())];
-    family.push_back(function);
+    families[rank ? rt::wholeName(function) : function.getSymName()].push_back(function);
     for (auto [number, sum] : llvm::enumerate(bytes))
       if (!rank || rank.getInt() == int64_t(number))
         sum += weightBytes(function) + cacheBytes(function, load.value_or(RankLoad()));

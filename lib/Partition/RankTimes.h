@@ -42,7 +42,8 @@ struct RankLinks {
 /// make them. Prompts are given in calls of as many tokens as itx_cache_prefill_tokens says; stages of a pipeline begin
 /// the next one without waiting for logits. Sequences are continued in as many parts as there are stages, a call each,
 /// whose logits are taken when the calls of the other parts have begun: with as many sequences as stages, a token of
-/// each takes as long as the slowest stage takes for all parts. Caches have the tokens of the load.
+/// each takes as long as the slowest stage takes for all parts. Ranks with several stages each compute the parts of one
+/// call in the order of StageOrder.h. Caches have the tokens of the load.
 RankTimes timesOfRanks(mlir::ModuleOp module, const target::Device &device, llvm::ArrayRef<double> speeds,
                        const RankLinks &links, const std::optional<RankLoad> &load);
 

@@ -7,7 +7,7 @@
 #include "lib/Partition/Stages.h"
 
 #include "dialects/Nn/Nn.h"
-#include "dialects/Rt/Rt.h"
+#include "dialects/Rt/Turns.h"
 #include "lib/Partition/Layers.h"
 #include "lib/Partition/RankFunction.h"
 #include "mlir/Dialect/Shard/IR/ShardOps.h"
@@ -19,31 +19,57 @@ using namespace mlir;
 
 namespace intarsia::partition {
 
-SmallVector<unsigned> cutIntoStages(ArrayRef<double> layerTimes, ArrayRef<double> speeds) {
+namespace {
+
+/// Where a row of layers is cut, and how good that is.
+struct LayerCut {
+  double cost = 0;
+  SmallVector<unsigned> begins;
+};
+
+/// Returns the cut with the least cost: of each stage that of its time, which `combine` adds to that of the stages
+/// before.
+template <typename CostOf, typename Combine>
+LayerCut cheapestCut(ArrayRef<double> layerTimes, ArrayRef<double> speeds, CostOf costOf, Combine combine) {
   size_t layers = layerTimes.size(), count = speeds.size();
   SmallVector<double> before = {0};
   for (double time : layerTimes)
     before.push_back(before.back() + time);
-  // slowest[s][n]: of the first n layers in the first s + 1 stages; begins[s][n]: where the last of these begins.
+  // least[s][n]: of the first n layers in the first s + 1 stages; begins[s][n]: where the last of these begins.
   constexpr double never = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> slowest(count, std::vector<double>(layers + 1, never));
+  std::vector<std::vector<double>> least(count, std::vector<double>(layers + 1, never));
   std::vector<std::vector<unsigned>> begins(count, std::vector<unsigned>(layers + 1, 0));
   for (size_t end = 1; end <= layers; ++end)
-    slowest[0][end] = before[end] / speeds[0];
+    least[0][end] = costOf(before[end] / speeds[0]);
   for (size_t stage = 1; stage < count; ++stage)
     for (size_t end = stage + 1; end <= layers; ++end)
       for (size_t begin = stage; begin < end; ++begin) {
-        double time = std::max(slowest[stage - 1][begin], (before[end] - before[begin]) / speeds[stage]);
-        if (time < slowest[stage][end]) {
-          slowest[stage][end] = time;
+        double cost = combine(least[stage - 1][begin], costOf((before[end] - before[begin]) / speeds[stage]));
+        if (cost < least[stage][end]) {
+          least[stage][end] = cost;
           begins[stage][end] = begin;
         }
       }
-  SmallVector<unsigned> result(count);
+  LayerCut result = {least[count - 1][layers], SmallVector<unsigned>(count)};
   size_t end = layers;
   for (size_t stage = count; stage-- > 1;)
-    end = result[stage] = begins[stage][end];
+    end = result.begins[stage] = begins[stage][end];
   return result;
+}
+
+} // namespace
+
+SmallVector<unsigned> cutIntoStages(ArrayRef<double> layerTimes, ArrayRef<double> speeds) {
+  double slowest = cheapestCut(
+                       layerTimes, speeds, [](double time) { return time; },
+                       [](double left, double right) { return std::max(left, right); })
+                       .cost;
+  // The sum of squares is least where stages are as even as they can be.
+  constexpr double never = std::numeric_limits<double>::infinity();
+  return cheapestCut(
+             layerTimes, speeds, [&](double time) { return time > slowest * (1 + 1e-9) ? never : time * time; },
+             std::plus<double>())
+      .begins;
 }
 
 /// The values that an op reads, in its regions too.
@@ -98,21 +124,50 @@ ArrayRef<int64_t> StageOfOps::readersOf(Value value) const {
   return found == readers.end() ? ArrayRef<int64_t>() : found->second.getArrayRef();
 }
 
+int64_t StageOfOps::ownerOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  while (op && !lookup(op)) {
+    auto operand = llvm::find_if(op->getOperands(), [](Value each) { return isa<RankedTensorType>(each.getType()); });
+    op = operand == op->operand_end() ? nullptr : (*operand).getDefiningOp();
+  }
+  return op ? *lookup(op) : everywhere;
+}
+
+/// Gives the function of a rank its name and its attributes as the stage of one of its turns.
+static func::FuncOp makeStageFunction(func::FuncOp source, int64_t stage, int64_t ranks, int64_t turns) {
+  int64_t turn = stage / ranks;
+  std::string suffix = rt::turnSuffix(turn, turns);
+  StringRef standsFor = rt::wholeName(source);
+  std::string name = source.getSymName().str() + suffix;
+  func::FuncOp result = makeRankFunction(source, stage % ranks);
+  if (turns == 1)
+    return result;
+  Builder builder(source.getContext());
+  result.setSymName(name + ".rank" + std::to_string(stage % ranks));
+  result->setAttr(rt::alternativeAttr, builder.getStringAttr(standsFor + suffix));
+  result->setAttr(rt::turnAttr, builder.getI64IntegerAttr(turn));
+  return result;
+}
+
 func::FuncOp StageFunction::build() {
-  result = makeRankFunction(source, stage);
+  result = makeStageFunction(source, stage, ranks, turns);
   Block *block = builder.createBlock(&result.getBody());
   for (BlockArgument argument : source.getArguments())
     mapping.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
   builder.setInsertionPointToEnd(block);
+  forEachExchanged([&](Value value, int64_t owner, int64_t last) {
+    if (owner < stage && stage <= last)
+      receive(value);
+  });
   for (Operation &op : source.front().without_terminator()) {
     std::optional<int64_t> owner = stages.lookup(&op);
-    if (!owner)
-      continue;
-    if (*owner == stage || *owner == StageOfOps::everywhere)
+    if (owner == stage || owner == StageOfOps::everywhere)
       copy(op);
-    for (Value value : op.getResults())
-      exchange(value, *owner);
   }
+  forEachExchanged([&](Value value, int64_t owner, int64_t last) {
+    if (owner <= stage && stage < last)
+      send(value);
+  });
   finish(source.front().getTerminator());
   eraseForeignStates();
   return result;
@@ -125,26 +180,34 @@ void StageFunction::copy(Operation &op) {
   builder.clone(op, mapping);
 }
 
-/// Passes a value on from stage to stage, up to the last that reads it. All of this is in the order of the program on
-/// all ranks, so that the earliest that is not done yet can always be done. A stage gets data from the one before it
-/// alone: see itx_cache_step_start, whose calls overlap.
-void StageFunction::exchange(Value value, int64_t owner) {
-  if (owner == StageOfOps::everywhere)
-    return;
-  int64_t last = owner;
-  for (int64_t reader : stages.readersOf(value))
-    last = std::max(last, reader);
-  if (stage < owner || stage > last)
-    return;
-  const SmallVector<shard::GridAxis, 1> axes = {0};
-  if (stage > owner)
-    mapping.map(value, shard::RecvOp::create(builder, value.getLoc(), value.getType(), gridName, axes, emptyLike(value),
-                                             builder.getDenseI64ArrayAttr(stage - 1), ValueRange()));
-  if (stage < last) {
-    Value sent = mapping.lookup(value);
-    shard::SendOp::create(builder, value.getLoc(), sent.getType(), gridName, axes, sent, ArrayRef<int64_t>{stage + 1},
-                          ValueRange());
+/// Calls `action(value, owner, last)` for each value that goes from the stage that computes it to later ones, up to the
+/// last that reads it, in the order of the program, which is the same on all ranks. A stage gets data from the one
+/// before it alone, which passes on what comes from stages before that: see itx_cache_step_start, whose calls overlap.
+template <typename Action> void StageFunction::forEachExchanged(Action action) {
+  for (Operation &op : source.front().without_terminator()) {
+    std::optional<int64_t> owner = stages.lookup(&op);
+    if (!owner || *owner == StageOfOps::everywhere)
+      continue;
+    for (Value value : op.getResults()) {
+      int64_t last = *owner;
+      for (int64_t reader : stages.readersOf(value))
+        last = std::max(last, reader);
+      action(value, *owner, last);
+    }
   }
+}
+
+void StageFunction::receive(Value value) {
+  int64_t from = (stage - 1) % ranks;
+  mapping.map(value,
+              shard::RecvOp::create(builder, value.getLoc(), value.getType(), gridName, ArrayRef<shard::GridAxis>{0},
+                                    emptyLike(value), builder.getDenseI64ArrayAttr(from), ValueRange()));
+}
+
+void StageFunction::send(Value value) {
+  Value sent = mapping.lookup(value);
+  shard::SendOp::create(builder, value.getLoc(), sent.getType(), gridName, ArrayRef<shard::GridAxis>{0}, sent,
+                        ArrayRef<int64_t>{(stage + 1) % ranks}, ValueRange());
 }
 
 /// Returns the value on this rank; what is wherever it is read is copied.
@@ -184,21 +247,15 @@ Value StageFunction::symbolValue(AffineExpr size) {
   return tensor::DimOp::create(builder, source.getLoc(), result.getArgument(origin->argument), origin->dimension);
 }
 
-int64_t StageFunction::ownerOf(Value value) const {
-  Operation *op = value.getDefiningOp();
-  while (op && !stages.lookup(op)) {
-    auto operand = llvm::find_if(op->getOperands(), [](Value each) { return isa<RankedTensorType>(each.getType()); });
-    op = operand == op->operand_end() ? nullptr : (*operand).getDefiningOp();
-  }
-  return op ? *stages.lookup(op) : StageOfOps::everywhere;
-}
-
-/// Results go from the stage that computes them to all ranks.
+/// Results go from the stage that computes them to all ranks. Where these have several stages, the last one computes
+/// all results.
 void StageFunction::finish(Operation *end) {
   SmallVector<Value> returned;
   for (auto [number, value] : llvm::enumerate(end->getOperands())) {
-    int64_t owner = ownerOf(value);
-    if (source.getResultAttr(number, "nn.state")) {
+    int64_t owner = stages.ownerOf(value);
+    if (!source.getResultAttr(number, "nn.state") && stage / ranks + 1 != turns) {
+      returned.push_back(Value()); // the function of the last turn gives it
+    } else if (source.getResultAttr(number, "nn.state")) {
       bool isForeign = owner != stage && owner != StageOfOps::everywhere;
       returned.push_back(isForeign ? Value() : local(value));
     } else if (owner == StageOfOps::everywhere) {
@@ -206,8 +263,8 @@ void StageFunction::finish(Operation *end) {
     } else {
       Value given = owner == stage ? local(value) : emptyLike(value);
       returned.push_back(shard::BroadcastOp::create(builder, value.getLoc(), value.getType(), gridName,
-                                                    ArrayRef<shard::GridAxis>{0}, given, ArrayRef<int64_t>{owner},
-                                                    ValueRange()));
+                                                    ArrayRef<shard::GridAxis>{0}, given,
+                                                    ArrayRef<int64_t>{owner % ranks}, ValueRange()));
     }
   }
   SmallVector<DictionaryAttr> attributes;

@@ -272,6 +272,8 @@ def handed_over_by_ranks(
         ("f32", "tensor:2", "pipeline:2"),
         ("int4", "context,heads:2", "tensor:2"),
         ("f32", "", "context,heads:2"),
+        ("f32", "interleaved:2", "tensor:2"),
+        ("int8", "", "breadth-first:2"),
     ],
 )
 def test_ranks_hand_over_their_parts(tools, caches: str, sender: str, receiver: str, tmp_path: Path) -> None:

@@ -115,12 +115,73 @@ def test_times_of_pipelines(tools, seed: int, tmp_path: Path) -> None:
     assert found["all"] == pytest.approx(found["prompts"] + found["tokens"], abs=0.2)
 
 
+def part_in_turns(tokens: int, sequences: int, ranks: int, turns: int) -> int:
+    """Return the tokens of a part: docs/decisions/0089-ranks-may-have-several-stages.md."""
+    best = min(max(int(math.sqrt(tokens * 8 * turns / (ranks - 1))) // 16 * 16, 16), 512)
+    parts = math.ceil(tokens / best)
+    if parts < min(ranks, sequences):
+        return math.ceil(tokens / min(ranks, sequences))
+    return min(math.ceil(math.ceil(tokens / parts) / 16) * 16, tokens)
+
+
+def time_in_turns(times: list[float], ranks: int, parts: int, calls: int) -> float:
+    """Return the time of calls behind each other, whose parts go through all ranks several times: stage by stage."""
+    free = [0.0] * ranks
+    for _ in range(calls):
+        ready = [0.0] * parts
+        for stage_of_first in range(0, len(times), ranks):
+            for part in range(parts):
+                for rank in range(ranks):
+                    free[rank] = ready[part] = max(free[rank], ready[part]) + times[stage_of_first + rank]
+    return max(free)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_times_of_ranks_with_several_stages(tools, seed: int, tmp_path: Path) -> None:
+    """Stages of one layer each, so that they can be cut in one way only."""
+    numbers = random.Random(seed)
+    ranks, turns = numbers.randint(2, 4), numbers.choice([2, 4])
+    widths = [numbers.choice([2048, 8192, 16384]) for _ in range(ranks * turns)]
+    sequences, prompt, tokens = numbers.choice([1, 2, 5, 9]), numbers.choice([48, 512, 1500]), numbers.randint(1, 40)
+    path = tmp_path / "chain.mlir"
+    path.write_text(chain(widths))
+    load = f"sequences:{sequences},prompt:{prompt},tokens:{tokens}"
+    found = alternatives(tools, path, ranks, load)[f"pipeline,breadth-first:{turns}"]
+
+    part = part_in_turns(sequences, sequences, ranks, turns)
+    length = math.ceil((prompt + math.ceil(tokens / 2)) / PAGE)
+    sizes = {"tokens": part, "sequences": part, "pages_of_a_sequence": length, "pages": length * part}
+    times = stage_times(tools, path, widths, ranks * turns, sizes)
+    token = time_in_turns(times, ranks, math.ceil(sequences / part), 1)
+    assert found["tokens"] == pytest.approx(tokens * token, rel=0.02)
+
+    tokens_of_call = min(sequences * prompt, 2048)
+    part = part_in_turns(tokens_of_call, math.ceil(tokens_of_call / prompt), ranks, turns)
+    times = stage_times(tools, path, widths, ranks * turns, {"tokens": part})
+    calls = math.ceil(sequences * prompt / tokens_of_call)
+    expected = time_in_turns(times, ranks, math.ceil(tokens_of_call / part), calls)
+    assert found["prompts"] == pytest.approx(expected, rel=0.02)
+
+
+def test_several_stages_gain_for_single_prompts(tools, tmp_path: Path) -> None:
+    path = tmp_path / "chain.mlir"
+    path.write_text(chain([8192] * 8))
+    one = alternatives(tools, path, 4, "prompt:128,tokens:0")
+    assert one["pipeline,breadth-first:2"]["all"] < 0.95 * one["pipeline"]["all"]
+    many = alternatives(tools, path, 4, "sequences:32,prompt:16,tokens:400")
+    assert many["pipeline"]["all"] < many["pipeline,breadth-first:2"]["all"]
+
+
 @pytest.mark.parametrize(
     ("load", "partition"),
-    [("sequences:1,tokens:64", "tensor"), ("sequences:8,tokens:64", "pipeline"), ("prompt:256,tokens:0", "context")],
+    [
+        ("sequences:1,tokens:64", "tensor"),
+        ("sequences:8,tokens:64", "pipeline"),
+        ("prompt:256,tokens:0", "pipeline,breadth-first:4"),
+    ],
 )
 def test_the_load_changes_the_choice(tools, load: str, partition: str, tmp_path: Path) -> None:
-    """Stages have a sequence one after another, and several at the same time; prompts have rows for each rank."""
+    """Stages have a sequence one after another, and several at the same time; parts of a prompt go through several."""
     network = ["--target=cpu:x86-64-v3", "--rank-hosts=1,1", "--rank-network=40Gbit/s,4us"]
     command = ["intarsia-compile", GLOSSARY, "-o", tmp_path / "m.itx", "--world=2", "--partition=auto", *network]
     printed = tools.run(*command, f"--rank-load={load}").stderr
@@ -152,9 +213,10 @@ def all_partitions(world: int, has_experts: bool) -> set[str]:
         degrees = {"pipeline": stages, "context": context, "expert": experts, "tensor": tensor}
         alone = [name for name, ranks in degrees.items() if ranks == world]
         name = alone[0] if alone else ",".join(f"{n}:{ranks}" for n, ranks in degrees.items() if ranks > 1)
-        names.add(name)
+        turns = [f",breadth-first:{number}" for number in (2, 4)] if stages > 1 else []
+        names |= {name + order for order in ["", *turns]}
         if experts * tensor > 1:
-            names.add(f"{name},sequence")
+            names |= {f"{name}{order},sequence" for order in ["", *turns]}
     return names | {"context,heads"}
 
 

@@ -280,8 +280,6 @@ def test_gathered_inputs_are_quantized(tools, quantize: str, tmp_path: Path) -> 
         ("llama", 2, "context:2,sequence", "sequence is about norms between layers that ranks share"),
         ("llama", 2, "tensor,sequence:2", "sequence has no number"),
         ("llama", 2, "sequence,sequence", "sequence is given twice"),
-        ("llama", 2, "interleaved", "interleaved pipelines are not carried out"),
-        ("llama", 2, "pipeline,breadth-first:2", "breadth-first pipelines are not carried out"),
         ("llama", 8, "tensor,sequence", "the largest world that can split the model is 4"),
     ],
 )

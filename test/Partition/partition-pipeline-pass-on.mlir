@@ -1,6 +1,6 @@
 // RUN: intarsia-opt %s --partition-pipeline=world=3 | FileCheck %s
 
-// What the third stage reads of the first comes through the second.
+// What the third stage reads of the first comes through the second. Stages receive first and send last.
 rt.device @cpu {target = #rt.target<"cpu", ["x86-64-v3"]>}
 nn.archive @weights {file = "model.safetensors"}
 
@@ -12,8 +12,8 @@ nn.archive @weights {file = "model.safetensors"}
 
 // CHECK-LABEL: func.func @main.rank1
 // CHECK: %[[PASSED:.*]] = shard.recv %{{.*}} on @world grid_axes = [0] source = [0]
-// CHECK: shard.send %[[PASSED]] on @world grid_axes = [0] destination = [2]
 // CHECK: %[[SECOND:.*]] = nn.linear %[[PASSED]]
+// CHECK: shard.send %[[PASSED]] on @world grid_axes = [0] destination = [2]
 // CHECK: shard.send %[[SECOND]] on @world grid_axes = [0] destination = [2]
 // CHECK: shard.broadcast
 

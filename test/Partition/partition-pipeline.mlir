@@ -25,8 +25,8 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK: nn.cache_append(%[[KEYS]])
 // CHECK: nn.weight @weights["w1"]
 // CHECK: %[[H:.*]] = nn.linear
-// CHECK: shard.send %[[H]] on @world grid_axes = [0] destination = [1]
 // CHECK-NOT: nn.weight @weights["w2"]
+// CHECK: shard.send %[[H]] on @world grid_axes = [0] destination = [1]
 // CHECK: %[[NONE:.*]] = tensor.empty(%{{.*}}) : tensor<?x64xf32>
 // CHECK: %[[Y:.*]] = shard.broadcast %[[NONE]] on @world grid_axes = [0] root = [1]
 // CHECK: return %[[Y]], %{{.*}} :
@@ -34,9 +34,9 @@ nn.archive @weights {file = "model.safetensors"}
 // CHECK-LABEL: func.func @step.rank1
 // CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
 // CHECK-SAME: %[[KEYS:[a-z0-9]*]]: tensor<?x2x32x32xf32> {nn.name = "keys.3", nn.state}) -> (tensor<?x64xf32> {nn.name = "y"}, tensor<?x2x32x32xf32> {nn.name = "keys.3", nn.state = 5 : i64})
+// CHECK: %[[H:.*]] = shard.recv %{{.*}} on @world grid_axes = [0] source = [0]
 // CHECK: %[[MASK:.*]] = nn.relu %[[X]]
 // CHECK-NOT: nn.weight @weights["w0"]
-// CHECK: %[[H:.*]] = shard.recv %{{.*}} on @world grid_axes = [0] source = [0]
 // CHECK: nn.weight @weights["w2"]
 // CHECK: nn.linear %[[H]]
 // CHECK: arith.addf %{{.*}}, %[[MASK]]

@@ -34,7 +34,7 @@
 // the result.
 // SLOW: remark: --partition=auto over 2 ranks of 2 hosts: tensor
 // SLOW-NEXT: tensor {{ *}}204.2 us a step, 202.0 us of them in exchanges
-// SLOW-NEXT: pipeline {{.*}}, 405.3 us of them in exchanges
+// SLOW-NEXT: pipeline {{.*}}, 405.5 us of them in exchanges
 // FAST: tensor {{ *}}3.2 us a step, 1.0 us of them in exchanges
 // Those of a host add up in its memory first.
 // FOUR: remark: --partition=auto over 4 ranks of 2 hosts: tensor

@@ -144,9 +144,8 @@ struct Flags {
           "weights; data, each computes some examples of a batch; or several of them, pipeline:2,tensor:4, groups of "
           "four ranks that share the layers of one of two stages; tensor,sequence, the same as tensor with some rows "
           "of norms and residuals on each rank; context,heads, the same as context with some heads of all caches on "
-          "each "
-          "rank; auto, whichever of these is fastest by the cost "
-          "model")};
+          "each rank; interleaved:2 or breadth-first:2, the same as pipeline with two stages on each rank, for single "
+          "prompts; auto, whichever of these is fastest by the cost model")};
   cl::opt<std::string> rankLoad{
       "rank-load", cl::value_desc("numbers"), cl::cat(category),
       cl::desc("What the ranks have to do, for --partition=auto: how many sequences there are at once, how many tokens "

@@ -33,6 +33,9 @@ struct PartitionOptions {
   /// Parts of neighbouring layers; as many ranks share each of them; a divisor of `world`. 0: that for which the cost
   /// model predicts the shortest step.
   int64_t stages = 1;
+  /// Stages that each rank of a pipeline has, in whose order parts of a call go through the ranks several times.
+  int64_t turns = 1;
+  bool isBreadthFirst = false; ///< all parts of a call go through one turn before the next; false: some at a time
   /// Groups of the ranks of a stage that have different experts; the ranks of a group have parts of each of them.
   int64_t experts = 1;
   /// Parts of the tokens of a call, or of the examples of a batch; as many ranks share the work on each of them. At
@@ -73,7 +76,8 @@ llvm::Expected<RankLoad> parseRankLoad(llvm::StringRef text);
 /// (each has some layers), "expert" (each has some experts, and a part of everything else), "context" or "data" (each
 /// computes some tokens or examples with all weights), products of these as "pipeline:2,tensor:2" for four ranks (two
 /// have some layers, and a part of each of them), of which one number may be left out, with "sequence", which has none,
-/// beside tensor or expert, or "auto": chosen by cost.
+/// beside tensor or expert, with "interleaved:2" or "breadth-first:2" beside pipeline (a rank has two stages), or
+/// "auto": chosen by cost.
 llvm::Error parsePartition(llvm::StringRef text, PartitionOptions &options);
 
 /// Returns the text that parsePartition reads.

@@ -81,11 +81,36 @@ static Status choosePages(const StepLayout &layout, const Module &module, const 
   return Status::success();
 }
 
+/// Finds the functions of all stages that a rank has of a step function, and reads its layout from them.
+static Status readLayout(const Module &module, size_t function, std::vector<size_t> &functions, StepLayout &layout) {
+  const FunctionInfo &last = *module.functions()[function].info;
+  if (last.turn.number + 1 != last.turn.count)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: function '%s' is stage %lld of the %lld of its rank: give the name of the last, without '.turn'",
+                 module.name().c_str(), last.name.c_str(), (long long)last.turn.number + 1, (long long)last.turn.count);
+  std::vector<const FunctionInfo *> infos;
+  for (int64_t turn = 0; turn + 1 < last.turn.count; ++turn) {
+    std::string name = TurnInfo::nameOf(last.name, turn);
+    size_t index = 0;
+    while (index < module.functions().size() && module.functions()[index].info->name != name)
+      ++index;
+    if (index == module.functions().size() || module.functions()[index].info->turn.number != turn ||
+        module.functions()[index].info->turn.count != last.turn.count)
+      return error(ITX_CORRUPT, "%s: function '%s' has %lld stages on each rank, and '%s' is none of them",
+                   module.name().c_str(), last.name.c_str(), (long long)last.turn.count, name.c_str());
+    functions.push_back(index);
+  }
+  functions.push_back(function);
+  for (size_t index : functions)
+    infos.push_back(module.functions()[index].info);
+  return readStepLayout(module.manifest().functions, infos, module.name(), layout);
+}
+
 Status Cache::bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes) {
   StepLayout layout;
+  std::vector<size_t> functions;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(
-      readStepLayout(module.manifest().functions, *module.functions()[function].info, module.name(), layout));
+  ITX_RETURN_IF_ERROR(readLayout(module, function, functions, layout));
   return choosePages(layout, module, options, pages, bytes);
 }
 
@@ -94,8 +119,7 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   std::shared_ptr<Cache> result(new Cache(std::move(module), function));
   const Module &loaded = *result->module_;
   int64_t pages = 0;
-  ITX_RETURN_IF_ERROR(
-      readStepLayout(loaded.manifest().functions, *loaded.functions()[function].info, loaded.name(), result->layout_));
+  ITX_RETURN_IF_ERROR(readLayout(loaded, function, result->functions_, result->layout_));
   if (result->layout_.model == Hash128{}) // of IR that was written by hand: only itself is the same model
     result->layout_.model = loaded.hash();
   ITX_RETURN_IF_ERROR(findCandidates(loaded, function, result->candidates_));
@@ -137,11 +161,15 @@ itx_cache_info Cache::info() const {
       info.spilled_bytes += sequence->spilled->bytes();
     }
   info.lost_sequences = lost_;
-  info.stages = layout_.stages;
+  info.stages = layout_.turns.size() > 1 ? 1 : layout_.stages; // a step is computed in parts itself
   return info;
 }
 
-int64_t Cache::prefillTokens(int64_t promptTokens) const { return promptPart(promptTokens, layout_.stages); }
+int64_t Cache::prefillTokens(int64_t promptTokens) const {
+  if (layout_.turns.size() > 1)
+    return std::clamp<int64_t>(promptTokens, 1, mostTokensInTurns);
+  return promptPart(promptTokens, layout_.stages);
+}
 
 // ---- Sequences --------------------------------------------------------------------------------------------
 

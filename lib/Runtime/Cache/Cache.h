@@ -38,6 +38,7 @@ struct Chunk {
   const int64_t *tokens = nullptr;
   int64_t count = 0;
   int64_t outputs = 0; // number of last tokens whose logits are wanted
+  int64_t first = 0;   // of the step's tokens of the sequence: a step may be computed in parts
 };
 
 /// Where, or when, a caller takes the logits of a step.
@@ -102,6 +103,7 @@ public:
 private:
   class Transaction;
   Cache(std::shared_ptr<Module> module, size_t function) : module_(std::move(module)), function_(function) {}
+  class StepRunner;
   const char *name() const { return module_->name().c_str(); }
   /// Makes a sequence; the caller holds the lock.
   Status newSequence(Sequence *&sequence);
@@ -126,12 +128,11 @@ private:
   /// Evicts the least recently used sequences until `pages` are free; evicts none if that is not enough.
   Status makeRoom(int64_t pages, const std::vector<const Sequence *> &busy);
   bool hasSlots() const { return layout_.hasSlots; }
-  /// A step of chunks that checkChunks has found right.
-  Status runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results);
-  Status run(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results);
-
+  /// Runs a step of chunks that checkChunks has found right. `hasBegun` becomes true when other ranks may depend on it.
+  Status runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results, bool &hasBegun);
   std::shared_ptr<Module> module_;
-  size_t function_;
+  size_t function_;               // that gives the logits
+  std::vector<size_t> functions_; // of all stages of the rank: it is the last
   StepLayout layout_;
   CandidatesFunction candidates_;
   std::unique_ptr<StateMemory> memory_;

@@ -5,7 +5,7 @@
 //
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Cache/Cache.h"
-#include "lib/Runtime/Core/Call.h"
+#include "lib/Runtime/Core/StageCalls.h"
 
 #include <algorithm>
 #include <cstring>
@@ -209,83 +209,189 @@ static Status makeIntegers(std::vector<int64_t> shape, Tensor &tensor, int64_t *
   return Status::success();
 }
 
-Status Cache::run(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
-  int64_t tokens = 0, outputs = 0, rows = int64_t(chunks.size());
-  size_t columns = 1;
-  for (const Chunk &chunk : chunks) {
-    tokens += chunk.count;
-    outputs += chunk.outputs;
-    columns = std::max(columns, chunk.sequence->pages.size());
-    // A sequence with a slot uses the row of the page table with the slot's index.
-    if (hasSlots())
-      rows = std::max(rows, chunk.sequence->slot + 1);
-  }
-  Tensor ids, positions, sequences, table, outputTokens;
-  int64_t *id = nullptr, *position = nullptr, *sequence = nullptr, *page = nullptr, *output = nullptr;
-  ITX_RETURN_IF_ERROR(makeIntegers({tokens}, ids, id));
-  ITX_RETURN_IF_ERROR(makeIntegers({tokens}, positions, position));
-  ITX_RETURN_IF_ERROR(makeIntegers({tokens}, sequences, sequence));
-  ITX_RETURN_IF_ERROR(makeIntegers({rows, int64_t(columns)}, table, page));
-  // The function computes at least one row.
-  ITX_RETURN_IF_ERROR(makeIntegers({std::max<int64_t>(outputs, 1)}, outputTokens, output));
-  *output = 0;
-  std::memset(page, 0, table.bytes);
-  int64_t token = 0;
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    const Chunk &chunk = chunks[i];
-    int64_t row = hasSlots() ? chunk.sequence->slot : int64_t(i);
-    std::copy(chunk.sequence->pages.begin(), chunk.sequence->pages.end(), page + row * int64_t(columns));
-    for (int64_t t = 0; t < chunk.count; ++t, ++token) {
-      id[token] = chunk.tokens[t];
-      position[token] = chunk.sequence->length() + t;
-      sequence[token] = row;
-      if (t >= chunk.count - chunk.outputs)
-        *output++ = token;
-    }
-  }
-  std::vector<const Tensor *> inputs(layout_.inputs, nullptr);
-  inputs[layout_.inputIds] = &ids;
-  inputs[layout_.positions] = &positions;
-  inputs[layout_.sequences] = &sequences;
-  inputs[layout_.pageTable] = &table;
-  inputs[layout_.outputTokens] = &outputTokens;
-  std::vector<Tensor> states = memory_->tensors();
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (!layout_.states[i].paged) { // one slot for each row of the page table
-      states[i].shape[0] = rows;
-      states[i].bytes = layout_.states[i].unitBytes * uint64_t(rows);
-    }
-    inputs[layout_.states[i].input] = &states[i];
+/// Calls the step function, or those of all stages that this rank has.
+class Cache::StepRunner {
+public:
+  StepRunner(Cache &cache, LogitsWanted wanted) : cache_(cache), module_(*cache.module_), wanted_(wanted) {}
+
+  Status run(const std::vector<Chunk> &chunks, StepResults &results) {
+    return cache_.functions_.size() > 1 ? runInTurns(chunks, results) : runAtOnce(chunks, results);
   }
 
-  std::unique_ptr<itx_call> call = module_->takeCall();
-  Status status = prepareCall(*module_, function_, inputs.data(), inputs.size(), *call);
-  if (wanted == LogitsWanted::OnDevice)
-    call->outputMemories = {module_->memoryOf(call->function->outputs[0].device)};
-  call->results = outputs == 0 ? Results::None : wanted == LogitsWanted::Later ? Results::Later : Results::WithCall;
-  if (status.ok())
-    status = runCall(*call);
-  results.call = call->number;
-  if (status.ok() && outputs != 0)
-    results.logits = std::move(call->outputs[0]);
-  call->outputs.clear();
-  module_->giveCall(std::move(call));
-  return status;
-}
+private:
+  /// Some chunks as inputs of the functions.
+  struct Inputs {
+    Tensor ids, positions, sequences, table, outputTokens;
+    int64_t rows = 0;    // of the page table
+    int64_t outputs = 0; // whose logits are wanted
+  };
+
+  Status make(const std::vector<Chunk> &chunks, Inputs &inputs) const {
+    int64_t tokens = 0;
+    size_t columns = 1;
+    inputs.rows = int64_t(chunks.size());
+    for (const Chunk &chunk : chunks) {
+      tokens += chunk.count;
+      inputs.outputs += chunk.outputs;
+      columns = std::max(columns, chunk.sequence->pages.size());
+      // A sequence with a slot uses the row of the page table with the slot's index.
+      if (cache_.hasSlots())
+        inputs.rows = std::max(inputs.rows, chunk.sequence->slot + 1);
+    }
+    int64_t *id = nullptr, *position = nullptr, *sequence = nullptr, *page = nullptr, *output = nullptr;
+    ITX_RETURN_IF_ERROR(makeIntegers({tokens}, inputs.ids, id));
+    ITX_RETURN_IF_ERROR(makeIntegers({tokens}, inputs.positions, position));
+    ITX_RETURN_IF_ERROR(makeIntegers({tokens}, inputs.sequences, sequence));
+    ITX_RETURN_IF_ERROR(makeIntegers({inputs.rows, int64_t(columns)}, inputs.table, page));
+    // The function computes at least one row.
+    ITX_RETURN_IF_ERROR(makeIntegers({std::max<int64_t>(inputs.outputs, 1)}, inputs.outputTokens, output));
+    *output = 0;
+    std::memset(page, 0, inputs.table.bytes);
+    int64_t token = 0;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const Chunk &chunk = chunks[i];
+      int64_t row = cache_.hasSlots() ? chunk.sequence->slot : int64_t(i);
+      std::copy(chunk.sequence->pages.begin(), chunk.sequence->pages.end(), page + row * int64_t(columns));
+      for (int64_t t = 0; t < chunk.count; ++t, ++token) {
+        id[token] = chunk.tokens[t];
+        position[token] = chunk.sequence->length() + chunk.first + t;
+        sequence[token] = row;
+        if (t >= chunk.count - chunk.outputs)
+          *output++ = token;
+      }
+    }
+    return Status::success();
+  }
+
+  /// Prepares a call of the function for a turn.
+  Status prepare(const Inputs &given, size_t turn, ::itx_call &call) const {
+    const StepInputs &places = cache_.layout_.turns[turn];
+    std::vector<const Tensor *> inputs(places.count, nullptr);
+    inputs[places.inputIds] = &given.ids;
+    inputs[places.positions] = &given.positions;
+    inputs[places.sequences] = &given.sequences;
+    inputs[places.pageTable] = &given.table;
+    inputs[places.outputTokens] = &given.outputTokens;
+    std::vector<Tensor> states = cache_.memory_->tensors();
+    for (size_t i = 0; i < states.size(); ++i) {
+      const StateTensor &state = cache_.layout_.states[i];
+      if (state.turn != turn)
+        continue;
+      if (!state.paged) { // one slot for each row of the page table
+        states[i].shape[0] = given.rows;
+        states[i].bytes = state.unitBytes * uint64_t(given.rows);
+      }
+      inputs[state.input] = &states[i];
+    }
+    return prepareCall(module_, cache_.functions_[turn], inputs.data(), inputs.size(), call);
+  }
+
+  Status runAtOnce(const std::vector<Chunk> &chunks, StepResults &results) {
+    Inputs inputs;
+    ITX_RETURN_IF_ERROR(make(chunks, inputs));
+    std::unique_ptr<itx_call> call = module_.takeCall();
+    Status status = prepare(inputs, 0, *call);
+    if (wanted_ == LogitsWanted::OnDevice)
+      call->outputMemories = {module_.memoryOf(call->function->outputs[0].device)};
+    call->results = inputs.outputs == 0              ? Results::None
+                    : wanted_ == LogitsWanted::Later ? Results::Later
+                                                     : Results::WithCall;
+    if (status.ok())
+      status = runCall(*call);
+    results.call = call->number;
+    if (status.ok() && inputs.outputs != 0)
+      results.logits = std::move(call->outputs[0]);
+    call->outputs.clear();
+    module_.giveCall(std::move(call));
+    return status;
+  }
+
+  /// Returns the chunks of each part of a step.
+  std::vector<std::vector<Chunk>> partsOf(const std::vector<Chunk> &chunks) const {
+    int64_t tokens = 0;
+    for (const Chunk &chunk : chunks)
+      tokens += chunk.count;
+    int64_t part =
+        partInTurns(tokens, int64_t(chunks.size()), cache_.layout_.stages, int64_t(cache_.functions_.size()));
+    std::vector<std::vector<Chunk>> parts;
+    int64_t room = 0;
+    for (const Chunk &chunk : chunks)
+      for (int64_t first = 0, count = 0; first < chunk.count; first += count) {
+        if (room == 0) {
+          parts.emplace_back();
+          room = part;
+        }
+        count = std::min(room, chunk.count - first);
+        int64_t outputs = std::max<int64_t>(0, first + count - std::max(first, chunk.count - chunk.outputs));
+        parts.back().push_back({chunk.sequence, chunk.tokens + first, count, outputs, first});
+        room -= count;
+      }
+    return parts;
+  }
+
+  /// Computes parts of the step at the same time as other ranks compute others.
+  Status runInTurns(const std::vector<Chunk> &chunks, StepResults &results) {
+    const FunctionInfo &last = *module_.functions()[cache_.function_].info;
+    if (module_.memoryOf(last.outputs[0].device))
+      return error(ITX_UNSUPPORTED,
+                   "%s: its logits are in the memory of a device, where those of several parts cannot be put together: "
+                   "compile it with one stage for each rank",
+                   cache_.name());
+    std::vector<Inputs> parts;
+    int64_t outputs = 0;
+    for (const std::vector<Chunk> &part : partsOf(chunks)) {
+      ITX_RETURN_IF_ERROR(make(part, parts.emplace_back()));
+      outputs += parts.back().outputs;
+    }
+    const int64_t shape[] = {outputs, cache_.layout_.vocabulary};
+    if (outputs != 0)
+      ITX_RETURN_IF_ERROR(makeTensor(ITX_F32, shape, 2, results.logits));
+    StageCalls calls(module_, last);
+    ITX_RETURN_IF_ERROR(calls.begin());
+    auto *row = static_cast<float *>(results.logits.data.get());
+    for (const StageTurn &item : stageOrder(int64_t(parts.size()), cache_.layout_.stages,
+                                            int64_t(cache_.functions_.size()), cache_.layout_.isBreadthFirst)) {
+      const Inputs &part = parts[size_t(item.part)];
+      std::unique_ptr<itx_call> call = module_.takeCall();
+      Status status = prepare(part, size_t(item.turn), *call);
+      if (status.ok())
+        status = calls.run(*call, item);
+      if (status.ok() && item.due < 0 && part.outputs != 0) {
+        uint64_t elements = uint64_t(part.outputs * cache_.layout_.vocabulary);
+        if (calls.isLast())
+          std::memcpy(row, call->outputs[0].data.get(), elements * sizeof(float));
+        row += elements;
+      }
+      call->outputs.clear();
+      module_.giveCall(std::move(call));
+      ITX_RETURN_IF_ERROR(std::move(status));
+    }
+    ITX_RETURN_IF_ERROR(calls.finish());
+    return outputs == 0
+               ? Status::success()
+               : calls.broadcastResult(results.logits.data.get(), uint64_t(outputs * cache_.layout_.vocabulary));
+  }
+
+  Cache &cache_;
+  Module &module_;
+  LogitsWanted wanted_;
+};
 
 Status Cache::step(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
   std::lock_guard lock(mutex_);
   ITX_RETURN_IF_ERROR(checkChunks(chunks));
-  Status status = runChecked(chunks, wanted, results);
+  bool hasBegun = false;
+  Status status = runChecked(chunks, wanted, results, hasBegun);
   bool wantsNone = std::all_of(chunks.begin(), chunks.end(), [](const Chunk &chunk) { return chunk.outputs == 0; });
-  // Other stages of the pipeline may have done this step, and later ones: no rank can take it back.
-  if (!status.ok() && (wantsNone || wanted == LogitsWanted::Later) && layout_.stages > 1)
+  // Other stages of the pipeline may have done this step, or parts of it, and later ones: no rank can take it back.
+  bool isAhead = wantsNone || wanted == LogitsWanted::Later || (hasBegun && functions_.size() > 1);
+  if (!status.ok() && isAhead && layout_.stages > 1)
     return endWorld(*module_, status);
   return status;
 }
 
-Status Cache::runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results) {
-  if (wanted == LogitsWanted::Later && layout_.stages > 1 &&
+Status Cache::runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, StepResults &results, bool &hasBegun) {
+  if (wanted == LogitsWanted::Later && layout_.stages > 1 && functions_.size() == 1 &&
       module_->memoryOf(module_->functions()[function_].info->outputs[0].device))
     return error(ITX_UNSUPPORTED,
                  "%s: its logits are in the memory of a device, from where they cannot be taken after the step: use "
@@ -298,7 +404,8 @@ Status Cache::runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, 
     ITX_RETURN_IF_ERROR(bringBack(*chunk.sequence, busy));
   Transaction transaction(*this, chunks);
   ITX_RETURN_IF_ERROR(transaction.begin());
-  ITX_RETURN_IF_ERROR(run(chunks, wanted, results));
+  hasBegun = true;
+  ITX_RETURN_IF_ERROR(StepRunner(*this, wanted).run(chunks, results));
   transaction.commit();
   return Status::success();
 }

@@ -26,14 +26,15 @@ public:
   LayoutReader(const FunctionInfo &function, const std::string &name) : function_(function), name_(name) {}
 
   Status read(StepLayout &layout) {
-    ITX_RETURN_IF_ERROR(find("input_ids", 1, layout.inputIds));
-    ITX_RETURN_IF_ERROR(find("positions", 1, layout.positions));
-    ITX_RETURN_IF_ERROR(find("sequences", 1, layout.sequences));
-    ITX_RETURN_IF_ERROR(find("page_table", 2, layout.pageTable));
-    ITX_RETURN_IF_ERROR(find("output_tokens", 1, layout.outputTokens));
-    layout.inputs = function_.inputs.size();
-    const ValueInfo &ids = function_.inputs[layout.inputIds], &positions = function_.inputs[layout.positions];
-    const ValueInfo &table = function_.inputs[layout.pageTable];
+    ITX_RETURN_IF_ERROR(find("input_ids", 1, inputs_.inputIds));
+    ITX_RETURN_IF_ERROR(find("positions", 1, inputs_.positions));
+    ITX_RETURN_IF_ERROR(find("sequences", 1, inputs_.sequences));
+    ITX_RETURN_IF_ERROR(find("page_table", 2, inputs_.pageTable));
+    ITX_RETURN_IF_ERROR(find("output_tokens", 1, inputs_.outputTokens));
+    inputs_.count = function_.inputs.size();
+    layout.turns = {inputs_};
+    const ValueInfo &ids = function_.inputs[inputs_.inputIds], &positions = function_.inputs[inputs_.positions];
+    const ValueInfo &table = function_.inputs[inputs_.pageTable];
     layout.context = positions.rangeHigh;
     layout.vocabulary = ids.rangeHigh;
     layout.stages = function_.stages;
@@ -67,6 +68,8 @@ public:
 private:
   Status checkOutputs() const {
     const std::vector<ValueInfo> &outputs = function_.outputs;
+    if (function_.turn.number + 1 != function_.turn.count)
+      return outputs.empty() ? Status::success() : refuse("it gives results in another turn than the last");
     if (outputs.size() != 1 || outputs[0].dtype != ITX_F32 || outputs[0].shape.size() != 2)
       return refuse("its outputs are not logits, one f32 [outputs, vocabulary]");
     return Status::success();
@@ -134,14 +137,15 @@ private:
   Status readInput(size_t index, const ValueInfo &table, StepLayout &layout) const {
     const ValueInfo &value = function_.inputs[index];
     if (!value.state) {
-      bool known = index == layout.inputIds || index == layout.positions || index == layout.sequences ||
-                   index == layout.pageTable || index == layout.outputTokens;
+      bool known = index == inputs_.inputIds || index == inputs_.positions || index == inputs_.sequences ||
+                   index == inputs_.pageTable || index == inputs_.outputTokens;
       return known || value.optional ? Status::success() : refuse("nothing is known of its input '" + value.name + "'");
     }
     bool paged = !value.symbols.empty() && value.symbols[0] == table.belowSize;
     if (!paged && (value.symbols.empty() || value.symbols[0] != table.symbols[0]))
       return refuse("the first size of the state '" + value.name + "' is neither the number of pages nor of sequences");
     StateTensor state;
+    state.turn = size_t(function_.turn.number);
     state.input = index;
     state.name = value.name;
     state.paged = paged;
@@ -161,16 +165,43 @@ private:
 
   const FunctionInfo &function_;
   const std::string &name_;
+  StepInputs inputs_;
 };
+
+/// Adds what the next stage of a rank has.
+Status addTurn(const StepLayout &stage, const std::string &name, StepLayout &layout) {
+  layout.turns.insert(layout.turns.end(), stage.turns.begin(), stage.turns.end());
+  layout.states.insert(layout.states.end(), stage.states.begin(), stage.states.end());
+  layout.pageTokens = std::max(layout.pageTokens, stage.pageTokens);
+  layout.hasSlots |= stage.hasSlots;
+  if (stage.model != Hash128{})
+    layout.model = stage.model;
+  if (__builtin_add_overflow(layout.pageBytes, stage.pageBytes, &layout.pageBytes) ||
+      __builtin_add_overflow(layout.sequenceBytes, stage.sequenceBytes, &layout.sequenceBytes))
+    return error(ITX_INVALID_ARGUMENT, "%s: its state is larger than memory can be", name.c_str());
+  return Status::success();
+}
 } // namespace
 
-Status readStepLayout(const std::vector<FunctionInfo> &functions, const FunctionInfo &function, const std::string &name,
-                      StepLayout &layout) {
+Status readStepLayout(const std::vector<FunctionInfo> &functions, const std::vector<const FunctionInfo *> &turns,
+                      const std::string &name, StepLayout &layout) {
+  const FunctionInfo &last = *turns.back();
   StepLayout result;
-  ITX_RETURN_IF_ERROR(LayoutReader(function, name).read(result));
+  for (const FunctionInfo *function : turns) {
+    StepLayout stage;
+    ITX_RETURN_IF_ERROR(LayoutReader(*function, name).read(stage));
+    if (function == turns.front())
+      result = std::move(stage);
+    else
+      ITX_RETURN_IF_ERROR(addTurn(stage, name, result));
+  }
+  result.isBreadthFirst = last.turn.isBreadthFirst;
+  auto isOfTurn = [&](const FunctionInfo &other) {
+    return std::any_of(turns.begin(), turns.end(), [&](const FunctionInfo *own) { return own->name == other.name; });
+  };
   for (const FunctionInfo &other : functions) {
     StepLayout ofOther;
-    if (function.rank < 0 || other.name != function.name || !LayoutReader(other, name).read(ofOther).ok())
+    if (last.rank < 0 || !isOfTurn(other) || !LayoutReader(other, name).read(ofOther).ok())
       continue;
     result.hasSlots |= ofOther.hasSlots;
     if (result.pageTokens == 0)
@@ -178,7 +209,7 @@ Status readStepLayout(const std::vector<FunctionInfo> &functions, const Function
   }
   if (result.pageTokens == 0)
     return error(ITX_INVALID_ARGUMENT, "%s: function '%s' is no forward step of a language model: no input is state",
-                 name.c_str(), function.name.c_str());
+                 name.c_str(), last.name.c_str());
   layout = std::move(result);
   return Status::success();
 }

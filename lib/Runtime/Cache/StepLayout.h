@@ -19,6 +19,7 @@ const char *nameOf(CacheElement element);
 
 /// An input that the function updates in place.
 struct StateTensor {
+  size_t turn = 0;  // of the function that updates it
   size_t input = 0; // index
   std::string name;
   bool paged = false; // true: one unit a page; false: one a sequence
@@ -32,12 +33,18 @@ struct StateTensor {
   int32_t device = -1;     // index of the module's device in whose own memory it lies; -1: the host's
 };
 
+/// The indices of a function's inputs.
+struct StepInputs {
+  size_t inputIds = 0, positions = 0, sequences = 0, pageTable = 0, outputTokens = 0;
+  size_t count = 0;
+};
+
 /// The properties of a step function that the runtime needs to serve sequences with it.
 struct StepLayout {
-  size_t inputIds = 0, positions = 0, sequences = 0, pageTable = 0, outputTokens = 0; // indices of inputs
-  size_t inputs = 0;
+  std::vector<StepInputs> turns; // of the function of each stage of the rank; the last one gives the logits
+  bool isBreadthFirst = false;   // the order of parts, if there are several turns
   int64_t pageTokens = 0;
-  int64_t stages = 1;  // of the pipeline that the ranks of a world are
+  int64_t stages = 1;  // of the pipeline that the ranks of a world are: ranks that a part goes through in each turn
   int64_t context = 0; // maximal tokens of a sequence
   Hash128 model = {};  // hash of the model that the artifact was made from; zero if it does not say it
   int64_t vocabulary = 0;
@@ -48,11 +55,11 @@ struct StepLayout {
   int64_t pagesFor(int64_t tokens) const { return tokens / pageTokens + (tokens % pageTokens != 0); }
 };
 
-/// Reads the layout from the signature of one of the functions, which are those of all ranks. All ranks have the same
-/// number of tokens in a page; a stage of a pipeline may have no state. An error says what this function lacks to be a
-/// step function. `name` starts each message.
-Status readStepLayout(const std::vector<FunctionInfo> &functions, const FunctionInfo &function, const std::string &name,
-                      StepLayout &layout);
+/// Reads the layout from the signatures of the functions of this rank: one, or that of each of its stages, the last one
+/// last. `functions` are those of all ranks: all have the same number of tokens in a page, and a stage of a pipeline
+/// may have no state. An error says what a function lacks to be a step function. `name` starts each message.
+Status readStepLayout(const std::vector<FunctionInfo> &functions, const std::vector<const FunctionInfo *> &turns,
+                      const std::string &name, StepLayout &layout);
 
 } // namespace intarsia::runtime
 

@@ -361,6 +361,18 @@ Status endWorld(const Module &module, const Status &status) {
   return module.world() ? module.world()->state().fail(status) : status;
 }
 
+Status runCallOfWorld(::itx_call &call) {
+  WorldState &world = call.module->world()->state();
+  call.number = world.beginCall();
+  Status status = runPart(call);
+  // Devices whose exchanges were ended have no results, and give no error themselves.
+  if (DeviceGroups *devices = call.module->deviceGroups())
+    if (Status failure = devices->endCall(); !failure.ok())
+      status = failure;
+  world.endCall(status);
+  return status;
+}
+
 Status runCall(::itx_call &call) {
   World *world = call.module->world();
   if (!world)
@@ -370,13 +382,7 @@ Status runCall(::itx_call &call) {
   // Ranks that are no pipeline may exchange data in any direction.
   if (call.function->stages == 1)
     ITX_RETURN_IF_ERROR(world->late().finish());
-  call.number = world->state().beginCall();
-  Status status = runPart(call);
-  // Devices whose exchanges were ended have no results, and give no error themselves.
-  if (DeviceGroups *devices = call.module->deviceGroups())
-    if (Status failure = devices->endCall(); !failure.ok())
-      status = failure;
-  world->state().endCall(status);
+  Status status = runCallOfWorld(call);
   return status.ok() || call.results == Results::WithCall ? status : endWorld(*call.module, status);
 }
 

@@ -18,6 +18,8 @@
 
 namespace intarsia::runtime {
 
+class StageCalls;
+
 /// The last event that a queue of a device gave to a call. The events of a queue happen in their order.
 struct QueueEvent {
   uint32_t device = 0; // index in the manifest
@@ -61,8 +63,9 @@ struct itx_call {
   std::vector<void *> inputs;
   std::vector<intarsia::runtime::Tensor> outputs;
   intarsia::runtime::Results results = intarsia::runtime::Results::WithCall;
-  uint64_t number = 0;     // of the world's calls
-  intarsia::Status status; // the first error
+  intarsia::runtime::StageCalls *stageCalls = nullptr; // that it is one of
+  uint64_t number = 0;                                 // of the world's calls
+  intarsia::Status status;                             // the first error
 
   std::vector<std::unique_ptr<intarsia::runtime::ScratchBuffer>> inputCopies; // defaults, and inputs not aligned
   intarsia::runtime::ScratchBuffer workspace;
@@ -109,6 +112,9 @@ Status endWorld(const Module &module, const Status &status);
 
 /// Runs a prepared call; call.outputs are its results. When it returns, no work of the call is running on any device.
 Status runCall(::itx_call &call);
+
+/// The same for a caller that holds the mutex of the module's world.
+Status runCallOfWorld(::itx_call &call);
 
 /// Gets the results of the world's calls up to this one that are still to come, if the module has a world.
 Status finishLateResults(const Module &module, uint64_t call = ~uint64_t(0));

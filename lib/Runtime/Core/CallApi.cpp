@@ -51,6 +51,11 @@ static Status prepare(const Callee &callee, const itx_invoke_options *options, i
                       size_t inputCount, std::unique_ptr<itx_call> &call) {
   if (inputCount != 0)
     ITX_REQUIRE(inputs);
+  if (int64_t stages = infoOf(callee).turn.count; stages > 1)
+    return error(ITX_UNSUPPORTED,
+                 "function '%s' is one of the %lld stages that each rank has, between which come those of other ranks: "
+                 "make a cache (itx_cache_create), whose steps compute all of them",
+                 infoOf(callee).name.c_str(), (long long)stages);
   std::vector<Device *> memories;
   ITX_RETURN_IF_ERROR(readOptions(infoOf(callee), options, memories));
   call = callee.module->takeCall();

@@ -11,6 +11,7 @@
 #include "lib/Runtime/Collectives/World.h"
 #include "lib/Runtime/Core/Call.h"
 #include "lib/Runtime/Core/Profile.h"
+#include "lib/Runtime/Core/StageCalls.h"
 
 namespace intarsia::runtime {
 
@@ -84,8 +85,7 @@ static const char *labelOf(const Module &module, const CollectiveCall &given) {
   return given.label < labels.size() ? labels[given.label].c_str() : "";
 }
 
-/// Runs the operation, and notes its time and its name.
-static Status runNow(const Module &module, const FunctionInfo &function, const CollectiveCall &given) {
+Status exchangeNow(const Module &module, const FunctionInfo &function, const CollectiveCall &given) {
   const char *label = labelOf(module, given);
   bool profiled = isProfiling();
   int64_t beginNs = profiled ? profileClockNs() : 0;
@@ -122,13 +122,13 @@ static Status broadcastLater(::itx_call &call, const CollectiveCall &given) {
         "call",
         call.function->name.c_str(), (long long)owner + 1, (long long)stages);
   if (group.index() == 0)
-    return runNow(*call.module, *call.function, given);
+    return exchangeNow(*call.module, *call.function, given);
   std::vector<std::shared_ptr<void>> memory;
   for (const Tensor &output : call.outputs)
     memory.push_back(output.data);
   call.module->world()->late().add(call.number, call.module,
                                    [module = call.module, function = call.function, given, memory = std::move(memory)] {
-                                     return runNow(*module, *function, given);
+                                     return exchangeNow(*module, *function, given);
                                    });
   return Status::success();
 }
@@ -206,7 +206,7 @@ static Status runStaged(::itx_call &call, const CollectiveCall &given) {
   onHost.device = nullptr;
   onHost.source = given.source ? source : nullptr;
   onHost.destination = given.destination ? destination : nullptr;
-  ITX_RETURN_IF_ERROR(runNow(*call.module, *call.function, onHost));
+  ITX_RETURN_IF_ERROR(exchangeNow(*call.module, *call.function, onHost));
   if (!given.destination)
     return Status::success();
   // What used the destination before is among what the exchange waits for.
@@ -216,19 +216,26 @@ static Status runStaged(::itx_call &call, const CollectiveCall &given) {
   return given.device->wait(event);
 }
 
+Status exchangeInMemory(::itx_call &call, const CollectiveCall &given, itx_event &event) {
+  event = 0;
+  DeviceGroup *devices = nullptr;
+  ITX_RETURN_IF_ERROR(findDevices(call, given, devices));
+  if (devices)
+    return startOnDevices(call, given, *devices, event);
+  return given.device ? runStaged(call, given) : exchangeNow(*call.module, *call.function, given);
+}
+
 Status runCollective(::itx_call &call, const CollectiveCall &given, itx_event &event) {
   event = 0;
   ITX_RETURN_IF_ERROR(checkCollective(call, given));
+  if (call.stageCalls)
+    return call.stageCalls->exchange(call, given, event);
   if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && call.results == Results::None)
     return Status::success();
   ITX_RETURN_IF_ERROR(finishEarlierCalls(call, given));
   if (given.kind == ITX_COLLECTIVE_BROADCAST_RESULT && call.results == Results::Later)
     return broadcastLater(call, given);
-  DeviceGroup *devices = nullptr;
-  ITX_RETURN_IF_ERROR(findDevices(call, given, devices));
-  if (devices)
-    return startOnDevices(call, given, *devices, event);
-  return given.device ? runStaged(call, given) : runNow(*call.module, *call.function, given);
+  return exchangeInMemory(call, given, event);
 }
 
 } // namespace intarsia::runtime

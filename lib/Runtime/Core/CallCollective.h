@@ -8,7 +8,7 @@
 #define INTARSIA_RUNTIME_CORE_CALLCOLLECTIVE_H
 
 #include "intarsia/module_abi.h"
-#include "lib/Runtime/Core/Device.h"
+#include "lib/Runtime/Core/Module.h"
 
 namespace intarsia::runtime {
 
@@ -26,6 +26,12 @@ struct CollectiveCall {
 /// there. Messages name the op that the label says. `event` receives the device's event of an exchange that its ranks'
 /// devices do themselves; 0: it is done.
 Status runCollective(::itx_call &call, const CollectiveCall &collective, itx_event &event);
+
+/// The same of an exchange that no earlier one comes before.
+Status exchangeInMemory(::itx_call &call, const CollectiveCall &collective, itx_event &event);
+
+/// Runs an operation in memory of the host for a function, whenever the call of it was, and notes its time and its name.
+Status exchangeNow(const Module &module, const FunctionInfo &function, const CollectiveCall &given);
 
 } // namespace intarsia::runtime
 
