@@ -210,8 +210,8 @@ private:
     return most;
   }
 
-  /// Adds each pipeline again with several stages for each rank, which prompts gain by. Parts that go through a turn
-  /// all together are never slower than interleaved ones, which wait for each message.
+  /// Adds each pipeline again with several stages for each rank, which prompts gain by. Interleaved
+  /// parts need each message at once; parts that go through a turn all together leave it more time.
   void addTurns(std::vector<Alternative> &all) const {
     for (size_t number = 0, count = all.size(); number < count; ++number)
       for (int64_t turns : {2, 4}) {
