@@ -120,6 +120,19 @@ def test_turns(tools, name: str, layers: int, partition: str, world: int, hosts:
         assert difference(found, expected) <= TOLERANCE
 
 
+@pytest.mark.parametrize(
+    ("name", "partition", "world"), [("llama", "interleaved", 2), ("mixtral", "tensor:2,breadth-first:2", 4)]
+)
+def test_devices_with_memory_of_their_own(tools, name: str, partition: str, world: int, tmp_path: Path) -> None:
+    """What goes round between stages is in memory of the host, what ranks of a stage add in that of the devices."""
+    model = deepen(name, 4, tmp_path / "model")
+    flags = ["--kv=f32", "--target=reference"]
+    expected = steps_of(compiled(tools, model, tmp_path / "whole.itx", 1, "", *flags))
+    turns = compiled(tools, model, tmp_path / "turns.itx", world, partition, *flags)
+    for found in run_ranks(__file__, turns, Path("steps"), tmp_path / "turns", world):
+        assert difference(found, expected) <= TOLERANCE
+
+
 @pytest.mark.parametrize("caches", ["f16", "fp8", "int8", "int4"])
 def test_caches(tools, caches: str, tmp_path: Path) -> None:
     """As above; elsewhere a value may be rounded to the next one, which changes less than the format does."""
