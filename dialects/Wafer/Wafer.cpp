@@ -105,11 +105,23 @@ LogicalResult PathAttr::verify(EmitError emitError, RangeAttr start, int64_t by,
   return success();
 }
 
-LogicalResult TilesAttr::verify(EmitError emitError, Axis rows, Axis columns, bool ring, Skew skew) {
+LogicalResult TilesAttr::verify(EmitError emitError, Axis rows, Axis columns, bool ring, Skew skew, int64_t extent) {
   if (rows == columns && rows != Axis::None)
     return emitError() << "rows and columns are both split along " << stringifyAxis(rows);
   if (skew != Skew::None && (rows == Axis::None || columns == Axis::None))
     return emitError() << "skew needs rows and columns that are split";
+  if (extent < 0)
+    return emitError() << "tiles are on " << extent << " cores of each axis";
+  return success();
+}
+
+LogicalResult RelayoutAttr::verify(EmitError emitError, Axis along, int64_t from, int64_t to, int64_t height,
+                                   int64_t width, bool) {
+  if (along == Axis::None)
+    return emitError() << "rows of the matrix lie along no axis";
+  if (from < 1 || to < 1 || height < 1 || width < 1)
+    return emitError() << "a matrix of " << height << " by " << width << " cannot go from " << from << " to " << to
+                       << " cores of each axis";
   return success();
 }
 
@@ -235,6 +247,19 @@ LogicalResult DistDecodeOp::verify() {
   return success();
 }
 
+LogicalResult DistRelayoutOp::verify() {
+  int64_t grid = int64_t(getGrid());
+  if (failed(verifySizes(*this, {getSource().getType()}, grid)))
+    return failure();
+  if (getAlong() == Axis::None)
+    return emitOpError() << "has a matrix whose rows lie along no axis; they lie along x or y";
+  for (int64_t side : {int64_t(getFrom()), int64_t(getTo())})
+    if (side < 2 || side > grid)
+      return emitOpError() << "moves a matrix between grids of " << getFrom() << " and " << getTo()
+                           << ", both must be between 2 and the " << grid << " cores along each axis that take part";
+  return success();
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 LogicalResult ProgramOp::verify() {
@@ -320,7 +345,11 @@ static LogicalResult verifyTiles(Operation *op, Value buffer, TilesAttr tiles, T
   auto program = op->getParentOfType<ProgramOp>();
   auto core = cast<MemRefType>(buffer.getType());
   for (auto [index, axis] : llvm::enumerate(std::array{tiles.getRows(), tiles.getColumns()})) {
-    int64_t cores = axis == Axis::None ? 1 : axis == Axis::X ? program.getColumns() : program.getRows();
+    int64_t all = axis == Axis::None ? 1 : axis == Axis::X ? program.getColumns() : program.getRows();
+    if (axis != Axis::None && tiles.getExtent() > all)
+      return op->emitOpError() << "has tiles on " << tiles.getExtent() << " cores along " << stringifyAxis(axis)
+                               << ", the program has " << all;
+    int64_t cores = axis == Axis::None || tiles.getExtent() == 0 ? all : tiles.getExtent();
     if (core.getDimSize(index) * cores < type.getDimSize(index))
       return op->emitOpError() << cores << " tiles of " << core << " do not hold dimension " << index << " of "
                                << matrix;
@@ -350,6 +379,31 @@ LogicalResult ForwardOp::verify() {
   return failed(verifyRoute(*this, getSourceAttr())) ? failure() : verifyRoute(*this, getDestinationAttr());
 }
 
+/// Checks the tiles of a half of a relayout.
+static LogicalResult verifyCollect(ComputeOp op) {
+  RelayoutAttr relayout = *op.getRelayout();
+  auto program = op->getParentOfType<ProgramOp>();
+  if (!op->getParentOfType<RepeatOp>())
+    return op.emitOpError() << "collects outside of a repeat, in which tiles pass by";
+  for (int64_t side : {relayout.getFrom(), relayout.getTo()})
+    if (side > int64_t(program.getColumns()) || side > int64_t(program.getRows()))
+      return op.emitOpError() << "collects on " << side << " cores of each axis, the program has "
+                              << program.getColumns() << " by " << program.getRows();
+  int64_t sourceRows = llvm::divideCeil(relayout.getHeight(), relayout.getFrom()),
+          sourceColumns = llvm::divideCeil(relayout.getWidth(), relayout.getFrom()),
+          rows = llvm::divideCeil(relayout.getHeight(), relayout.getTo()),
+          columns = llvm::divideCeil(relayout.getWidth(), relayout.getTo());
+  // Of the first half the source's tiles pass, of the second what the first has kept.
+  int64_t kept[] = {relayout.getSecond() ? rows : sourceRows, columns};
+  int64_t passing[] = {sourceRows, relayout.getSecond() ? columns : sourceColumns};
+  auto shape = [&](unsigned operand) { return cast<MemRefType>(op.getBuffers()[operand].getType()).getShape(); };
+  if (shape(0) != ArrayRef<int64_t>(kept) || shape(1) != ArrayRef<int64_t>(passing))
+    return op.emitOpError() << "collects " << op.getBuffers()[0].getType() << " from " << op.getBuffers()[1].getType()
+                            << ", tiles have " << kept[0] << "x" << kept[1] << " and " << passing[0] << "x"
+                            << passing[1] << " elements";
+  return success();
+}
+
 LogicalResult ComputeOp::verify() {
   using A = Arithmetic;
   A kind = getArithmetic();
@@ -362,10 +416,19 @@ LogicalResult ComputeOp::verify() {
   auto size = [&](unsigned operand, unsigned dimension) {
     return cast<MemRefType>(getBuffers()[operand].getType()).getDimSize(dimension);
   };
+  auto isQuantized = [&](unsigned operand) {
+    return cast<MemRefType>(getBuffers()[operand].getType()).getElementType().isInteger();
+  };
+  bool moves = isOneOf({A::Zero, A::Copy, A::Collect});
   for (auto [index, buffer] : llvm::enumerate(getBuffers()))
-    if (cast<MemRefType>(buffer.getType()).getElementType().isInteger() != (kind == A::Decode && index == 1))
+    if (isQuantized(unsigned(index)) != (moves ? isQuantized(0) : kind == A::Decode && index == 1))
       return emitOpError() << stringifyArithmetic(kind) << " has buffer " << index << " of " << buffer.getType()
-                           << "; decode reads quantized values, and nothing else does";
+                           << "; decode reads quantized values, and nothing else computes with them";
+  if (getRelayout().has_value() != (kind == A::Collect))
+    return emitOpError() << stringifyArithmetic(kind)
+                         << (getRelayout() ? " has a relayout, which collect has" : " has no relayout");
+  if (kind == A::Collect)
+    return verifyCollect(*this);
   if (getFactor() && !isOneOf({A::Affine, A::Rsqrt, A::Mask, A::Rotate}))
     return emitOpError() << stringifyArithmetic(kind) << " has a factor, which affine, rsqrt, mask and rotate have";
   if (getAddend() && !isOneOf({A::Affine, A::Rsqrt}))
@@ -384,10 +447,10 @@ LogicalResult ComputeOp::verify() {
                             size(0, 0) % size(2, 0) != 0))
     return emitOpError() << "decodes " << getBuffers()[1].getType() << " with scales " << getBuffers()[2].getType()
                          << " to " << getBuffers()[0].getType();
-  bool moves = isOneOf({A::Take, A::Put});
+  bool movesEntry = isOneOf({A::Take, A::Put});
   unsigned entry = kind == A::Take ? 0 : 1;
-  if (moves ? size(entry, 0) != 1 || size(0, 1) != size(1, 1)
-            : expected == 2 && !sums && !spreads && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
+  if (movesEntry ? size(entry, 0) != 1 || size(0, 1) != size(1, 1)
+                 : expected == 2 && !sums && !spreads && (size(0, 0) != size(1, 0) || size(0, 1) != size(1, 1)))
     return emitOpError() << stringifyArithmetic(kind) << " of " << getBuffers()[1].getType() << " to "
                          << getBuffers()[0].getType();
   if (!isProduct)

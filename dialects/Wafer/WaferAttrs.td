@@ -56,7 +56,7 @@ def Wafer_Arithmetic : Wafer_Enum<"Arithmetic", "what a core computes", [
   I32EnumAttrCase<"Rsqrt", 18, "rsqrt">, I32EnumAttrCase<"Largest", 19, "largest">,
   I32EnumAttrCase<"Reciprocal", 20, "reciprocal">, I32EnumAttrCase<"Mask", 21, "mask">,
   I32EnumAttrCase<"Take", 22, "take">, I32EnumAttrCase<"Put", 23, "put">, I32EnumAttrCase<"Rotate", 24, "rotate">,
-  I32EnumAttrCase<"Decode", 25, "decode">]>;
+  I32EnumAttrCase<"Decode", 25, "decode">, I32EnumAttrCase<"Collect", 26, "collect">]>;
 def Wafer_ArithmeticAttr : Wafer_EnumAttr<Wafer_Arithmetic, "arithmetic">;
 
 def Wafer_GemmAlgorithm : Wafer_Enum<"GemmAlgorithm", "how tiles of a matrix product travel", [
@@ -159,11 +159,29 @@ def Wafer_TilesAttr : AttrDef<Wafer_Dialect, "Tiles"> {
     `#wafer.tiles<rows = y, columns = x, ring, skew = columns>`: the axis along which rows and columns are split
     (`none`: each core along it has all of them). With `ring`, tiles follow the order of the interleaved ring. `skew =
     columns` adds the index of the tile's row to that of its column, modulo their number, `skew = rows` the other way
-    round. The matrix is padded with zeros to whole tiles.
+    round. The matrix is padded with zeros to whole tiles. With `extent = n` only the first n columns and the first n rows
+    of cores have tiles, rings are of n cores, and the other cores have zeros.
   }];
   let parameters = (ins EnumParameter<Wafer_Axis>:$rows, EnumParameter<Wafer_Axis>:$columns,
                         DefaultValuedParameter<"bool", "false">:$ring,
-                        DefaultValuedParameter<"::intarsia::wafer::Skew", "::intarsia::wafer::Skew::None">:$skew);
+                        DefaultValuedParameter<"::intarsia::wafer::Skew", "::intarsia::wafer::Skew::None">:$skew,
+                        DefaultValuedParameter<"int64_t", "0">:$extent);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Wafer_RelayoutAttr : AttrDef<Wafer_Dialect, "Relayout"> {
+  let mnemonic = "relayout";
+  let summary = "Half of the way of a matrix from one grid to another";
+  let description = [{
+    A matrix of `height` rows and `width` columns lies on the first `from` columns and rows of cores, its rows along `along`
+    and its columns along the other axis. On the first `to` columns and rows of cores it is to lie as MeshGEMM wants its second
+    factor: `#wafer.tiles<rows = y, columns = x, ring, skew = rows, extent = to>`. Its tiles go around rings of all cores,
+    first of the axis of its columns: each core keeps the columns that its line of cores has in the end. With `second`
+    what was kept goes around rings of the other axis, and each core keeps its rows.
+  }];
+  let parameters = (ins EnumParameter<Wafer_Axis>:$along, "int64_t":$from, "int64_t":$to, "int64_t":$height,
+                        "int64_t":$width, DefaultValuedParameter<"bool", "false">:$second);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -174,6 +174,26 @@ def Wafer_DistDecodeOp : Wafer_Op<"dist_decode", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Wafer_DistRelayoutOp : Wafer_Op<"dist_relayout", [Pure, SameOperandsAndResultType]> {
+  let summary = "Moves a matrix from where products of vectors have it to where products of matrices do";
+  let description = [{
+    The same matrix elsewhere: at first on the first `from` columns and rows of cores, with its rows along `along` and its
+    columns along the other axis, as the weight of a wafer.dist_gemv; in the end on the first `to` of them as
+    the second factor of a wafer.dist_gemm by `mesh`. `grid` cores along each axis take part. Tiles travel around the
+    interleaved rings of one axis, then what each core keeps of them around those of the other. Rejected: `from` or `to`
+    that is not between 2 and `grid`, `along` none.
+
+    ```mlir
+    %v = wafer.dist_relayout %w along y from 4 to 6 on 6 : tensor<64x32xf16>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F16, F32, I<4>, I<8>]>:$source, Wafer_AxisAttr:$along, I64Attr:$from, I64Attr:$to,
+                       I64Attr:$grid);
+  let results = (outs 2DTensorOf<[F16, F32, I<4>, I<8>]>:$result);
+  let assemblyFormat = "$source `along` $along `from` $from `to` $to `on` $grid attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 //===-- Core level --------------------------------------------------------------------------------------------===//
 
 def Wafer_ProgramOp : Wafer_Op<"program", [Symbol, SymbolTable, SingleBlock, NoTerminator, NoRegionArguments,
@@ -299,9 +319,13 @@ def Wafer_ComputeOp : Wafer_Op<"compute"> {
     elements of %s, scores of the tokens in the slots of a core, to a large negative number where the slot has no token, or
     one after the row's position or before the last `factor` ones (0: all); `take %e, %cache` is the oldest token of the
     core before the append, `put %cache, %e` sets its latest one after it.
+
+    `collect %kept, %passing` has a `relayout` and is in the body of a repeat, in iteration i of which %passing is the tile
+    that has made i steps around a ring of all cores: elements of %kept that are in it are set.
   }];
   let arguments = (ins Wafer_ArithmeticAttr:$arithmetic, Variadic<Wafer_Buffer>:$buffers,
-                       OptionalAttr<Wafer_CoresAttr>:$cores, OptionalAttr<F32Attr>:$factor, OptionalAttr<F32Attr>:$addend);
+                       OptionalAttr<Wafer_CoresAttr>:$cores, OptionalAttr<F32Attr>:$factor, OptionalAttr<F32Attr>:$addend,
+                       OptionalAttr<Wafer_RelayoutAttr>:$relayout);
   let assemblyFormat = "$arithmetic $buffers (`at` $cores^)? attr-dict `:` type($buffers)";
   let hasVerifier = 1;
 }

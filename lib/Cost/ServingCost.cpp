@@ -112,8 +112,9 @@ static Expected<const WaferDecoder *> decoderOnWafer(const Deployment &deploymen
   request.context = deployment.sequenceTokens;
   if (!deployment.wafers)
     return refuse("programs of wafers are not made here");
-  if (deployment.degrees.devices() > 1)
-    return refuse("a model on several wafers; one wafer holds all of it");
+  if (deployment.degrees.devices() != deployment.degrees.pipeline)
+    return refuse("layers that are split over wafers; several wafers have some layers each");
+  request.wafers = deployment.degrees.pipeline;
   switch (precision.weights) {
   case NumberFormat::BF16: // of 16 bits, in f16
     break;
@@ -184,11 +185,13 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.wafer = wafer;
   if (wafer)
     cost.carried =
-        formatv("times of programs on {0}{1} by {1} cores, with {2} of {3} bytes in each, by a model that is "
+        formatv("times of programs on {0}{1} by {1} cores{5}, with {2} of {3} bytes in each, by a model that is "
                 "fitted to published ones; embedding and the choice of tokens, on a host, are not counted, "
                 "and a sequence of more than {4} tokens does not fit",
                 wafer->regions > 1 ? formatv("{0} regions of ", wafer->regions).str() : std::string(), wafer->grid,
-                wafer->bytes, wafer->bytesOfAll, wafer->context);
+                wafer->bytes, wafer->bytesOfAll, wafer->context,
+                wafer->rowsGrid == wafer->grid ? std::string()
+                                               : formatv(", products of prompts on {0} by {0}", wafer->rowsGrid).str());
   if (!hasOwnTimes && !is_contained(cost.fitted->generations, device.generation)) {
     if (!is_contained(cost.fitted->generations, device.efficiencyOf))
       return where("no efficiencies of '" + device.efficiencyOf + "' were fitted for the engine '" +
@@ -212,7 +215,7 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
   cost.sixteenBitFlopsPerUs = *sixteen * 1e6;
   cost.group = group;
   cost.linkBytesPerUs = cost.networkBytesPerUs = 1;
-  if (cost.group > 1 || degrees.pipeline > 1) {
+  if (!wafer && (cost.group > 1 || degrees.pipeline > 1)) { // times of programs have the network of several wafers
     Expected<double> link = device.linkOneWayGBps();
     if (!link)
       return link.takeError();

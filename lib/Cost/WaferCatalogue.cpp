@@ -27,9 +27,10 @@ constexpr Range ranges[] = {
     {"columns", 1, 10000},     {"rows", 1, 10000},      {"sram_bytes", 1024, 16 << 20}, {"reserved_bytes", 0, 4 << 20},
     {"colors", 1, 1024},       {"clock_ghz", 0.01, 10}, {"hop_cycles", 0.1, 100},       {"ramp_cycles", 0, 1000},
     {"link_bytes", 0.1, 4096}, {"macs", 0.1, 1e5},      {"loop_cycles", 0, 1e4},        {"product_cycles", 0, 1e5},
-    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000}, {"element_cycles", 0, 1e4},     {"watts", 1, 200000}};
+    {"stage_cycles", 0, 1e5},  {"add_cycles", 0, 1000}, {"element_cycles", 0, 1e4},     {"watts", 1, 200000},
+    {"system_gbps", 0.1, 1e5}, {"system_us", 0, 1e4}};
 /// Figures that a wafer need not have.
-constexpr StringRef optionalFigures[] = {"watts"};
+constexpr StringRef optionalFigures[] = {"watts", "system_gbps", "system_us"};
 constexpr StringRef wholeNumbers[] = {"columns", "rows", "sram_bytes", "reserved_bytes", "colors"};
 
 struct EmbeddedFile {

@@ -124,6 +124,26 @@ def test_gemv_has_the_values_of_numpy(simulate, grid: int, reduction: str) -> No
         check(got, x, w, roundings=k + 1, unit=2.0**-24)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "grid"), [(2, 2, 2), (3, 5, 5), (5, 3, 5), (4, 7, 9), (8, 6, 8), (31, 16, 31), (20, 33, 64)]
+)
+@pytest.mark.parametrize("along", ["x", "y"])
+@pytest.mark.parametrize("element", ["f16", "f32"])
+def test_matrices_move_between_grids(simulate, start: int, end: int, grid: int, along: str, element: str) -> None:
+    """Each element comes to the core that a product of matrices finds it on, from where a product of vectors has it, on sizes
+    that the grids divide and that they do not."""
+    for k, n in [(3 * start, 2 * end), (2 * start + 1, 3 * end - 1), (1, grid + 1), (2 * grid + 3, 1)]:
+        (w,) = matrices(grid, (k, n))
+        matrix = tensor((k, n), element)
+        text = (
+            f"func.func @main(%w: {matrix}) -> {matrix} {{\n"
+            f"  %v = wafer.dist_relayout %w along {along} from {start} to {end} on {grid} : {matrix}\n"
+            f"  return %v : {matrix}\n}}\n"
+        )
+        got, _ = simulate(text, w)
+        assert np.array_equal(got, w.astype(np.float32))
+
+
 @pytest.mark.parametrize("grid", [6, 11, 12])
 def test_trees_of_all_groups_add_everything_once(simulate, grid: int) -> None:
     """Also where the groups do not divide the grid: the last group is shorter then."""
@@ -357,7 +377,7 @@ def test_implausible_defects_are_refused(tools, folder: Path, defects: str, mess
     (folder / "mine.yaml").write_text(f"{source}defects: {defects}\n")
     text = refusal(tools, folder, gemm(8, 8, 8, 4, "mesh"), f"--target={folder / 'mine.yaml'}")
     assert message in text
-    assert f"{folder / 'mine.yaml'}:18" in text
+    assert f"{folder / 'mine.yaml'}:20" in text
 
 
 def test_quantized_matrices_have_the_values_of_numpy(simulate) -> None:

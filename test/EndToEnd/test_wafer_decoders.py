@@ -12,53 +12,12 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from wafer_models import ON_WAFER, compare, refusal, write_llama
 
 HERE = Path(__file__).resolve().parent
 GLOSSARY = HERE.parents[1] / "examples" / "glossary"
 PROMPT = [1, 5, 9, 60, 31, 8]
 GLOSSARY_PROMPT = [0, 300, 20, 77, 1000, 45]
-ON_WAFER = ["--place=model.layers.*=@wafer", "--place=model.norm*=@wafer", "--place=lm_head=@wafer"]
-
-
-def write_llama(path: Path, *, words: int, hidden: int, heads: int, key_heads: int, features: int, inner: int) -> None:
-    """Write a Llama of random weights with two layers."""
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": hidden,
-        "intermediate_size": inner,
-        "num_hidden_layers": 2,
-        "num_attention_heads": heads,
-        "num_key_value_heads": key_heads,
-        "head_dim": features,
-        "vocab_size": words,
-        "max_position_embeddings": 128,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-        "hidden_act": "silu",
-        "tie_word_embeddings": False,
-        "torch_dtype": "float32",
-    }
-    (path / "config.json").write_text(json.dumps(config))
-    rng = np.random.default_rng(11)
-
-    def random(*shape: int) -> np.ndarray:
-        return (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
-
-    tensors = {"model.embed_tokens.weight": random(words, hidden) * 8, "lm_head.weight": random(words, hidden) * 4}
-    tensors["model.norm.weight"] = 1 + random(hidden)
-    for layer in range(2):
-        name = f"model.layers.{layer}"
-        tensors[f"{name}.input_layernorm.weight"] = 1 + random(hidden)
-        tensors[f"{name}.post_attention_layernorm.weight"] = 1 + random(hidden)
-        for part, rows in (("q", heads), ("k", key_heads), ("v", key_heads)):
-            tensors[f"{name}.self_attn.{part}_proj.weight"] = random(rows * features, hidden) * 2
-        tensors[f"{name}.self_attn.o_proj.weight"] = random(hidden, heads * features)
-        for part in ("gate", "up"):
-            tensors[f"{name}.mlp.{part}_proj.weight"] = random(inner, hidden)
-        tensors[f"{name}.mlp.down_proj.weight"] = random(hidden, inner)
-    save_file(tensors, path / "model.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -68,44 +27,6 @@ def eight_heads(folder: Path) -> Path:
     path.mkdir()
     write_llama(path, words=128, hidden=64, heads=8, key_heads=4, features=8, inner=96)
     return path
-
-
-def compare(
-    tools, scratch: Path, model: Path, target: str, *flags: str, precision: str, tolerance: float, prompt: list[int]
-) -> None:
-    """Compare the logits of a prompt, and 20 tokens after it, with those of the CPU in f32."""
-    kv = f"--kv={precision}"
-    tools.compile(model, "-o", scratch / "cpu.itx", "--matmul-precision=f32", "--kv=f32", *flags)
-    tools.compile(
-        model,
-        "-o",
-        scratch / "wafer.itx",
-        f"--target=cpu,{target}",
-        f"--matmul-precision={precision}",
-        kv,
-        *ON_WAFER,
-        *flags,
-    )
-    module = intarsia.load(scratch / "wafer.itx")
-    there = [one["name"] for one in module.manifest["devices"]].index("wafer")
-    elsewhere = [
-        kernel
-        for kernel, device in zip(module.manifest["kernels"], module.manifest["kernel_devices"], strict=True)
-        if device != there
-    ]
-    assert all("embedding" in kernel for kernel in elsewhere), elsewhere
-    on_cpu, on_wafer = intarsia.Generator(scratch / "cpu.itx"), intarsia.Generator(module)
-    expected = on_cpu.logits([prompt])[0]
-    error = np.abs(on_wafer.logits([prompt])[0] - expected).max() / np.abs(expected).max()
-    assert 0 < error < tolerance
-    tokens = {
-        name: tools.run(
-            "intarsia-run", scratch / f"{name}.itx", f"--ids={','.join(map(str, prompt))}", "--max-tokens=20"
-        ).stdout.split()
-        for name in ("cpu", "wafer")
-    }
-    assert len(tokens["cpu"]) == 20
-    assert tokens["wafer"] == tokens["cpu"]
 
 
 @pytest.mark.cpu_only
@@ -157,16 +78,6 @@ def test_more_heads_than_columns(tools, scratch, eight_heads: Path) -> None:
     """Four heads of keys on three columns: two on the first, two on the second."""
     target = "wafer:wse-2+grid=3"
     compare(tools, scratch, eight_heads, target, "--context=64", precision="f32", tolerance=2e-5, prompt=PROMPT)
-
-
-def refusal(tools, scratch: Path, model: Path, *flags: str) -> str:
-    """Return the message of a compilation that must fail."""
-    artifact = scratch / "refused.itx"
-    artifact.unlink(missing_ok=True)
-    done = tools.run("intarsia-compile", model, "-o", artifact, *flags, check=False)
-    assert done.returncode == 1, done.stderr
-    assert not artifact.exists()
-    return done.stderr
 
 
 @pytest.mark.cpu_only

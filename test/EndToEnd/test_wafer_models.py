@@ -188,9 +188,9 @@ def test_an_encoder(tools, scratch) -> None:
         (["--target=wafer"], "--target=cpu,wafer --place='PATTERN=@wafer' puts only what a pattern names on the wafer"),
         (["--target=cpu,wafer:wse-9", *LINEARS], "unknown wafer 'wse-9'; known are tensix, wse-2, wse-3"),
         (["--target=cpu,wafer:wse-2+grid=751", *LINEARS], "is larger than wse-2, which has 750 by 994 cores"),
-        (["--target=cpu,wafer:wse-2+grid=0", *LINEARS], "what is behind the + is not grid=N"),
+        (["--target=cpu,wafer:wse-2+grid=0", *LINEARS], "'grid=0' behind the + is none of grid=N"),
         (["--target=cpu,wafer:wse-2+grid=1", *LINEARS], "a grid has at least 2 cores along each side"),
-        (["--target=cpu,wafer:wse-2+side=8", *LINEARS], "what is behind the + is not grid=N"),
+        (["--target=cpu,wafer:wse-2+side=8", *LINEARS], "'side=8' behind the + is none of grid=N"),
         (["--target=cpu,wafer:wse-2+grid=200", *LINEARS], "a linear has a side of 128, less than the 200 cores"),
         (
             ["--target=cpu,wafer:wse-2+grid=8", *LINEARS],

@@ -80,13 +80,19 @@ def test_times_are_those_of_the_compiler(tools, scratch, precision: str, flags: 
         *ON_WAFER,
         *flags,
     )
-    compiled = re.search(r"on (\d+) by \d+ cores of wse-2: (\d+) of 49152 bytes of a core, (\d+) cycles", done.stderr)
+    compiled = re.search(
+        r"on (\d+) by \d+ cores of wse-2: (\d+) of 49152 bytes of a core, (\d+) cycles[^,]*, \d+ [^,]* for 512"
+        r"(?: with products on (\d+) by)?",
+        done.stderr,
+    )
     assert compiled, done.stderr
     agent = write_agent(scratch, str(GLOSSARY), more=f', precisions = ["{precision}"]')
     found, text = plan(tools, scratch, agent, write_fleet(scratch, 30, gpus=False))
-    planned = re.search(r"on (\d+) by \d+ cores, with (\d+) of 49152 bytes in each", text)
+    planned = re.search(
+        r"on (\d+) by \d+ cores(?:, products of prompts on (\d+) by \d+)?, with (\d+) of 49152 bytes in each", text
+    )
     assert planned, text
-    assert planned.groups() == compiled.groups()[:2]
+    assert planned.groups() == (compiled[1], compiled[4], compiled[2])
     step = piece(found, "decode")["token_ms"]
     assert step == pytest.approx(int(compiled[3]) / 1.1e6, rel=1e-3)
 
@@ -122,7 +128,11 @@ def test_the_price_of_a_wafer_decides(tools, scratch) -> None:
 @pytest.mark.parametrize(
     ("shape", "more", "message"),
     [
-        ("llama-3.1-70b", "", r"its layers need \d+ bytes of each core on a grid of 750 by 750, wse-2 has 49152"),
+        (
+            "llama-3.1-70b",
+            "",
+            r"its layers need \d+ bytes of each core on a grid of 750 by 750 on 2 wafers, wse-2 has 49152; \d wafers would",
+        ),
         ("mixtral-8x7b", "", "it has experts, which programs of wafers do not compute"),
         ("llama-3.1-8b", ', precisions = ["bf16"]', "cores of wafers multiply f16, not bf16"),
         ("llama-3.1-8b", ', precisions = ["fp8"]', "weights in fp8; wafers have f16, int8 and int4"),
@@ -181,7 +191,34 @@ def test_regions_of_a_wafer(tools, scratch) -> None:
     assert fits, texts[360]
     assert 35_000 < int(fits[1]) <= 49152
     refused = re.search(
-        r"its layers need (\d+) bytes of each core on a grid of 375 by 375, wse-2 has 49152", texts[375]
+        r"its layers need (\d+) bytes of each core on a grid of 375 by 375 on 2 wafers, wse-2 has 49152", texts[375]
     )
     assert refused, texts[375]
     assert 51_000 < int(refused[1]) < 60_000
+
+
+@pytest.mark.cpu_only
+def test_wafers_share_a_model(tools, scratch) -> None:
+    """As many wafers of the pool as hold it, at the price of all; a token takes the network once for each way between two."""
+    source = (ROOT / "catalogue" / "wafers" / "wse-2.yaml").read_text()
+    source = re.sub(r"columns: {value: 750", "columns: {value: 24", source)
+    source = re.sub(r"rows: {value: 994", "rows: {value: 24", source)
+    device = (ROOT / "catalogue" / "devices" / "cerebras" / "wse-2.yaml").read_text()
+    (scratch / "device.yaml").write_text(device.replace("wafer: wse-2", "wafer: small.yaml"))
+    agent = write_agent(scratch, str(GLOSSARY), more=', precisions = ["f16"]')
+    steps = []
+    for bytes_of_core, microseconds in ((49152, 5), (14000, 5), (14000, 50)):
+        (scratch / "small.yaml").write_text(
+            source.replace("value: 49152", f"value: {bytes_of_core}").replace(
+                "system_us: {value: 5,", f"system_us: {{value: {microseconds},"
+            )
+        )
+        fleet = write_fleet(scratch, 30, gpus=False, device='file = "device.yaml"')
+        fleet.write_text(fleet.read_text().replace("count 2", "count 12"))
+        found, _ = plan(tools, scratch, agent, fleet)
+        steps.append((piece(found, "decode")["devices"], piece(found, "decode")["token_ms"]))
+    (alone, one), (shared, short), (again, long) = steps
+    assert alone == 1
+    assert shared == again > 1
+    assert short > one
+    assert long - short == pytest.approx((shared - 1) * 0.045, rel=1e-3)

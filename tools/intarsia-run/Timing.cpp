@@ -33,7 +33,8 @@ struct NamedSum {
   Sum sum;
 };
 
-/// Returns the launches on simulated devices, in their order.
+/// Returns the launches on simulated devices, in their order; what is no launch has no rows, and belongs to the next
+/// one.
 std::vector<NamedSum> readLaunches(const std::string &profile) {
   Json trace;
   check(parseJson(profile, "profile", trace));
@@ -41,8 +42,9 @@ std::vector<NamedSum> readLaunches(const std::string &profile) {
   for (const Json &event : trace.at("traceEvents"))
     if (event.value("cat", "") == "simulated")
       launches.push_back({event.at("name").get<std::string>(),
-                          {1, event.at("args").at("rows").get<int64_t>(), event.at("args").at("cycles").get<double>(),
-                           event.at("dur").get<double>(), event.at("args").value("joules", 0.0)}});
+                          {event.at("args").at("rows").get<int64_t>() > 0, event.at("args").at("rows").get<int64_t>(),
+                           event.at("args").at("cycles").get<double>(), event.at("dur").get<double>(),
+                           event.at("args").value("joules", 0.0)}});
   return launches;
 }
 
@@ -82,12 +84,12 @@ std::string simulatedTimes(const std::string &profile, const StepCalls &calls) {
     text += format("  energy   at most %.4g J: the wafer's system draws %.0f W at most\n", all.joules,
                    all.joules / all.microseconds * 1e6);
   // Each call launches the same kernels.
-  int64_t count = int64_t(launches.size()), callCount = calls.promptCalls + calls.decodeCalls;
+  int64_t count = all.launches, callCount = calls.promptCalls + calls.decodeCalls;
   if (calls.decodeCalls == 0 || count % callCount != 0)
     return text;
   Sum prompt, decode;
-  for (int64_t i = 0; i < count; ++i)
-    (i < count / callCount * calls.promptCalls ? prompt : decode).add(launches[size_t(i)].sum);
+  for (const NamedSum &launch : launches)
+    (prompt.launches + decode.launches < count / callCount * calls.promptCalls ? prompt : decode).add(launch.sum);
   double step = decode.microseconds / double(calls.decodeCalls);
   text += format("  prompt   %lld tokens in %.0f cycles (%.2f us), %.0f tokens a second%s\n",
                  (long long)calls.promptTokens, prompt.cycles, prompt.microseconds,

@@ -16,8 +16,9 @@ namespace intarsia {
 
 struct CatalogueWafer {
   std::string name;
-  std::map<std::string, Figure> figures; ///< all that a wafer has; "watts" only where it is published
-  std::vector<int64_t> defects;          ///< columns and rows of cores that do not work, in turn; a user's own
+  std::map<std::string, Figure>
+      figures;                  ///< all that a wafer has; "watts" and those of its system only where they are known
+  std::vector<int64_t> defects; ///< columns and rows of cores that do not work, in turn; a user's own
 
   /// Reads a file of catalogue/wafers or a user's own. Errors name the line: unknown keys, figures that are missing,
   /// without a source, or implausible in their unit.

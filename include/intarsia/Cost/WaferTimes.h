@@ -18,11 +18,12 @@ namespace intarsia {
 
 struct ModelShape;
 
-/// A decoder on one wafer, which holds all its layers and the cache of one sequence.
+/// A decoder on wafers, which hold all its layers and the cache of one sequence.
 class WaferDecoder {
 public:
   virtual ~WaferDecoder() = default;
   int64_t grid = 0;                  ///< cores along each side
+  int64_t rowsGrid = 0;              ///< the same of products for prompts
   int64_t regions = 1;               ///< grids that share the layers
   int64_t context = 0;               ///< tokens that the cache has memory for
   int64_t bytes = 0, bytesOfAll = 0; ///< used in a core, and what it has
@@ -38,6 +39,7 @@ struct WaferDecoderRequest {
   const ModelShape *shape = nullptr;
   int weightBits = 16; ///< 16, or integers of 8 or 4 in groups of 32 with a scale in f16
   int cacheBits = 16;  ///< 16 or 32
+  int wafers = 1;      ///< that share the layers
   double context = 0;  ///< tokens of a sequence; programs are made for the next multiple of `contextStep`
 };
 constexpr int64_t contextStepOfWafers = 1024;

@@ -298,8 +298,8 @@ private:
     if (work.shape->experts)
       for (int devices = 2; devices <= inside; devices *= 2)
         attempt({1, devices, std::min(devices, work.shape->experts), 1});
-    int stagesTried = pool.device.wafer.empty() ? std::min(mostStages, work.shape->layers) : 1;
-    for (int stages = 2; !fits && stages <= stagesTried; stages *= 2)
+    bool isWafer = !pool.device.wafer.empty(); // whose layers any number of wafers share
+    for (int stages = 2; !fits && stages <= std::min(mostStages, work.shape->layers); stages += isWafer ? 1 : stages)
       attempt({largest, 1, 1, stages});
     if (!fits)
       refuse(pool, name + ": " + lastRefusal);

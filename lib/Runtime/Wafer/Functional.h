@@ -115,6 +115,7 @@ private:
   void decode(const Op &op, Run run);
   void mask(const Op &op, int64_t core);
   void moveEntry(const Op &op, int64_t core);
+  void collect(const Op &op, int64_t core);
   void repeat(const Op &op);
   void runOps(const std::vector<Op> &ops);
 };

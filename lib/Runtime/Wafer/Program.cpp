@@ -29,6 +29,7 @@ bool accumulates(ComputeKind kind) {
   case ComputeKind::Shift:
   case ComputeKind::Mask:
   case ComputeKind::Put:
+  case ComputeKind::Collect:
     return true;
   case ComputeKind::Decode:
     return false;
@@ -93,25 +94,6 @@ CoresOfOp coresOf(const Program &program, const Op &op, int64_t iteration, bool 
   return cores;
 }
 
-std::vector<char> distinctColumns(const Program &program) {
-  std::vector<std::vector<bool>> isIn(size_t(program.columns)); // by column and op
-  bool mixes = std::any_of(program.routes.begin(), program.routes.end(),
-                           [](const Route &route) { return route.axis == MeshAxis::X; });
-  auto visit = [&](auto &self, const std::vector<Op> &ops) -> void {
-    for (const Op &op : ops) {
-      mixes |= op.cores.x.moves();
-      for (int64_t x = 0; x < program.columns && !mixes; ++x)
-        isIn[size_t(x)].push_back(op.cores.x.contains(x, 0, program.columns));
-      self(self, op.body);
-    }
-  };
-  visit(visit, program.ops);
-  std::vector<char> distinct(isIn.size(), true);
-  for (size_t x = 1; x < isIn.size() && !mixes; ++x)
-    distinct[x] = std::find(isIn.begin(), isIn.begin() + int64_t(x), isIn[x]) == isIn.begin() + int64_t(x);
-  return distinct;
-}
-
 ResolvedRoute resolve(const Program &program, const Route &route, int64_t iteration, std::string &error) {
   int64_t extent = route.axis == MeshAxis::X ? program.columns : program.rows;
   ResolvedRoute resolved;
@@ -145,6 +127,76 @@ ResolvedRoute resolve(const Program &program, const Route &route, int64_t iterat
     }
   }
   return resolved;
+}
+
+namespace {
+
+/// Columns side by side, from `begin` to before `end`.
+struct ColumnGroup {
+  int64_t begin = 0, end = 0;
+};
+
+/// Returns the groups of columns between which no message passes, in their order.
+std::vector<ColumnGroup> separateColumns(const Program &program) {
+  std::vector<bool> isLinked(size_t(program.columns)); // with the column after it
+  for (const Route &route : program.routes) {
+    if (route.axis != MeshAxis::X)
+      continue;
+    std::string error;
+    ResolvedRoute resolved = resolve(program, route, 0, error);
+    for (size_t x = 0; x < resolved.legs.size(); ++x)
+      for (const ResolvedRoute::Leg &leg : resolved.legs[x])
+        for (int64_t hop = std::min<int64_t>(leg.by, 0); hop < std::max<int64_t>(leg.by, 0); ++hop)
+          isLinked[size_t(int64_t(x) + hop)] = true;
+    if (route.moves() || !error.empty() || !program.columnsAt.empty()) // hops differ where columns are left out
+      std::fill(isLinked.begin(), isLinked.end(), true);
+  }
+  std::vector<ColumnGroup> groups;
+  for (int64_t x = 0; x < program.columns; ++x)
+    if (x > 0 && isLinked[size_t(x - 1)])
+      ++groups.back().end;
+    else
+      groups.push_back({x, x + 1});
+  return groups;
+}
+
+} // namespace
+
+std::vector<char> distinctColumns(const Program &program) {
+  std::vector<char> distinct(size_t(program.columns), true);
+  std::vector<std::vector<int64_t>> does(size_t(program.columns)); // by column: which ops, and where its paths lead
+  bool moves = false;
+  auto visit = [&](auto &self, const std::vector<Op> &ops) -> void {
+    for (const Op &op : ops) {
+      moves |= op.cores.x.moves();
+      for (int64_t x = 0; x < program.columns && !moves; ++x)
+        does[size_t(x)].push_back(op.cores.x.contains(x, 0, program.columns));
+      self(self, op.body);
+    }
+  };
+  visit(visit, program.ops);
+  std::vector<ColumnGroup> groups = separateColumns(program);
+  if (moves || groups.size() == 1)
+    return distinct;
+  for (const Route &route : program.routes) {
+    std::string error;
+    if (route.axis != MeshAxis::X)
+      continue;
+    ResolvedRoute resolved = resolve(program, route, 0, error);
+    for (int64_t x = 0; x < program.columns; ++x) {
+      does[size_t(x)].push_back(int64_t(resolved.legs[size_t(x)].size()));
+      for (const ResolvedRoute::Leg &leg : resolved.legs[size_t(x)])
+        does[size_t(x)].insert(does[size_t(x)].end(), {leg.by, leg.multicast});
+    }
+  }
+  for (auto group = groups.begin(); group != groups.end(); ++group)
+    for (auto before = groups.begin(); before != group; ++before)
+      if (distinct[size_t(before->begin)] && before->end - before->begin == group->end - group->begin &&
+          std::equal(does.begin() + group->begin, does.begin() + group->end, does.begin() + before->begin)) {
+        std::fill(distinct.begin() + group->begin, distinct.begin() + group->end, false);
+        break;
+      }
+  return distinct;
 }
 
 ResolvedRoutes::ResolvedRoutes(const Program &program) : program(program), known(program.routes.size()) {

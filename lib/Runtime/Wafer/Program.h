@@ -89,6 +89,16 @@ struct TilePlacement {
   MeshAxis rows = MeshAxis::None, columns = MeshAxis::None;
   bool ring = false;
   TileSkew skew = TileSkew::None;
+  int64_t extent = 0; ///< columns and rows of cores that have tiles; 0: all
+};
+
+/// Half of the way of a matrix from one grid to another, as `#wafer.relayout` says.
+struct RelayoutStep {
+  MeshAxis along = MeshAxis::Y;
+  int64_t from = 1, to = 1, height = 1, width = 1;
+  bool second = false;
+
+  bool operator==(const RelayoutStep &) const = default;
 };
 
 /// Returns the place of a position on the interleaved ring of `extent` cores: the ring is 0, 2, 4, …, 5, 3, 1, so that
@@ -127,6 +137,7 @@ enum class ComputeKind {
   Mask,
   Take,
   Put,
+  Collect,
   Gemm, // from here on with three buffers
   GemmTransposed,
   Gemv,
@@ -151,13 +162,14 @@ struct Op {
   bool add = false;
   bool maximum = false; ///< with `add`: keeps the larger
   ComputeKind compute = ComputeKind::Zero;
-  float factor = 1, addend = 0; ///< of Affine and Rsqrt; the factor of Rotate, the window of Mask (0: none)
-  int64_t count = 0;            ///< iterations of a repeat
-  bool launches = false;        ///< of a repeat: a launch does one iteration, that of its cache's tokens modulo `count`
-  std::vector<Op> body;         ///< of a repeat
-  std::vector<int> arguments;   ///< slots of a repeat's arguments
-  std::vector<int> yields;      ///< slots that they are in the next iteration
-  std::string where;            ///< for messages: the op in the user's file
+  float factor = 1, addend = 0;         ///< of Affine and Rsqrt; the factor of Rotate, the window of Mask (0: none)
+  std::optional<RelayoutStep> relayout; ///< of Collect
+  int64_t count = 0;                    ///< iterations of a repeat
+  bool launches = false;      ///< of a repeat: a launch does one iteration, that of its cache's tokens modulo `count`
+  std::vector<Op> body;       ///< of a repeat
+  std::vector<int> arguments; ///< slots of a repeat's arguments
+  std::vector<int> yields;    ///< slots that they are in the next iteration
+  std::string where;          ///< for messages: the op in the user's file
 };
 
 struct Program {
@@ -196,8 +208,8 @@ struct CoresOfOp {
 /// Returns the cores of an op's class in the order of a message that goes up an axis, or down if it `descends`.
 CoresOfOp coresOf(const Program &program, const Op &op, int64_t iteration, bool descends);
 
-/// Returns, by column, whether no column before it does the same: where no message passes from one column to another,
-/// those that no op tells apart are alike, and what is found of one holds for all.
+/// Returns, by column, whether it is in a group of columns that does what no group before it does. Between groups no
+/// message passes: those that no op and no path tells apart are alike, and what is found of one holds for all.
 std::vector<char> distinctColumns(const Program &program);
 
 /// Where the paths of a route lead from each position of its axis, in one iteration.

@@ -14,19 +14,24 @@ namespace intarsia::wafer {
 namespace {
 
 struct TimedMessage {
-  bool there = false;
-  int64_t sender = 0;
-  Time head = 0;   ///< when the first word is at the receiving core
-  Time length = 0; ///< from the first word to the last
+  Time head = 0;       ///< when the first word is at the receiving core
+  Time length = 0;     ///< from the first word to the last
+  int32_t sender = -1; ///< -1: there is no message
 };
 
 class Clocks {
 public:
   /// Times one column for all that are alike, unless `allCores` are wanted.
   Clocks(const Program &program, bool allCores)
-      : program(program), target(program.target), routes(program),
-        isTimed(allCores ? std::vector<char>(size_t(program.columns), true) : distinctColumns(program)) {
-    size_t cores = size_t(program.cores());
+      : program(program), target(program.target), routes(program), place(size_t(program.columns), -1) {
+    std::vector<char> isTimed = allCores ? std::vector<char>(size_t(program.columns), true) : distinctColumns(program);
+    for (int64_t x = 0; x < program.columns; ++x)
+      if (isTimed[size_t(x)]) {
+        place[size_t(x)] = int64_t(columnAt.size());
+        columnAt.push_back(x);
+      }
+    stride = int64_t(columnAt.size());
+    auto cores = size_t(stride * program.rows);
     for (size_t i = 0; i < program.buffers.size(); ++i)
       bound.push_back(int(i));
     bound.resize(size_t(program.slots));
@@ -54,10 +59,12 @@ private:
   const Program &program;
   const MeshTarget &target;
   std::vector<int> bound;
+  // Of the cores in columns that are timed, those of a row side by side.
   std::vector<Time> clock, done, computed, waited;
   std::vector<std::vector<TimedMessage>> inboxes;
-  ResolvedRoutes routes;     // which the check has accepted
-  std::vector<char> isTimed; // by column
+  ResolvedRoutes routes;                // which the check has accepted
+  std::vector<int64_t> place, columnAt; // of each column among those that are timed, or -1; and the other way round
+  int64_t stride = 0;                   // columns that are timed
   // By direction (to larger x, smaller x, larger y, smaller y) and the core whose router the link leaves.
   std::vector<Time> busy[4], carried[4];
   std::vector<Time> hops[2]; // along x and y: from each position to the next one, through what the grid leaves out
@@ -71,8 +78,15 @@ private:
   }
   void runOp(const Op &op);
   void repeat(const Op &op);
-  void post(int route, int64_t core, Time ready, Time length);
-  void accept(const Op &op, int64_t core, Time start, Time length, bool stores);
+  /// A route in an iteration.
+  struct Way {
+    bool alongX = false;
+    const std::vector<std::vector<ResolvedRoute::Leg>> *legs = nullptr; ///< by position
+    std::vector<TimedMessage> *inbox = nullptr;
+  };
+  Way wayOf(int route);
+  void post(const Way &way, int64_t core, Time ready, Time length);
+  void accept(TimedMessage &message, size_t core, Time start, Time length);
   Time cyclesOf(const Op &op) const;
   const CoreBuffer &bufferOf(const Op &op, size_t operand) const {
     return program.buffers[size_t(bound[size_t(op.slots[operand])])];
@@ -102,6 +116,9 @@ Time Clocks::cyclesOf(const Op &op) const {
   case ComputeKind::Take:
   case ComputeKind::Put:
     return vector(c.columns);
+  case ComputeKind::Collect: // in each step the bounds of each row are compared, and in all steps each element is
+                             // copied once
+    return c.rows * target.loop + Time(std::ceil(double(c.elements()) / double(program.columns))) * ticksPerCycle;
   case ComputeKind::Sum:
   case ComputeKind::SumSquares:
   case ComputeKind::Largest:
@@ -129,86 +146,100 @@ Time Clocks::cyclesOf(const Op &op) const {
 }
 
 /// Sends a message whose first word leaves the core at `ready`.
-void Clocks::post(int route, int64_t core, Time ready, Time length) {
-  const Route &description = program.routes[size_t(route)];
-  bool alongX = description.axis == MeshAxis::X;
-  int64_t position = alongX ? core % program.columns : core / program.columns;
-  int64_t stride = alongX ? 1 : program.columns;
-  for (const ResolvedRoute::Leg &leg : routes.at(route, iteration).legs[size_t(position)]) {
-    int64_t side = leg.by > 0 ? 1 : -1;
-    size_t direction = (alongX ? 0 : 2) + (side > 0 ? 0 : 1);
+void Clocks::post(const Way &way, int64_t core, Time ready, Time length) {
+  // Columns between which messages pass lie side by side.
+  int64_t position = way.alongX ? columnAt[size_t(core % stride)] : core / stride;
+  for (const ResolvedRoute::Leg &leg : (*way.legs)[size_t(position)]) {
+    int64_t side = leg.by > 0 ? 1 : -1, count = std::abs(leg.by), step = side * (way.alongX ? 1 : stride);
+    size_t direction = (way.alongX ? 0 : 2) + (side > 0 ? 0 : 1);
+    const Time *hop = &hops[way.alongX ? 0 : 1][size_t(side > 0 ? position : position - 1)];
+    Time *linkBusy = &busy[direction][size_t(core)], *linkCarried = &carried[direction][size_t(core)];
+    TimedMessage *inbox = &(*way.inbox)[size_t(core)];
     Time head = ready + target.ramp;
-    for (int64_t hop = 1; hop <= std::abs(leg.by); ++hop) {
-      size_t link = size_t(core + side * (hop - 1) * stride);
-      head = std::max(head, busy[direction][link]);
-      busy[direction][link] = head + length;
-      carried[direction][link] += length;
-      head += hops[alongX ? 0 : 1][size_t(position + side * hop - (side > 0 ? 1 : 0))];
-      if (leg.multicast || hop == std::abs(leg.by))
-        inboxes[size_t(route)][size_t(core + side * hop * stride)] = {true, core, head + target.ramp, length};
+    for (int64_t i = 0; i < count; ++i, hop += side, linkBusy += step, linkCarried += step) {
+      head = std::max(head, *linkBusy);
+      *linkBusy = head + length;
+      *linkCarried += length;
+      head += *hop;
+      inbox += step;
+      if (leg.multicast || i + 1 == count)
+        *inbox = {head + target.ramp, length, int32_t(core)};
     }
   }
 }
 
-/// Receives the message of a route: it and its sender's transfer end at the same time.
-void Clocks::accept(const Op &op, int64_t core, Time start, Time length, bool stores) {
-  TimedMessage &message = inboxes[size_t(op.route)][size_t(core)];
+/// Receives a message: it and its sender's transfer end at the same time.
+void Clocks::accept(TimedMessage &message, size_t core, Time start, Time length) {
   Time end = std::max(start, message.head) + std::max(length, message.length);
-  if (stores)
-    done[size_t(core)] = std::max(done[size_t(core)], end);
+  done[core] = std::max(done[core], end);
   done[size_t(message.sender)] = std::max(done[size_t(message.sender)], end);
-  message.there = false;
+  message.sender = -1;
+}
+
+Clocks::Way Clocks::wayOf(int route) {
+  return {program.routes[size_t(route)].axis == MeshAxis::X, &routes.at(route, iteration).legs,
+          &inboxes[size_t(route)]};
 }
 
 void Clocks::runOp(const Op &op) {
   auto [columns, rows] =
       coresOf(program, op, iteration, op.kind == OpKind::Forward && !routes.at(op.route, iteration).ascends);
-  Time length = op.slots.empty() || op.kind == OpKind::Compute ? 0 : lengthOf(bufferOf(op, 0), op.add);
-  Time cycles = op.kind == OpKind::Compute ? cyclesOf(op) : 0;
+  std::vector<int64_t> timed; // places of the columns
+  for (int64_t x : columns)
+    if (place[size_t(x)] >= 0)
+      timed.push_back(place[size_t(x)]);
+  const Time length = op.slots.empty() || op.kind == OpKind::Compute ? 0 : lengthOf(bufferOf(op, 0), op.add);
   // A route that moves is set anew by software.
-  bool isSet = op.route >= 0 && program.routes[size_t(op.route)].moves();
-  for (int64_t y : rows)
-    for (int64_t x : columns) {
-      if (!isTimed[size_t(x)])
-        continue;
-      size_t core = size_t(y * program.columns + x);
+  const Time stage = op.route >= 0 && program.routes[size_t(op.route)].moves() ? 2 * target.stage : target.stage;
+  const Way source = op.route >= 0 ? wayOf(op.route) : Way();
+  auto forCores = [&](auto action) {
+    for (int64_t y : rows)
+      for (int64_t x : timed)
+        action(size_t(y * stride + x));
+  };
+  switch (op.kind) {
+  case OpKind::Send:
+    return forCores([&](size_t core) {
+      clock[core] += stage;
+      post(source, int64_t(core), clock[core], length);
+    });
+  case OpKind::Receive:
+    return forCores([&](size_t core) {
+      clock[core] += stage;
+      accept((*source.inbox)[core], core, clock[core], length);
+    });
+  case OpKind::Forward: {
+    const Way destination = wayOf(op.destination);
+    return forCores([&](size_t core) {
+      TimedMessage &message = (*source.inbox)[core];
       Time &now = clock[core];
-      switch (op.kind) {
-      case OpKind::Send:
-        now += isSet ? 2 * target.stage : target.stage;
-        post(op.route, int64_t(core), now, length);
-        break;
-      case OpKind::Receive: {
-        now += isSet ? 2 * target.stage : target.stage;
-        accept(op, int64_t(core), now, length, true);
-        break;
+      if (message.head > now) {
+        waited[core] += message.head - now;
+        now = message.head;
       }
-      case OpKind::Forward: {
-        Time head = inboxes[size_t(op.route)][core].head;
-        if (head > now) {
-          waited[core] += head - now;
-          now = head;
-        }
-        now += target.stage;
-        length = std::max(length, inboxes[size_t(op.route)][core].length);
-        accept(op, int64_t(core), now, length, true);
-        post(op.destination, int64_t(core), now, length);
-        break;
+      now += target.stage;
+      Time whole = std::max(length, message.length);
+      accept(message, core, now, whole);
+      post(destination, int64_t(core), now, whole);
+    });
+  }
+  case OpKind::Await:
+    return forCores([&](size_t core) {
+      if (done[core] > clock[core]) {
+        waited[core] += done[core] - clock[core];
+        clock[core] = done[core];
       }
-      case OpKind::Await:
-        if (done[core] > now) {
-          waited[core] += done[core] - now;
-          now = done[core];
-        }
-        break;
-      case OpKind::Compute:
-        now += cycles;
-        computed[core] += cycles;
-        break;
-      case OpKind::Repeat:
-        break;
-      }
-    }
+    });
+  case OpKind::Compute: {
+    const Time cycles = cyclesOf(op);
+    return forCores([&](size_t core) {
+      clock[core] += cycles;
+      computed[core] += cycles;
+    });
+  }
+  case OpKind::Repeat:
+    return;
+  }
 }
 
 /// Runs a loop. If an iteration adds the same time to all that the next one depends on, then so do all that are left:
@@ -227,8 +258,8 @@ void Clocks::repeat(const Op &op) {
     return;
   }
   all += op.count;
+  std::vector<Time> oldClock, oldDone, oldComputed, oldWaited, oldBusy[4], oldCarried[4];
   for (iteration = 0; iteration < op.count; ++iteration) {
-    std::vector<Time> oldClock, oldDone, oldComputed, oldWaited, oldBusy[4], oldCarried[4];
     bool compares = !moves && iteration + 1 < op.count;
     if (compares) {
       oldClock = clock, oldDone = done, oldComputed = computed, oldWaited = waited;
@@ -244,11 +275,8 @@ void Clocks::repeat(const Op &op) {
       bound[size_t(op.arguments[i])] = next[i];
     if (!compares)
       continue;
-    auto isTimedCore = [&](size_t core) { return isTimed[core % size_t(program.columns)] != 0; };
     Time step = clock[0] - oldClock[0];
-    Time earliest = clock[0];
-    for (size_t i = 0; i < clock.size(); ++i)
-      earliest = isTimedCore(i) ? std::min(earliest, clock[i]) : earliest;
+    Time earliest = *std::min_element(clock.begin(), clock.end());
     // Times before that of every clock have no more effect.
     auto repeats = [&](const std::vector<Time> &now, const std::vector<Time> &old) {
       for (size_t i = 0; i < now.size(); ++i)
@@ -258,9 +286,10 @@ void Clocks::repeat(const Op &op) {
     };
     bool isPeriodic = repeats(done, oldDone);
     for (const std::vector<TimedMessage> &inbox : inboxes)
-      isPeriodic &= std::none_of(inbox.begin(), inbox.end(), [](const TimedMessage &message) { return message.there; });
+      isPeriodic &=
+          std::none_of(inbox.begin(), inbox.end(), [](const TimedMessage &message) { return message.sender >= 0; });
     for (size_t i = 0; i < clock.size() && isPeriodic; ++i)
-      isPeriodic = !isTimedCore(i) || clock[i] - oldClock[i] == step;
+      isPeriodic = clock[i] - oldClock[i] == step;
     for (int i = 0; i < 4 && isPeriodic; ++i)
       isPeriodic = repeats(busy[i], oldBusy[i]);
     if (!isPeriodic)
@@ -288,7 +317,8 @@ Timing Clocks::result() const {
   timing.waitCycles = largest(waited);
   for (const std::vector<Time> &direction : carried)
     timing.linkCycles = std::max(timing.linkCycles, largest(direction));
-  timing.lastCore = std::max_element(clock.begin(), clock.end()) - clock.begin();
+  int64_t last = std::max_element(clock.begin(), clock.end()) - clock.begin();
+  timing.lastCore = last / stride * program.columns + columnAt[size_t(last % stride)];
   timing.iterations = simulated;
   timing.allIterations = all;
   return timing;

@@ -9,45 +9,13 @@
 #include "lib/Formats/Dtype.h"
 #include "lib/Formats/MemberReader.h"
 #include "lib/Runtime/Wafer/Functional.h"
+#include "lib/Runtime/Wafer/ObjectTexts.h"
 
 #include <algorithm>
 #include <array>
 
 namespace intarsia::wafer {
 namespace {
-
-// Texts of enumerators, by their number.
-constexpr const char *axes[] = {"none", "x", "y"};
-constexpr const char *skews[] = {"none", "rows", "columns"};
-constexpr const char *viewKinds[] = {"strided",     "gathered", "heads", "positions",
-                                     "frequencies", "cache",    "codes", "scales"};
-constexpr const char *ops[] = {"send", "receive", "forward", "await", "compute", "repeat"};
-constexpr const char *computations[] = {"zero",
-                                        "copy",
-                                        "add",
-                                        "multiply",
-                                        "exp",
-                                        "silu",
-                                        "gelu",
-                                        "gelu_tanh",
-                                        "relu",
-                                        "tanh",
-                                        "sum",
-                                        "sum_squares",
-                                        "scale",
-                                        "shift",
-                                        "affine",
-                                        "rsqrt",
-                                        "largest",
-                                        "reciprocal",
-                                        "mask",
-                                        "take",
-                                        "put",
-                                        "gemm",
-                                        "gemm_transposed",
-                                        "gemv",
-                                        "rotate",
-                                        "decode"};
 
 // The largest numbers of a file; whatever is larger is an error of the file, and sums of them stay exact.
 constexpr int64_t mostCores = 1 << 12;     // along an axis
@@ -57,132 +25,6 @@ constexpr int64_t mostBuffers = INT16_MAX; // of a program: the simulator number
 constexpr double mostGHz = 1000;
 constexpr double mostWatts = 1e6;
 constexpr int64_t mostOffset = int64_t(1) << 48; // of a view, in elements
-
-Json json(const Range &range) {
-  if (range.all)
-    return nullptr;
-  return Json::array(
-      {range.start, range.end, range.period, range.width, range.startMoves, range.endMoves, int64_t(range.ring)});
-}
-
-Json json(const std::vector<Op> &list) {
-  Json result = Json::array();
-  for (const Op &op : list) {
-    Json item = {{"op", ops[size_t(op.kind)]}, {"x", json(op.cores.x)}, {"y", json(op.cores.y)}, {"slots", op.slots}};
-    if (op.route >= 0)
-      item["route"] = op.route;
-    if (op.destination >= 0)
-      item["destination"] = op.destination;
-    if (op.add)
-      item["add"] = true;
-    if (op.maximum)
-      item["maximum"] = true;
-    if (op.kind == OpKind::Compute)
-      item["compute"] = computations[size_t(op.compute)];
-    if (op.factor != 1)
-      item["factor"] = op.factor;
-    if (op.addend != 0)
-      item["addend"] = op.addend;
-    if (op.kind == OpKind::Repeat) {
-      item["count"] = op.count;
-      if (op.launches)
-        item["launches"] = true;
-      item["arguments"] = op.arguments;
-      item["yields"] = op.yields;
-      item["body"] = json(op.body);
-    }
-    result.push_back(std::move(item));
-  }
-  return result;
-}
-
-Json json(const std::vector<Binding> &bindings) {
-  Json result = Json::array();
-  for (const Binding &b : bindings)
-    result.push_back({{"argument", b.argument},
-                      {"slot", b.slot},
-                      {"row_axis", axes[size_t(b.tiles.rows)]},
-                      {"column_axis", axes[size_t(b.tiles.columns)]},
-                      {"ring", b.tiles.ring},
-                      {"skew", skews[size_t(b.tiles.skew)]},
-                      {"rows", b.rows},
-                      {"columns", b.columns}});
-  return result;
-}
-
-Json json(const Program &program) {
-  const MeshTarget &t = program.target;
-  Json buffers = Json::array(), routes = Json::array();
-  for (const CoreBuffer &buffer : program.buffers) {
-    buffers.push_back(
-        {{"name", buffer.name}, {"rows", buffer.rows}, {"columns", buffer.columns}, {"half", buffer.isHalf}});
-    if (buffer.codeBits)
-      buffers.back()["bits"] = buffer.codeBits;
-    if (buffer.offset)
-      buffers.back()["offset"] = *buffer.offset;
-  }
-  for (const Route &route : program.routes) {
-    Json paths = Json::array();
-    for (const Path &path : route.paths)
-      paths.push_back({{"start", json(path.start)},
-                       {"by", path.by},
-                       {"color", path.color},
-                       {"alternate", path.alternate},
-                       {"multicast", path.multicast}});
-    routes.push_back({{"name", route.name}, {"axis", axes[size_t(route.axis)]}, {"paths", std::move(paths)}});
-  }
-  // An artifact has the figures that checks need. Times are the compiler's: it has only the clock that they count, and
-  // the power for that time.
-  return {{"name", program.name},
-          {"mesh", t.name},
-          {"clock_ghz", t.clockGHz},
-          {"watts", t.watts},
-          {"sram_bytes", t.sramBytes},
-          {"reserved_bytes", t.reservedBytes},
-          {"colors", t.colors},
-          {"columns", program.columns},
-          {"rows", program.rows},
-          {"slots", program.slots},
-          {"buffers", std::move(buffers)},
-          {"routes", std::move(routes)},
-          {"inputs", json(program.inputs)},
-          {"outputs", json(program.outputs)},
-          {"ops", json(program.ops)}};
-}
-
-Json json(const std::vector<MatrixView> &views) {
-  Json result = Json::array();
-  for (const MatrixView &view : views) {
-    Json item = {{"kind", viewKinds[size_t(view.kind)]},
-                 {"operand", view.operand},
-                 {"type", dtypeInfo(view.type)->name},
-                 {"has_rows", view.hasRows}};
-    if (view.kind == ViewKind::Strided || view.kind == ViewKind::Gathered) {
-      item["offset"] = view.offset;
-      item["row_stride"] = view.rowStride;
-      item["column_stride"] = view.columnStride;
-      if (view.kind == ViewKind::Gathered)
-        item["indices"] = view.indices;
-    } else if (view.isQuantized()) {
-      const QuantizedPanels &p = view.panels;
-      item["offset"] = view.offset;
-      item["panels"] = {p.bits,      p.integerOffset,  p.depth,     p.block,
-                        p.unitDepth, p.unitScaleBytes, p.unitBytes, p.shared};
-    } else {
-      const PackedHeads &heads = view.heads;
-      item["heads"] = {heads.heads, heads.group, heads.features, heads.parts, heads.part, heads.columns, heads.tile};
-    }
-    result.push_back(std::move(item));
-  }
-  return result;
-}
-
-Json json(const std::optional<CacheOperands> &cache) {
-  if (!cache)
-    return nullptr;
-  return {{"positions", cache->positions},  {"sequences", cache->sequences}, {"table", cache->table},
-          {"table_size", cache->tableSize}, {"page", cache->page},           {"appends", cache->appends}};
-}
 
 /// Reads the parts of an object and checks them; nothing that a program names is missing afterwards.
 class Reader : public MemberReader {
@@ -202,7 +44,6 @@ public:
       RowsProgram &program = kernel.programs.emplace_back();
       program.rows = number(one, "rows", 1, mostItems);
       program.cycles = real(one, "cycles", 0);
-      program.relayoutCycles = real(one, "relayout_cycles", 0);
       if (const Json *value = member(one, "program"))
         program.program = this->program(*value);
       program.inputs = views(one, "inputs", kernel.operands);
@@ -217,6 +58,15 @@ public:
         fail("programs are not in the order of their rows");
     if (kernel.programs.empty() || kernel.programs.back().rows != 1)
       fail("no program computes one row");
+    for (const Json &one : array(item, "relayouts")) {
+      Relayout &way = kernel.relayouts.emplace_back();
+      way.argument = number(one, "argument", 0, mostItems);
+      way.cycles = real(one, "cycles", 0);
+      if (const Json *value = member(one, "program"))
+        way.program = this->program(*value);
+      for (const RowsProgram &program : kernel.programs)
+        checkRelayout(way, program);
+    }
     return kernel;
   }
 
@@ -304,6 +154,10 @@ private:
       if (op.kind == OpKind::Compute) {
         op.compute = ComputeKind(choice(item, "compute", computations));
         wanted = op.compute == ComputeKind::Zero ? 1 : op.compute >= ComputeKind::Gemm ? 3 : 2;
+        if (op.compute == ComputeKind::Collect) {
+          const Json *way = member(item, "relayout");
+          op.relayout = way ? relayoutStep(*way) : RelayoutStep();
+        }
         op.factor = float(real(item, "factor", 1));
         op.addend = float(real(item, "addend", 0));
       }
@@ -336,6 +190,8 @@ private:
       b.tiles.columns = MeshAxis(choice(item, "column_axis", axes));
       b.tiles.ring = flag(item, "ring");
       b.tiles.skew = TileSkew(choice(item, "skew", skews));
+      if (member(item, "extent", /*required=*/false))
+        b.tiles.extent = number(item, "extent", 1, std::min(program.columns, program.rows));
       b.rows = number(item, "rows", 1, mostElements);
       b.columns = number(item, "columns", 1, mostElements);
       MeshAxis shifted = b.tiles.skew == TileSkew::Rows ? b.tiles.rows : b.tiles.columns;
@@ -464,6 +320,47 @@ private:
             number(item, "page", 1, mostElements),      flag(item, "appends")};
   }
 
+  RelayoutStep relayoutStep(const Json &item) {
+    RelayoutStep step;
+    step.along = MeshAxis(choice(item, "along", axes));
+    if (step.along == MeshAxis::None)
+      fail("rows of a matrix that moves lie along no axis");
+    step.from = number(item, "from", 1, mostCores);
+    step.to = number(item, "to", 1, mostCores);
+    step.height = number(item, "height", 1, mostElements);
+    step.width = number(item, "width", 1, mostElements);
+    step.second = flag(item, "second");
+    return step;
+  }
+
+  /// Checks that a weight moves from where the program for one row has it to where one for several rows does.
+  void checkRelayout(const Relayout &way, const RowsProgram &program) {
+    if (!status.ok())
+      return;
+    const Program &moves = way.program;
+    if (moves.inputs.size() != 1 || moves.outputs.size() != 1 || moves.inputs[0].argument != 0 ||
+        moves.outputs[0].argument != 0)
+      return fail("the way of a weight has another input and output than its matrix");
+    const Binding &end = program.rows > 1 ? moves.outputs[0] : moves.inputs[0];
+    const CoreBuffer &moved = moves.buffers[size_t(end.slot)];
+    auto extentOf = [](const TilePlacement &tiles, const Program &of) {
+      return tiles.extent != 0 ? tiles.extent : std::max(of.columns, of.rows);
+    };
+    for (const Binding &input : program.program.inputs) {
+      if (input.argument != way.argument)
+        continue;
+      const CoreBuffer &tile = program.program.buffers[size_t(input.slot)];
+      if (input.tiles.rows == end.tiles.rows && input.tiles.columns == end.tiles.columns &&
+          input.tiles.ring == end.tiles.ring && input.tiles.skew == end.tiles.skew && input.rows == end.rows &&
+          input.columns == end.columns && tile.rows == moved.rows && tile.columns == moved.columns &&
+          tile.isHalf == moved.isHalf && tile.codeBits == moved.codeBits &&
+          extentOf(input.tiles, program.program) == extentOf(end.tiles, moves))
+        return;
+    }
+    fail("the way of a weight " + std::string(program.rows > 1 ? "ends" : "begins") +
+         " where its program does not have it");
+  }
+
   void checkViews(const RowsProgram &program, const std::vector<Binding> &bindings,
                   const std::vector<MatrixView> &views, bool hasCache, const char *what) {
     auto refuse = [&](const char *why) { fail(std::string(what) + " of the program " + why); };
@@ -504,6 +401,13 @@ bool fits(const Program &program, const Op &op, const std::vector<int> &bound) {
     return isSumOf(c, a);
   if (spreadsOverRows(op.compute))
     return isSumOf(a, c);
+  if (const auto &way = op.relayout) {
+    auto tile = [](int64_t size, int64_t cores) { return (size + cores - 1) / cores; };
+    int64_t columns = tile(way->width, way->to);
+    return std::max(way->from, way->to) <= std::min(program.columns, program.rows) &&
+           c.rows == tile(way->height, way->second ? way->to : way->from) && c.columns == columns &&
+           a.rows == tile(way->height, way->from) && a.columns == (way->second ? columns : tile(way->width, way->from));
+  }
   if (op.compute == ComputeKind::Take || op.compute == ComputeKind::Put)
     return a.columns == c.columns && (op.compute == ComputeKind::Take ? c : a).rows == 1;
   if (op.slots.size() == 2)
@@ -559,89 +463,6 @@ Status checkProgram(const Program &program, const std::string &name) {
 
 } // namespace
 
-std::optional<PackedHeads::Place> PackedHeads::at(int64_t column) const {
-  int64_t core = column / tile, in = column % tile, pairs = tile / 2;
-  int64_t pair = core % columns * pairs + in % pairs, head = core / columns * parts + part;
-  if (head >= heads || pair >= features / 2)
-    return std::nullopt;
-  return Place{head, pair + (in < pairs ? 0 : features / 2)};
-}
-
-float QuantizedPanels::code(const uint8_t *data, int64_t output, int64_t input) const {
-  int64_t inUnit = input % unitDepth, inStep = inUnit % 32, word = inStep / 4, lines = bits;
-  const uint8_t *step =
-      data + output / 32 * panelBytes() + input / unitDepth * unitBytes + unitScaleBytes + inUnit / 32 * 32 * 4 * bits;
-  uint8_t byte = step[output % 32 / 16 * lines * 64 + word % lines * 64 + output % 16 * 4 + inStep % 4];
-  int64_t pattern = bits == 8 ? byte : word < lines ? byte & 15 : byte >> 4;
-  return float(pattern - integerOffset);
-}
-
-int64_t QuantizedPanels::scaleAt(int64_t output, int64_t input, int64_t scaleBytes) const {
-  return output / 32 * panelBytes() + input / unitDepth * unitBytes +
-         (input % unitDepth / block * 32 + output % 32) * scaleBytes;
-}
-
-std::optional<int64_t> MatrixView::elements(int64_t launchRows, int64_t rows, int64_t columns) const {
-  if (launchRows == 0)
-    return 0;
-  if (kind != ViewKind::Strided) { // products of four numbers of at most 2^20, 2^14, 2^14 and 2^14
-    switch (kind) {
-    case ViewKind::Heads:
-      return launchRows < int64_t(1) << 20
-                 ? std::optional<int64_t>(launchRows * heads.heads * heads.group * heads.features)
-                 : std::nullopt;
-    case ViewKind::Frequencies:
-      return heads.features / 2;
-    case ViewKind::Codes:
-    case ViewKind::Scales: {
-      int64_t bytes = 0;
-      if (__builtin_mul_overflow((offset + columns - 1) / 32 + 1, panels.panelBytes(), &bytes) || bytes >= int64_t(1)
-                                                                                                               << 62)
-        return std::nullopt;
-      return bytes;
-    }
-    default:
-      return 0;
-    }
-  }
-  int64_t last = offset;
-  for (auto [count, stride] : {std::pair{hasRows ? launchRows : rows, rowStride}, std::pair{columns, columnStride}}) {
-    int64_t more = 0;
-    if (__builtin_mul_overflow(count - 1, stride, &more) || __builtin_add_overflow(last, more, &last))
-      return std::nullopt;
-  }
-  if (last >= int64_t(1) << 62)
-    return std::nullopt;
-  return last + 1;
-}
-
-const RowsProgram &WaferKernel::programFor(int64_t left) const {
-  for (const RowsProgram &program : programs)
-    if (left >= program.rows || double(left) * programs.back().cycles > program.cycles)
-      return program;
-  return programs.back();
-}
-
-std::string writeObject(const std::vector<WaferKernel> &kernels) {
-  Json list = Json::array();
-  for (const WaferKernel &kernel : kernels) {
-    Json programs = Json::array();
-    for (const RowsProgram &program : kernel.programs)
-      programs.push_back({{"rows", program.rows},
-                          {"cycles", program.cycles},
-                          {"relayout_cycles", program.relayoutCycles},
-                          {"program", json(program.program)},
-                          {"inputs", json(program.inputs)},
-                          {"outputs", json(program.outputs)}});
-    list.push_back({{"kernel", kernel.index},
-                    {"operands", kernel.operands},
-                    {"rows", sizeExpressionText(kernel.rows)},
-                    {"cache", json(kernel.cache)},
-                    {"programs", std::move(programs)}});
-  }
-  return jsonText({{"kernels", std::move(list)}});
-}
-
 Status readObject(std::string_view text, const std::string &name, std::vector<WaferKernel> &kernels) {
   Json object;
   ITX_RETURN_IF_ERROR(parseJson(text, name, object));
@@ -652,6 +473,8 @@ Status readObject(std::string_view text, const std::string &name, std::vector<Wa
       return reader.status;
     for (const RowsProgram &one : kernel.programs)
       ITX_RETURN_IF_ERROR(checkProgram(one.program, name));
+    for (const Relayout &way : kernel.relayouts)
+      ITX_RETURN_IF_ERROR(checkProgram(way.program, name));
     kernels.push_back(std::move(kernel));
   }
   return reader.status;

@@ -96,10 +96,21 @@ struct CacheOperands {
 struct RowsProgram {
   int64_t rows = 1;
   double cycles = 0; ///< predicted
-  /// Predicted, once for each launch: weights move from where the program for one row has them.
-  double relayoutCycles = 0;
   Program program;
   std::vector<MatrixView> inputs, outputs; ///< by argument of the program
+};
+
+/// The way of a weight from where the program for one row has it to where programs for several rows do.
+struct Relayout {
+  int64_t argument = 0; ///< of all programs of its kernel
+  double cycles = 0;    ///< predicted
+  Program program;      ///< with the matrix as its only input and its only output
+};
+
+/// Executions of a program, one after another.
+struct RowsStep {
+  const RowsProgram *program = nullptr;
+  int64_t times = 0;
 };
 
 /// A kernel, whose launches execute its programs until all rows are computed.
@@ -109,10 +120,15 @@ struct WaferKernel {
   SizeExpression rows;  ///< of a launch
   std::optional<CacheOperands> cache;
   std::vector<RowsProgram> programs; ///< the one with the most rows first, the last with one
+  std::vector<Relayout> relayouts;   ///< before a launch executes programs for several rows
 
-  /// Returns the program that computes the next rows if so many are left: with padding if it is faster than those for
-  /// fewer rows.
-  const RowsProgram &programFor(int64_t left) const;
+  /// Returns the executions that compute so many rows, with padding where that is faster.
+  std::vector<RowsStep> stepsFor(int64_t count) const;
+  /// Returns the cycles of a launch for so many rows.
+  double cyclesFor(int64_t count) const;
+  double relayoutCycles() const;
+  /// Returns how an argument of a program comes to where the program has it; null if it is loaded there.
+  const Relayout *relayoutOf(const RowsProgram &program, int64_t argument) const;
 };
 
 /// Returns the text of an object.

@@ -88,6 +88,10 @@ public:
       const wafer::MatrixView &view = program.inputs[size_t(input.argument)];
       if (hasRun && !view.hasRows && !writesInput(program.program, input))
         continue;
+      if (auto there = moved.find(input.argument); there != moved.end()) {
+        simulator.load(input.argument, there->second);
+        continue;
+      }
       // Rows beyond those of the launch are 0.
       wafer::Matrix matrix{input.rows, input.columns, std::vector<float>(size_t(input.rows * input.columns))};
       if (view.isQuantized())
@@ -98,6 +102,8 @@ public:
       if (view.kind == wafer::ViewKind::Positions)
         for (int64_t row = 0; row < count * view.rowsEach(); ++row)
           matrix.values[size_t(row)] = float(position(first + row / view.rowsEach()));
+      if (const wafer::Relayout *way = kernel.relayoutOf(program, input.argument))
+        matrix = moved.emplace(input.argument, move(*way, matrix)).first->second;
       simulator.load(input.argument, matrix);
     }
     simulator.setTokens(tokens);
@@ -119,7 +125,17 @@ private:
   const wafer::RowsProgram &program;
   const HostedLaunch &launch;
   wafer::Simulator simulator;
+  std::map<int64_t, wafer::Matrix> moved; ///< weights, by argument, that have gone their way
   bool hasRun = false;
+
+  /// Lets a weight go its way over the cores. Where it ends the program has it, as was checked when the object was
+  /// read: loading it there changes nothing.
+  static wafer::Matrix move(const wafer::Relayout &way, const wafer::Matrix &matrix) {
+    wafer::Simulator moves(way.program);
+    moves.load(0, matrix);
+    moves.run();
+    return moves.result(0);
+  }
 
   void loadQuantized(const wafer::MatrixView &view, wafer::Matrix &matrix) const {
     auto data = static_cast<const uint8_t *>(launch.buffers[size_t(view.operand)]);
@@ -268,6 +284,7 @@ Status readTokens(const wafer::WaferKernel &kernel, const HostedLaunch &launch, 
 struct Spent {
   int64_t rows = 0;
   double cycles = 0;
+  double relayoutCycles = 0; ///< before them
 };
 
 /// Records launches in the profile, one after another in the time of the wafer's clock: a wafer does one program at a
@@ -282,21 +299,27 @@ public:
       startNs_ = start;
       nowNs_ = 0;
     }
-    ProfileEvent event{"simulated", kernel, label};
-    event.beginNs = startNs_ + int64_t(nowNs_);
-    nowNs_ += spent.cycles / mesh.clockGHz;
-    event.endNs = startNs_ + int64_t(nowNs_);
-    event.device = "time on the wafer";
-    event.cycles = spent.cycles;
-    event.rows = spent.rows;
-    event.joules = mesh.watts * spent.cycles / mesh.clockGHz * 1e-9;
-    recordEvent(std::move(event));
+    if (spent.relayoutCycles > 0)
+      add("weights move to other cores", label, 0, spent.relayoutCycles, mesh);
+    add(kernel, label, spent.rows, spent.cycles, mesh);
   }
 
 private:
   std::mutex mutex_;
   int64_t startNs_ = 0;
   double nowNs_ = 0; ///< since the start of the profile
+
+  void add(const char *name, const char *label, int64_t rows, double cycles, const wafer::MeshTarget &mesh) {
+    ProfileEvent event{"simulated", name, label};
+    event.beginNs = startNs_ + int64_t(nowNs_);
+    nowNs_ += cycles / mesh.clockGHz;
+    event.endNs = startNs_ + int64_t(nowNs_);
+    event.device = "time on the wafer";
+    event.cycles = cycles;
+    event.rows = rows;
+    event.joules = mesh.watts * cycles / mesh.clockGHz * 1e-9;
+    recordEvent(std::move(event));
+  }
 };
 
 Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch, Spent &spent) {
@@ -307,21 +330,20 @@ Status runKernel(const wafer::WaferKernel &kernel, const HostedLaunch &launch, S
   LaunchedTokens tokens;
   if (kernel.cache)
     ITX_RETURN_IF_ERROR(readTokens(kernel, launch, *rows, tokens));
-  std::map<const wafer::RowsProgram *, Execution> executions;
-  for (int64_t first = 0; first < *rows;) {
-    const wafer::RowsProgram &program = kernel.programFor(*rows - first);
-    auto found = executions.find(&program);
-    if (found == executions.end()) {
-      ITX_RETURN_IF_ERROR(checkOperands(program, launch, *rows));
-      found = executions.try_emplace(&program, kernel, program, launch).first;
-      spent.cycles += program.relayoutCycles;
+  int64_t first = 0;
+  for (auto [program, times] : kernel.stepsFor(*rows)) {
+    ITX_RETURN_IF_ERROR(checkOperands(*program, launch, *rows));
+    Execution execution(kernel, *program, launch);
+    if (first == 0 && program->rows > 1)
+      spent.relayoutCycles = kernel.relayoutCycles();
+    for (int64_t i = 0; i < times; ++i) {
+      int64_t count = std::min(program->rows, *rows - first);
+      bool appends = kernel.cache && kernel.cache->appends;
+      ITX_RETURN_IF_ERROR(execution.run(first, count, appends ? tokens.positions[first] : tokens.end));
+      first += count;
+      spent.rows += count;
+      spent.cycles += program->cycles;
     }
-    int64_t count = std::min(program.rows, *rows - first);
-    bool appends = kernel.cache && kernel.cache->appends;
-    ITX_RETURN_IF_ERROR(found->second.run(first, count, appends ? tokens.positions[first] : tokens.end));
-    first += count;
-    spent.rows += count;
-    spent.cycles += program.cycles;
   }
   return Status::success();
 }

@@ -105,6 +105,11 @@ Expected<std::vector<EmittedFile>> emitCsl(const Program &program) {
     return createStringError("@" + program.name +
                              ": its grid leaves out columns or rows of the wafer, which the sources that are written "
                              "here do not; take a smaller grid, or let the host map around cores that do not work");
+  for (const std::vector<Binding> &bindings : {program.inputs, program.outputs})
+    for (const Binding &binding : bindings)
+      if (binding.tiles.extent != 0)
+        return createStringError("@" + program.name +
+                                 ": moves a matrix between grids, which the CSL that is written here does not");
   for (const CoreBuffer &buffer : program.buffers)
     if (buffer.codeBits)
       return createStringError("@" + program.name + ": buffer \"" + buffer.name + "\" has quantized values of " +

@@ -505,6 +505,10 @@ void findInboxes(const Program &program, const std::vector<Op> &ops, std::vector
 /// Refuses programs for which a core has too little.
 Error checkResources(const Program &program, const Memory &memory, int64_t semaphores) {
   auto refuse = [&](const Twine &what) { return createStringError("@" + program.name + " " + what); };
+  for (const std::vector<Binding> &bindings : {program.inputs, program.outputs})
+    for (const Binding &binding : bindings)
+      if (binding.tiles.extent != 0)
+        return refuse("moves a matrix between grids, which its kernels do not");
   for (const CoreBuffer &buffer : memory.buffers) {
     if (buffer.codeBits)
       return refuse("has quantized values in buffer \"" + buffer.name + "\", which its kernels do not decode");

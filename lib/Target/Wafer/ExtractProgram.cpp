@@ -100,6 +100,8 @@ ComputeKind dataOf(Arithmetic arithmetic) {
     return ComputeKind::Rotate;
   case Arithmetic::Decode:
     return ComputeKind::Decode;
+  case Arithmetic::Collect:
+    return ComputeKind::Collect;
   case Arithmetic::Gemm:
     return ComputeKind::Gemm;
   case Arithmetic::GemmTransposed:
@@ -164,7 +166,7 @@ private:
                                                        : TileSkew::None;
     return {int64_t(argument),
             slots[buffer],
-            {dataOf(tiles.getRows()), dataOf(tiles.getColumns()), tiles.getRing(), skew},
+            {dataOf(tiles.getRows()), dataOf(tiles.getColumns()), tiles.getRing(), skew, tiles.getExtent()},
             type.getDimSize(0),
             type.getDimSize(1)};
   }
@@ -207,6 +209,9 @@ private:
       data.factor = compute.getFactor()                 ? compute.getFactor()->convertToFloat()
                     : data.compute == ComputeKind::Mask ? 0.0f
                                                         : 1.0f;
+      if (std::optional<RelayoutAttr> relayout = compute.getRelayout())
+        data.relayout = RelayoutStep{dataOf(relayout->getAlong()), relayout->getFrom(),  relayout->getTo(),
+                                     relayout->getHeight(),        relayout->getWidth(), relayout->getSecond()};
       data.addend = compute.getAddend() ? compute.getAddend()->convertToFloat() : 0.0f;
     } else if (auto repeat = dyn_cast<RepeatOp>(op)) {
       data.kind = OpKind::Repeat;

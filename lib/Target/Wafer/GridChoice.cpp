@@ -16,10 +16,6 @@ using namespace llvm;
 namespace intarsia::wafer {
 namespace {
 
-constexpr StringRef defaultWafer = "wse-2";
-/// Rows that a core multiplies at once: of 8, which take 7 cycles by the model of times, 3 are the start of the loop.
-constexpr int64_t mostRowsOfTile = 8;
-
 int64_t bytesOfCore(const MatrixView &, mlir::Type matrix, int64_t grid) {
   auto type = cast<mlir::RankedTensorType>(matrix);
   int64_t rows = type.getDimSize(0);
@@ -38,89 +34,26 @@ int64_t residentBytes(KernelFunction &function, int64_t grid) {
   return bytes;
 }
 
-RowsProgram programOf(KernelFunction &function, ProgramOp op) {
-  RowsProgram program;
-  program.rows = function.count;
-  program.program = extractProgram(op);
-  program.cycles = time(program.program).cycles;
-  program.inputs = std::move(function.inputs);
-  program.outputs = std::move(function.outputs);
-  return program;
-}
-
-/// Returns the cycles, and the bytes of a core, in which the weights of a program for several rows come from where
-/// that for one row has them. Its tiles follow the interleaved ring, skewed along y: a tile goes around the ring of
-/// its row, then around that of its column, and each core keeps the one that it needs when it passes.
-std::pair<double, int64_t> relayout(const Program &program) {
-  double cycles = 0;
-  int64_t bytes = 0;
-  for (const Binding &input : program.inputs) {
-    if (input.tiles.skew != TileSkew::Rows)
-      continue;
-    CoreBuffer tile = program.buffers[size_t(input.slot)];
-    bytes += tile.bytes();
-    Program moves = program;
-    moves.buffers = {tile, tile, tile}; // what passes, what comes, and what stays
-    moves.slots = 3;
-    moves.inputs.clear(), moves.outputs.clear(), moves.ops.clear();
-    for (auto [index, route] : enumerate(program.routes)) {
-      if (route.name != "interleaved_x" && route.name != "interleaved_y")
-        continue;
-      Op &around = moves.ops.emplace_back();
-      around.kind = OpKind::Repeat;
-      around.count = program.columns - 1;
-      around.slots = {0, 1};
-      around.arguments = {moves.slots, moves.slots + 1};
-      around.yields = {moves.slots + 1, moves.slots};
-      moves.slots += 2;
-      Op send, receive, await;
-      send.kind = OpKind::Send, receive.kind = OpKind::Receive;
-      send.route = receive.route = int(index);
-      send.slots = {around.arguments[0]}, receive.slots = {around.arguments[1]};
-      around.body = {send, receive, await};
-      Op &keep = moves.ops.emplace_back();
-      keep.kind = OpKind::Compute;
-      keep.compute = ComputeKind::Copy;
-      keep.slots = {2, 0};
-    }
-    cycles += time(moves).cycles;
-  }
-  return {cycles, bytes};
+/// Returns the bytes of what a function leaves for a row, as cores compute it. What an append leaves stays where it is.
+double rowBytes(KernelFunction &function) {
+  double bytes = 0;
+  if (!function.cache || !function.cache->appends)
+    for (mlir::Type type : function.function.getResultTypes())
+      bytes += double(cast<mlir::RankedTensorType>(type).getNumElements()) / double(function.count) *
+               double(cast<mlir::RankedTensorType>(type).getElementTypeBitWidth()) / 8;
+  return bytes;
 }
 
 } // namespace
 
-Expected<Mesh> meshOf(StringRef variant) {
-  auto [name, options] = variant.split('+');
-  std::string source = name.empty() ? defaultWafer.str() : name.str();
-  Expected<CatalogueWafer> wafer = waferNamed(source);
-  if (!wafer)
-    return wafer.takeError();
-  Mesh mesh{std::move(*wafer), source, std::nullopt, std::nullopt};
-  if (options.empty())
-    return mesh;
-  auto refuse = [&](const Twine &why) { return createStringError("target 'wafer:" + variant + "': " + why); };
-  auto [first, second] = options.split('+');
-  int64_t grid = 0, regions = 1;
-  if (!first.consume_front("grid=") || first.getAsInteger(10, grid) || grid < 1)
-    return refuse("what is behind the + is not grid=N, with N cores along each side");
-  if (!second.empty() && (!second.consume_front("regions=") || second.getAsInteger(10, regions) || regions < 1))
-    return refuse("what is behind the second + is not regions=N, with N grids that share the layers");
-  if (grid < smallestGrid)
-    return refuse("a grid has at least " + Twine(smallestGrid) + " cores along each side");
-  if (grid > mesh.largestGrid())
-    return refuse("a grid of " + Twine(grid) + " by " + Twine(grid) + " is larger than " + mesh.wafer.name +
-                  ", which has " + Twine(mesh.figure("columns")) + " by " + Twine(mesh.figure("rows")) + " cores" +
-                  (mesh.wafer.defects.empty()
-                       ? ""
-                       : ", and at most " + Twine(mesh.largestGrid()) + " by " + Twine(mesh.largestGrid()) +
-                             " on columns and rows without one that does not work"));
-  if (regions > mesh.mostRegions(grid))
-    return refuse("there are " + Twine(mesh.mostRegions(grid)) + " regions of " + Twine(grid) + " by " + Twine(grid) +
-                  " cores on " + mesh.wafer.name);
-  mesh.grid = grid;
-  mesh.regions = regions;
-  return mesh;
+RowsProgram timedProgram(KernelFunction &function, Program program) {
+  RowsProgram timed;
+  timed.rows = function.count;
+  timed.program = std::move(program);
+  timed.cycles = time(timed.program).cycles;
+  timed.inputs = std::move(function.inputs);
+  timed.outputs = std::move(function.outputs);
+  return timed;
 }
 
 GridChooser::GridChooser(mlir::Location location, const Mesh &mesh, std::string variant, int64_t context,
@@ -131,42 +64,11 @@ GridChooser::GridChooser(mlir::Location location, const Mesh &mesh, std::string 
     ++launches[size_t(kernel)];
 }
 
-/// Returns the bytes of weights and caches in a core of the region that has most, where each of `regions` regions has
-/// some launches of a call, one after another. An append is where attention reads its cache.
-int64_t GridChooser::fullestRegion(const std::vector<KernelFunction> &functions, const std::vector<int64_t> &residents,
-                                   int64_t regions) const {
-  std::vector<int64_t> pieces; // launches that are not parted
-  int64_t sum = 0, largest = 0;
-  for (int kernel : calls) {
-    const std::optional<CacheOperands> &cache = functions[size_t(kernel)].cache;
-    if (cache && cache->appends) // an append has the memory of the cache that attention reads
-      continue;
-    pieces.push_back(residents[size_t(kernel)]);
-    sum += pieces.back();
-    largest = std::max(largest, pieces.back());
-  }
-  auto neededRegions = [&](int64_t bytes) {
-    int64_t needed = 1, used = 0;
-    for (int64_t piece : pieces) {
-      if (used + piece > bytes)
-        ++needed, used = 0;
-      used += piece;
-    }
-    return needed;
-  };
-  for (int64_t least = largest; least < sum;) { // the smallest that regions suffice for
-    int64_t middle = (least + sum) / 2;
-    if (neededRegions(middle) <= regions)
-      sum = middle;
-    else
-      least = middle + 1;
-  }
-  return sum;
-}
-
-mlir::OwningOpRef<mlir::ModuleOp> GridChooser::lower(const FunctionSizes &sizes,
-                                                     std::vector<KernelFunction> &functions) {
+mlir::OwningOpRef<mlir::ModuleOp> GridChooser::lower(const GridPlan &plan) {
   mlir::OwningOpRef<mlir::ModuleOp> programs(mlir::ModuleOp::create(location));
+  std::vector<KernelFunction> functions;
+  FunctionSizes sizes{1, plan.grid, context};
+  sizes.otherGrid = plan.rowsGrid;
   if (!build(sizes, *programs, functions))
     return nullptr;
   mlir::PassManager manager(location.getContext());
@@ -185,10 +87,12 @@ Expected<GridChooser::Functions> GridChooser::functionsOn(const FunctionSizes &s
   int64_t bytes = 0;
   for (KernelFunction &function : made.functions) {
     made.residents.push_back(residentBytes(function, sizes.grid));
+    made.rowBytes.push_back(rowBytes(function));
     bytes = std::max(bytes, made.residents.back());
   }
   int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid);
-  made.bytes = std::max(bytes, fullestRegion(made.functions, made.residents, most)) + mesh.figure("reserved_bytes");
+  made.bytes = std::max(bytes, splitOverRegions(calls, made.functions, made.residents, most).bytes) +
+               mesh.figure("reserved_bytes");
   return std::move(made);
 }
 
@@ -201,7 +105,7 @@ Expected<std::vector<GridCandidate>> GridChooser::candidates(int64_t side) {
     Expected<Functions> made = functionsOn({1, grid, context});
     if (!made)
       return made.takeError();
-    if (made->bytes > mesh.figure("sram_bytes"))
+    if (made->bytes > memory())
       continue;
     GridCandidate candidate{grid, {groupsOfTree(grid)}};
     for (auto [count, function] : zip_equal(launches, made->functions)) {
@@ -223,6 +127,9 @@ Expected<std::vector<GridCandidate>> GridChooser::candidates(int64_t side) {
 
 /// Returns the fastest programs for one row that fit on the cores with all weights and caches.
 Expected<GridPlan> GridChooser::choose() {
+  if (mesh.wafers > 1 && !(mesh.wafer.figures.count("system_gbps") && mesh.wafer.figures.count("system_us")))
+    return createStringError("target 'wafer:" + variant + "': " + mesh.wafer.name +
+                             " says nothing of the network between wafers; add system_gbps and system_us to its file");
   // On any grid the same ops are refused, and matrices have the same sizes.
   mlir::OwningOpRef<mlir::ModuleOp> functions(mlir::ModuleOp::create(location));
   std::vector<KernelFunction> wanted;
@@ -231,19 +138,22 @@ Expected<GridPlan> GridChooser::choose() {
   int64_t side = mesh.largestGrid();
   for (const KernelFunction &function : wanted)
     side = std::min(side, function.smallest);
-  if (mesh.grid && *mesh.grid > side)
-    return createStringError("target 'wafer:" + variant + "': a linear has a side of " + Twine(side) +
-                             ", less than the " + Twine(*mesh.grid) +
-                             " cores along a side of the grid; take a smaller grid, or leave it to the compiler");
+  for (const std::optional<int64_t> &grid : {mesh.grid, mesh.rowsGrid})
+    if (grid && *grid > side)
+      return createStringError("target 'wafer:" + variant + "': a linear has a side of " + Twine(side) +
+                               ", less than the " + Twine(*grid) +
+                               " cores along a side of the grid; take a smaller grid, or leave it to the compiler");
   std::optional<GridPlan> best;
   int64_t grid = 0, needed = 0;
   double cycles = 0;
   auto attempt = [&](int64_t tried) -> Error {
-    Expected<GridPlan> plan = planOn({1, tried, context});
+    FunctionSizes sizes{1, tried, context};
+    sizes.otherGrid = mesh.rowsGrid.value_or(0);
+    Expected<GridPlan> plan = planOn(sizes);
     if (!plan)
       return plan.takeError();
     grid = tried, needed = plan->bytes, cycles = plan->cycles;
-    if (needed <= mesh.figure("sram_bytes") && (!best || plan->cycles < best->cycles))
+    if (needed <= memory() && (!best || plan->cycles < best->cycles))
       best = std::move(*plan);
     return Error::success();
   };
@@ -257,36 +167,79 @@ Expected<GridPlan> GridChooser::choose() {
     Error error = searchGrids(*fitting, [&](int64_t tried) -> Expected<double> {
       if (Error failed = attempt(tried))
         return std::move(failed);
-      return needed <= mesh.figure("sram_bytes") ? cycles : std::numeric_limits<double>::infinity();
+      return needed <= memory() ? cycles : std::numeric_limits<double>::infinity();
     });
     if (!error && !best) // for the message
       error = attempt(side);
     if (error)
       return std::move(error);
   }
-  if (best && isCompiled) { // the others were only timed
-    Expected<GridPlan> verified = planOn({1, best->grid, context}, /*verifies=*/true);
-    if (!verified)
-      return verified.takeError();
-    best = std::move(*verified);
-  }
-  if (best) {
-    addPrograms(*best);
-    return std::move(*best);
-  }
+  if (!best)
+    return createStringError(refusal(grid, needed));
+  return withRows(std::move(*best), side);
+}
+
+/// Returns why the kernels do not fit, and what would.
+std::string GridChooser::refusal(int64_t grid, int64_t needed) {
   std::string advice = !isCompiled ? "" : mesh.grid ? "; take a larger grid" : "; put fewer layers on it with --place";
   if (isCompiled && mesh.grid && *mesh.regions < mesh.mostRegions(grid))
     advice += formatv(", or share layers by +regions=N, at most {0}", mesh.mostRegions(grid));
+  if (int64_t wafers = wafersThatHold(grid); wafers > mesh.wafers)
+    advice +=
+        formatv(isCompiled ? ", or share layers of {0} wafers by +wafers={0}" : "; {0} wafers would hold it", wafers)
+            .str();
   if (int64_t longest = longestContext(grid)) {
     std::string fits = formatv("; a context of {0} tokens is the longest that fits", longest);
     advice =
         isCompiled
             ? formatv("{0}: compile with --context={1}, or{2}", fits, longest, StringRef(advice).drop_front()).str()
-            : fits;
+            : fits + advice;
   }
-  return createStringError("target 'wafer:" + variant + "': its layers need " + Twine(needed) +
-                           " bytes of each core on a grid of " + Twine(grid) + " by " + Twine(grid) + ", " +
-                           mesh.wafer.name + " has " + Twine(mesh.figure("sram_bytes")) + advice);
+  std::string on = mesh.wafers > 1 ? formatv(" on {0} wafers", mesh.wafers).str() : std::string();
+  return formatv(
+      "target 'wafer:{0}': its layers need {1} bytes of each core on a grid of {2} by {2}{3}, {4} has {5}{6}", variant,
+      needed, grid, on, mesh.wafer.name, memory(), advice);
+}
+
+/// Returns the fewest wafers whose regions hold the kernels; 0 if a launch is too large for a region. The largest grid
+/// that may be taken, and seven smaller ones, stand for all.
+int64_t GridChooser::wafersThatHold(int64_t largest) {
+  if (!mesh.wafer.figures.count("system_gbps"))
+    return 0;
+  std::optional<std::pair<int64_t, int64_t>> fewest; // wafers, and the grid
+  for (int64_t eighths = 8; eighths >= 1; --eighths) {
+    int64_t grid = mesh.grid ? *mesh.grid : largest * eighths / 8;
+    if (grid < smallestGrid || (mesh.grid && eighths < 8))
+      break;
+    Expected<Functions> made = functionsOn({1, grid, context});
+    if (!made) {
+      consumeError(made.takeError());
+      return 0;
+    }
+    int64_t ofWafer = mesh.regionsOfWafer(grid), wafers = 1;
+    auto bytesOn = [&](int64_t count) {
+      return splitOverRegions(calls, made->functions, made->residents, count * ofWafer).bytes;
+    };
+    while (wafers <= mostWafers && bytesOn(wafers) + mesh.figure("reserved_bytes") > memory())
+      ++wafers;
+    if (wafers <= mostWafers && (!fewest || wafers < fewest->first))
+      fewest = {wafers, grid};
+  }
+  if (!fewest)
+    return 0;
+  // Working memory may need one more.
+  Mesh more = mesh;
+  more.grid = more.regions = more.rowsGrid = std::nullopt;
+  GridChooser chooser(location, more, variant, context, launches.size(), calls, build);
+  chooser.isCompiled = isCompiled;
+  for (more.wafers = fewest->first; more.wafers <= std::min(fewest->first + 2, mostWafers); ++more.wafers) {
+    Expected<GridPlan> plan = chooser.planOn({1, fewest->second, context});
+    if (!plan)
+      consumeError(plan.takeError());
+    else if (plan->bytes <= memory())
+      return more.wafers;
+  }
+  return 0;
 }
 
 /// Returns the longest context with which all fits on a grid, in whole slots of its rows of cores; 0 if there is none
@@ -300,22 +253,23 @@ int64_t GridChooser::longestContext(int64_t grid) {
       consumeError(plan.takeError());
       return 0;
     }
-    (plan->bytes <= mesh.figure("sram_bytes") ? fits : tooMany) = slots;
+    (plan->bytes <= memory() ? fits : tooMany) = slots;
   }
   return fits * grid;
 }
 
-/// Returns the programs for one row on a grid. If the weights alone do not fit, it has only their bytes.
-Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies) {
+/// Returns the programs for one row on a grid, on as few regions as hold all unless `regions` says how many. If the
+/// weights alone do not fit, it has only their bytes.
+Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies, std::optional<int64_t> regions) {
   GridPlan plan;
   plan.grid = sizes.grid;
   Expected<Functions> made = functionsOn(sizes);
   if (!made)
     return made.takeError();
-  auto &[programs, functions, residents, bytes] = *made;
+  auto &[programs, functions, residents, rowBytes, bytes] = *made;
   plan.launches = launches;
   plan.bytes = bytes;
-  if (plan.bytes > mesh.figure("sram_bytes"))
+  if (plan.bytes > memory())
     return std::move(plan);
   bool isTooLarge = false;
   {
@@ -329,7 +283,7 @@ Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies
     if (failed(manager.run(*programs))) {
       if (!isTooLarge)
         return createStringError("kernels could not be lowered for the wafer");
-      plan.bytes = std::max(plan.bytes, mesh.figure("sram_bytes") + 1);
+      plan.bytes = std::max(plan.bytes, memory() + 1);
       return std::move(plan);
     }
   }
@@ -339,61 +293,37 @@ Expected<GridPlan> GridChooser::planOn(const FunctionSizes &sizes, bool verifies
     WaferKernel &kernel = plan.kernels.emplace_back();
     kernel.rows = function.rows;
     kernel.cache = function.cache;
-    const RowsProgram &one = kernel.programs.emplace_back(programOf(function, op));
+    const RowsProgram &one = kernel.programs.emplace_back(timedProgram(function, extractProgram(op)));
     working = std::max(working, one.program.bytesPerCore() - resident);
-    plan.cycles += one.cycles * double(count);
   }
   // As few regions as hold all.
-  auto bytesWith = [&](int64_t regions) { return fullestRegion(functions, residents, regions) + working; };
-  int64_t most = mesh.grid ? *mesh.regions : mesh.mostRegions(sizes.grid), least = mesh.grid ? most : 1;
+  auto bytesWith = [&](int64_t regions) {
+    return splitOverRegions(calls, functions, residents, regions).bytes + working;
+  };
+  if (!regions && mesh.grid)
+    regions = mesh.regions;
+  int64_t most = regions.value_or(mesh.mostRegions(sizes.grid)), least = regions.value_or(1);
   for (int64_t enough = most; least < enough;) {
     int64_t middle = (least + enough) / 2;
-    if (bytesWith(middle) <= mesh.figure("sram_bytes"))
+    if (bytesWith(middle) <= memory())
       enough = middle;
     else
       least = middle + 1;
   }
+  RegionSplit split = splitOverRegions(calls, functions, residents, least);
   plan.regions = least;
-  plan.resident = fullestRegion(functions, residents, least);
+  plan.resident = split.bytes;
   plan.bytes = plan.resident + working;
-  return std::move(plan);
-}
-
-/// Adds programs for several rows, as many as fit on the cores beside all weights. These lie differently for products
-/// of matrices, so that a program has those of its kernel a second time; caches lie as for one token.
-void GridChooser::addPrograms(GridPlan &plan) {
-  for (int64_t tile = mostRowsOfTile; tile >= 1; tile /= 2) {
-    // A verifier refuses programs that do not fit; fewer rows are tried then, and the user need not know.
-    mlir::ScopedDiagnosticHandler ignore(location.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
-    std::vector<KernelFunction> functions;
-    int64_t rows = tile * plan.grid, bytes = plan.bytes;
-    mlir::OwningOpRef<mlir::ModuleOp> programs = lower({rows, plan.grid, context}, functions);
-    if (!programs)
-      continue;
-    std::vector<RowsProgram> made;
-    for (auto [function, op] : zip_equal(functions, programs->getOps<ProgramOp>())) {
-      const RowsProgram &several = made.emplace_back(programOf(function, op));
-      int64_t inPlace = 0;
-      for (const Binding &input : several.program.inputs)
-        if (several.inputs[size_t(input.argument)].kind == ViewKind::Cache)
-          inPlace += several.program.buffers[size_t(input.slot)].bytes();
-      bytes = std::max(bytes, plan.resident + several.program.bytesPerCore() - inPlace);
-    }
-    if (bytes > mesh.figure("sram_bytes"))
-      continue;
-    plan.bytes = bytes;
-    plan.rows = rows;
-    for (auto [kernel, program, count] : zip_equal(plan.kernels, made, plan.launches)) {
-      auto [cycles, moved] = relayout(program.program);
-      program.relayoutCycles = cycles;
-      plan.relayoutCycles += cycles * double(count);
-      plan.relayoutBytes += moved * count;
-      plan.rowsCycles += (program.cycles * double(divideCeil(rows, program.rows)) + cycles) * double(count);
-      if (program.rows > 1)
-        kernel.programs.insert(kernel.programs.begin(), std::move(program));
-    }
-    return;
+  plan.rowBytes = rowBytes;
+  std::vector<double> handOvers =
+      handOverCycles(mesh, split, calls, rowBytes, sizes.grid, /*rows=*/1, /*onlyBetweenWafers=*/false);
+  plan.split = std::move(split);
+  for (auto [count, kernel, handOver] : zip_equal(launches, plan.kernels, handOvers)) {
+    kernel.programs.front().cycles += handOver;
+    plan.cycles += kernel.programs.front().cycles * double(count);
+    plan.handOverCycles += handOver * double(count);
   }
+  return std::move(plan);
 }
 
 } // namespace intarsia::wafer

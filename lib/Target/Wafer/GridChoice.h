@@ -4,55 +4,41 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Which grid of a wafer a set of kernels is on: that of the fastest programs that fit with all weights and caches.
+// Which grids of a wafer a set of kernels is on: those of the fastest programs that fit with all weights and caches,
+// for one row and for many.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_TARGET_WAFER_GRIDCHOICE_H
 #define INTARSIA_LIB_TARGET_WAFER_GRIDCHOICE_H
 
-#include "dialects/Wafer/WorkingGrid.h"
-#include "intarsia/Cost/WaferCatalogue.h"
 #include "lib/Target/Wafer/GridSearch.h"
 #include "lib/Target/Wafer/KernelPrograms.h"
+#include "lib/Target/Wafer/Mesh.h"
+#include "lib/Target/Wafer/Regions.h"
 
 #include <functional>
+#include <map>
 
 namespace intarsia::wafer {
 
-/// A wafer, and the side of the square grid that is asked for; none if the compiler chooses it.
-struct Mesh {
-  CatalogueWafer wafer;
-  std::string source; ///< its name in the catalogue, or the user's file
-  std::optional<int64_t> grid;
-  std::optional<int64_t> regions; ///< with a grid: how many of it share the layers, one if it is not said
-
-  int64_t figure(const char *name) const { return int64_t(wafer.figures.at(name).value); }
-  int64_t largestGrid() const { return largestWorkingGrid({figure("columns"), figure("rows"), wafer.defects}); }
-  /// Returns how many grids lie side by side on the wafer; one beside cores that do not work.
-  int64_t mostRegions(int64_t side) const {
-    return wafer.defects.empty() ? figure("columns") / side * (figure("rows") / side) : 1;
-  }
-};
-
-/// Parses a variant of the target: a wafer's name or file, `+grid=N` and `+regions=N`.
-llvm::Expected<Mesh> meshOf(llvm::StringRef variant);
-
-/// The programs of all kernels on one grid.
+/// The programs of all kernels.
 struct GridPlan {
-  int64_t grid = 0;
-  int64_t regions = 1;             ///< of so many cores; each has some launches of a call, one after another
-  int64_t resident = 0, bytes = 0; ///< bytes of a core: of all weights, and of everything
-  double cycles = 0;               ///< of all launches, for one row each
-  int64_t rows = 1;                ///< of the programs for several rows
-  double rowsCycles = 0;           ///< of all launches, for these rows
-  /// Programs for several rows have weights on other cores than programs for one row. Moving them takes so many cycles
-  /// of `rowsCycles`, and so many bytes of a core are moved.
-  double relayoutCycles = 0;
-  int64_t relayoutBytes = 0;
+  int64_t grid = 0;                 ///< of programs for one row, of caches, and of weights while they stay
+  int64_t rowsGrid = 0;             ///< of products for several rows, to which each launch moves its weights
+  int64_t regions = 1;              ///< of so many cores; each has some launches of a call, one after another
+  int64_t resident = 0, bytes = 0;  ///< bytes of a core: of all weights, and of everything
+  double cycles = 0;                ///< of all launches, for one row each
+  double handOverCycles = 0;        ///< of these: from one region to the next
+  int64_t rows = 1;                 ///< of a prompt that `rowsCycles` are for; 1 if no program has several rows
+  double rowsCycles = 0;            ///< of all launches, for these rows
+  double relayoutCycles = 0;        ///< of these: weights move from one grid to the other
+  int64_t relayoutBytes = 0;        ///< of a core: of the weights that move
   std::vector<WaferKernel> kernels; ///< without what only the artifact has: numbers, and counts of operands
   std::vector<int64_t> launches;    ///< of each kernel in a call
+  RegionSplit split;
+  std::vector<double> rowBytes; ///< by kernel: what it leaves for a row
 };
 
-/// Kernels that share a wafer.
+/// Kernels that share wafers.
 class GridChooser {
 public:
   /// Appends the functions of the kernels to a module; returns false after an error, which was emitted.
@@ -68,8 +54,12 @@ public:
 
   /// Returns the fastest programs for one row that fit on the cores with all weights and caches, and those for many.
   llvm::Expected<GridPlan> choose();
-  /// Returns programs of the kernels; null after an error, which was emitted.
-  mlir::OwningOpRef<mlir::ModuleOp> lower(const FunctionSizes &sizes, std::vector<KernelFunction> &functions);
+  /// Returns programs of the kernels for one row; null after an error, which was emitted.
+  mlir::OwningOpRef<mlir::ModuleOp> lower(const GridPlan &plan);
+
+  /// Returns the tokens of the prompt for which the grid of programs for several rows is chosen: half of the context,
+  /// as a sequence has a prompt and what follows it.
+  int64_t promptRows() const { return context > 1 ? context / 2 : 512; }
 
 private:
   mlir::Location location;
@@ -85,17 +75,50 @@ private:
     mlir::OwningOpRef<mlir::ModuleOp> module;
     std::vector<KernelFunction> functions;
     std::vector<int64_t> residents; ///< by kernel
+    std::vector<double> rowBytes;   ///< by kernel: what it leaves for a row
     int64_t bytes = 0;              ///< with what the runtime reserves
   };
+  /// Programs for several rows, those with the most first, and the ways of their weights, all by kernel.
+  struct RowsPrograms {
+    int64_t grid = 0;
+    int64_t bytes = 0;
+    std::vector<std::vector<RowsProgram>> programs;
+    std::vector<std::vector<Relayout>> relayouts;
+    std::vector<int64_t> movedBytes;
+  };
+  /// A weight of a kernel, as the program for one row has it.
+  struct Weight {
+    size_t kernel = 0;
+    int64_t argument = 0, height = 0, width = 0;
+    MeshAxis along = MeshAxis::Y;
+    CoreBuffer tile;
+  };
+  std::map<std::string, Relayout> knownRelayouts; ///< by matrix and grids
 
+  int64_t memory() const { return mesh.figure("sram_bytes"); }
   llvm::Expected<Functions> functionsOn(const FunctionSizes &sizes);
   llvm::Expected<std::vector<GridCandidate>> candidates(int64_t side);
   int64_t longestContext(int64_t grid);
-  int64_t fullestRegion(const std::vector<KernelFunction> &functions, const std::vector<int64_t> &residents,
-                        int64_t regions) const;
-  llvm::Expected<GridPlan> planOn(const FunctionSizes &sizes, bool verifies = false);
-  void addPrograms(GridPlan &plan);
+  std::string refusal(int64_t grid, int64_t needed);
+  int64_t wafersThatHold(int64_t largest);
+  llvm::Expected<GridPlan> planOn(const FunctionSizes &sizes, bool verifies = false,
+                                  std::optional<int64_t> regions = std::nullopt);
+
+  // RowsPrograms.cpp
+  llvm::Expected<GridPlan> withRows(GridPlan plan, int64_t side);
+  void addRows(GridPlan &plan, RowsPrograms rows) const;
+  std::vector<Weight> weightsOf(const GridPlan &plan) const;
+  std::vector<int64_t> promisingGrids(const GridPlan &plan, int64_t side) const;
+  double estimate(const GridPlan &plan, llvm::ArrayRef<Weight> weights, int64_t grid) const;
+  llvm::Expected<RowsPrograms> rowsOn(const GridPlan &plan, int64_t grid, llvm::ArrayRef<int64_t> tiles);
+  std::optional<Program> lowerAlone(mlir::func::FuncOp function);
+  llvm::Expected<Relayout> relayoutOf(const GridPlan &plan, const Weight &weight, int64_t grid);
+  bool isWhole(const GridPlan &plan, const RowsPrograms &rows) const;
+  double promptCycles(const GridPlan &plan, const RowsPrograms &rows) const;
 };
+
+/// Returns a program with its predicted cycles; takes the views of the function.
+RowsProgram timedProgram(KernelFunction &function, Program program);
 
 } // namespace intarsia::wafer
 

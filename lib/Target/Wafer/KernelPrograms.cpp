@@ -35,8 +35,8 @@ struct Part {
 
 class Builder {
 public:
-  Builder(rt::KernelOp kernel, StringRef name, int64_t count, int64_t grid, ModuleOp module)
-      : kernel(kernel), count(count), grid(grid), builder(kernel.getContext()) {
+  Builder(rt::KernelOp kernel, StringRef name, const FunctionSizes &sizes, ModuleOp module)
+      : kernel(kernel), sizes(sizes), count(sizes.rows), grid(sizes.grid), builder(kernel.getContext()) {
     builder.setInsertionPointToEnd(module.getBody());
     made.function = func::FuncOp::create(builder, kernel.getLoc(), name, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(made.function.addEntryBlock());
@@ -47,6 +47,7 @@ public:
 
 private:
   rt::KernelOp kernel;
+  FunctionSizes sizes;
   int64_t count; ///< rows that the function computes
   int64_t grid;
   OpBuilder builder;
@@ -165,7 +166,7 @@ FailureOr<Value> Builder::decoded(const Part &part, BlockArgument weight, rt::Pa
   view.operand = weight.getArgNumber();
   view.type = *scale;
   view.offset = part.offset;
-  int64_t shared = std::gcd(llvm::divideCeil(depth, grid), panels->block);
+  int64_t shared = sizes.sharedFeatures(depth, panels->block);
   view.panels = {panels->elementBits,    panels->integerOffset, depth, panels->block, panels->unitDepth,
                  panels->unitScaleBytes, panels->unitBytes,     shared};
   auto addPart = [&](ViewKind kind, int64_t rows, Type type) {
@@ -364,6 +365,20 @@ FailureOr<KernelFunction> Builder::build() {
 
 } // namespace
 
+FunctionSizes FunctionSizes::ofCaches() const {
+  FunctionSizes of = *this;
+  if (cacheGrid != 0) {
+    of.rows = int64_t(llvm::divideCeil(rows, grid)) * cacheGrid;
+    of.grid = cacheGrid;
+  }
+  return of;
+}
+
+int64_t FunctionSizes::sharedFeatures(int64_t depth, int64_t block) const {
+  int64_t shared = std::gcd(int64_t(llvm::divideCeil(depth, grid)), block);
+  return otherGrid == 0 ? shared : std::gcd(int64_t(llvm::divideCeil(depth, otherGrid)), shared);
+}
+
 LogicalResult refuseOnWafer(rt::KernelOp kernel, Operation *op, const Twine &why) {
   InFlightDiagnostic error = op->emitOpError() << "cannot be computed on a wafer: " << why;
   error.attachNote(kernel.getLoc()) << "in kernel '" << kernel.getSymName()
@@ -383,8 +398,8 @@ std::optional<itx_dtype> wordType(Type element) {
 FailureOr<KernelFunction> buildKernelFunction(rt::KernelOp kernel, StringRef name, const FunctionSizes &sizes,
                                               ModuleOp module) {
   if (kernel.getRoot() == KernelRoot::CacheAppend || kernel.getRoot() == KernelRoot::CachedAttention)
-    return buildCacheFunction(kernel, name, sizes, module);
-  return Builder(kernel, name, sizes.rows, sizes.grid, module).build();
+    return buildCacheFunction(kernel, name, sizes.ofCaches(), module);
+  return Builder(kernel, name, sizes, module).build();
 }
 
 } // namespace intarsia::wafer

@@ -31,9 +31,16 @@ struct KernelFunction {
 
 /// What the functions of kernels are made for.
 struct FunctionSizes {
-  int64_t rows = 1; ///< of products; attention takes as many tokens as a core has of these rows
-  int64_t grid = 1;
-  int64_t context = 0; ///< tokens that caches have memory for
+  int64_t rows = 1;      ///< of products; attention takes as many tokens as a core has of these rows
+  int64_t grid = 1;      ///< of products
+  int64_t context = 0;   ///< tokens that caches have memory for
+  int64_t cacheGrid = 0; ///< of caches, attention and appends; 0: `grid`
+  int64_t otherGrid = 0; ///< on which tiles have whole groups of quantized values too; 0: none
+
+  /// Returns the same for kernels of caches.
+  FunctionSizes ofCaches() const;
+  /// Returns how many of `depth` input features share a scale, if `block` do where they are stored.
+  int64_t sharedFeatures(int64_t depth, int64_t block) const;
 };
 
 /// Appends the function of a kernel to a module: of products of vectors for one row, of matrices for several. Emits an

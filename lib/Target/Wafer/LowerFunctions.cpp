@@ -60,15 +60,17 @@ LogicalResult lowerOp(ProgramBuilder &builder, Operation &op) {
     return lowerAttention(builder, attention);
   if (auto append = dyn_cast<DistAppendOp>(op))
     return lowerAppend(builder, append);
+  if (auto relayout = dyn_cast<DistRelayoutOp>(op))
+    return lowerRelayout(builder, relayout);
   if (auto result = dyn_cast<func::ReturnOp>(op)) {
     for (auto [index, value] : llvm::enumerate(result.getOperands()))
       if (failed(builder.store(value, int64_t(index))))
         return failure();
     return success();
   }
-  return op.emitOpError()
-         << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
-            "wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append and return are";
+  return op.emitOpError() << "is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, "
+                             "wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append, "
+                             "wafer.dist_relayout and return are";
 }
 
 LogicalResult lowerFunction(func::FuncOp function, TargetAttr target) {

@@ -45,9 +45,9 @@ class ModelWriter {
 public:
   ModelWriter(const WaferDecoderRequest &request, const FunctionSizes &sizes, ModuleOp module,
               std::vector<KernelFunction> &functions)
-      : shape(*request.shape), attention(shape.attention.front()), request(request), sizes(sizes), module(module),
-        functions(functions), builder(module.getContext()) {
-    heads = placeHeads(attention.keyHeads, attention.heads, attention.keyDim, sizes.grid);
+      : shape(*request.shape), attention(shape.attention.front()), request(request), sizes(sizes),
+        ofCaches(sizes.ofCaches()), module(module), functions(functions), builder(module.getContext()) {
+    heads = placeHeads(attention.keyHeads, attention.heads, attention.keyDim, ofCaches.grid);
   }
 
   /// Returns the kernels in the order of their functions.
@@ -106,7 +106,7 @@ private:
   const ModelShape &shape;
   const AttentionLayers &attention;
   const WaferDecoderRequest &request;
-  FunctionSizes sizes;
+  FunctionSizes sizes, ofCaches;
   ModuleOp module;
   std::vector<KernelFunction> &functions;
   OpBuilder builder;
@@ -135,7 +135,7 @@ private:
   Value weight(int64_t depth, int64_t count, int bits) {
     if (bits == 16)
       return input(depth, count, f16(), /*hasRows=*/false);
-    int64_t shared = std::gcd(llvm::divideCeil(depth, sizes.grid), groupOfScales);
+    int64_t shared = sizes.sharedFeatures(depth, groupOfScales);
     Value codes = input(depth, count, builder.getIntegerType(unsigned(bits)), /*hasRows=*/false, ViewKind::Codes),
           scales = input(llvm::divideCeil(depth, shared), count, f16(), /*hasRows=*/false, ViewKind::Scales);
     return DistDecodeOp::create(builder, loc(), RankedTensorType::get({depth, count}, f16()), codes, scales,
@@ -171,10 +171,12 @@ private:
   }
 
   Value cache() {
-    return input(llvm::divideCeil(sizes.context, sizes.grid) * sizes.grid, sizes.grid * heads.tile,
+    return input(llvm::divideCeil(ofCaches.context, ofCaches.grid) * ofCaches.grid, ofCaches.grid * heads.tile,
                  request.cacheBits == 16 ? f16() : f32(), /*hasRows=*/false, ViewKind::Cache);
   }
-  Value frequencies() { return input(1, sizes.grid * heads.tile / 2, f32(), /*hasRows=*/false, ViewKind::Frequencies); }
+  Value frequencies() {
+    return input(1, ofCaches.grid * heads.tile / 2, f32(), /*hasRows=*/false, ViewKind::Frequencies);
+  }
 
   void append(StringRef name, bool rotated) {
     begin(name, 1);
@@ -187,26 +189,27 @@ private:
     SmallVector<Value> results;
     for (int64_t part = 0; part < heads.parts; ++part) {
       Value before = cache();
-      Value row = input(1, sizes.grid * heads.tile, f32(), /*hasRows=*/true, ViewKind::Heads);
+      Value row = input(1, ofCaches.grid * heads.tile, f32(), /*hasRows=*/true, ViewKind::Heads);
       results.push_back(DistAppendOp::create(builder, loc(), before.getType(), before, row, positions, turns,
-                                             uint64_t(sizes.grid), llvm::APFloat(1.0f)));
+                                             uint64_t(ofCaches.grid), llvm::APFloat(1.0f)));
     }
     finish(results);
   }
 
   void writeAttention() {
-    begin("attention", llvm::divideCeil(sizes.rows, sizes.grid));
+    begin("attention", llvm::divideCeil(ofCaches.rows, ofCaches.grid));
     made.cache.emplace();
     int64_t rows = made.count * heads.group;
     Value positions = input(rows, 1, f32(), /*hasRows=*/true, ViewKind::Positions), turns = frequencies();
     SmallVector<Value> results;
     for (int64_t part = 0; part < heads.parts; ++part) {
-      Value query = input(rows, sizes.grid * heads.tile, f32(), /*hasRows=*/true, ViewKind::Heads);
+      Value query = input(rows, ofCaches.grid * heads.tile, f32(), /*hasRows=*/true, ViewKind::Heads);
       Value keys = cache(), values = cache();
-      results.push_back(DistAttentionOp::create(
-          builder, loc(), query.getType(), query, keys, values, positions, turns, builder.getI64IntegerAttr(sizes.grid),
-          builder.getI64IntegerAttr(llvm::divideCeil(heads.heads, heads.parts)),
-          builder.getI64IntegerAttr(heads.columns), builder.getF32FloatAttr(0.125f), IntegerAttr(), FloatAttr()));
+      results.push_back(DistAttentionOp::create(builder, loc(), query.getType(), query, keys, values, positions, turns,
+                                                builder.getI64IntegerAttr(ofCaches.grid),
+                                                builder.getI64IntegerAttr(llvm::divideCeil(heads.heads, heads.parts)),
+                                                builder.getI64IntegerAttr(heads.columns),
+                                                builder.getF32FloatAttr(0.125f), IntegerAttr(), FloatAttr()));
     }
     finish(results);
   }
@@ -248,26 +251,12 @@ private:
   std::vector<ModelKernel> kernels;
   double clockGHz;
 
-  /// The programs that a launch of a kernel executes, as the device does (lib/Runtime/WaferDevice).
-  static double cyclesOf(const WaferKernel &kernel, int64_t rows) {
-    double cycles = 0;
-    const RowsProgram *before = nullptr;
-    while (rows > 0) {
-      const RowsProgram &program = kernel.programFor(rows);
-      int64_t times = std::max<int64_t>(rows / program.rows, 1);
-      cycles += program.cycles * double(times) + (&program == before ? 0 : program.relayoutCycles);
-      rows -= std::min(rows, times * program.rows);
-      before = &program;
-    }
-    return cycles;
-  }
-
   double milliseconds(double tokens, bool attentionAlone) const {
     double cycles = 0;
     for (auto [kernel, of] : llvm::zip_equal(plan.kernels, kernels))
       if (!attentionAlone || of.isAttention)
         cycles += double(of.launches) *
-                  cyclesOf(kernel, of.rows == RowsOf::Tokens ? int64_t(std::ceil(std::max(tokens, 1.0))) : 1);
+                  kernel.cyclesFor(of.rows == RowsOf::Tokens ? int64_t(std::ceil(std::max(tokens, 1.0))) : 1);
     return cycles / clockGHz * 1e-6;
   }
 };
@@ -280,9 +269,9 @@ public:
     auto whole = [](double value) { return int64_t(std::ceil(std::max(value, 1.0))); };
     int64_t context = llvm::alignTo(uint64_t(whole(request.context)), contextStepOfWafers);
     std::string key =
-        llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11}", request.wafer, shape.name, shape.hidden,
+        llvm::formatv("{0} {1} {2} {3} {4} {5} {6} {7} {8} {9} {10} {11} {12}", request.wafer, shape.name, shape.hidden,
                       shape.layers, shape.vocabulary, shape.denseWidth, attention.heads, attention.keyHeads,
-                      attention.keyDim, request.weightBits, request.cacheBits, context);
+                      attention.keyDim, request.weightBits, request.cacheBits, context, request.wafers);
     auto [found, isNew] = known.try_emplace(key);
     if (isNew)
       found->second = make(request, context);
@@ -305,6 +294,8 @@ private:
     llvm::Expected<Mesh> mesh = meshOf(request.wafer);
     if (!mesh)
       return {nullptr, llvm::toString(mesh.takeError())};
+    if (request.wafers > 1)
+      mesh->wafers = request.wafers;
     DialectRegistry registry;
     registry.insert<WaferDialect, func::FuncDialect, memref::MemRefDialect>();
     MLIRContext mlir(registry, MLIRContext::Threading::DISABLED);
@@ -322,10 +313,11 @@ private:
       return {nullptr, llvm::toString(plan.takeError())};
     double clockGHz = mesh->wafer.figures.at("clock_ghz").value;
     GridPlan &chosen = *plan;
-    int64_t grid = chosen.grid, bytes = chosen.bytes, regions = chosen.regions;
+    int64_t grid = chosen.grid, rowsGrid = chosen.rowsGrid, bytes = chosen.bytes, regions = chosen.regions;
     double cycles = chosen.cycles;
     auto decoder = std::make_unique<Decoder>(std::move(chosen), std::move(kernels), clockGHz);
     decoder->grid = grid;
+    decoder->rowsGrid = rowsGrid;
     decoder->regions = regions;
     decoder->context = context;
     decoder->bytes = bytes;

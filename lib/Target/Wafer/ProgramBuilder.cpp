@@ -40,7 +40,10 @@ FailureOr<Value> ProgramBuilder::load(Value value, StringRef name, TilesAttr til
            "aligned first, which is not supported; make it an argument of the function";
     return failure();
   }
-  auto sizeAlong = [&](int64_t size, Axis axis) { return axis == Axis::None ? size : tileOf(size); };
+  int64_t extent = tiles.getExtent() == 0 ? grid : tiles.getExtent();
+  auto sizeAlong = [&](int64_t size, Axis axis) {
+    return axis == Axis::None ? size : int64_t(llvm::divideCeil(size, extent));
+  };
   Value core = buffer(name, sizeAlong(type.getDimSize(0), tiles.getRows()),
                       sizeAlong(type.getDimSize(1), tiles.getColumns()), type.getElementType());
   OpBuilder::InsertionGuard guard(builder);

@@ -41,8 +41,9 @@ public:
 
   /// Loads an argument of the function, or returns failure, with an error, if a value is something else.
   mlir::FailureOr<mlir::Value> load(mlir::Value value, llvm::StringRef name, TilesAttr tiles);
-  TilesAttr tiles(Axis rows, Axis columns, bool ring = false, Skew skew = Skew::None) {
-    return TilesAttr::get(builder.getContext(), rows, columns, ring, skew);
+  /// `extent`: cores of each axis that have tiles; 0: all.
+  TilesAttr tiles(Axis rows, Axis columns, bool ring = false, Skew skew = Skew::None, int64_t extent = 0) {
+    return TilesAttr::get(builder.getContext(), rows, columns, ring, skew, extent);
   }
 
   /// Vectors: the axis along which they are split. One that is not there yet is loaded along `wanted`.
@@ -100,17 +101,22 @@ public:
   }
   void await(CoresAttr cores = {}) { AwaitOp::create(builder, loc, cores); }
   void compute(Arithmetic arithmetic, mlir::ValueRange buffers, CoresAttr cores = {}) {
-    ComputeOp::create(builder, loc, arithmetic, buffers, cores, mlir::FloatAttr(), mlir::FloatAttr());
+    ComputeOp::create(builder, loc, arithmetic, buffers, cores, mlir::FloatAttr(), mlir::FloatAttr(), RelayoutAttr());
+  }
+  /// The arithmetic of `collect`.
+  void collect(mlir::Value kept, mlir::Value passing, RelayoutAttr relayout) {
+    ComputeOp::create(builder, loc, Arithmetic::Collect, mlir::ValueRange{kept, passing}, CoresAttr(),
+                      mlir::FloatAttr(), mlir::FloatAttr(), relayout);
   }
   /// The arithmetic of `mask` and `rotate`.
   void compute(Arithmetic arithmetic, mlir::ValueRange buffers, double factor) {
     ComputeOp::create(builder, loc, arithmetic, buffers, CoresAttr(), builder.getF32FloatAttr(float(factor)),
-                      mlir::FloatAttr());
+                      mlir::FloatAttr(), RelayoutAttr());
   }
   /// The arithmetic of `affine` and `rsqrt`.
   void compute(Arithmetic arithmetic, mlir::ValueRange buffers, double factor, double addend) {
     ComputeOp::create(builder, loc, arithmetic, buffers, CoresAttr(), builder.getF32FloatAttr(float(factor)),
-                      builder.getF32FloatAttr(float(addend)));
+                      builder.getF32FloatAttr(float(addend)), RelayoutAttr());
   }
   /// Repeats what `body` writes; it gets the buffers of an iteration and returns those of the next.
   void repeat(int64_t count, mlir::ValueRange buffers,
@@ -132,6 +138,7 @@ mlir::LogicalResult lowerMap(ProgramBuilder &builder, DistMapOp op);
 mlir::LogicalResult lowerNorm(ProgramBuilder &builder, DistNormOp op);
 mlir::LogicalResult lowerAttention(ProgramBuilder &builder, DistAttentionOp op);
 mlir::LogicalResult lowerAppend(ProgramBuilder &builder, DistAppendOp op);
+mlir::LogicalResult lowerRelayout(ProgramBuilder &builder, DistRelayoutOp op);
 
 /// Adds a buffer along an axis over a tree of two levels, or takes the largest; afterwards all cores have the result.
 /// Without `groups` there are as many as take the fewest stages one after another.

@@ -39,15 +39,22 @@ public:
     }
     int64_t count = std::accumulate(plan->launches.begin(), plan->launches.end(), int64_t(0));
     std::string of = formatv("{0:F0} cycles ({1:F1} us) for one row", plan->cycles, microseconds(plan->cycles));
+    if (plan->handOverCycles > 0)
+      of += formatv(", of which {0:F0} go to the next {1}", plan->handOverCycles,
+                    mesh.wafers > 1 ? "region or wafer" : "region");
     if (plan->rows > 1)
-      of += formatv(", {0:F0} ({1:F1} us) for {2}, of which {3:F0} move {4} bytes of weights of each core to where "
-                    "programs for many rows have them",
-                    plan->rowsCycles, microseconds(plan->rowsCycles), plan->rows, plan->relayoutCycles,
-                    plan->relayoutBytes);
+      of += formatv(", {0:F0} ({1:F1} us) for {2}{3}", plan->rowsCycles, microseconds(plan->rowsCycles), plan->rows,
+                    plan->rowsGrid == plan->grid ? std::string()
+                                                 : formatv(" with products on {0} by {0} cores", plan->rowsGrid).str());
+    if (plan->relayoutCycles > 0)
+      of +=
+          formatv(", of which {0:F0} move {1} bytes of weights of each core to where programs for many rows have them",
+                  plan->relayoutCycles, plan->relayoutBytes);
     std::string regions = plan->regions > 1 ? std::to_string(plan->regions) + " regions of " : "";
+    int64_t wafers = divideCeil(plan->regions, mesh.regionsOfWafer(plan->grid));
     module.emitRemark() << count << " launches on " << regions << plan->grid << " by " << plan->grid << " cores of "
-                        << mesh.wafer.name << ": " << plan->bytes << " of " << mesh.figure("sram_bytes")
-                        << " bytes of a core, " << of;
+                        << (wafers > 1 ? std::to_string(wafers) + " wafers " : std::string()) << mesh.wafer.name << ": "
+                        << plan->bytes << " of " << mesh.figure("sram_bytes") << " bytes of a core, " << of;
     std::string text = writeObject(plan->kernels);
     objects.push_back({"wafer." + variant, {text.begin(), text.end()}});
     return Error::success();
@@ -61,8 +68,7 @@ public:
       module.emitError() << toString(plan.takeError());
       return nullptr;
     }
-    std::vector<KernelFunction> functions;
-    return grids.lower({1, plan->grid, contextOf(module)}, functions);
+    return grids.lower(*plan);
   }
 
 private:
@@ -122,7 +128,9 @@ class WaferTarget : public target::Target {
 public:
   StringRef kind() const override { return "wafer"; }
   std::vector<target::NamedVariant> listVariants() const override {
-    std::string grid = "; +grid=N takes N by N cores, +regions=M after it M such grids that share the layers";
+    std::string grid = "; +grid=N takes N by N cores, +regions=M after it M such grids that share the layers, "
+                       "+prefill=P products for prompts "
+                       "on P by P cores; +wafers=W lets W wafers share the layers";
     return {{"", "a WSE-2, simulated: linear layers and norms, the rest on other devices by --place" + grid},
             {"wse-2", sizeOf("wse-2")},
             {"wse-3", sizeOf("wse-3")},
@@ -148,9 +156,7 @@ public:
       return mesh.takeError();
     std::vector<std::unique_ptr<target::KernelCompiler>> result;
     // An artifact does not say where a file lies.
-    std::string name = mesh->wafer.name + (mesh->grid ? "+grid=" + std::to_string(*mesh->grid) : "");
-    if (mesh->regions.value_or(1) > 1)
-      name += "+regions=" + std::to_string(*mesh->regions);
+    std::string name = mesh->wafer.name + mesh->options();
     result.push_back(std::make_unique<WaferCompiler>(std::move(name), std::move(*mesh)));
     return result;
   }

@@ -37,7 +37,7 @@ func.func @grids(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) -> tensor<1x8xf16> {
 
 func.func @other(%x: tensor<1x8xf16>, %w: tensor<8x8xf16>) -> tensor<1x8xf16> {
   %y = wafer.dist_gemv ring %x, %w on 4 : tensor<1x8xf16>, tensor<8x8xf16> -> tensor<1x8xf16>
-  // expected-error@+1 {{'arith.addf' op is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append and return are}}
+  // expected-error@+1 {{'arith.addf' op is not supported on wafers: wafer.dist_gemm, wafer.dist_gemv, wafer.dist_map, wafer.dist_norm, wafer.dist_decode, wafer.dist_attention, wafer.dist_append, wafer.dist_relayout and return are}}
   %z = arith.addf %y, %x : tensor<1x8xf16>
   return %z : tensor<1x8xf16>
 }

@@ -293,7 +293,7 @@ wafer.program @integers on #wafer grid 2 by 2 {
   %codes = wafer.buffer "codes" : memref<4x3xi4>
   %scales = wafer.buffer "scales" : memref<3x3xf16>
   %w = wafer.buffer "w" : memref<4x3xf32>
-  // expected-error@+1 {{'wafer.compute' op copy has buffer 1 of 'memref<4x3xi4>'; decode reads quantized values, and nothing else does}}
+  // expected-error@+1 {{'wafer.compute' op copy has buffer 1 of 'memref<4x3xi4>'; decode reads quantized values, and nothing else computes with them}}
   wafer.compute copy %w, %codes : memref<4x3xf32>, memref<4x3xi4>
 }
 
@@ -341,4 +341,89 @@ wafer.program @within_a_word on #wafer grid 2 by 2 {
 wafer.program @beyond on #wafer grid 2 by 2 {
   // expected-note@+1 {{buffer "a" has 48 bytes from byte 3048 on}}
   %a = wafer.buffer "a" at 3048 : memref<4x3xf32>
+}
+
+// -----
+
+func.func @no_axis(%w: tensor<64x32xf16>) {
+  // expected-error@+1 {{'wafer.dist_relayout' op has a matrix whose rows lie along no axis; they lie along x or y}}
+  %v = wafer.dist_relayout %w along none from 4 to 6 on 6 : tensor<64x32xf16>
+  return
+}
+
+// -----
+
+func.func @beyond_the_cores(%w: tensor<64x32xf16>) {
+  // expected-error@+1 {{moves a matrix between grids of 4 and 7, both must be between 2 and the 6 cores along each axis that take part}}
+  %v = wafer.dist_relayout %w along x from 4 to 7 on 6 : tensor<64x32xf16>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{rows of the matrix lie along no axis}}
+#relayout = #wafer.relayout<along = none, from = 3, to = 2, height = 9, width = 6>
+
+// -----
+
+// expected-error@+1 {{a matrix of 9 by 0 cannot go from 3 to 2 cores of each axis}}
+#relayout = #wafer.relayout<along = x, from = 3, to = 2, height = 9, width = 0>
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @outside on #wafer grid 4 by 4 {
+  %a = wafer.buffer "a" : memref<3x2xf16>
+  %b = wafer.buffer "b" : memref<3x3xf16>
+  // expected-error@+1 {{'wafer.compute' op collects outside of a repeat, in which tiles pass by}}
+  wafer.compute collect %b, %a {relayout = #wafer.relayout<along = y, from = 3, to = 2, height = 9, width = 6>} : memref<3x3xf16>, memref<3x2xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @tiles on #wafer grid 4 by 4 {
+  %a = wafer.buffer "a" : memref<3x2xf16>
+  %b = wafer.buffer "b" : memref<3x2xf16>
+  wafer.repeat 4 {
+    // expected-error@+1 {{'wafer.compute' op collects 'memref<3x2xf16>' from 'memref<3x2xf16>', tiles have 3x3 and 3x2 elements}}
+    wafer.compute collect %b, %a {relayout = #wafer.relayout<along = y, from = 3, to = 2, height = 9, width = 6>} : memref<3x2xf16>, memref<3x2xf16>
+    wafer.yield
+  }
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @cores on #wafer grid 4 by 4 {
+  %a = wafer.buffer "a" : memref<3x2xf16>
+  %b = wafer.buffer "b" : memref<3x3xf16>
+  wafer.repeat 4 {
+    // expected-error@+1 {{'wafer.compute' op collects on 5 cores of each axis, the program has 4 by 4}}
+    wafer.compute collect %b, %a {relayout = #wafer.relayout<along = y, from = 5, to = 2, height = 9, width = 6>} : memref<3x3xf16>, memref<3x2xf16>
+    wafer.yield
+  }
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @without on #wafer grid 4 by 4 {
+  %a = wafer.buffer "a" : memref<3x2xf16>
+  // expected-error@+1 {{'wafer.compute' op collect has no relayout}}
+  wafer.compute collect %a, %a : memref<3x2xf16>, memref<3x2xf16>
+}
+
+// -----
+
+#wafer = #wafer.target<name = "tiny", columns = 8, rows = 8, sram_bytes = 4096, reserved_bytes = 1024, colors = 8, clock_ghz = 1.0, hop_cycles = 1.0, ramp_cycles = 2.0, link_bytes = 4.0, macs = 2.0, loop_cycles = 3.0, product_cycles = 300.0, stage_cycles = 20.0, add_cycles = 1.0, element_cycles = 60.0>
+
+wafer.program @extent on #wafer grid 4 by 4 {
+  %a = wafer.buffer "a" : memref<3x2xf16>
+  // expected-error@+1 {{'wafer.load' op 3 tiles of 'memref<3x2xf16>' do not hold dimension 0 of 'tensor<10x6xf16>'}}
+  wafer.load %a from 0 as <rows = y, columns = x, extent = 3> : memref<3x2xf16>, tensor<10x6xf16>
 }

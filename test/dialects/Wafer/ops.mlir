@@ -98,3 +98,28 @@ wafer.program @decode on #wafer.target<name = "tiny", columns = 8, rows = 8, sra
   // CHECK: wafer.compute decode %{{.*}}, %{{.*}}, %{{.*}} : memref<4x3xf32>, memref<4x3xi4>, memref<2x3xf16>
   wafer.compute decode %w, %codes, %scales : memref<4x3xf32>, memref<4x3xi4>, memref<2x3xf16>
 }
+
+// CHECK-LABEL: func.func @moved
+func.func @moved(%w: tensor<64x32xf16>, %c: tensor<64x32xi4>) {
+  // CHECK: wafer.dist_relayout %{{.*}} along y from 4 to 6 on 8 : tensor<64x32xf16>
+  %v = wafer.dist_relayout %w along y from 4 to 6 on 8 : tensor<64x32xf16>
+  // CHECK: wafer.dist_relayout %{{.*}} along x from 6 to 2 on 6 : tensor<64x32xi4>
+  %d = wafer.dist_relayout %c along x from 6 to 2 on 6 : tensor<64x32xi4>
+  return
+}
+
+// CHECK-LABEL: wafer.program @collect
+wafer.program @collect on #wafer grid 4 by 4 {
+  %w = wafer.buffer "w" : memref<3x2xi8>
+  %next = wafer.buffer "next" : memref<3x2xi8>
+  %kept = wafer.buffer "kept" : memref<3x3xi8>
+  // CHECK: wafer.load %{{.*}} from 0 as <rows = y, columns = x, extent = 3> : memref<3x2xi8>, tensor<9x6xi8>
+  wafer.load %w from 0 as <rows = y, columns = x, extent = 3> : memref<3x2xi8>, tensor<9x6xi8>
+  wafer.compute zero %kept : memref<3x3xi8>
+  wafer.repeat 4(%w, %next) : memref<3x2xi8>, memref<3x2xi8> {
+  ^bb0(%a: memref<3x2xi8>, %b: memref<3x2xi8>):
+    // CHECK: wafer.compute collect %{{.*}}, %{{.*}} {relayout = #wafer.relayout<along = y, from = 3, to = 2, height = 9, width = 6>}
+    wafer.compute collect %kept, %a {relayout = #wafer.relayout<along = y, from = 3, to = 2, height = 9, width = 6>} : memref<3x3xi8>, memref<3x2xi8>
+    wafer.yield %b, %a : memref<3x2xi8>, memref<3x2xi8>
+  }
+}

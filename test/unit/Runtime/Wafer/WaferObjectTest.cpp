@@ -10,6 +10,7 @@
 #include "lib/Runtime/Wafer/Functional.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace intarsia;
 using namespace intarsia::wafer;
@@ -175,13 +176,128 @@ TEST(WaferObject, HeadsLieInPairsOfFeatures) {
 
 TEST(WaferObject, RowsGoWhereTheyTakeTheLeastTime) {
   WaferKernel kernel;
-  kernel.programs.resize(2);
+  kernel.programs.resize(3);
   kernel.programs[0].rows = 64, kernel.programs[0].cycles = 1000;
-  kernel.programs[1].rows = 1, kernel.programs[1].cycles = 100;
-  EXPECT_EQ(kernel.programFor(100).rows, 64);
-  EXPECT_EQ(kernel.programFor(11).rows, 64); // with padding
-  EXPECT_EQ(kernel.programFor(10).rows, 1);
-  EXPECT_EQ(kernel.programFor(1).rows, 1);
+  kernel.programs[1].rows = 8, kernel.programs[1].cycles = 600;
+  kernel.programs[2].rows = 1, kernel.programs[2].cycles = 100;
+  auto stepsOf = [&](int64_t rows) {
+    std::vector<std::pair<int64_t, int64_t>> steps;
+    for (auto [program, times] : kernel.stepsFor(rows))
+      steps.push_back({program->rows, times});
+    return steps;
+  };
+  using Steps = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(stepsOf(0), Steps());
+  EXPECT_EQ(stepsOf(1), (Steps{{1, 1}}));
+  EXPECT_EQ(stepsOf(7), (Steps{{8, 1}})); // with padding
+  EXPECT_EQ(stepsOf(5), (Steps{{1, 5}}));
+  EXPECT_EQ(stepsOf(9), (Steps{{8, 1}, {1, 1}}));
+  EXPECT_EQ(stepsOf(100), (Steps{{64, 2}}));
+  EXPECT_EQ(stepsOf(132), (Steps{{64, 2}, {1, 4}}));
+  EXPECT_EQ(kernel.cyclesFor(132), 2400);
+  // Of every number of rows, no other order of executions is faster.
+  std::vector<double> best{0};
+  for (int64_t rows = 1; rows < 300; ++rows) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const RowsProgram &program : kernel.programs)
+      least = std::min(least, program.cycles + best[size_t(std::max<int64_t>(rows - program.rows, 0))]);
+    best.push_back(least);
+    EXPECT_EQ(kernel.cyclesFor(rows), least) << rows;
+  }
+  kernel.relayouts.resize(2);
+  kernel.relayouts[0].cycles = kernel.relayouts[1].cycles = 150;
+  EXPECT_EQ(stepsOf(8), (Steps{{1, 8}})); // weights would have to move first
+  EXPECT_EQ(stepsOf(12), (Steps{{1, 12}}));
+  EXPECT_EQ(stepsOf(16), (Steps{{64, 1}}));
+  EXPECT_EQ(kernel.cyclesFor(16), 1300);
+}
+
+/// A kernel with a program for one row, one for several, and the way of its weight from one to the other.
+WaferKernel movedWeight() {
+  WaferKernel kernel = sample();
+  kernel.programs.front().inputs[1].kind = ViewKind::Strided;
+  auto programWith = [](int64_t rows, int64_t side, TilePlacement tiles, int64_t tileRows, int64_t tileColumns) {
+    RowsProgram one;
+    one.rows = rows;
+    Program &program = one.program;
+    program.target = sample().programs[0].program.target;
+    program.columns = program.rows = side, program.slots = 1;
+    program.buffers = {{"w", tileRows, tileColumns, false}};
+    program.inputs = {{0, 0, tiles, 6, 4}};
+    one.inputs = {{ViewKind::Strided, 0, ITX_F32, false, 0, 4, 1}};
+    return one;
+  };
+  TilePlacement start{MeshAxis::Y, MeshAxis::X}, end{MeshAxis::Y, MeshAxis::X, /*ring=*/true, TileSkew::Rows};
+  kernel.programs = {programWith(3, 2, end, 3, 2), programWith(1, 3, start, 2, 2)};
+  Relayout &way = kernel.relayouts.emplace_back();
+  way.cycles = 70;
+  start.extent = 3, end.extent = 2;
+  way.program = programWith(1, 3, start, 2, 2).program;
+  Program &moves = way.program;
+  moves.target.sramBytes = 4096, moves.target.colors = 16;
+  auto ring = [](MeshAxis axis, int64_t color) {
+    Range two{/*all=*/false, 2, 3}, one{/*all=*/false, 1, 2}, none{/*all=*/false, 0, 1};
+    return Route{axis == MeshAxis::X ? "x" : "y", axis, {{two, -2, color}, {none, 1, color + 1}, {one, 1, color + 2}}};
+  };
+  moves.routes = {ring(MeshAxis::X, 0), ring(MeshAxis::Y, 3)};
+  moves.buffers = {{"w", 2, 2}, {"next", 2, 2}, {"columns", 2, 2}, {"nextColumns", 2, 2}, {"kept", 3, 2}};
+  moves.slots = 9;
+  moves.outputs = {{0, 4, end, 6, 4}};
+  for (bool second : {false, true}) {
+    Op zero{.kind = OpKind::Compute, .slots = {second ? 4 : 2}, .compute = ComputeKind::Zero};
+    Op around{.kind = OpKind::Repeat};
+    around.count = 3;
+    around.slots = second ? std::vector<int>{2, 3} : std::vector<int>{0, 1};
+    around.arguments = second ? std::vector<int>{7, 8} : std::vector<int>{5, 6};
+    around.yields = {around.arguments[1], around.arguments[0]};
+    Op collect{.kind = OpKind::Compute, .slots = {zero.slots[0], around.arguments[0]}, .compute = ComputeKind::Collect};
+    collect.relayout = RelayoutStep{MeshAxis::Y, 3, 2, 6, 4, second};
+    around.body = {Op{.kind = OpKind::Send, .slots = {around.arguments[0]}, .route = second},
+                   Op{.kind = OpKind::Receive, .slots = {around.arguments[1]}, .route = second}, collect,
+                   Op{.kind = OpKind::Await}};
+    moves.ops.push_back(zero);
+    moves.ops.push_back(around);
+  }
+  return kernel;
+}
+
+TEST(WaferObject, WeightsMoveToWhereProgramsForSeveralRowsHaveThem) {
+  std::string good = writeObject({movedWeight()});
+  std::vector<WaferKernel> kernels;
+  Status status = readObject(good, "m.itx", kernels);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(writeObject(kernels), good);
+  EXPECT_EQ(kernels[0].relayoutCycles(), 70);
+  EXPECT_EQ(kernels[0].relayoutOf(kernels[0].programs[1], 0), nullptr);
+  const Relayout *way = kernels[0].relayoutOf(kernels[0].programs[0], 0);
+  ASSERT_NE(way, nullptr);
+  Matrix matrix{6, 4, {}};
+  for (int i = 0; i < 24; ++i)
+    matrix.values.push_back(float(i + 1));
+  Simulator moves(way->program);
+  moves.load(0, matrix);
+  moves.run();
+  EXPECT_EQ(moves.result(0).values, matrix.values);
+
+  for (auto [before, after, message] : std::vector<std::array<const char *, 3>>{
+           {"\"from\":3,\"height\":6", "\"from\":2,\"height\":6", "computes with buffers whose sizes disagree"},
+           {"\"height\":6,\"second\":false", "\"height\":6,\"second\":3", "'second' is neither true nor false"},
+           {"\"relayout\":{\"along\":\"y\"", "\"relayout\":{\"along\":\"none\"", "lie along no axis"},
+           {"\"relayout\":", "\"relay\":", "'relayout' is missing"},
+           {"\"extent\":2", "\"extent\":3", "the way of a weight ends where its program does not have it"},
+           {"\"extent\":3,\"ring\":false", "\"extent\":2,\"ring\":false",
+            "the way of a weight begins where its program does not have it"},
+           {"\"extent\":2", "\"extent\":4", "'extent' is 4, must be from 1 to 3"},
+           {"\"relayouts\"", "\"relays\"", "'relayouts' is missing"},
+       }) {
+    std::string bad = good;
+    size_t at = bad.find(before);
+    ASSERT_NE(at, std::string::npos) << before << " in " << good;
+    bad.replace(at, std::string(before).size(), after);
+    status = readObject(bad, "m.itx", kernels);
+    EXPECT_EQ(status.code(), ITX_CORRUPT) << before;
+    EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
+  }
 }
 
 } // namespace
