@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5]
 // [--first-seed=0] [--limit=60] [--gap=1e-6] [--queueing]
-// [--percentiles] [--whole]. Prints seconds of this process (user and wall),
-// the gap and where the time went, and medians; --whole: by CBC alone. Instances: agents of chains
-// and forks over models of unlike size, a fleet whose dear pools are fast, some of them scarce, half of the pools
-// rented by the node, service levels of 1.15 to 1.5 times the least possible.
+// [--percentiles]. Prints seconds of this process (user and wall), the gap and where the time went, and medians.
+// Instances: agents of chains and forks over models of unlike size, a fleet whose dear pools are fast, some of them
+// scarce, half of the pools rented by the node, service levels of 1.15 to 1.5 times the least possible.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Placement.h"
 #include <algorithm>
@@ -27,7 +26,7 @@ namespace {
 struct Settings {
   int pieces = 100, pools = 10, piecesPerAgent = 10, seeds = 5, firstSeed = 0;
   double limit = 60, gap = 1e-6;
-  bool queueing = false, whole = false, percentiles = false;
+  bool queueing = false, percentiles = false;
 };
 
 double userSeconds() {
@@ -198,8 +197,6 @@ int main(int count, char **arguments) {
       settings.queueing = true;
     else if (value("--percentiles"))
       settings.percentiles = true;
-    else if (value("--whole"))
-      settings.whole = true;
     else
       return std::fprintf(stderr, "intarsia-bench-plan-solve: unknown argument %s\n", arguments[i]), 1;
   }
@@ -209,7 +206,6 @@ int main(int count, char **arguments) {
     SolveOptions options;
     options.timeLimitSeconds = settings.limit;
     options.relativeGap = settings.gap;
-    options.bound = !settings.whole;
     double before = userSeconds();
     auto result = solve(problem, options);
     if (!result)
@@ -218,14 +214,11 @@ int main(int count, char **arguments) {
     auto &s = result->statistics;
     const char *names[] = {"optimal", "time limit", "infeasible", "no plan"};
     std::printf(
-        "seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (heuristic %.6g, Lagrangian %.6g, bound "
-        "root %.6g, %.6g); heuristic %.2f s, bound %.2f s, root %.2f s, %d nodes %.2f s, MILP %.2f s in %d solves, "
-        "options %d, %d pruned, %d "
-        "left\n",
+        "seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (local search %.6g in %.2f s, root %.6g in "
+        "%.2f s, bound %.6g); %d nodes in %.2f s, options %d, %d pruned, %d left\n",
         seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
-        s.heuristicObjective, s.lagrangianBound, s.rootBound, result->bound, s.heuristicSeconds, s.boundSeconds,
-        s.rootSeconds, s.nodes, s.branchAndPriceSeconds, s.milpSeconds, s.milpSolves, s.options, s.optionsAfterPruning,
-        s.optionsAfterBound);
+        s.heuristicObjective, s.heuristicSeconds, s.rootBound, s.rootSeconds, result->bound, s.nodes,
+        s.branchAndPriceSeconds, s.options, s.optionsAfterPruning, s.optionsAfterBound);
     std::fflush(stdout);
     users.push_back(user), walls.push_back(s.seconds), gaps.push_back(result->gap);
   }

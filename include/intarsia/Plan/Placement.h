@@ -237,10 +237,8 @@ struct SolveOptions {
   double timeLimitSeconds = 60;
   /// A plan counts as optimal if no other is better by more than this share of its objective.
   double relativeGap = 1e-6;
-  int percentileRounds = 400; ///< number of plans to try that satisfy all but percentiles
   bool prune = true;          ///< dominance pruning of candidates
-  bool bound = true;          ///< bounds, branch and price; else the MILP alone
-  std::string exportLp;       ///< file for the model as the MILP solver first sees it
+  std::string exportLp;       ///< file for the model without bounds on times
   unsigned seed = 1;
 };
 
@@ -281,16 +279,11 @@ struct SolveResult {
   Evaluation evaluation;
   double bound = 0;       ///< lower bound of the objective of all plans
   double gap = unlimited; ///< (objective - bound) / objective
-  /// True if agents that share only resources each have the plan that is best for them alone: none gives way to
-  /// another.
-  bool eachBestAlone = false;
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
-    int parts = 0; ///< number of parts that share only resources, each solved by itself first
-    int nodes = 0, milpSolves = 0, percentileCuts = 0, latencyRows = 0;
-    double heuristicObjective = unlimited, lagrangianBound = -unlimited, rootBound = -unlimited;
-    double heuristicSeconds = 0, boundSeconds = 0, rootSeconds = 0, branchAndPriceSeconds = 0, milpSeconds = 0,
-           seconds = 0;
+    int nodes = 0;
+    double heuristicObjective = unlimited, rootBound = -unlimited;
+    double heuristicSeconds = 0, rootSeconds = 0, branchAndPriceSeconds = 0, seconds = 0;
   } statistics;
   bool hasPlan() const { return status == Status::Optimal || status == Status::TimeLimit; }
 };

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "BranchAndPrice.h"
-#include "MixedInteger.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <cmath>
@@ -23,14 +22,17 @@ constexpr double firstArtificialCost = 100 * objectiveInProgram, mostArtificialC
 constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
 constexpr size_t branchingsTried = 12;
-/// After so many nodes without a plan the search ends: there may be none, which other methods prove sooner.
-constexpr int nodesWithoutPlan = 200;
+/// Share of the largest price by which plans must exceed resources in a proof that there is none.
+constexpr double toleranceOfRays = 1e-6;
 
 BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
     : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap),
       artificialCost(firstArtificialCost) {
+  std::vector<double> mostMs;
+  for (double weight : program.latencyWeights)
+    mostMs.push_back(weight > 0 ? this->owner.bestObjective() / weight : unlimited);
   for (auto &pieces : componentsOf(program))
-    components.emplace_back(program, std::move(pieces), this->owner.judge);
+    components.emplace_back(program, std::move(pieces), mostMs, deadline);
   columnsOf.resize(components.size());
 
   double best = this->owner.bestObjective();
@@ -116,15 +118,16 @@ double BranchAndPrice::cutoff() const {
 bool BranchAndPrice::addColumn(int index, ArrayRef<int> options) {
   if (!known.insert({index, options.vec()}).second)
     return false;
-  const Component &component = components[index];
+  Component &component = components[index];
   Column column{index, options.vec(), 0, std::vector<double>(shared.size(), 0.0), -1};
   auto use = [&](int resource, double amount) {
     if (rowOf[resource] >= 0)
       column.uses[rowOf[resource]] += amount / shared[rowOf[resource]].unit;
   };
-  std::vector<int> groupOf(program.options.size(), -1);
+  std::vector<int> groupOf(program.options.size(), -1), assignment(program.options.size(), 0);
   for (auto [piece, option] : zip(component.pieces(), options)) {
     const Option &taken = program.options[piece][option];
+    assignment[piece] = option;
     groupOf[piece] = taken.group;
     column.cost += taken.cost * scale;
     for (auto [resource, amount] : taken.uses)
@@ -137,6 +140,7 @@ bool BranchAndPrice::addColumn(int index, ArrayRef<int> options) {
     for (auto &[resource, amounts] : pair.uses)
       use(resource, amounts[at]);
   }
+  column.cost += component.latencyOf(assignment) * scale;
   std::vector<LinearProgram::Entry> entries{{index, 1.0}};
   for (auto [row, amount] : enumerate(column.uses))
     if (amount != 0)
@@ -173,7 +177,8 @@ double BranchAndPrice::priceOf(const Column &column, ArrayRef<double> prices) co
   return sum;
 }
 
-void BranchAndPrice::setPrices(ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed) {
+void BranchAndPrice::setPrices(ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed,
+                               double scale) {
   std::vector<double> byResource(program.resources.size(), 0.0);
   for (auto [price, row] : zip(prices, shared))
     byResource[row.resource] = price / row.unit;
@@ -190,14 +195,14 @@ void BranchAndPrice::setPrices(ArrayRef<double> prices, const std::vector<std::v
   for (auto [costs, pair] : zip(pairCosts, program.pairs)) {
     costs = pair.cost;
     for (double &cost : costs)
-      cost *= scale;
+      cost = cost == unlimited ? cost : cost * scale;
     for (auto &[resource, amounts] : pair.uses)
       if (double price = byResource[resource]; price != 0)
         for (auto [cost, amount] : zip(costs, amounts))
           cost += price * amount;
   }
   for (auto &component : components)
-    component.setPrices(optionCosts, pairCosts, allowed);
+    component.setPrices(optionCosts, pairCosts, allowed, scale);
 }
 
 //===----------------------------------------------------------------------------------------------------------===//
@@ -243,7 +248,7 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     if (smooth)
       for (auto [price, center] : zip(prices, node.prices))
         price = smoothing * center + (1 - smoothing) * price;
-    setPrices(prices, allowed);
+    setPrices(prices, allowed, scale);
     stale = false;
     double bound = countsAt(node, prices);
     bool added = false;
@@ -274,13 +279,45 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
       break;
     if (master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound) ||
         (!added && exactly && !smooth)) {
-      // The artificial columns may be cheaper than any plan of this node: raises their cost.
-      if (artificialCost >= mostArtificialCost ||
-          llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
+      if (llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
         break;
-      artificialCost *= 100;
-      for (int column : artificial)
-        master->setCost(column, artificialCost);
+      // The artificial columns may be cheaper than any plan of this node. Where not even plans that cost nothing stay
+      // within the resources at these prices, there is none (Farkas).
+      setPrices(exact, allowed, 0);
+      double missing = 0;
+      for (auto [index, row] : enumerate(shared)) {
+        missing -= exact[index] * row.limit;
+        double cost = row.nodeSize > 0 ? -exact[index] * row.nodeSize : 0;
+        for (auto [used, amount] : row.nodeUses)
+          cost += exact[used] * amount;
+        missing += cost * (cost > 0 ? node.counts[index].first : node.counts[index].second);
+      }
+      bool found = false;
+      for (auto [index, component] : enumerate(components)) {
+        Component::Result result = component.minimize(unlimited, true);
+        if (result.bound == unlimited && result.found.empty()) {
+          node.bound = unlimited;
+          return;
+        }
+        missing += result.bound;
+        for (auto &plan : result.found)
+          if (addColumn(int(index), plan.options)) {
+            usable.push_back(1);
+            found = true;
+          }
+      }
+      double largest = exact.empty() ? 0 : *std::max_element(exact.begin(), exact.end());
+      if (missing > toleranceOfRays * largest && largest > 0) {
+        node.bound = unlimited;
+        return;
+      }
+      if (!found) {
+        if (artificialCost >= mostArtificialCost)
+          break;
+        artificialCost *= 100;
+        for (int column : artificial)
+          master->setCost(column, artificialCost);
+      }
       smooth = false;
     } else if (added) {
       smooth = true;
@@ -395,10 +432,7 @@ double BranchAndPrice::run() {
     return owner.bestObjective();
   std::vector<Node> open;
   double lowest = root.bound, unresolved = unlimited;
-  auto ended = [&] {
-    return lowest >= cutoff() || secondsLeft() <= 0 ||
-           (owner.bestObjective() == unlimited && nodesSolved > nodesWithoutPlan);
-  };
+  auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0; };
   bool isPlan;
   if (std::vector<int> assignment = assignmentOfSolution(isPlan); isPlan)
     owner.offer(assignment);

@@ -30,7 +30,6 @@ public:
     std::function<bool(llvm::ArrayRef<int>)> offer;
     std::function<double()> bestObjective; ///< objective of the best assignment offered; infinity if none is feasible
     std::function<llvm::ArrayRef<int>()> best;
-    Component::Judge judge;
   };
   /// Starts a search, which changes only `program.active`.
   BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap);
@@ -83,7 +82,8 @@ private:
   void addBest();
   bool isAllowed(const Column &column, const std::vector<std::vector<uint8_t>> &allowed) const;
   double priceOf(const Column &column, llvm::ArrayRef<double> prices) const;
-  void setPrices(llvm::ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed);
+  /// `scale`: factor of costs.
+  void setPrices(llvm::ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed, double scale);
   std::vector<std::vector<uint8_t>> allowedIn(const Node &node) const;
   /// Returns the contribution of limits and whole nodes to the bound at these prices.
   double countsAt(const Node &node, llvm::ArrayRef<double> prices) const;

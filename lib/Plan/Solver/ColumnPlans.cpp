@@ -7,7 +7,6 @@
 // Branch and price: builds plans from columns, and eliminates options that no better plan has.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "BranchAndPrice.h"
-#include "MixedInteger.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -123,70 +122,29 @@ void BranchAndPrice::dive(Node node) {
 }
 
 void BranchAndPrice::combine(const Node &node, double seconds) {
-  // Columns far from their component's best at the present prices are in no better plan.
-  double room = cutoff() - node.bound;
-  std::vector<double> least(components.size(), unlimited);
-  for (auto &column : columns)
-    least[column.component] = std::min(least[column.component], priceOf(column, node.prices));
-  ArrayRef<int> best = owner.best();
-  MixedIntegerProgram milp;
-  std::vector<MixedIntegerProgram::LinearRow> rows;
-  for (size_t component = 0; component < components.size(); ++component)
-    rows.push_back({"", {}, 1, 1});
-  for (auto &row : shared)
-    rows.push_back({"", {}, -unlimited, row.limit});
-  std::vector<double> start;
-  std::vector<int> counts(shared.size(), -1);
-  for (auto [index, row] : enumerate(shared))
-    if (row.nodeSize > 0) {
-      counts[index] = milp.addColumn("", row.nodeCost, 0, row.most, true);
-      rows[components.size() + index].entries.push_back({counts[index], -row.nodeSize});
-      for (auto [used, amount] : row.nodeUses)
-        rows[components.size() + used].entries.push_back({counts[index], amount});
-      start.push_back(0);
-    }
-  std::vector<std::pair<int, const Column *>> taken;
-  for (auto &column : columns) {
-    if (priceOf(column, node.prices) - least[column.component] > room)
-      continue;
-    int index = milp.addColumn("", column.cost, 0, 1, true);
-    taken.push_back({index, &column});
-    rows[column.component].entries.push_back({index, 1});
-    for (auto [row, amount] : enumerate(column.uses))
-      if (amount != 0)
-        rows[components.size() + row].entries.push_back({index, amount});
-    bool ofBest = !best.empty();
-    for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
-      ofBest = ofBest && best[piece] == option;
-    start.push_back(ofBest);
-    if (ofBest)
-      for (auto [row, amount] : enumerate(column.uses))
-        if (counts[row] >= 0)
-          start[counts[row]] += amount;
-  }
-  for (auto [index, row] : enumerate(shared))
-    if (counts[index] >= 0)
-      start[counts[index]] = std::ceil(start[counts[index]] / row.nodeSize - 1e-9);
-  for (auto &row : rows)
-    milp.rows.push_back(std::move(row));
   combinedColumns = columns.size();
-  MixedIntegerResult result =
-      solveMixedInteger(milp, seconds, std::max(relativeGap, 1e-4), best.empty() ? std::vector<double>() : start);
-  if (!result.found)
-    return;
-  std::vector<int> assignment(program.options.size(), -1);
-  for (auto [index, column] : taken)
-    if (result.values[index] > 0.5)
-      for (auto [piece, option] : zip(components[column->component].pieces(), column->options))
-        assignment[piece] = option;
-  if (!is_contained(assignment, -1)) {
-    owner.offer(assignment);
-    improve(std::move(assignment), 0.1);
+  Clock::time_point until = std::min(deadline, Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6)));
+  std::vector<Node> open{node};
+  while (!open.empty() && Clock::now() < until) {
+    Node next = std::move(open.back());
+    open.pop_back();
+    enter(next, allowedIn(next));
+    if (!master->solve() || master->objective() >= cutoff())
+      continue;
+    bool isPlan;
+    std::vector<int> assignment = assignmentOfSolution(isPlan);
+    if (isPlan) {
+      owner.offer(assignment);
+      improve(std::move(assignment), 0.1);
+    } else if (std::vector<Branching> candidates = branchings(next); !candidates.empty()) {
+      for (Node &child : candidates.front().children)
+        open.push_back(std::move(child));
+    }
   }
 }
 
 void BranchAndPrice::eliminate(const Node &root) {
-  setPrices(root.prices, program.active);
+  setPrices(root.prices, program.active, scale);
   std::vector<double> bounds;
   double bound = countsAt(root, root.prices);
   for (auto [index, component] : enumerate(components)) {
@@ -208,14 +166,12 @@ void BranchAndPrice::eliminate(const Node &root) {
       if (priceOf(columns[column], root.prices) < most)
         for (auto [position, option] : enumerate(columns[column].options))
           alive[position][option] = 1;
+    if (secondsLeft() <= 0)
+      return;
+    component.markAlive(most, alive);
     for (auto [position, piece] : enumerate(component.pieces()))
-      for (size_t option = 0; option < alive[position].size(); ++option) {
-        if (secondsLeft() <= 0)
-          return;
-        if (program.active[piece][option] && !alive[position][option] &&
-            !component.exists(int(position), int(option), most, alive))
-          program.active[piece][option] = 0;
-      }
+      for (auto [active, isAlive] : zip(program.active[piece], alive[position]))
+        active &= isAlive;
   }
 }
 

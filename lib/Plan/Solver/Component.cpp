@@ -39,20 +39,27 @@ std::vector<std::vector<int>> componentsOf(const Program &program) {
   return classesOf(connected, program.options.size());
 }
 
-Component::Component(const Program &program, std::vector<int> pieces, Judge judge)
-    : program(program), judge(std::move(judge)), positionOf(program.options.size(), -1),
-      assignment(program.options.size(), 0) {
+Component::Component(const Program &program, std::vector<int> pieces, ArrayRef<double> mostMs,
+                     Clock::time_point deadline)
+    : program(program), positionOf(program.options.size(), -1), assignment(program.options.size(), 0) {
   orderPieces(std::move(pieces));
+  std::vector<int> agents;
+  bool isTimed = false;
   for (auto [index, check] : enumerate(program.checks))
     for (auto &region : program.problem.agents[check.agent].regions)
       if (region.kind == Region::Kind::Piece) {
         if (positionOf[region.piece] >= 0) {
           checks.push_back(int(index));
+          isTimed |= check.inObjective || !check.nominal;
           if (!is_contained(agents, check.agent))
             agents.push_back(check.agent);
         }
         break;
       }
+  if (isTimed) {
+    timed = std::make_unique<TimedSearch>(program, order, agents, mostMs, deadline);
+    return;
+  }
   pairsBack.resize(order.size());
   for (auto [index, pair] : enumerate(program.pairs)) {
     int from = positionOf[pair.from], to = positionOf[pair.to];
@@ -173,8 +180,9 @@ void Component::planMessages() {
 
 std::vector<int> Component::pairsInside() const {
   std::vector<int> inside;
-  for (auto &pair : pairs)
-    inside.push_back(pair.pair);
+  for (auto [index, pair] : enumerate(program.pairs))
+    if (positionOf[pair.from] >= 0 && positionOf[pair.to] >= 0)
+      inside.push_back(int(index));
   return inside;
 }
 
@@ -266,7 +274,9 @@ double Component::messageAt(const Terms &terms, int index, ArrayRef<int> taken) 
 
 void Component::setPrices(const std::vector<std::vector<double>> &optionCosts,
                           const std::vector<std::vector<double>> &pairCosts,
-                          const std::vector<std::vector<uint8_t>> &allowedOptions) {
+                          const std::vector<std::vector<uint8_t>> &allowedOptions, double perMs) {
+  if (timed)
+    return timed->setPrices(optionCosts, pairCosts, allowedOptions, perMs);
   bool changed = allowed.empty();
   allowed.resize(order.size());
   costs.options.resize(order.size());
@@ -363,11 +373,6 @@ bool Component::offer(ArrayRef<int> options, double &below, Result &result) {
       return false;
     }
   }
-  for (int agent : agents)
-    if (std::optional<Row> broken = judge(agent, assignment)) {
-      addRow(*broken);
-      return false;
-    }
   below = cost;
   result.found.push_back({cost, options.vec()});
   return true;

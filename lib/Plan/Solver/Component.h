@@ -12,9 +12,9 @@
 #ifndef INTARSIA_PLAN_COMPONENT_H
 #define INTARSIA_PLAN_COMPONENT_H
 
-#include "Program.h"
+#include "TimedSearch.h"
 #include "llvm/ADT/IntEqClasses.h"
-#include <functional>
+#include <memory>
 #include <unordered_map>
 
 namespace intarsia::plan {
@@ -27,23 +27,18 @@ std::vector<std::vector<int>> componentsOf(const Program &program);
 
 class Component {
 public:
-  /// Returns a row that an assignment (option by piece of the program) breaks although it satisfies the checks of
-  /// `agent`; nothing if the agent's percentiles hold.
-  using Judge = std::function<std::optional<Row>(int agent, llvm::ArrayRef<int> assignment)>;
-
-  Component(const Program &program, std::vector<int> pieces, Judge judge);
+  /// `mostMs`: by agent, times that no better plan exceeds.
+  Component(const Program &program, std::vector<int> pieces, llvm::ArrayRef<double> mostMs, Clock::time_point deadline);
 
   const std::vector<int> &pieces() const { return order; } ///< in the order of positions
   std::vector<int> pairsInside() const;                    ///< of the program
 
-  /// Costs by piece and option, and by pair, of the whole program; infinity: excluded.
+  /// Costs by piece and option, and by pair, of the whole program; infinity: excluded. `perMs` is the cost of a
+  /// millisecond of the objective if that is latency.
   void setPrices(const std::vector<std::vector<double>> &optionCosts, const std::vector<std::vector<double>> &pairCosts,
-                 const std::vector<std::vector<uint8_t>> &allowed);
+                 const std::vector<std::vector<uint8_t>> &allowed, double perMs);
 
-  struct Found {
-    double cost;
-    std::vector<int> options; ///< by position
-  };
+  using Found = TimedSearch::Found;
   struct Result {
     double bound = 0;         ///< a lower bound of the cost; infinity: nothing is possible, or everything costs at
                               ///< least `below`
@@ -52,9 +47,10 @@ public:
   /// Returns the cheapest assignment, if it costs less than `below`. Without `exactly`, uses only heuristics, no
   /// search.
   Result minimize(double below, bool exactly = true);
-  /// Returns true if an assignment with this option costs less than `below`, or if that is not known in time. Marks the
-  /// options of the assignment in `alive` (by position and option).
-  bool exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive);
+  /// Marks in `alive` (by position and option) the options that an assignment of a cost below `below` may have.
+  void markAlive(double below, std::vector<std::vector<uint8_t>> &alive);
+  /// Returns the part of the objective that is latency (options by piece of the program).
+  double latencyOf(llvm::ArrayRef<int> assignment) { return timed ? timed->latencyOf(assignment) : 0; }
 
   /// Returns the cost at the present prices.
   double costOf(llvm::ArrayRef<int> options) const;
@@ -115,6 +111,9 @@ private:
   double messageAt(const Terms &terms, int message, llvm::ArrayRef<int> groups) const;
   void priceRows();
   std::vector<int> decode() const;
+  /// Returns true if an assignment with this option costs less than `below`, or if that is not known in time. Marks the
+  /// options of the assignment in `alive` (by position and option).
+  bool exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive);
   double usageOf(const RowHere &row, llvm::ArrayRef<int> options) const;
   /// Takes an assignment that satisfies all rows; returns true if it does.
   bool offer(llvm::ArrayRef<int> options, double &below, Result &result);
@@ -125,8 +124,8 @@ private:
                Result &result);
 
   const Program &program;
-  Judge judge;
-  std::vector<int> checks, agents; ///< agents inside that have bounds, and their checks
+  std::unique_ptr<TimedSearch> timed; ///< set if some agent has a percentile or is in the objective
+  std::vector<int> checks;            ///< of the agents inside
   std::vector<int> order, positionOf, groups;
   std::vector<PairHere> pairs;
   std::vector<std::vector<int>> pairsBack; ///< by position: pairs to earlier ones

@@ -16,6 +16,8 @@ namespace intarsia::plan {
 
 /// Largest number of assignments visited in one search; the bound then comes from the unvisited ones.
 constexpr size_t visitsOfSearch = 100'000;
+/// Labels of a search whose times count.
+constexpr size_t labelsOfSearch = 2000, labelsOfHeuristic = 60;
 /// Largest number of assignments to compare one with.
 constexpr size_t mostLabels = 64;
 /// Steps towards the best prices of rows: at first, and from prices that were optimal for other costs.
@@ -238,6 +240,10 @@ void Component::search(double &below, bool stopAtFirst, Result &result) {
 
 Component::Result Component::minimize(double below, bool exactly) {
   Result result;
+  if (timed) {
+    TimedSearch::Result of = timed->minimize(below, exactly ? labelsOfSearch : labelsOfHeuristic);
+    return {of.bound, std::move(of.found)};
+  }
   leftOut = unlimited;
   if (isImpossible) {
     result.bound = unlimited;
@@ -256,6 +262,15 @@ Component::Result Component::minimize(double below, bool exactly) {
   }
   result.bound = std::min(below, leftOut);
   return result;
+}
+
+void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive) {
+  if (timed)
+    return timed->markAlive(below, alive);
+  for (size_t position = 0; position < order.size(); ++position)
+    for (size_t option = 0; option < alive[position].size(); ++option)
+      if (allowed[position][option] && !alive[position][option])
+        alive[position][option] = exists(int(position), int(option), below, alive);
 }
 
 bool Component::exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive) {

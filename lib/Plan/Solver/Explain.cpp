@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Explains a plan: the best plan without each choice.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "EachAlone.h"
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -117,12 +116,11 @@ static Alternative ask(const Figures &figures, const Placements &placements, Que
   } else {
     forbidden = alikeTo(problem, placements, piece);
   }
-  // With little time only the heuristic and the bound answer; then `exact` is false and `bound` gives the bound.
   Solver solver(asked, options, forbidden);
   std::vector<Placements> moves = movesOf(figures, placements, piece, pool, forbidden);
   for (const Placements &moved : moves)
     solver.suggest(moved);
-  SolveResult best = options.timeLimitSeconds < 0.05 ? solver.estimate() : solver.run();
+  SolveResult best = solver.run();
   alternative.possible = best.hasPlan();
   alternative.exact = best.status == SolveResult::Status::Optimal || best.status == SolveResult::Status::Infeasible;
   alternative.bound = best.bound;
@@ -142,76 +140,6 @@ static int movesIn(const PlacementProblem &problem, const Placements &placements
   return moves;
 }
 
-static bool roundsUp(const PlacementProblem &problem) {
-  return llvm::any_of(problem.pools, [](const Pool &pool) { return pool.wholeNodes; }) ||
-         llvm::any_of(problem.pieces, [](const Piece &piece) {
-           return llvm::any_of(piece.candidates, [](const Choice &choice) { return choice.deviceShare < 1; });
-         });
-}
-
-namespace {
-/// Answers questions with only the agents that they concern, if these share only resources with others, which stay as
-/// they are. The first answer is on the whole fleet; if its plan does not fit beside the others, the question is asked
-/// again with the resources that they leave.
-class PartOfQuestions {
-public:
-  PartOfQuestions(const PlacementProblem &whole, const SolveResult &result, ArrayRef<int> pieces)
-      : result(result), part(whole, pieces), figures(part.problem), now(part.restricted(result.placements)) {}
-
-  bool has(int piece) const { return is_contained(part.pieces, piece); }
-
-  /// Answers a question. `unbounded` has the figures of the whole without bounds on times, as times of the others do
-  /// not change. Sets `isBeside` if the plan on the whole fleet leaves the others no room.
-  Alternative ask(Question question, const SolveOptions &options, const Figures &unbounded, bool &isBeside) const {
-    Question own{int(llvm::find(part.pieces, question.first) - part.pieces.begin()), question.second};
-    Alternative alternative = plan::ask(figures, now, own, options);
-    if (!accept(alternative, unbounded)) {
-      PartOfProblem beside(part);
-      // The resources of the others: all except those of this part.
-      Evaluation here = evaluate(figures, now);
-      for (auto [pool, used, own] : zip(beside.problem.pools, result.evaluation.devices, here.devices))
-        pool.devices = std::max<int64_t>(0, pool.devices - std::max<int64_t>(0, used - own));
-      auto left = [](double cap, double used, double own) { return cap - std::max(0.0, used - own); };
-      PlacementProblem &problem = beside.problem;
-      problem.dollarsPerHourCap =
-          left(problem.dollarsPerHourCap, result.evaluation.dollarsPerHour, here.dollarsPerHour);
-      problem.wattsCap = left(problem.wattsCap, result.evaluation.peakWatts, here.peakWatts);
-      problem.gramsPerHourCap = left(problem.gramsPerHourCap, result.evaluation.gramsPerHour, here.gramsPerHour);
-      alternative = plan::ask(Figures(problem), now, own, options);
-      alternative.possible &= accept(alternative, unbounded);
-      isBeside = true;
-    }
-    // The answer is not exact: others could make room, take what becomes free, or share a device that is rounded up.
-    if (alternative.possible || isBeside)
-      alternative.exact &= !isBeside && result.eachBestAlone && !roundsUp(part.problem);
-    alternative.piece = question.first;
-    alternative.bound = result.bound;
-    return alternative;
-  }
-
-private:
-  const SolveResult &result;
-  PartOfProblem part;
-  Figures figures;
-  Placements now;
-
-  /// Combines a plan of the part with the others; returns false if it does not fit.
-  bool accept(Alternative &alternative, const Figures &unbounded) const {
-    if (!alternative.possible)
-      return true;
-    Placements together = result.placements;
-    for (auto [piece, placed] : zip(part.pieces, alternative.placements))
-      together[piece] = placed;
-    Evaluation evaluation = evaluate(unbounded, together);
-    if (!evaluation.feasible())
-      return false;
-    alternative.placements = std::move(together);
-    alternative.objective = evaluation.objective;
-    return true;
-  }
-};
-} // namespace
-
 Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &problem, const SolveResult &result,
                                                   bool everyPool, const SolveOptions &options) {
   if (Error error = problem.validate())
@@ -227,16 +155,7 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
           questions.push_back({piece, pool});
   }
   Clock::time_point begin = Clock::now();
-  PlacementProblem withoutPromises = problem;
-  for (Agent &agent : withoutPromises.agents)
-    agent.level = {};
-  Figures figures(problem), unbounded(withoutPromises);
-  std::deque<PartOfQuestions> parts;
-  bool percentiles =
-      llvm::any_of(problem.agents, [](const Agent &agent) { return agent.level.percentile.has_value(); });
-  if (percentiles && addsUpOverParts(problem))
-    for (auto &pieces : agentsApart(problem))
-      parts.emplace_back(problem, result, pieces);
+  Figures figures(problem);
   std::vector<Alternative> alternatives;
   for (auto [index, question] : enumerate(questions)) {
     double spent = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -248,17 +167,10 @@ Expected<std::vector<Alternative>> explainChoices(const PlacementProblem &proble
       continue;
     }
     SolveOptions own = options;
-    own.exportLp.clear();
     own.timeLimitSeconds = std::max(0.02, (options.timeLimitSeconds - spent) / double(questions.size() - index));
-    auto part = llvm::find_if(parts, [&, piece = question.first](auto &part) { return part.has(piece); });
-    bool isBeside = false;
-    Alternative alternative = part == parts.end() ? ask(figures, result.placements, question, own)
-                                                  : part->ask(question, own, unbounded, isBeside);
+    Alternative alternative = ask(figures, result.placements, question, own);
     if (!alternative.possible) {
-      alternative.reason = (alternative.exact ? "no plan: "
-                            : isBeside        ? "no room found beside the other agents: "
-                                              : "none found in time: ") +
-                           alternative.reason;
+      alternative.reason = (alternative.exact ? "no plan: " : "none found in time: ") + alternative.reason;
     } else {
       // The penalty of a move is no money: costs are compared without it, and moves are counted apart.
       int moves = movesIn(problem, alternative.placements);

@@ -202,7 +202,6 @@ class Questions {
 public:
   explicit Questions(const SolveOptions &options)
       : options(options), end(after(options.timeLimitSeconds)), deadline(end) {
-    this->options.exportLp.clear();
   }
 
   /// Limits the following questions to `part` of the time left, and each of them to `ofQuestion` of the rest.

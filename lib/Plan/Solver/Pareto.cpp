@@ -40,7 +40,6 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
   int solves = points + 2;
   auto run = [&](const PlacementProblem &p) {
     SolveOptions own = options;
-    own.exportLp.clear();
     own.timeLimitSeconds = std::max(0.0, secondsLeft()) / std::max(1, solves--);
     return Solver(p, own).run();
   };

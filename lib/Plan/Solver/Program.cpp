@@ -425,6 +425,32 @@ double Program::latency(const LatencyCheck &check, ArrayRef<int> assignment, Pat
       terms);
 }
 
+double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) const {
+  const Agent &agent = problem.agents[agentIndex];
+  const AgentLatency &latency = figures.latencies[agentIndex];
+  auto stageOf = [&](int region) -> const Stage & {
+    int piece = agent.regions[region].piece;
+    return options[piece][assignment[piece]].stage;
+  };
+  auto groupOf = [&](int piece) { return options[piece][assignment[piece]].group; };
+  auto edgeTime = [&](int edge) { return edgeMs(edge, groupOf(problem.edges[edge].from), groupOf(problem.edges[edge].to)); };
+  if (!agent.level.percentile)
+    return latency.linear(
+        measure, {},
+        [&](int region, bool later) { return executionTimeOf(agent.regions[region], stageOf(region), later); }, edgeTime);
+  bool exact = true;
+  return latency
+      .distribution(
+          measure,
+          [&](int index, bool later, ExecutionPart part) {
+            const Region &region = agent.regions[index];
+            return durationOf(stageOf(index), problem.pieces[region.piece].shape,
+                              region.timeScale * (later ? region.laterTurnScale : 1), part);
+          },
+          edgeTime, exact)
+      .quantile(*agent.level.percentile);
+}
+
 Row Program::rowOf(const LatencyCheck &check, const PathTerms &terms) const {
   const Agent &agent = problem.agents[check.agent];
   Row row;

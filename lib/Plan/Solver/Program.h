@@ -102,6 +102,8 @@ public:
   /// Returns the time of a check in an assignment (option by piece).
   double latency(const LatencyCheck &check, llvm::ArrayRef<int> assignment, PathTerms *terms = nullptr) const;
   Row rowOf(const LatencyCheck &check, const PathTerms &terms) const;
+  /// Returns a time of an agent in an assignment as it is judged: at its percentile, or nominal.
+  double msOf(int agent, Measure measure, llvm::ArrayRef<int> assignment) const;
   /// Returns a resource as a row over options and pairs. With `relaxed`, whole nodes count as if devices were rented
   /// one by one; otherwise the row leaves out what nodes use.
   Row rowOf(const Resource &resource, bool relaxed) const;

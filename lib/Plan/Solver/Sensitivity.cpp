@@ -23,7 +23,6 @@ class Questions {
 public:
   Questions(const PlacementProblem &problem, const SolveResult &result, const SolveOptions &options)
       : problem(problem), result(result), options(options) {
-    this->options.exportLp.clear();
   }
 
   std::vector<Sensitivity> ask() {

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
-#include "EachAlone.h"
+#include "ExportModel.h"
 #include "LeastTimes.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -18,9 +18,6 @@ namespace intarsia::plan {
 /// Percentile evaluation is expensive and only breaks ties.
 constexpr double secondsToPreferFaster = 0.3, shareToPreferFaster = 0.1;
 constexpr size_t fasterOptionsTried = 3;
-
-/// Share of the time for solving parts alone, where percentiles are bounded.
-constexpr double shareOfParts = 0.7;
 
 /// Limit of the tightening per round. A plan whose queues are nearly full is hundreds of times too slow, and no plan is
 /// that much faster.
@@ -37,8 +34,7 @@ void Solver::insistOnPlan() { firstPlanSeconds = secondsForFirstPlan; }
 Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
     : deadline(begin + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e7) * 1e6))),
-      problem(problem), options(options), forbidden(forbiddenChoices), figures(problem),
-      program(figures, options.prune, forbidden) {
+      problem(problem), options(options), figures(problem), program(figures, options.prune, forbiddenChoices) {
   for (auto &check : program.checks)
     hasPercentiles |= !check.nominal;
   statistics.options = program.optionsBeforePruning;
@@ -78,28 +74,8 @@ void Solver::suggest(const Placements &placements) {
     offer(assignment);
 }
 
-void Solver::addRow(Row row) {
-  if (lagrangian)
-    lagrangian->addRow(row);
-  rows.push_back(std::move(row));
-  ++statistics.latencyRows;
-}
-
-void Solver::addPathRow(const LatencyCheck &check, ArrayRef<int> assignment) {
-  PathTerms terms;
-  program.latency(check, assignment, &terms);
-  Row row = program.rowOf(check, terms);
-  if (check.limit < unlimited)
-    addRow(row);
-  if (check.inObjective) {
-    row.latencyOf = check.agent;
-    row.upper = 0;
-    addRow(std::move(row));
-  }
-}
-
 //===----------------------------------------------------------------------------------------------------------===//
-// Heuristic and bound
+// Local search
 //===----------------------------------------------------------------------------------------------------------===//
 
 void Solver::heuristic(double share) {
@@ -143,7 +119,7 @@ void Solver::heuristic(double share) {
       }
     }
   };
-  // Starts from the cheapest options, the fastest, and the Lagrangian's first assignment.
+  // Starts from the fastest options and from the cheapest.
   std::vector<int> cheapest, fastest;
   for (auto [piece, all] : enumerate(program.options)) {
     auto cheap = llvm::min_element(all, [&](const Option &a, const Option &b) {
@@ -155,102 +131,10 @@ void Solver::heuristic(double share) {
     cheapest.push_back(int(cheap - all.begin()));
     fastest.push_back(int(fast - all.begin()));
   }
-  for (auto &check : program.checks) {
-    addPathRow(check, cheapest);
-    addPathRow(check, fastest);
-  }
-  Lagrangian::Step step = lagrangian->evaluate();
-  if (step.bound == unlimited) {
-    infeasible = true;
-    return;
-  }
-  lowerBound = std::max(lowerBound, step.bound);
-  search(step.assignment);
   search(fastest);
-  if (bestObjective == unlimited)
-    search(cheapest);
+  search(cheapest);
   statistics.heuristicObjective = bestObjective;
   statistics.heuristicSeconds += secondsSince(started);
-}
-
-void Solver::bound() {
-  Clock::time_point started = Clock::now();
-  double share = std::min({options.timeLimitSeconds * 0.5, secondsLeft(), 1e6});
-  double agility = 1;
-  int stalled = 0, sinceSearch = 0;
-  double bestSeen = -unlimited;
-  for (int iteration = 0; iteration < 1500 && secondsSince(started) < share; ++iteration) {
-    Lagrangian::Step step = lagrangian->evaluate();
-    if (step.bound == unlimited) {
-      infeasible = bestObjective == unlimited;
-      lowerBound = bestObjective;
-      break;
-    }
-    if (step.bound > bestSeen + 1e-6 * std::abs(bestSeen) || iteration == 0)
-      stalled = 0;
-    else
-      ++stalled;
-    if (step.bound > bestSeen) {
-      bestSeen = step.bound;
-      lagrangian->keepBest();
-    }
-    lowerBound = std::max(lowerBound, step.bound);
-    // Removes options that no better plan has.
-    if (bestObjective < unlimited) {
-      double room = bestObjective - step.bound + 1e-9 * std::abs(bestObjective);
-      for (auto [piece, rises] : enumerate(lagrangian->rises()))
-        for (auto [option, rise] : enumerate(rises))
-          if (rise > room && program.active[piece][option] && best[piece] != int(option))
-            program.active[piece][option] = 0;
-    }
-    if (gap() <= options.relativeGap)
-      break;
-    // Adds rows for paths that became critical.
-    if (iteration % 5 == 0)
-      for (auto &check : program.checks) {
-        double limit = check.limit;
-        if (!check.inObjective && !exceeds(program.latency(check, step.assignment), limit))
-          continue;
-        if (rows.size() < 40 + 30 * program.checks.size() && iteration < 300) {
-          PathTerms terms;
-          program.latency(check, step.assignment, &terms);
-          Row row = program.rowOf(check, terms);
-          bool known = llvm::any_of(rows, [&](const Row &other) {
-            if (other.name != row.name || other.optionTerms.size() != row.optionTerms.size() ||
-                other.pairTerms.size() != row.pairTerms.size())
-              return false;
-            for (auto [a, b] : zip(other.optionTerms, row.optionTerms))
-              if (a.piece != b.piece || a.factors != b.factors)
-                return false;
-            for (auto [a, b] : zip(other.pairTerms, row.pairTerms))
-              if (a.pair != b.pair || a.factors != b.factors)
-                return false;
-            return true;
-          });
-          if (!known)
-            addPathRow(check, step.assignment);
-        }
-      }
-    if (++sinceSearch >= 100 || (bestObjective == unlimited && sinceSearch >= 20)) {
-      sinceSearch = 0;
-      LocalSearch local(program, std::vector<double>(problem.agents.size(), 1.0));
-      std::vector<int> assignment = step.assignment;
-      local.run(assignment, std::min(deadline, Clock::now() + std::chrono::microseconds(int64_t(share * 0.1e6))));
-      if (local.violation() == 0)
-        offer(assignment);
-    }
-    if (stalled > 15) {
-      agility /= 2;
-      stalled = 0;
-      lagrangian->restoreBest();
-      if (agility < 1e-3)
-        break;
-    }
-    double target = bestObjective < unlimited ? bestObjective : step.bound + std::max(0.1 * std::abs(step.bound), 1e-9);
-    lagrangian->move(step, target, agility);
-  }
-  statistics.lagrangianBound = bestSeen;
-  statistics.boundSeconds = secondsSince(started);
 }
 
 //===----------------------------------------------------------------------------------------------------------===//
@@ -258,25 +142,13 @@ void Solver::bound() {
 //===----------------------------------------------------------------------------------------------------------===//
 
 void Solver::branchAndPrice() {
-  Clock::time_point started = Clock::now(), until = deadline;
-  // Percentiles are expensive to evaluate, and a cut takes many of them. The bound is valid without all cuts; the whole
-  // program then has the other half of the time.
-  double forCuts = 0.4 * secondsLeft(), spent = 0;
-  if (hasPercentiles)
-    until = started + std::chrono::microseconds(int64_t(std::min(secondsLeft(), 1e6) * 0.5e6));
-  auto judge = [&](int agent, ArrayRef<int> assignment) -> std::optional<Row> {
-    if (!problem.agents[agent].level.percentile || spent > forCuts)
-      return std::nullopt;
-    Clock::time_point asked = Clock::now();
-    std::optional<Row> cut = brokenPercentile(agent, assignment);
-    spent += secondsSince(asked);
-    return cut;
-  };
+  Clock::time_point started = Clock::now();
   BranchAndPrice search(program,
                         {[this](ArrayRef<int> assignment) { return offer(assignment); },
-                         [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }, judge},
-                        until, options.relativeGap);
+                         [this] { return bestObjective; }, [this] { return ArrayRef<int>(best); }},
+                        deadline, options.relativeGap);
   lowerBound = std::max(lowerBound, std::min(search.run(), bestObjective));
+  infeasible = lowerBound == unlimited;
   statistics.rootBound = search.rootBound;
   statistics.nodes = search.nodesSolved;
   statistics.rootSeconds = search.rootSeconds;
@@ -290,7 +162,6 @@ SolveResult Solver::finish() {
     result.evaluation = bestEvaluation;
     result.bound = std::min(lowerBound, bestObjective);
     result.gap = gap();
-    result.eachBestAlone = std::abs(bestObjective - objectiveOfBestAlone) <= 1e-9 * std::abs(bestObjective);
     result.status =
         result.gap <= options.relativeGap * 1.01 + 1e-9 ? SolveResult::Status::Optimal : SolveResult::Status::TimeLimit;
   } else {
@@ -368,44 +239,11 @@ void Solver::preferFaster() {
   }
 }
 
-SolveResult Solver::estimate() {
-  if (!infeasible) {
-    lagrangian = std::make_unique<Lagrangian>(program);
-    heuristic(0.25);
-    if (!infeasible && gap() > options.relativeGap)
-      bound();
-  }
-  return finish();
-}
-
-Error Solver::exportModel() const {
-  if (options.exportLp.empty())
-    return Error::success();
-  std::vector<std::vector<int>> optionColumns, pairColumns;
-  std::vector<int> nodeColumns, latencyColumns;
-  return writeLp(build(optionColumns, pairColumns, nodeColumns, latencyColumns), options.exportLp);
-}
-
 SolveResult Solver::run() {
-  if (!infeasible && options.bound && hasPercentiles && addsUpOverParts(problem))
-    eachAlone(shareOfParts);
   if (!infeasible && gap() > options.relativeGap) {
-    lagrangian = std::make_unique<Lagrangian>(program);
-    // Latencies as the objective are not rows. A single component shares nothing with others.
-    bool priced = options.bound && problem.objective != Objective::Latency &&
-                  (!hasPercentiles || componentsOf(program).size() > 1);
-    bool exactly = priced && !hasPercentiles;
-    bool boundsMeans = options.bound && hasPercentiles && problem.objective != Objective::Latency;
-    heuristic(exactly || boundsMeans ? 0.02 : 0.2);
-    if (!infeasible && boundsMeans && gap() > options.relativeGap)
-      boundMeans(0.2);
-    if (!infeasible && options.bound && !exactly && gap() > options.relativeGap)
-      bound();
-    if (!infeasible && priced && gap() > options.relativeGap)
+    heuristic(hasPercentiles ? 0.1 : 0.02);
+    if (gap() > options.relativeGap)
       branchAndPrice();
-    lagrangian.reset();
-    if (!infeasible && gap() > options.relativeGap && (!exactly || bestObjective == unlimited))
-      milp();
   }
   // For intermediate questions only the cost of a plan matters.
   if (firstPlanSeconds > 0)
@@ -418,8 +256,9 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
   if (Error error = problem.validate())
     return std::move(error);
   Solver solver(problem, options);
-  if (Error error = solver.exportModel())
-    return std::move(error);
+  if (!options.exportLp.empty())
+    if (Error error = exportModel(solver.model(), options.exportLp))
+      return std::move(error);
   // One evaluation of a long agent may take seconds.
   constexpr double secondsToAskPromises = 2;
   if (options.timeLimitSeconds > secondsToAskPromises && impossiblePromise(problem)) {

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Agents with percentiles that share resources alone: planned each by itself, then together.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "lib/Plan/Solver/EachAlone.h"
 #include "test/unit/Checked.h"
 #include "test/unit/Plan/Solver/Instances.h"
 #include "llvm/ADT/STLExtras.h"
@@ -53,8 +52,8 @@ PlacementProblem twice(PlacementProblem problem) {
   return problem;
 }
 
-TEST(PlanEachAlone, equalsEnumerationWhereAgentsMeet) {
-  int feasible = 0, infeasible = 0, inParts = 0, coupled = 0, shared = 0;
+TEST(PlanTogether, equalsEnumerationWhereAgentsMeet) {
+  int feasible = 0, infeasible = 0, coupled = 0, shared = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     PlacementProblem problem = instances::Generator(seed).make(600);
     if (!problem.agents[0].level.percentile || problem.pieces.size() > 4 || problem.objective == Objective::Latency)
@@ -81,7 +80,6 @@ TEST(PlanEachAlone, equalsEnumerationWhereAgentsMeet) {
         best = verdict.objective;
     });
     SolveResult result = checked(solve(problem));
-    inParts += result.statistics.parts > 1;
     if (best == unlimited) {
       ++infeasible;
       EXPECT_EQ(result.status, SolveResult::Status::Infeasible) << "seed " << seed;
@@ -97,15 +95,13 @@ TEST(PlanEachAlone, equalsEnumerationWhereAgentsMeet) {
     SolveResult roomy = checked(solve(problem));
     coupled += roomy.evaluation.objective < best * (1 - 1e-6);
   }
-  std::printf("%d feasible, %d not; %d in parts, %d short of devices, %d share some\n", feasible, infeasible, inParts,
-              coupled, shared);
+  std::printf("%d feasible, %d not; %d short of devices, %d share some\n", feasible, infeasible, coupled, shared);
   EXPECT_GT(feasible, 30);
-  EXPECT_GT(inParts, 30);
   EXPECT_GT(coupled, 5);
   EXPECT_GT(shared, 5);
 }
 
-TEST(PlanEachAlone, explainsOneAgentBesideTheOthers) {
+TEST(PlanTogether, explainsOneAgentBesideTheOthers) {
   int possible = 0, exact = 0, none = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     PlacementProblem problem = instances::Generator(seed).make(60);
@@ -157,26 +153,6 @@ TEST(PlanEachAlone, explainsOneAgentBesideTheOthers) {
   EXPECT_GT(possible, 50);
   EXPECT_GT(exact, 20);
   EXPECT_GT(none, 20);
-}
-
-TEST(PlanEachAlone, takesAsPartsWhatNothingConnects) {
-  PlacementProblem problem = instances::Generator(0).make(400);
-  for (uint64_t seed = 1; problem.agents.size() > 1 || !problem.together.empty() || !problem.apart.empty(); ++seed)
-    problem = instances::Generator(seed).make(400);
-  size_t pieces = problem.pieces.size();
-  problem = twice(std::move(problem));
-  auto parts = agentsApart(problem);
-  ASSERT_EQ(parts.size(), 2u);
-  EXPECT_EQ(parts[0].size(), pieces);
-  EXPECT_EQ(parts[1].front(), int(pieces));
-  PartOfProblem second(problem, parts[1]);
-  EXPECT_FALSE(second.problem.validate()) << "a part is a problem";
-  EXPECT_EQ(second.problem.agents.size(), 1u);
-  EXPECT_EQ(second.restricted(std::vector<std::pair<int, int>>{{0, 0}, {int(pieces), 1}}),
-            (std::vector<std::pair<int, int>>{{0, 1}}));
-  // A group that is apart connects, too.
-  problem.apart.push_back({0, int(pieces)});
-  EXPECT_EQ(agentsApart(problem).size(), 1u);
 }
 
 } // namespace

@@ -1,0 +1,219 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "ExportModel.h"
+#include "WriteFile.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+#include <map>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+namespace {
+/// A program: minimize cost x subject to rows and bounds. At least one column is integer; without any, use
+/// `LinearProgram`.
+struct MixedIntegerProgram {
+  struct Column {
+    std::string name;
+    double cost, lower, upper;
+    bool integer;
+  };
+  struct Entry {
+    int column;
+    double factor;
+  };
+  struct LinearRow {
+    std::string name;
+    std::vector<Entry> entries;
+    double lower, upper;
+  };
+  std::vector<Column> columns;
+  std::vector<LinearRow> rows;
+
+  int addColumn(std::string name, double cost, double lower, double upper, bool integer) {
+    columns.push_back({std::move(name), cost, lower, upper, integer});
+    return int(columns.size()) - 1;
+  }
+};
+} // namespace
+
+/// Returns the program in CPLEX's LP format, which HiGHS, GLPK and others read. Names have only characters that it
+/// allows.
+static std::string lpOf(const MixedIntegerProgram &program) {
+  std::string text;
+  raw_string_ostream out(text);
+  auto term = [&](double factor, int column) {
+    out << formatv("{0} {1:e15} {2}\n", factor < 0 ? "-" : "+", std::abs(factor), program.columns[column].name);
+  };
+  out << "Minimize\n obj:\n";
+  for (size_t column = 0; column < program.columns.size(); ++column)
+    if (program.columns[column].cost != 0)
+      term(program.columns[column].cost, int(column));
+  out << "Subject To\n";
+  bool isImpossible = false;
+  for (auto &row : program.rows) {
+    if (row.entries.empty() && row.lower <= 0 && row.upper >= 0)
+      continue;
+    out << " " << row.name << ":\n";
+    // A row without columns, from a piece without a choice, is not allowed in the format.
+    if (row.entries.empty()) {
+      isImpossible = true;
+      out << "+ 1 nothing\n";
+    }
+    for (auto &entry : row.entries)
+      term(entry.factor, entry.column);
+    bool equal = row.lower == row.upper;
+    out << (equal                  ? " = "
+            : row.upper < INFINITY ? " <= "
+                                   : " >= ")
+        << formatv("{0:e15}\n", row.upper < INFINITY ? row.upper : row.lower);
+  }
+  out << "Bounds\n";
+  if (isImpossible)
+    out << " nothing = 0\n";
+  for (auto &column : program.columns) {
+    out << formatv(" {0:e15} <= {1}", column.lower, column.name);
+    if (column.upper < INFINITY)
+      out << formatv(" <= {0:e15}", column.upper);
+    out << "\n";
+  }
+  out << "Generals\n";
+  for (auto &column : program.columns)
+    if (column.integer)
+      out << " " << column.name << "\n";
+  out << "End\n";
+  return text;
+}
+
+static std::string plain(StringRef text) {
+  std::string result;
+  for (char c : text)
+    result += isAlnum(c) ? c : '_';
+  return result;
+}
+
+static MixedIntegerProgram modelOf(const Program &program) {
+  const PlacementProblem &problem = program.problem;
+  MixedIntegerProgram milp;
+  std::vector<std::vector<int>> optionColumns, pairColumns;
+  auto group = [&](int piece, int wanted) {
+    std::vector<int> columns;
+    for (auto [option, column] : zip(program.options[piece], optionColumns[piece]))
+      if (column >= 0 && option.group == wanted)
+        columns.push_back(column);
+    return columns;
+  };
+  for (auto [piece, all] : enumerate(program.options)) {
+    optionColumns.emplace_back();
+    MixedIntegerProgram::LinearRow one{formatv("one_{0}", piece), {}, 1, 1};
+    for (auto [index, option] : enumerate(all)) {
+      int column = -1;
+      if (program.active[piece][index]) {
+        const Choice &choice = problem.pieces[piece].candidates[option.choice];
+        column = milp.addColumn(formatv("x{0}_{1}_on_{2}_c{3}_times_{4}", piece, plain(problem.pieces[piece].name),
+                                        plain(problem.pools[choice.pool].name), option.choice, option.replicas), option.cost, 0, 1, true);
+        one.entries.push_back({column, 1});
+      }
+      optionColumns.back().push_back(column);
+    }
+    milp.rows.push_back(std::move(one));
+  }
+  pairColumns.assign(program.pairs.size(), {});
+  for (auto [index, pair] : enumerate(program.pairs)) {
+    bool matters = !pair.uses.empty();
+    for (double cost : pair.cost)
+      matters |= cost != 0;
+    if (!matters)
+      continue;
+    auto &columns = pairColumns[index];
+    columns.assign(pair.cost.size(), -1);
+    std::vector<std::vector<int>> from, to;
+    for (int a = 0; a < pair.fromGroups; ++a)
+      from.push_back(group(pair.from, a));
+    for (int b = 0; b < pair.toGroups; ++b)
+      to.push_back(group(pair.to, b));
+    for (int a = 0; a < pair.fromGroups; ++a)
+      for (int b = 0; b < pair.toGroups; ++b) {
+        size_t at = size_t(a) * pair.toGroups + b;
+        if (pair.cost[at] < unlimited && !from[a].empty() && !to[b].empty())
+          columns[at] = milp.addColumn(formatv("y{0}_{1}_{2}", index, a, b),
+                                       pair.cost[at], 0, 1, false);
+      }
+    // Flow conservation: the flow of a group at one end equals the sum over the groups of the other end.
+    auto addFlows = [&](const char *name, ArrayRef<std::vector<int>> own, int others, auto columnOf) {
+      for (auto [group, options] : enumerate(own)) {
+        if (options.empty())
+          continue;
+        MixedIntegerProgram::LinearRow flow{formatv("{0}_{1}_{2}", name, index, group), {}, 0, 0};
+        for (int column : options)
+          flow.entries.push_back({column, -1});
+        for (int other = 0; other < others; ++other)
+          if (int column = columnOf(int(group), other); column >= 0)
+            flow.entries.push_back({column, 1});
+        milp.rows.push_back(std::move(flow));
+      }
+    };
+    addFlows("from", from, pair.toGroups, [&](int a, int b) { return columns[size_t(a) * pair.toGroups + b]; });
+    addFlows("to", to, pair.fromGroups, [&](int b, int a) { return columns[size_t(a) * pair.toGroups + b]; });
+  }
+  std::vector<int> nodeColumns(program.resources.size(), -1);
+  for (auto [index, resource] : enumerate(program.resources))
+    if (resource.nodeSize)
+      nodeColumns[index] =
+          milp.addColumn((resource.ofShares ? "shared_" : "nodes_") + plain(problem.pools[resource.index].name),
+                         resource.nodeCost, 0, std::floor(resource.limit / resource.nodeSize), true);
+  for (auto [agent, weight] : enumerate(program.latencyWeights))
+    if (weight > 0)
+      milp.addColumn(formatv("latency_{0}", agent), weight, 0, problem.agents[agent].level.endToEndMs, false);
+  auto convert = [&](const Row &row, size_t index) {
+    MixedIntegerProgram::LinearRow linear{formatv("{0}_{1}", plain(row.name), index), {}, -unlimited, row.upper};
+    std::map<int, double> sums;
+    for (auto &term : row.optionTerms)
+      for (auto [column, factor] : zip(optionColumns[term.piece], term.factors))
+        if (column >= 0 && factor != 0)
+          sums[column] += factor;
+    for (auto &term : row.pairTerms)
+      for (auto [column, factor] : zip(pairColumns[term.pair], term.factors))
+        if (column >= 0 && factor != 0)
+          sums[column] += factor;
+    for (auto [column, factor] : sums)
+      linear.entries.push_back({column, factor});
+    return linear;
+  };
+  for (auto [index, resource] : enumerate(program.resources)) {
+    if (resource.limit == unlimited)
+      continue;
+    auto linear = convert(program.rowOf(resource, false), index);
+    if (resource.nodeSize) {
+      linear.entries.push_back({nodeColumns[index], -double(resource.nodeSize)});
+      linear.upper = 0;
+    }
+    if (resource.ofShares) {
+      // Skips the first row, the sum over all pieces: it is added above.
+      std::vector<Row> shares = program.rowsOfShares(resource, -1);
+      for (Row &row : drop_begin(shares)) {
+        auto shared = convert(row, index);
+        shared.entries.push_back({nodeColumns[index], -1});
+        milp.rows.push_back(std::move(shared));
+      }
+    }
+    for (auto [pool, other] : enumerate(program.resources))
+      for (auto [used, amount] : other.nodeUses)
+        if (used == int(index))
+          linear.entries.push_back({nodeColumns[pool], amount});
+    if (!linear.entries.empty())
+      milp.rows.push_back(std::move(linear));
+  }
+  return milp;
+}
+
+Error exportModel(const Program &program, StringRef path) { return writeFile(path, lpOf(modelOf(program))); }
+
+} // namespace intarsia::plan

@@ -1,0 +1,378 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "TimedChain.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace intarsia::plan {
+
+/// Cases take time and memory in proportion; outcomes beyond these are replaced by the fastest.
+constexpr size_t mostCases = 8, mostOutcomes = 4;
+/// Combinations of options of a fork.
+constexpr size_t mostCombinations = 6000;
+/// Points of the grid where many random times are added, whose sum is smooth, and where only few are or none is.
+constexpr size_t pointsOfSmooth = 128, pointsOfLumpy = 768;
+constexpr size_t fewestRandomOfSmooth = 3;
+/// Relative error that is allowed for where values are split between two points: ten times what ten splits cause.
+constexpr double marginOfSmooth = 2e-3;
+
+TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, int agentIndex, Measure measure, double mostMs)
+    : program(program), agent(program.problem.agents[agentIndex]), agentIndex(agentIndex), measure(measure) {
+  bool nominal = !agent.level.percentile;
+  level = nominal ? 0.5 : *agent.level.percentile;
+  std::vector<Scenario> scenarios(1);
+  probabilities = {1};
+  if (!nominal)
+    findCases(scenarios);
+  std::vector<Case> cases;
+  for (const Scenario &scenario : scenarios)
+    cases.push_back(pathOf(scenario));
+  edgesAround.resize(program.options.size());
+  if (!nominal)
+    findForks(cases);
+  // Steps are in the order of the agent's tree, in which neighbors are near each other.
+  std::set<int> placed;
+  for (const Step &step : steps)
+    placed.insert(step.pieces.begin(), step.pieces.end());
+  std::vector<Step> forks = std::move(steps);
+  steps.clear();
+  auto walk = [&](auto &self, int index) -> void {
+    const Region &region = agent.regions[index];
+    for (int child : region.children)
+      self(self, child);
+    if (region.kind != Region::Kind::Piece)
+      return;
+    for (const Step &fork : forks)
+      if (fork.pieces.front() == region.piece)
+        steps.push_back(fork);
+    if (placed.insert(region.piece).second)
+      steps.push_back({{region.piece}});
+  };
+  walk(walk, agent.root);
+  for (int piece : pieces)
+    if (placed.insert(piece).second)
+      steps.push_back({{piece}});
+  transfers.resize(program.pairs.size());
+  for (auto [index, of] : enumerate(cases))
+    for (auto [edgeIndex, factor] : of.edges) {
+      const Edge &edge = program.problem.edges[edgeIndex];
+      for (int pairIndex : program.pairsOf[edge.from]) {
+        const Pair &pair = program.pairs[pairIndex];
+        if (pair.from != std::min(edge.from, edge.to) || pair.to != std::max(edge.from, edge.to))
+          continue;
+        auto &tables = transfers[pairIndex];
+        tables.resize(cases.size(), std::vector<double>(pair.cost.size(), 0.0));
+        for (int a = 0; a < pair.fromGroups; ++a)
+          for (int b = 0; b < pair.toGroups; ++b)
+            tables[index][size_t(a) * pair.toGroups + b] +=
+                factor * (edge.from < edge.to ? program.edgeMs(edgeIndex, a, b) : program.edgeMs(edgeIndex, b, a));
+      }
+    }
+  discretize(cases, mostMs);
+}
+
+void TimedChain::findCases(std::vector<Scenario> &scenarios) {
+  Scenario &nothing = scenarios.front();
+  nothing.branchTaken.assign(agent.regions.size(), -2);
+  nothing.count.assign(agent.regions.size(), 0);
+  std::vector<int> single; // regions that run exactly once: their outcomes are independent
+  auto walk = [&](auto &self, int index, bool once) -> void {
+    const Region &region = agent.regions[index];
+    if (region.kind == Region::Kind::Loop || region.kind == Region::Kind::Map) {
+      nothing.count[index] = std::numeric_limits<int>::max();
+      for (auto [turns, probability] : region.counts)
+        if (probability > 0)
+          nothing.count[index] = std::min(nothing.count[index], turns);
+    }
+    if (once)
+      single.push_back(index);
+    for (int child : region.children)
+      self(self, child, once && region.kind == Region::Kind::Dag);
+  };
+  walk(walk, agent.root, true);
+  for (int index : single) {
+    const Region &region = agent.regions[index];
+    std::vector<std::pair<int, double>> outcomes;
+    if (region.kind == Region::Kind::Branch) {
+      for (auto [taken, probability] : enumerate(region.probabilities))
+        if (probability > 0)
+          outcomes.push_back({int(taken), probability});
+    } else if (region.kind == Region::Kind::Loop || region.kind == Region::Kind::Map) {
+      auto counts = region.counts;
+      llvm::sort(counts);
+      erase_if(counts, [](auto &count) { return count.second <= 0; });
+      // Several counts together are as fast as their least.
+      double sum = 0;
+      for (auto [turns, probability] : counts) {
+        if (outcomes.empty() || sum >= double(outcomes.size()) / mostOutcomes)
+          outcomes.push_back({turns, 0});
+        outcomes.back().second += probability;
+        sum += probability;
+      }
+    }
+    if (outcomes.size() < 2 || outcomes.size() * scenarios.size() > mostCases) {
+      if (outcomes.size() == 1 && region.kind == Region::Kind::Branch)
+        for (Scenario &scenario : scenarios)
+          scenario.branchTaken[index] = outcomes.front().first;
+      continue;
+    }
+    std::vector<Scenario> more;
+    std::vector<double> probable;
+    for (auto [scenario, of] : zip(scenarios, probabilities))
+      for (auto [outcome, probability] : outcomes) {
+        more.push_back(scenario);
+        (region.kind == Region::Kind::Branch ? more.back().branchTaken : more.back().count)[index] = outcome;
+        probable.push_back(of * probability);
+      }
+    scenarios = std::move(more), probabilities = std::move(probable);
+  }
+}
+
+TimedChain::Case TimedChain::pathOf(const Scenario &scenario) const {
+  // The path is that of the mean times of all options; any path is a lower bound.
+  std::vector<Stage> mean(program.options.size());
+  for (auto [stage, all] : zip(mean, program.options))
+    for (const Option &option : all) {
+      stage.firstMs += (option.stage.firstMs + option.stage.waitMs()) / double(all.size());
+      stage.restMs += option.stage.restMs / double(all.size());
+    }
+  PathTerms terms;
+  program.figures.latencies[agentIndex].linear(
+      measure, scenario,
+      [&](int region, bool later) {
+        return executionTimeOf(agent.regions[region], mean[agent.regions[region].piece], later);
+      },
+      [](int) { return 1e-9; }, &terms);
+  Case result;
+  result.terms.resize(program.options.size());
+  result.edges = terms.edges;
+  for (const PathTerms::Execution &execution : terms.executions) {
+    auto &of = result.terms[agent.regions[execution.region].piece];
+    const ExecutionTime &factors = execution.factors;
+    // Only nominal times have numbers of copies that are not whole, as expectations.
+    auto add = [&](ExecutionPart part, double copies) {
+      if (copies > 1e-12)
+        of.push_back({execution.region, execution.later, part, copies});
+    };
+    double whole = std::min({factors.waitMs, factors.firstMs, factors.restMs});
+    double waits = std::min(factors.waitMs, factors.firstMs) - whole;
+    add(ExecutionPart::Whole, whole);
+    add(ExecutionPart::WaitAndFirst, waits);
+    add(ExecutionPart::First, factors.firstMs - whole - waits);
+    add(ExecutionPart::Rest, factors.restMs - whole);
+  }
+  return result;
+}
+
+void TimedChain::findForks(std::vector<Case> &cases) {
+  std::vector<int> uses(program.options.size(), 0), edgeUses(program.problem.edges.size(), 0);
+  auto count = [&](ArrayRef<int> edges) {
+    for (int edge : edges)
+      ++edgeUses[edge];
+  };
+  for (const Region &region : agent.regions) {
+    if (region.kind == Region::Kind::Piece)
+      ++uses[region.piece];
+    count(region.entryEdges), count(region.backEdges);
+    for (const Region::Arc &arc : region.arcs)
+      count(arc.edges);
+  }
+  for (const Region &dag : agent.regions) {
+    if (dag.kind != Region::Kind::Dag)
+      continue;
+    std::map<std::pair<std::vector<int>, std::vector<int>>, std::vector<int>> alike; // children by their neighbors
+    for (auto [child, index] : enumerate(dag.children)) {
+      const Region &region = agent.regions[index];
+      if (region.kind != Region::Kind::Piece || uses[region.piece] != 1 || region.laterTurnScale != 1)
+        continue;
+      std::pair<std::vector<int>, std::vector<int>> around;
+      bool plain = all_of(region.entryEdges, [&](int edge) { return edgeUses[edge] == 1; });
+      for (const Region::Arc &arc : dag.arcs) {
+        if (arc.from != int(child) && arc.to != int(child))
+          continue;
+        (arc.to == int(child) ? around.first : around.second).push_back(arc.to == int(child) ? arc.from : arc.to);
+        plain &= !arc.streaming && all_of(arc.edges, [&](int edge) { return edgeUses[edge] == 1; });
+      }
+      if (plain && around.first.size() <= 1 && around.second.size() <= 1)
+        alike[around].push_back(int(child));
+    }
+    for (auto &[around, children] : alike) {
+      if (children.size() < 2)
+        continue;
+      Step step;
+      size_t combinations = 1;
+      std::vector<int> regions;
+      for (int child : children) {
+        int piece = agent.regions[dag.children[child]].piece;
+        if (combinations * program.options[piece].size() > mostCombinations)
+          break;
+        combinations *= program.options[piece].size();
+        step.pieces.push_back(piece);
+        regions.push_back(dag.children[child]);
+      }
+      // In every case one of them is on the path as a whole and so many times, or none is.
+      int copies = 0;
+      bool holds = step.pieces.size() > 1;
+      std::vector<int> of(cases.size(), 0);
+      for (auto [sum, one] : zip(of, cases))
+        for (int piece : step.pieces)
+          for (const Term &term : one.terms[piece]) {
+            holds &= term.part == ExecutionPart::Whole;
+            sum += int(std::lround(term.copies));
+          }
+      for (int sum : of) {
+        holds &= sum == 0 || copies == 0 || sum == copies;
+        copies = std::max(copies, sum);
+      }
+      if (!holds || copies == 0)
+        continue;
+      step.copies = copies;
+      for (auto [piece, region, child] : zip(step.pieces, regions, children)) {
+        auto &edges = edgesAround[piece];
+        append_range(edges, agent.regions[region].entryEdges);
+        for (const Region::Arc &arc : dag.arcs)
+          if (arc.from == child || arc.to == child)
+            append_range(edges, arc.edges);
+        for (auto [sum, one] : zip(of, cases)) {
+          erase_if(one.edges, [&](auto &edge) { return is_contained(edges, edge.first); });
+          one.terms[piece].clear();
+          if (sum > 0)
+            one.terms[piece].push_back({region, false, ExecutionPart::Whole, 1});
+        }
+      }
+      steps.push_back(std::move(step));
+    }
+  }
+}
+
+double TimedChain::leastTransferMs(ArrayRef<int> edges, int piece, int group) const {
+  // Transfers in and out follow each other; of several at once the slowest counts.
+  double in = 0, out = 0;
+  for (int index : edges) {
+    const Edge &edge = program.problem.edges[index];
+    int other = edge.from == piece ? edge.to : edge.from;
+    double least = unlimited;
+    for (int of = 0; of < program.groups[other]; ++of)
+      least = std::min(least, edge.from == piece ? program.edgeMs(index, group, of) : program.edgeMs(index, of, group));
+    double &side = edge.from == piece ? out : in;
+    side = std::max(side, least);
+  }
+  return in + out;
+}
+
+static double msOf(const ExecutionTime &ms, ExecutionPart part) {
+  return (part == ExecutionPart::Whole || part == ExecutionPart::WaitAndFirst ? ms.waitMs : 0) +
+         (part == ExecutionPart::Rest ? 0 : ms.firstMs) +
+         (part == ExecutionPart::Whole || part == ExecutionPart::Rest ? ms.restMs : 0);
+}
+
+void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
+  bool nominal = !agent.level.percentile;
+  size_t random = 0;
+  for (auto [piece, terms] : enumerate(cases.front().terms))
+    random += !terms.empty() && (program.problem.pieces[piece].shape.kind == Shape::Kind::Lognormal ||
+                                 program.problem.pieces[piece].shape.kind == Shape::Kind::Exponential);
+  splits = !nominal && random >= fewestRandomOfSmooth;
+  points = splits ? pointsOfSmooth : pointsOfLumpy;
+  margin = splits ? marginOfSmooth : 1e-7;
+  pointMs = std::max(mostMs * (1 + margin) + 2e-7, 1e-9) / double(points - 1);
+  times.resize(program.options.size());
+  std::vector<float> density(points);
+  for (const Step &step : steps)
+    for (int piece : step.pieces) {
+      auto &all = program.options[piece];
+      times[piece].resize(all.size() * size());
+      for (auto [index, option] : enumerate(all)) {
+        float *to = times[piece].data() + index * size();
+        double around = leastTransferMs(edgesAround[piece], piece, option.group);
+        for (auto [number, one] : enumerate(cases)) {
+          Distribution time;
+          for (const Term &term : one.terms[piece]) {
+            const Region &region = agent.regions[term.region];
+            double scale = region.timeScale * (term.later ? region.laterTurnScale : 1);
+            Distribution part =
+                nominal ? Distribution::point(term.copies * msOf(executionTimeOf(region, option.stage, term.later), term.part))
+                        : durationOf(option.stage, program.problem.pieces[piece].shape, scale, term.part);
+            time = time.plus(nominal || term.copies == 1 ? part : part.sumOf({{std::lround(term.copies), 1.0}}));
+          }
+          double own = one.terms[piece].empty() ? 0 : around;
+          for (auto [edge, factor] : one.edges)
+            if (program.problem.edges[edge].from == piece && program.problem.edges[edge].to == piece)
+              own += factor * program.edgeMs(edge, option.group, option.group);
+          std::fill(density.begin(), density.end(), 0.0f);
+          for (auto [ms, probability] : time.atoms()) {
+            double position = (ms + own) / pointMs + (splits ? 0 : 1e-9);
+            if (!(position < double(points)))
+              continue;
+            size_t point = size_t(position);
+            double share = splits ? position - double(point) : 0;
+            density[point] += float(probability * (1 - share));
+            if (point + 1 < points)
+              density[point + 1] += float(probability * share);
+          }
+          double sum = 0;
+          for (size_t point = 0; point < points; ++point)
+            to[number * points + point] = float(sum += density[point]);
+        }
+      }
+    }
+}
+
+void TimedChain::toDensity(const float *function, float *density) const {
+  for (size_t number = 0; number < probabilities.size(); ++number, function += points, density += points) {
+    density[0] = function[0];
+    for (size_t point = 1; point < points; ++point)
+      density[point] = function[point] - function[point - 1];
+  }
+}
+
+double TimedChain::timeAt(size_t point, function_ref<double(size_t)> probabilityAt) const {
+  if (!splits || point == 0)
+    return double(point) * pointMs;
+  double before = probabilityAt(point - 1), here = probabilityAt(point);
+  double share = here > before ? std::clamp((level - roomOfSums - before) / (here - before), 0.0, 1.0) : 0;
+  return (double(point) - 1 + share) * pointMs / (1 + margin);
+}
+
+void TimedChain::add(const float *density, const float *function, float *sum) const {
+  for (size_t number = 0; number < probabilities.size(); ++number) {
+    std::fill(sum, sum + points, 0.0f);
+    for (size_t at = 0; at < points; ++at) {
+      float mass = density[at];
+      if (mass == 0)
+        continue;
+      float *to = sum + at;
+      for (size_t point = 0; point < points - at; ++point)
+        to[point] += mass * function[point];
+    }
+    density += points, function += points, sum += points;
+  }
+}
+
+void TimedChain::shift(const float *function, double ms, float *shifted) const {
+  double position = ms / pointMs + (splits ? 0 : 1e-9);
+  if (!(position < double(points))) {
+    std::fill(shifted, shifted + points, 0.0f);
+    return;
+  }
+  size_t by = size_t(position);
+  float share = splits ? float(position - double(by)) : 0;
+  std::fill(shifted, shifted + by, 0.0f);
+  if (share == 0) {
+    std::copy(function, function + points - by, shifted + by);
+    return;
+  }
+  shifted[by] = (1 - share) * function[0];
+  for (size_t point = by + 1; point < points; ++point)
+    shifted[point] = (1 - share) * function[point - by] + share * function[point - by - 1];
+}
+
+} // namespace intarsia::plan

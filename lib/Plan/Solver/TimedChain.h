@@ -1,0 +1,82 @@
+//===----------------------------------------------------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// A lower bound of one time of an agent as a chain: in each of a few cases (branches taken, turns of loops) the time is
+// at least the sum of independent times, one for each step of the chain. Distributions lie on one grid.
+//===----------------------------------------------------------------------------------------------------------===//
+#ifndef INTARSIA_PLAN_TIMEDCHAIN_H
+#define INTARSIA_PLAN_TIMEDCHAIN_H
+
+#include "Program.h"
+
+namespace intarsia::plan {
+
+class TimedChain {
+public:
+  /// Makes the chain of all `pieces`; those that the time does not depend on take none. Only times up to `mostMs` count.
+  TimedChain(const Program &program, llvm::ArrayRef<int> pieces, int agent, Measure measure, double mostMs);
+
+  /// Pieces of one step; of several the slowest counts (a fork that joins at once).
+  struct Step {
+    std::vector<int> pieces;
+    int copies = 1; ///< number of times that the slowest of several pieces counts
+  };
+  std::vector<Step> steps;
+  std::vector<double> probabilities; ///< by case
+  double level = 1;                  ///< the percentile that counts
+  size_t points = 0;                 ///< of the grid
+  double pointMs = 0;                ///< distance of two points
+  double margin = 0;                 ///< relative error of times on this grid
+
+  size_t size() const { return probabilities.size() * points; } ///< numbers of one distribution, case by case
+  /// Returns the distribution function of an option of a piece. Of a piece of a step with several it includes the least
+  /// time of transfers from and to the steps around it.
+  const float *timeOf(int piece, int option) const { return times[piece].data() + size_t(option) * size(); }
+  /// Returns by case the milliseconds of transfers of a pair by groups of its ends; empty if none counts.
+  const std::vector<std::vector<double>> &transfersOf(int pair) const { return transfers[pair]; }
+  /// Writes the distribution function of a sum: `density` is that of one summand, `function` belongs to the other.
+  void add(const float *density, const float *function, float *sum) const;
+  /// Writes a distribution function that begins `ms` later, in one case.
+  void shift(const float *function, double ms, float *shifted) const;
+  void toDensity(const float *function, float *density) const;
+  /// Returns a lower bound of the time at the level, which lies at or just below `point`, the first one at which the
+  /// probability reaches the level.
+  double timeAt(size_t point, llvm::function_ref<double(size_t)> probabilityAt) const;
+
+  /// Numbers of single precision add up to one with this error.
+  static constexpr double roomOfSums = 2e-5;
+
+private:
+  /// Part of the time of an execution, so many times.
+  struct Term {
+    int region;
+    bool later;
+    ExecutionPart part;
+    double copies;
+  };
+  struct Case {
+    std::vector<std::vector<Term>> terms; ///< by piece
+    std::vector<std::pair<int, double>> edges;
+  };
+  void findCases(std::vector<Scenario> &scenarios);
+  Case pathOf(const Scenario &scenario) const;
+  void findForks(std::vector<Case> &cases);
+  void discretize(llvm::ArrayRef<Case> cases, double mostMs);
+  double leastTransferMs(llvm::ArrayRef<int> edges, int piece, int group) const;
+
+  const Program &program;
+  const Agent &agent;
+  int agentIndex;
+  Measure measure;
+  bool splits = false; ///< true if values between two points count for both, else for the lower one
+  std::vector<std::vector<float>> times;                   ///< by piece: of all options
+  std::vector<std::vector<std::vector<double>>> transfers; ///< by pair and case
+  std::vector<std::vector<int>> edgesAround;               ///< by piece of a fork
+};
+
+} // namespace intarsia::plan
+
+#endif
