@@ -141,6 +141,7 @@ bool BranchAndPrice::addColumn(int index, ArrayRef<int> options) {
       use(resource, amounts[at]);
   }
   column.cost += component.latencyOf(assignment) * scale;
+  component.keep(options);
   std::vector<LinearProgram::Entry> entries{{index, 1.0}};
   for (auto [row, amount] : enumerate(column.uses))
     if (amount != 0)
@@ -277,7 +278,8 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     node.bound = std::max(node.bound, best);
     if (node.bound >= cutoff())
       break;
-    if (master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound) ||
+    bool isBounded = node.bound > -unlimited;
+    if ((isBounded && master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound)) ||
         (!added && exactly && !smooth)) {
       if (llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
         break;
@@ -491,6 +493,9 @@ double BranchAndPrice::run() {
       if (branch(node, children)) {
         next = std::move(children.back());
         push(std::move(children.front()));
+      } else if (any_of(components, [](Component &component) { return component.searchLonger(); })) {
+        // The solution is a plan, but searches that gave up left its bound below its cost.
+        next = std::move(node);
       } else {
         // The solution is a plan, but it violates a constraint that no row expresses, or costs more than the bound of a
         // search that gave up.

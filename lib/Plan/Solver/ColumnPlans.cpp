@@ -144,6 +144,8 @@ void BranchAndPrice::combine(const Node &node, double seconds) {
 }
 
 void BranchAndPrice::eliminate(const Node &root) {
+  if (root.prices.empty() && !shared.empty())
+    return; // time ended before the first bound
   setPrices(root.prices, program.active, scale);
   std::vector<double> bounds;
   double bound = countsAt(root, root.prices);

@@ -15,6 +15,8 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
+/// Labels of a search whose times count, at first.
+constexpr size_t labelsOfSearch = 500;
 /// Largest number of entries for the elimination of one piece; above, its bucket is split.
 constexpr size_t bucketLimit = 1 << 16;
 
@@ -41,7 +43,8 @@ std::vector<std::vector<int>> componentsOf(const Program &program) {
 
 Component::Component(const Program &program, std::vector<int> pieces, ArrayRef<double> mostMs,
                      Clock::time_point deadline)
-    : program(program), positionOf(program.options.size(), -1), assignment(program.options.size(), 0) {
+    : program(program), positionOf(program.options.size(), -1), assignment(program.options.size(), 0),
+      labels(labelsOfSearch) {
   orderPieces(std::move(pieces));
   std::vector<int> agents;
   bool isTimed = false;

@@ -47,8 +47,15 @@ public:
   /// Returns the cheapest assignment, if it costs less than `below`. Without `exactly`, uses only heuristics, no
   /// search.
   Result minimize(double below, bool exactly = true);
+  /// Lets later searches give up later; returns false if they already take as long as they need.
+  bool searchLonger();
   /// Marks in `alive` (by position and option) the options that an assignment of a cost below `below` may have.
   void markAlive(double below, std::vector<std::vector<uint8_t>> &alive);
+  /// Keeps an assignment (by position) from which heuristics may begin.
+  void keep(llvm::ArrayRef<int> options) {
+    if (timed)
+      timed->keep(options.vec());
+  }
   /// Returns the part of the objective that is latency (options by piece of the program).
   double latencyOf(llvm::ArrayRef<int> assignment) { return timed ? timed->latencyOf(assignment) : 0; }
 
@@ -138,7 +145,7 @@ private:
   bool isImpossible = false, isPriced = false;
   std::vector<int> optionsTaken, groupsTaken, assignment;
   std::vector<Level> levels;
-  size_t visited = 0, visitLimit = 0;
+  size_t visited = 0, visitLimit = 0, labels;
   bool rowAdded = false;
   double leftOut = 0; ///< least bound among the parts that a search did not visit
 };

@@ -17,9 +17,9 @@ namespace intarsia::plan {
 /// Largest number of assignments visited in one search; the bound then comes from the unvisited ones.
 constexpr size_t visitsOfSearch = 100'000;
 /// Labels of a search whose times count.
-constexpr size_t labelsOfSearch = 2000, labelsOfHeuristic = 60;
+constexpr size_t mostLabels = 10'000'000;
 /// Largest number of assignments to compare one with.
-constexpr size_t mostLabels = 64;
+constexpr size_t mostComparisons = 64;
 /// Steps towards the best prices of rows: at first, and from prices that were optimal for other costs.
 constexpr int roundsOfPricing = 25, roundsOfRepricing = 5;
 
@@ -148,7 +148,7 @@ bool Component::isDominated(Level &level, double bound, ArrayRef<double> usages)
     if (better)
       return true;
   }
-  if (labels.size() < mostLabels * length) {
+  if (labels.size() < mostComparisons * length) {
     labels.push_back(cost);
     labels.insert(labels.end(), usages.begin(), usages.end());
   }
@@ -241,7 +241,15 @@ void Component::search(double &below, bool stopAtFirst, Result &result) {
 Component::Result Component::minimize(double below, bool exactly) {
   Result result;
   if (timed) {
-    TimedSearch::Result of = timed->minimize(below, exactly ? labelsOfSearch : labelsOfHeuristic);
+    if (!exactly) {
+      // A bound takes much longer than a plan.
+      std::optional<Found> found = timed->improved();
+      result.bound = -unlimited;
+      if (found && found->cost < below)
+        result.found.push_back(std::move(*found));
+      return result;
+    }
+    TimedSearch::Result of = timed->minimize(below, labels);
     return {of.bound, std::move(of.found)};
   }
   leftOut = unlimited;
@@ -262,6 +270,13 @@ Component::Result Component::minimize(double below, bool exactly) {
   }
   result.bound = std::min(below, leftOut);
   return result;
+}
+
+bool Component::searchLonger() {
+  if (!timed || labels > mostLabels)
+    return false;
+  labels *= 8;
+  return true;
 }
 
 void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive) {

@@ -375,7 +375,11 @@ Distribution Shape::discretized() const {
   case Kind::Exponential:
     return Distribution::exponentialTail(1, 1);
   case Kind::Lognormal: {
-    // Means of slices: the share of X below q is Phi(z - s) for X of mean 1.
+    // Means of slices: the share of X below q is Phi(z - s) for X of mean 1. Few shapes are asked for often.
+    thread_local std::map<double, Distribution> known;
+    auto [found, inserted] = known.try_emplace(p95OverMean);
+    if (!inserted)
+      return found->second;
     double deviation = logarithmDeviation();
     constexpr int count = 48;
     Atoms slices;
@@ -386,7 +390,7 @@ Distribution Shape::discretized() const {
       slices.push_back({(nextShare - share) / (nextLevel - level), nextLevel - level});
       share = nextShare, level = nextLevel;
     }
-    return Distribution(std::move(slices));
+    return found->second = Distribution(std::move(slices));
   }
   case Kind::Atoms: {
     Distribution given(atoms);

@@ -425,6 +425,9 @@ double Program::latency(const LatencyCheck &check, ArrayRef<int> assignment, Pat
       terms);
 }
 
+/// Distributions that are kept: 12 KB each.
+constexpr size_t mostDurations = 20000;
+
 double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) const {
   const Agent &agent = problem.agents[agentIndex];
   const AgentLatency &latency = figures.latencies[agentIndex];
@@ -444,8 +447,13 @@ double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) 
           measure,
           [&](int index, bool later, ExecutionPart part) {
             const Region &region = agent.regions[index];
-            return durationOf(stageOf(index), problem.pieces[region.piece].shape,
-                              region.timeScale * (later ? region.laterTurnScale : 1), part);
+            if (durations.size() > mostDurations)
+              durations.clear();
+            auto [known, inserted] = durations.try_emplace({agentIndex, index, assignment[region.piece], later, part});
+            if (inserted)
+              known->second = durationOf(stageOf(index), problem.pieces[region.piece].shape,
+                                         region.timeScale * (later ? region.laterTurnScale : 1), part);
+            return known->second;
           },
           edgeTime, exact)
       .quantile(*agent.level.percentile);

@@ -11,6 +11,7 @@
 #define INTARSIA_PLAN_PROGRAM_H
 
 #include "Evaluate.h"
+#include <map>
 
 namespace intarsia::plan {
 
@@ -129,6 +130,8 @@ private:
     std::vector<double> ms;
   };
   std::vector<EdgeTimes> edgeTimes;
+  /// Times of executions by agent, region, option, turn and part: each is part of many plans.
+  mutable std::map<std::tuple<int, int, int, bool, ExecutionPart>, Distribution> durations;
   std::vector<std::vector<double>> leastShape; ///< by piece: its least value, then its quantile by agent
 };
 

@@ -35,6 +35,9 @@ public:
   /// Returns the distribution function of an option of a piece. Of a piece of a step with several it includes the least
   /// time of transfers from and to the steps around it.
   const float *timeOf(int piece, int option) const { return times[piece].data() + size_t(option) * size(); }
+  /// Returns by how much the transfers around a piece of a fork take longer in an assignment (option by piece of the
+  /// program) than `timeOf` includes.
+  double moreAround(int piece, llvm::ArrayRef<int> assignment) const;
   /// Returns by case the milliseconds of transfers of a pair by groups of its ends; empty if none counts.
   const std::vector<std::vector<double>> &transfersOf(int pair) const { return transfers[pair]; }
   /// Writes the distribution function of a sum: `density` is that of one summand, `function` belongs to the other.
@@ -65,7 +68,9 @@ private:
   Case pathOf(const Scenario &scenario) const;
   void findForks(std::vector<Case> &cases);
   void discretize(llvm::ArrayRef<Case> cases, double mostMs);
-  double leastTransferMs(llvm::ArrayRef<int> edges, int piece, int group) const;
+  /// Returns the time of the transfers around a piece of a fork, the least over all groups of the other ends, or in an
+  /// assignment.
+  double transfersAround(int piece, int group, llvm::ArrayRef<int> assignment = {}) const;
 
   const Program &program;
   const Agent &agent;

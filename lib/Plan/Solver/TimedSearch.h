@@ -39,6 +39,10 @@ public:
   /// millisecond of latency times the agent's weight in the objective.
   void setPrices(const std::vector<std::vector<double>> &optionCosts, const std::vector<std::vector<double>> &pairCosts,
                  const std::vector<std::vector<uint8_t>> &allowed, double perMs);
+  /// Returns an assignment that no move of one or two pieces makes cheaper, if one is found.
+  std::optional<Found> improved();
+  /// Keeps an assignment to begin with; by position.
+  void keep(std::vector<int> options) { plans.push_back(std::move(options)); }
   /// Returns the cheapest assignment that costs less than `below`, after at most `mostLabels` steps of the search.
   Result minimize(double below, size_t mostLabels);
   /// Marks the options (by position in the pieces) that some assignment of a cost below `below` may have.
@@ -80,6 +84,10 @@ private:
     std::vector<float> density;
   };
 
+  class Moves;
+  double costOf(llvm::ArrayRef<int> options) const; ///< at these prices, without latency; options by piece
+  void addTransfers(llvm::ArrayRef<int> options, std::vector<double> &ms) const;
+
   void planSteps();
   void combine(StepHere &step, size_t index);
   /// Sets the groups of the frontier pieces of a state.
@@ -92,6 +100,9 @@ private:
   bool completions(double below);
   /// Returns the least cost of completing a label from a state of a step; infinity if nothing cheaper than `below` does.
   double completed(const std::vector<float> &density, double cost, const StepHere &step, int state, double below) const;
+  /// Returns a lower bound of the cost of `assignment`, which infinity says to be no better than `below`. Unlike labels
+  /// it has the transfers around forks in full.
+  double costOnGrid(double cost, double below) const;
   double probabilityAt(const float *density, const float *function, size_t point) const;
 
   const Program &program;
@@ -106,6 +117,7 @@ private:
   std::vector<int> groupsTaken; ///< by piece of the program; -1: not taken
   std::unordered_map<std::string, double> latencies; ///< of assignments that were evaluated
   std::vector<int> assignment;
+  std::vector<std::vector<int>> plans; ///< known assignments, by position
 };
 
 } // namespace intarsia::plan
