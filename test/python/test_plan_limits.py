@@ -151,7 +151,7 @@ def test_conflicts_are_explained_in_time(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("limit", [1, 5])
 def test_linear_programs_end_in_time(limit: int, tmp_path: pathlib.Path) -> None:
-    """CBC may check a solution for a minute, and plans of so many requests take as long as there is time for."""
+    """Plans of so many requests take as long as there is time for."""
     agent = tmp_path / "agent.mlir"
     text = (AGENTS / "debate.mlir").read_text()
     agent.write_text(text.replace("requests_per_second = 2>", "requests_per_second = 16>"))

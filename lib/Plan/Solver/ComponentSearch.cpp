@@ -241,16 +241,19 @@ void Component::search(double &below, bool stopAtFirst, Result &result) {
 Component::Result Component::minimize(double below, bool exactly) {
   Result result;
   if (timed) {
-    if (!exactly) {
-      // A bound takes much longer than a plan.
-      std::optional<Found> found = timed->improved();
-      result.bound = -unlimited;
-      if (found && found->cost < below)
+    // A bound takes much longer than a plan, and less with one.
+    if (!exactly || below == unlimited)
+      if (std::optional<Found> found = timed->improved(); found && found->cost < below) {
+        below = found->cost;
         result.found.push_back(std::move(*found));
+      }
+    result.bound = -unlimited;
+    if (!exactly)
       return result;
-    }
     TimedSearch::Result of = timed->minimize(below, labels);
-    return {of.bound, std::move(of.found)};
+    result.bound = of.bound;
+    append_range(result.found, of.found);
+    return result;
   }
   leftOut = unlimited;
   if (isImpossible) {

@@ -99,6 +99,52 @@ static std::string plain(StringRef text) {
   return result;
 }
 
+/// Returns a resource as a row over options and pairs, without what nodes use.
+static Row rowOf(const Program &program, const Resource &resource) {
+  const PlacementProblem &problem = program.problem;
+  int which = int(&resource - program.resources.data());
+  Row row;
+  row.name = resource.kind == Conflict::Kind::PoolDevices
+                 ? (resource.ofShares ? "shared_" : "devices_") + problem.pools[resource.index].name
+             : resource.kind == Conflict::Kind::LinkBandwidth ? "bandwidth_" + problem.links[resource.index].name
+             : resource.kind == Conflict::Kind::Dollars       ? "budget"
+             : resource.kind == Conflict::Kind::Watts         ? "power"
+                                                              : "carbon";
+  row.upper = resource.limit;
+  for (auto [piece, all] : enumerate(program.options)) {
+    std::vector<double> factors(all.size(), 0.0);
+    for (auto [factor, option] : zip(factors, all))
+      for (auto [used, amount] : option.uses)
+        factor += used == which ? amount : 0;
+    row.optionTerms.push_back({int(piece), std::move(factors)});
+  }
+  for (auto [index, pair] : enumerate(program.pairs))
+    for (auto &[used, amounts] : pair.uses)
+      if (used == which)
+        row.pairTerms.push_back({int(index), amounts});
+  return row;
+}
+
+/// Returns the rows that bound the number of shared devices from below by each piece alone with its shares rounded up.
+/// They keep what the sum over pieces loses: a piece that shares with few others still pays for a whole device.
+static std::vector<Row> rowsOfShares(const Program &program, const Resource &resource) {
+  int which = int(&resource - program.resources.data());
+  std::vector<Row> rows;
+  for (auto [piece, of] : enumerate(program.options)) {
+    std::vector<double> rounded(of.size(), 0.0);
+    for (auto [option, up] : zip(of, rounded))
+      for (auto [used, amount] : option.uses)
+        if (used == which)
+          up = std::ceil(amount - 1e-9);
+    if (any_of(rounded, [](double up) { return up > 0; }))
+      rows.push_back({formatv("shared_{0}_{1}", program.problem.pools[resource.index].name, piece),
+                      {{int(piece), std::move(rounded)}},
+                      {},
+                      0});
+  }
+  return rows;
+}
+
 static MixedIntegerProgram modelOf(const Program &program) {
   const PlacementProblem &problem = program.problem;
   MixedIntegerProgram milp;
@@ -118,7 +164,8 @@ static MixedIntegerProgram modelOf(const Program &program) {
       if (program.active[piece][index]) {
         const Choice &choice = problem.pieces[piece].candidates[option.choice];
         column = milp.addColumn(formatv("x{0}_{1}_on_{2}_c{3}_times_{4}", piece, plain(problem.pieces[piece].name),
-                                        plain(problem.pools[choice.pool].name), option.choice, option.replicas), option.cost, 0, 1, true);
+                                        plain(problem.pools[choice.pool].name), option.choice, option.replicas),
+                                option.cost, 0, 1, true);
         one.entries.push_back({column, 1});
       }
       optionColumns.back().push_back(column);
@@ -143,8 +190,7 @@ static MixedIntegerProgram modelOf(const Program &program) {
       for (int b = 0; b < pair.toGroups; ++b) {
         size_t at = size_t(a) * pair.toGroups + b;
         if (pair.cost[at] < unlimited && !from[a].empty() && !to[b].empty())
-          columns[at] = milp.addColumn(formatv("y{0}_{1}_{2}", index, a, b),
-                                       pair.cost[at], 0, 1, false);
+          columns[at] = milp.addColumn(formatv("y{0}_{1}_{2}", index, a, b), pair.cost[at], 0, 1, false);
       }
     // Flow conservation: the flow of a group at one end equals the sum over the groups of the other end.
     auto addFlows = [&](const char *name, ArrayRef<std::vector<int>> own, int others, auto columnOf) {
@@ -190,15 +236,13 @@ static MixedIntegerProgram modelOf(const Program &program) {
   for (auto [index, resource] : enumerate(program.resources)) {
     if (resource.limit == unlimited)
       continue;
-    auto linear = convert(program.rowOf(resource, false), index);
+    auto linear = convert(rowOf(program, resource), index);
     if (resource.nodeSize) {
       linear.entries.push_back({nodeColumns[index], -double(resource.nodeSize)});
       linear.upper = 0;
     }
     if (resource.ofShares) {
-      // Skips the first row, the sum over all pieces: it is added above.
-      std::vector<Row> shares = program.rowsOfShares(resource, -1);
-      for (Row &row : drop_begin(shares)) {
+      for (const Row &row : rowsOfShares(program, resource)) {
         auto shared = convert(row, index);
         shared.entries.push_back({nodeColumns[index], -1});
         milp.rows.push_back(std::move(shared));

@@ -201,8 +201,7 @@ static void setBound(PlacementProblem &p, const Conflict &conflict, double value
 class Questions {
 public:
   explicit Questions(const SolveOptions &options)
-      : options(options), end(after(options.timeLimitSeconds)), deadline(end) {
-  }
+      : options(options), end(after(options.timeLimitSeconds)), deadline(end) {}
 
   /// Limits the following questions to `part` of the time left, and each of them to `ofQuestion` of the rest.
   void share(double part, double ofQuestion) {

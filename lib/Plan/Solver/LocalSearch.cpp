@@ -47,7 +47,7 @@ LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
     };
     for (std::vector<int> &group : groups) {
       choose(group, [&](const Option &option) { return program.relaxedCost(option, int(piece)); });
-      choose(group, [](const Option &o) { return o.stage.waitMs() + o.stage.firstMs + o.stage.restMs; });
+      choose(group, [](const Option &o) { return o.stage.meanMs(); });
     }
     candidates.emplace_back(chosen.begin(), chosen.end());
   }

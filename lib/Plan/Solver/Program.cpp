@@ -436,11 +436,14 @@ double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) 
     return options[piece][assignment[piece]].stage;
   };
   auto groupOf = [&](int piece) { return options[piece][assignment[piece]].group; };
-  auto edgeTime = [&](int edge) { return edgeMs(edge, groupOf(problem.edges[edge].from), groupOf(problem.edges[edge].to)); };
+  auto edgeTime = [&](int edge) {
+    return edgeMs(edge, groupOf(problem.edges[edge].from), groupOf(problem.edges[edge].to));
+  };
   if (!agent.level.percentile)
     return latency.linear(
         measure, {},
-        [&](int region, bool later) { return executionTimeOf(agent.regions[region], stageOf(region), later); }, edgeTime);
+        [&](int region, bool later) { return executionTimeOf(agent.regions[region], stageOf(region), later); },
+        edgeTime);
   bool exact = true;
   return latency
       .distribution(
@@ -497,75 +500,10 @@ Row Program::rowOf(const LatencyCheck &check, const PathTerms &terms) const {
   return row;
 }
 
-Row Program::rowOf(const Resource &resource, bool relaxed) const {
-  int which = int(&resource - resources.data());
-  Row row;
-  switch (resource.kind) {
-  case Conflict::Kind::PoolDevices:
-    row.name = (resource.ofShares ? "shared_" : "devices_") + problem.pools[resource.index].name;
-    break;
-  case Conflict::Kind::LinkBandwidth:
-    row.name = "bandwidth_" + problem.links[resource.index].name;
-    break;
-  default:
-    row.name = resource.kind == Conflict::Kind::Dollars ? "budget"
-               : resource.kind == Conflict::Kind::Watts ? "power"
-                                                        : "carbon";
-  }
-  row.upper = resource.limit;
-  for (auto [piece, all] : enumerate(options)) {
-    std::vector<double> factors(all.size(), 0.0);
-    bool any = false;
-    for (auto [factor, option] : zip(factors, all)) {
-      for (auto [used, amount] : option.uses) {
-        if (used == which)
-          factor += amount;
-        if (relaxed && resources[used].nodeSize)
-          for (auto [other, perNode] : resources[used].nodeUses)
-            if (other == which)
-              factor += amount / resources[used].nodeSize * perNode;
-      }
-      any |= factor != 0;
-    }
-    if (any)
-      row.optionTerms.push_back({int(piece), std::move(factors)});
-  }
-  for (auto [index, pair] : enumerate(pairs))
-    for (auto &[used, amounts] : pair.uses)
-      if (used == which)
-        row.pairTerms.push_back({int(index), amounts});
-  return row;
-}
-
-std::vector<Row> Program::rowsOfShares(const Resource &resource, int variable) const {
-  int which = int(&resource - resources.data());
-  Row all;
-  all.latencyOf = variable;
-  std::vector<Row> rows;
-  for (auto [piece, of] : enumerate(options)) {
-    std::vector<double> parts(of.size(), 0.0), rounded(of.size(), 0.0);
-    for (auto [option, part, up] : zip(of, parts, rounded))
-      for (auto [used, amount] : option.uses)
-        if (used == which)
-          part = amount, up = std::ceil(amount - 1e-9);
-    if (llvm::all_of(parts, [](double part) { return part == 0; }))
-      continue;
-    Row row;
-    row.name = formatv("shared_{0}_{1}", problem.pools[resource.index].name, piece);
-    row.latencyOf = variable;
-    row.optionTerms.push_back({int(piece), std::move(rounded)});
-    rows.push_back(std::move(row));
-    all.optionTerms.push_back({int(piece), std::move(parts)});
-  }
-  all.name = formatv("shared_{0}", problem.pools[resource.index].name);
-  rows.insert(rows.begin(), std::move(all));
-  return rows;
-}
-
-double Program::relaxedCost(const Option &option, int piece, bool withShares) const {
+double Program::relaxedCost(const Option &option, int piece) const {
   double cost = option.cost;
   for (auto [used, amount] : option.uses)
-    if (resources[used].nodeSize && (withShares || !resources[used].ofShares))
+    if (resources[used].nodeSize)
       cost += amount / resources[used].nodeSize * resources[used].nodeCost;
   return cost;
 }

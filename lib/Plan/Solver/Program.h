@@ -48,8 +48,7 @@ struct Pair {
   std::vector<std::pair<int, std::vector<double>>> uses; ///< (resource, amounts)
 };
 
-/// A row: sum of terms - (latency variable of `latencyOf`, if any) <= upper. In the Lagrangian, `latencyOf` may also be
-/// a variable of shared devices.
+/// A row: sum of terms <= upper.
 struct Row {
   struct OptionTerm {
     int piece;
@@ -62,8 +61,6 @@ struct Row {
   std::string name;
   std::vector<OptionTerm> optionTerms;
   std::vector<PairTerm> pairTerms;
-  int latencyOf = -1;
-  double latencyFactor = -1;
   double upper = 0;
 };
 
@@ -105,15 +102,8 @@ public:
   Row rowOf(const LatencyCheck &check, const PathTerms &terms) const;
   /// Returns a time of an agent in an assignment as it is judged: at its percentile, or nominal.
   double msOf(int agent, Measure measure, llvm::ArrayRef<int> assignment) const;
-  /// Returns a resource as a row over options and pairs. With `relaxed`, whole nodes count as if devices were rented
-  /// one by one; otherwise the row leaves out what nodes use.
-  Row rowOf(const Resource &resource, bool relaxed) const;
-  /// Returns the rows that bound the variable `latencyOf` of a resource of shares, the number of its devices, from
-  /// below: by the sum over all pieces, then by each piece alone with its shares rounded up. The latter keep what the
-  /// sum loses: a piece that shares with few others still pays for a whole device.
-  std::vector<Row> rowsOfShares(const Resource &resource, int variable) const;
-  /// Returns the cost of an option with whole nodes and shares as if devices were rented in parts, or without shares.
-  double relaxedCost(const Option &option, int piece, bool withShares = true) const;
+  /// Returns the cost of an option with whole nodes and shares as if devices were rented in parts.
+  double relaxedCost(const Option &option, int piece) const;
 
   Placements placementsOf(llvm::ArrayRef<int> assignment) const;
   /// Returns options by piece; -1 where a placement is none of the options.

@@ -30,6 +30,7 @@ struct Stage {
   /// are.
   double busyShare = 0;
   double waitMs() const { return waitProbability * waitIfPositiveMs; }
+  double meanMs() const { return waitMs() + firstMs + restMs; }
 };
 
 /// Returns the executions of scale 1 that one replica sustains a second.

@@ -22,8 +22,7 @@ namespace {
 class Questions {
 public:
   Questions(const PlacementProblem &problem, const SolveResult &result, const SolveOptions &options)
-      : problem(problem), result(result), options(options) {
-  }
+      : problem(problem), result(result), options(options) {}
 
   std::vector<Sensitivity> ask() {
     bool dollars = dependsOnPrices(problem);

@@ -125,9 +125,8 @@ void Solver::heuristic(double share) {
     auto cheap = llvm::min_element(all, [&](const Option &a, const Option &b) {
       return program.relaxedCost(a, int(piece)) < program.relaxedCost(b, int(piece));
     });
-    auto fast = llvm::min_element(all, [&](const Option &a, const Option &b) {
-      return a.stage.waitMs() + a.stage.firstMs + a.stage.restMs < b.stage.waitMs() + b.stage.firstMs + b.stage.restMs;
-    });
+    auto fast =
+        llvm::min_element(all, [&](const Option &a, const Option &b) { return a.stage.meanMs() < b.stage.meanMs(); });
     cheapest.push_back(int(cheap - all.begin()));
     fastest.push_back(int(fast - all.begin()));
   }
@@ -175,10 +174,6 @@ SolveResult Solver::finish() {
   return result;
 }
 
-static double meanMs(const Option &option) {
-  return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs;
-}
-
 /// Returns the mean milliseconds of a request over all agents.
 double Solver::meanMsOf(const Evaluation &evaluation) const {
   double sum = 0;
@@ -216,9 +211,9 @@ void Solver::preferFaster() {
     for (auto [a, one] : enumerate(from))
       for (auto [b, other] : enumerate(to)) {
         int kind = edge.fromKinds[one.choice];
-        double ms = meanMs(one) + meanMs(other);
+        double ms = one.stage.meanMs() + other.stage.meanMs();
         if (kind != edge.toKinds[other.choice] || one.cost + other.cost > fromNow.cost + toNow.cost ||
-            ms >= (meanMs(fromNow) + meanMs(toNow)) * (1 - 1e-9))
+            ms >= (fromNow.stage.meanMs() + toNow.stage.meanMs()) * (1 - 1e-9))
           continue;
         auto [known, inserted] = fastest.try_emplace(kind, ms, Change{{edge.from, int(a)}, {edge.to, int(b)}});
         if (!inserted && ms < known->second.first)
@@ -233,15 +228,16 @@ void Solver::preferFaster() {
     const Option now = all[best[piece]];
     std::vector<std::pair<double, Change>> changes;
     for (auto [index, option] : enumerate(all))
-      if (option.group == now.group && option.cost <= now.cost && meanMs(option) < meanMs(now) * (1 - 1e-9))
-        changes.push_back({meanMs(option), {{int(piece), int(index)}}});
+      if (option.group == now.group && option.cost <= now.cost &&
+          option.stage.meanMs() < now.stage.meanMs() * (1 - 1e-9))
+        changes.push_back({option.stage.meanMs(), {{int(piece), int(index)}}});
     tryFastest(changes);
   }
 }
 
 SolveResult Solver::run() {
   if (!infeasible && gap() > options.relativeGap) {
-    heuristic(hasPercentiles ? 0.1 : 0.02);
+    heuristic(std::min(hasPercentiles ? 0.1 : 0.02, secondsForFirstPlan / options.timeLimitSeconds));
     if (gap() > options.relativeGap)
       branchAndPrice();
   }

@@ -49,7 +49,7 @@ private:
   bool hasPercentiles = false;
   std::vector<int> best;
   Evaluation bestEvaluation;
-  double bestObjective = unlimited, lowerBound = -unlimited;
+  double bestObjective = unlimited, lowerBound = 0; ///< nothing costs less than nothing
   bool infeasible = false;
   double firstPlanSeconds = 0;
   SolveResult::Statistics statistics;

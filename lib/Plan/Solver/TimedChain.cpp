@@ -308,7 +308,8 @@ void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
             const Region &region = agent.regions[term.region];
             double scale = region.timeScale * (term.later ? region.laterTurnScale : 1);
             Distribution part =
-                nominal ? Distribution::point(term.copies * msOf(executionTimeOf(region, option.stage, term.later), term.part))
+                nominal ? Distribution::point(term.copies *
+                                              msOf(executionTimeOf(region, option.stage, term.later), term.part))
                         : durationOf(option.stage, program.problem.pieces[piece].shape, scale, term.part);
             time = time.plus(nominal || term.copies == 1 ? part : part.sumOf({{std::lround(term.copies), 1.0}}));
           }

@@ -16,7 +16,8 @@ namespace intarsia::plan {
 
 class TimedChain {
 public:
-  /// Makes the chain of all `pieces`; those that the time does not depend on take none. Only times up to `mostMs` count.
+  /// Makes the chain of all `pieces`; those that the time does not depend on take none. Only times up to `mostMs`
+  /// count.
   TimedChain(const Program &program, llvm::ArrayRef<int> pieces, int agent, Measure measure, double mostMs);
 
   /// Pieces of one step; of several the slowest counts (a fork that joins at once).
@@ -31,6 +32,7 @@ public:
   double pointMs = 0;                ///< distance of two points
   double margin = 0;                 ///< relative error of times on this grid
 
+  bool isSmooth() const { return splits; }                      ///< many random times are added
   size_t size() const { return probabilities.size() * points; } ///< numbers of one distribution, case by case
   /// Returns the distribution function of an option of a piece. Of a piece of a step with several it includes the least
   /// time of transfers from and to the steps around it.
@@ -76,8 +78,8 @@ private:
   const Agent &agent;
   int agentIndex;
   Measure measure;
-  bool splits = false; ///< true if values between two points count for both, else for the lower one
-  std::vector<std::vector<float>> times;                   ///< by piece: of all options
+  bool splits = false;                   ///< true if values between two points count for both, else for the lower one
+  std::vector<std::vector<float>> times; ///< by piece: of all options
   std::vector<std::vector<std::vector<double>>> transfers; ///< by pair and case
   std::vector<std::vector<int>> edgesAround;               ///< by piece of a fork
 };

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Local search at the prices of a TimedSearch: moves of one piece, and of two linked ones to one pool, judged on the grid.
+// Local search at the prices of a TimedSearch: moves of one piece, and of two linked ones to one pool, judged on the
+// grid.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "TimedSearch.h"
 #include "llvm/ADT/STLExtras.h"
@@ -19,10 +20,6 @@ constexpr size_t triedOfGroup = 2;
 /// The grid is a little too fast where it leaves out transfers around forks. Where the judged time then breaks its
 /// bound, the search is repeated for a higher level.
 constexpr int attempts = 4;
-
-namespace {
-double meanMs(const Option &option) { return option.stage.waitMs() + option.stage.firstMs + option.stage.restMs; }
-} // namespace
 
 class TimedSearch::Moves {
 public:
@@ -46,7 +43,7 @@ public:
               candidates[piece].push_back(option);
         };
         choose([&, piece = piece](int option) { return search.optionCosts[piece][option]; });
-        choose([&, piece = piece](int option) { return meanMs(search.program.options[piece][option]); });
+        choose([&, piece = piece](int option) { return search.program.options[piece][option].stage.meanMs(); });
       }
     }
   }
@@ -246,8 +243,8 @@ std::optional<TimedSearch::Found> TimedSearch::improved() {
     }
     double fastest = unlimited;
     for (auto [index, option] : enumerate(program.options[piece]))
-      if (allowed[piece][index] && optionCosts[piece][index] < unlimited && meanMs(option) < fastest)
-        fastest = meanMs(option), assignment[piece] = int(index);
+      if (allowed[piece][index] && optionCosts[piece][index] < unlimited && option.stage.meanMs() < fastest)
+        fastest = option.stage.meanMs(), assignment[piece] = int(index);
     if (fastest == unlimited)
       return std::nullopt;
   }

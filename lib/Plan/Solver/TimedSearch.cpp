@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "TimedSearch.h"
-#include "Dominance.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <map>
@@ -14,11 +13,12 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Entries of a table: finer amounts take time in proportion and raise the bound little.
-constexpr int mostEntries = 40;
+/// Slowest times over those of the slowest options and of one transfer on each edge.
+constexpr double slowestFactor = 3;
+/// Labels to compare one with.
+constexpr size_t mostComparisons = 300;
 /// States of a table; beyond these it does not distinguish all pieces.
 constexpr int mostStates = 600;
-constexpr double roomOfSums = TimedChain::roomOfSums;
 
 TimedSearch::TimedSearch(const Program &program, ArrayRef<int> pieces, ArrayRef<int> agents, ArrayRef<double> mostMs,
                          Clock::time_point deadline)
@@ -27,20 +27,32 @@ TimedSearch::TimedSearch(const Program &program, ArrayRef<int> pieces, ArrayRef<
   for (auto [position, piece] : enumerate(pieces))
     positionOf[piece] = int(position);
   // The time that bounds most: the objective's, else the one that the cheapest options exceed most.
-  std::vector<int> cheapest(program.options.size(), 0);
-  for (int piece : pieces)
-    cheapest[piece] = int(llvm::min_element(program.options[piece], [&](const Option &a, const Option &b) {
-                            return program.relaxedCost(a, piece) < program.relaxedCost(b, piece);
-                          }) -
-                          program.options[piece].begin());
+  std::vector<int> cheapest(program.options.size(), 0), slowest = cheapest;
+  for (int piece : pieces) {
+    auto &all = program.options[piece];
+    auto find = [&](auto figure) {
+      return int(llvm::max_element(all, [&](auto &a, auto &b) { return figure(a) < figure(b); }) - all.begin());
+    };
+    cheapest[piece] = find([&](const Option &option) { return -program.relaxedCost(option, piece); });
+    slowest[piece] = find([](const Option &option) { return option.stage.meanMs(); });
+  }
+  // Where nothing bounds a time that is the objective, the slowest plan does; transfers may be part of loops.
+  double transfersMs = 0;
+  for (auto [index, edge] : enumerate(program.problem.edges)) {
+    double most = 0;
+    for (int from = 0; from < program.groups[edge.from]; ++from)
+      for (int to = 0; to < program.groups[edge.to]; ++to)
+        most = std::max(most, program.edgeMs(int(index), from, to));
+    transfersMs += most;
+  }
   double worst = -1;
   int worstAgent = agents.front(), bounds = 0;
   Measure worstMeasure = Measure::EndToEnd;
   double worstMs = 1;
   for (int agent : agents) {
     const ServiceLevel &level = program.problem.agents[agent].level;
-    for (auto [measure, bound] : {std::pair(Measure::EndToEnd, level.endToEndMs),
-                                  std::pair(Measure::FirstOutput, level.firstOutputMs)}) {
+    for (auto [measure, bound] :
+         {std::pair(Measure::EndToEnd, level.endToEndMs), std::pair(Measure::FirstOutput, level.firstOutputMs)}) {
       bool counts = measure == Measure::EndToEnd && program.latencyWeights[agent] > 0;
       double most = std::min(bound, measure == Measure::EndToEnd ? mostMs[agent] : unlimited);
       if (most == unlimited && !counts)
@@ -49,7 +61,8 @@ TimedSearch::TimedSearch(const Program &program, ArrayRef<int> pieces, ArrayRef<
       double ms = program.msOf(agent, measure, cheapest);
       double excess = (counts ? 1e6 : 0) + (most < unlimited ? ms / most : 1);
       if (excess > worst)
-        worst = excess, worstAgent = agent, worstMeasure = measure, worstMs = most < unlimited ? most : 2 * ms;
+        worst = excess, worstAgent = agent, worstMeasure = measure,
+        worstMs = most < unlimited ? most : slowestFactor * (program.msOf(agent, measure, slowest) + transfersMs);
     }
   }
   isAlone = bounds <= 1;
@@ -125,252 +138,6 @@ double TimedSearch::latencyOf(ArrayRef<int> whole) {
   return known->second = sum;
 }
 
-void TimedSearch::combine(StepHere &step, size_t index) {
-  const TimedChain::Step &of = chain->steps[index];
-  step.combinations.clear(), step.functions.clear();
-  size_t size = chain->size();
-  std::vector<int> taken(of.pieces.size());
-  struct Mixed {
-    double cost;
-    std::vector<int> options, groups;
-  };
-  std::vector<Mixed> all;
-  auto walk = [&](auto &self, size_t at, double cost) -> void {
-    if (at == of.pieces.size()) {
-      Mixed mixed{cost, taken, {}};
-      for (auto [piece, option] : zip(of.pieces, taken))
-        mixed.groups.push_back(program.options[piece][option].group);
-      all.push_back(std::move(mixed));
-      return;
-    }
-    int piece = of.pieces[at];
-    for (size_t option = 0; option < program.options[piece].size(); ++option)
-      if (allowed[piece][option] && optionCosts[piece][option] < unlimited) {
-        taken[at] = int(option);
-        self(self, at + 1, cost + optionCosts[piece][option]);
-      }
-  };
-  walk(walk, 0, 0);
-  llvm::stable_sort(all, [](const Mixed &a, const Mixed &b) { return a.cost < b.cost; });
-  // Of combinations in the same groups one is enough that costs no more and is never later. Bounds need only those
-  // that are not later on the grid either.
-  std::map<std::vector<int>, std::vector<size_t>> kept;
-  std::vector<float> function(size), density(size), sum(size);
-  for (Mixed &mixed : all) {
-    std::copy_n(chain->timeOf(of.pieces[0], mixed.options[0]), size, function.begin());
-    for (size_t at = 1; at < of.pieces.size(); ++at) {
-      const float *other = chain->timeOf(of.pieces[at], mixed.options[at]);
-      for (size_t point = 0; point < size; ++point)
-        function[point] *= other[point];
-    }
-    if (of.copies > 1) {
-      std::vector<float> one = function;
-      chain->toDensity(one.data(), density.data());
-      for (int copy = 1; copy < of.copies; ++copy) {
-        chain->add(density.data(), function.data(), sum.data());
-        function = sum;
-      }
-    }
-    auto &before = kept[mixed.groups];
-    auto isNoSlower = [&](size_t other) {
-      return all_of(zip(of.pieces, step.combinations[other].options, mixed.options), [&](auto options) {
-        auto [piece, theirs, own] = options;
-        return noSlower(program.options[piece][theirs].stage, program.options[piece][own].stage,
-                        program.problem.pieces[piece].shape.kind != Shape::Kind::Deterministic);
-      });
-    };
-    if (any_of(before, isNoSlower))
-      continue;
-    auto isNoLater = [&](size_t other) {
-      if (step.combinations[other].dominator >= 0)
-        return false;
-      const float *better = step.functions[other].data();
-      for (size_t point = 0; point < size; ++point)
-        if (better[point] < function[point] - 1e-7f)
-          return false;
-      return true;
-    };
-    auto dominator = find_if(before, isNoLater);
-    int which = dominator == before.end() ? -1 : int(*dominator);
-    before.push_back(step.functions.size());
-    step.functions.push_back(function);
-    step.combinations.push_back({mixed.cost, std::move(mixed.options), nullptr, which});
-  }
-  for (auto [combination, function] : zip(step.combinations, step.functions))
-    combination.time = function.data();
-}
-
-void TimedSearch::setPrices(const std::vector<std::vector<double>> &optionCostsOfAll,
-                            const std::vector<std::vector<double>> &pairCostsOfAll,
-                            const std::vector<std::vector<uint8_t>> &allowedOfAll, double perMsOfAll) {
-  optionCosts = optionCostsOfAll, pairCosts = pairCostsOfAll, allowed = allowedOfAll, perMs = perMsOfAll;
-  for (size_t index = 0; index + 1 < steps.size(); ++index)
-    combine(steps[index], index);
-  leastCosts();
-}
-
-void TimedSearch::enter(const StepHere &step, int state) {
-  for (auto [piece, stride] : zip(step.frontier, step.strides))
-    groupsTaken[piece] = state / stride % program.groups[piece];
-}
-
-int TimedSearch::stateOf(const StepHere &step) const {
-  int state = 0;
-  for (auto [piece, stride] : zip(step.frontier, step.strides))
-    state += stride * groupsTaken[piece];
-  return state;
-}
-
-double TimedSearch::linked(const StepHere &step, std::vector<double> *ms) const {
-  double cost = 0;
-  for (const Link &link : step.links) {
-    const Pair &pair = program.pairs[link.pair];
-    int own = groupsTaken[link.own], other = groupsTaken[link.other];
-    auto at = [&](int of) {
-      return link.ownIsFrom ? size_t(own) * pair.toGroups + of : size_t(of) * pair.toGroups + own;
-    };
-    auto &transfers = chain->transfersOf(link.pair);
-    auto leastOf = [&](const std::vector<double> &table) {
-      double least = unlimited;
-      for (int of = 0; of < (link.ownIsFrom ? pair.toGroups : pair.fromGroups); ++of)
-        least = std::min(least, table[at(of)]);
-      return least;
-    };
-    cost += other >= 0 ? pairCosts[link.pair][at(other)] : leastOf(pairCosts[link.pair]);
-    if (ms && !transfers.empty())
-      for (auto [sum, table] : zip(*ms, transfers))
-        sum += other >= 0 ? table[at(other)] : leastOf(table);
-  }
-  return cost;
-}
-
-void TimedSearch::leastCosts() {
-  for (StepHere &step : steps) {
-    step.leastBefore.assign(step.states, unlimited);
-    step.leastAfter.assign(step.states, unlimited);
-  }
-  steps.front().leastBefore[0] = 0;
-  steps.back().leastAfter.assign(steps.back().states, 0.0);
-  auto forAll = [&](size_t index, auto use) {
-    StepHere &step = steps[index], &next = steps[index + 1];
-    const std::vector<int> &own = chain->steps[index].pieces;
-    // Only the cheapest combination of the same groups counts here.
-    std::map<std::vector<int>, double> least;
-    for (const Combination &combination : step.combinations) {
-      std::vector<int> groups;
-      for (auto [piece, option] : zip(own, combination.options))
-        groups.push_back(program.options[piece][option].group);
-      least.try_emplace(std::move(groups), combination.cost);
-    }
-    for (int state = 0; state < step.states; ++state) {
-      llvm::fill(groupsTaken, -1);
-      enter(step, state);
-      for (auto &[groups, cost] : least) {
-        for (auto [piece, group] : zip(own, groups))
-          groupsTaken[piece] = group;
-        double sum = cost + linked(step, nullptr);
-        if (sum < unlimited)
-          use(step, state, next, stateOf(next), sum);
-        for (int piece : own)
-          groupsTaken[piece] = -1;
-      }
-    }
-  };
-  for (size_t index = 0; index + 1 < steps.size(); ++index)
-    forAll(index, [](StepHere &step, int state, StepHere &next, int then, double cost) {
-      next.leastBefore[then] = std::min(next.leastBefore[then], step.leastBefore[state] + cost);
-    });
-  for (size_t index = steps.size() - 1; index-- > 0;)
-    forAll(index, [](StepHere &step, int state, StepHere &next, int then, double cost) {
-      step.leastAfter[state] = std::min(step.leastAfter[state], next.leastAfter[then] + cost);
-    });
-}
-
-bool TimedSearch::completions(double below) {
-  size_t size = chain->size(), points = chain->points, cases = chain->probabilities.size();
-  steps.back().entries.assign(steps.back().states, {{0.0, std::vector<float>(size, 1.0f)}});
-  std::vector<float> density(size), shifted(points);
-  std::vector<double> ms(cases);
-  for (size_t index = steps.size() - 1; index-- > 0;) {
-    StepHere &step = steps[index], &next = steps[index + 1];
-    const std::vector<int> &own = chain->steps[index].pieces;
-    step.entries.assign(step.states, {});
-    std::vector<std::vector<Entry>> buckets(step.states);
-    // Sums for states of the next step, once asked for.
-    std::vector<std::vector<std::vector<float>>> sums(next.states);
-    for (const Combination &combination : step.combinations) {
-      if (combination.dominator >= 0)
-        continue;
-      if (Clock::now() >= deadline)
-        return false;
-      for (auto &of : sums)
-        of.clear();
-      bool hasDensity = false;
-      for (int state = 0; state < step.states; ++state) {
-        double room = below - step.leastBefore[state];
-        if (!(step.leastAfter[state] < room))
-          continue;
-        llvm::fill(groupsTaken, -1);
-        enter(step, state);
-        for (auto [piece, option] : zip(own, combination.options))
-          groupsTaken[piece] = program.options[piece][option].group;
-        llvm::fill(ms, 0.0);
-        double cost = combination.cost + linked(step, &ms);
-        int then = stateOf(next);
-        if (!(cost + next.leastAfter[then] < room))
-          continue;
-        auto &of = sums[then];
-        of.resize(next.entries[then].size());
-        double least = step.leastAfter[state], unit = (room - least) / mostEntries;
-        auto &into = buckets[state];
-        if (into.empty())
-          into.resize(mostEntries, {unlimited, {}});
-        for (auto [entry, sum] : zip(next.entries[then], of)) {
-          double total = cost + entry.cost;
-          if (!(total < room))
-            break;
-          if (sum.empty()) {
-            if (!hasDensity)
-              chain->toDensity(combination.time, density.data());
-            hasDensity = true;
-            sum.resize(size);
-            chain->add(density.data(), entry.function.data(), sum.data());
-          }
-          Entry &bucket = into[std::clamp(int((total - least) / unit), 0, mostEntries - 1)];
-          bucket.cost = std::min(bucket.cost, total);
-          bucket.function.resize(size, 0.0f);
-          for (size_t number = 0; number < cases; ++number) {
-            const float *from = sum.data() + number * points;
-            if (ms[number] > 0) {
-              chain->shift(from, ms[number], shifted.data());
-              from = shifted.data();
-            }
-            float *to = bucket.function.data() + number * points;
-            for (size_t point = 0; point < points; ++point)
-              to[point] = std::max(to[point], from[point]);
-          }
-        }
-      }
-    }
-    // Who may spend more may also spend less.
-    for (int state = 0; state < step.states; ++state)
-      for (Entry &bucket : buckets[state]) {
-        if (bucket.function.empty())
-          continue;
-        auto &of = step.entries[state];
-        bool better = of.empty();
-        if (!better)
-          for (auto [now, before] : zip(bucket.function, of.back().function)) {
-            better |= now > before + 1e-6f;
-            now = std::max(now, before);
-          }
-        if (better)
-          of.push_back(std::move(bucket));
-      }
-  }
-  return true;
-}
-
 double TimedSearch::probabilityAt(const float *density, const float *function, size_t point) const {
   double all = 0;
   for (double share : chain->probabilities) {
@@ -386,7 +153,7 @@ double TimedSearch::probabilityAt(const float *density, const float *function, s
 double TimedSearch::completed(const std::vector<float> &density, double cost, const StepHere &step, int state,
                               double below) const {
   const auto &entries = step.entries[state];
-  double level = chain->level - roomOfSums;
+  double level = chain->level - TimedChain::roomOfSums;
   auto holds = [&](const Entry &entry, size_t point) {
     return probabilityAt(density.data(), entry.function.data(), point) >= level;
   };
@@ -555,6 +322,7 @@ TimedSearch::Result TimedSearch::minimize(double below, size_t mostLabels) {
   std::vector<float> function(size), shifted(points);
   std::vector<double> ms(chain->probabilities.size());
   std::optional<Label> next;
+  std::map<std::pair<int, int>, std::vector<std::pair<double, std::vector<float>>>> known; // by step and state
   double leastOpen = unlimited;
   for (size_t labels = 0;; ++labels) {
     if (!next) {
@@ -620,6 +388,19 @@ TimedSearch::Result TimedSearch::minimize(double below, size_t mostLabels) {
       if (!(child.bound < below))
         continue;
       isOpen[number] = 1;
+      // Another label in the same groups that cost no more and is never later leaves at least as much to what remains.
+      // Only sums of many random times are compared, which the grid does not make equal.
+      if (isAlone && chain->isSmooth()) {
+        auto &others = known[{child.step, state}];
+        bool isDominated = any_of(others, [&](const auto &other) {
+          return other.first <= cost &&
+                 std::equal(function.begin(), function.end(), other.second.begin(), std::less_equal<float>());
+        });
+        if (isDominated)
+          continue;
+        if (others.size() < mostComparisons)
+          others.push_back({cost, function});
+      }
       for (auto [piece, option] : zip(own, combination.options))
         child.options[positionOf[piece]] = option;
       children.push_back(std::move(child));

@@ -85,6 +85,8 @@ private:
   };
 
   class Moves;
+  /// Entries of a table for one state: finer amounts take time in proportion and raise the bound little.
+  static constexpr int mostEntries = 40;
   double costOf(llvm::ArrayRef<int> options) const; ///< at these prices, without latency; options by piece
   void addTransfers(llvm::ArrayRef<int> options, std::vector<double> &ms) const;
 
@@ -98,7 +100,8 @@ private:
   void leastCosts();
   /// Fills the tables; returns false if time is over.
   bool completions(double below);
-  /// Returns the least cost of completing a label from a state of a step; infinity if nothing cheaper than `below` does.
+  /// Returns the least cost of completing a label from a state of a step; infinity if nothing cheaper than `below`
+  /// does.
   double completed(const std::vector<float> &density, double cost, const StepHere &step, int state, double below) const;
   /// Returns a lower bound of the cost of `assignment`, which infinity says to be no better than `below`. Unlike labels
   /// it has the transfers around forks in full.
@@ -110,11 +113,11 @@ private:
   std::vector<int> pieces, agents, positionOf;
   std::unique_ptr<TimedChain> chain;
   double perMs = 0, weight = 0;
-  bool isAlone = false; ///< the chain's time is all that is bounded
+  bool isAlone = false;        ///< the chain's time is all that is bounded
   std::vector<StepHere> steps; ///< the last has no pieces
   std::vector<std::vector<double>> optionCosts, pairCosts;
   std::vector<std::vector<uint8_t>> allowed;
-  std::vector<int> groupsTaken; ///< by piece of the program; -1: not taken
+  std::vector<int> groupsTaken;                      ///< by piece of the program; -1: not taken
   std::unordered_map<std::string, double> latencies; ///< of assignments that were evaluated
   std::vector<int> assignment;
   std::vector<std::vector<int>> plans; ///< known assignments, by position
