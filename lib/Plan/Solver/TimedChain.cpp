@@ -24,7 +24,7 @@ constexpr size_t fewestRandomOfSmooth = 3;
 /// Relative error that is allowed for where values are split between two points. A split adds a quarter of a squared
 /// distance to the variance at most; a dozen of them move the 95th percentile of a sum by 3e-4 if its deviation is an
 /// eighth of it.
-constexpr double marginOfSmooth = 6e-4;
+constexpr double marginOfSmooth = 6e-4, marginOfCopy = 5e-5;
 
 TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, int agentIndex, Measure measure, double mostMs)
     : program(program), agent(program.problem.agents[agentIndex]), agentIndex(agentIndex), measure(measure) {
@@ -283,6 +283,56 @@ static double msOf(const ExecutionTime &ms, ExecutionPart part) {
          (part == ExecutionPart::Whole || part == ExecutionPart::Rest ? ms.restMs : 0);
 }
 
+void TimedChain::putOnGrid(const Distribution &time, float *function) const {
+  std::fill(function, function + points, 0.0f);
+  for (auto [ms, probability] : time.atoms()) {
+    double position = ms / pointMs + (splits ? 0 : 1e-9);
+    if (!(position < double(points)))
+      continue;
+    size_t point = size_t(position);
+    double share = splits ? position - double(point) : 0;
+    function[point] += float(probability * (1 - share));
+    if (point + 1 < points)
+      function[point + 1] += float(probability * share);
+  }
+  for (size_t point = 1; point < points; ++point)
+    function[point] += function[point - 1];
+}
+
+void TimedChain::addTerm(const Term &term, const Stage &stage, float *function) const {
+  const Region &region = agent.regions[term.region];
+  std::vector<float> own(points), density(points), sum(points);
+  auto plus = [&](const std::vector<float> &one, float *other) {
+    toDensity(one.data(), density.data(), 1);
+    add(density.data(), other, sum.data(), 1);
+    std::copy(sum.begin(), sum.end(), other);
+  };
+  // Sums on the grid are much faster than exact ones.
+  Stage served = stage;
+  served.waitProbability = 0;
+  double scale = region.timeScale * (term.later ? region.laterTurnScale : 1);
+  Distribution service = durationOf(served, program.problem.pieces[region.piece].shape, scale, term.part);
+  int64_t copies = std::lround(term.copies);
+  if (service.isPoint() && stage.waitProbability == 0) {
+    service = service.scaled(double(copies));
+    copies = 1;
+  }
+  putOnGrid(service, own.data());
+  bool waits = term.part == ExecutionPart::Whole || term.part == ExecutionPart::WaitAndFirst;
+  if (Distribution wait = Distribution::exponentialTail(stage.waitProbability, stage.waitIfPositiveMs);
+      waits && !wait.isPoint()) {
+    std::vector<float> tail(points);
+    putOnGrid(wait, tail.data());
+    plus(tail, own.data());
+  }
+  for (int64_t left = copies; left > 0; left /= 2) {
+    if (left % 2)
+      plus(own, function);
+    if (left > 1)
+      plus(std::vector<float>(own), own.data());
+  }
+}
+
 void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
   bool nominal = !agent.level.percentile;
   size_t random = 0;
@@ -292,9 +342,19 @@ void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
   splits = !nominal && random >= fewestRandomOfSmooth;
   points = splits ? pointsOfSmooth : pointsOfLumpy;
   margin = splits ? marginOfSmooth : 1e-7;
-  pointMs = std::max(mostMs * (1 + margin) + 2e-7, 1e-9) / double(points - 1);
+  double copies = 0;
+  for (const Case &one : cases) {
+    double own = 0;
+    for (auto &terms : one.terms)
+      for (const Term &term : terms)
+        own += term.copies;
+    copies = std::max(copies, own);
+  }
   times.resize(program.options.size());
-  std::vector<float> density(points);
+  // Errors of all copies add up.
+  if (splits)
+    margin = std::max(margin, marginOfCopy * copies);
+  pointMs = std::max(mostMs * (1 + margin) + 2e-7, 1e-9) / double(points - 1);
   for (const Step &step : steps)
     for (int piece : step.pieces) {
       auto &all = program.options[piece];
@@ -303,41 +363,25 @@ void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
         float *to = times[piece].data() + index * size();
         double around = transfersAround(piece, option.group);
         for (auto [number, one] : enumerate(cases)) {
-          Distribution time;
-          for (const Term &term : one.terms[piece]) {
-            const Region &region = agent.regions[term.region];
-            double scale = region.timeScale * (term.later ? region.laterTurnScale : 1);
-            Distribution part =
-                nominal ? Distribution::point(term.copies *
-                                              msOf(executionTimeOf(region, option.stage, term.later), term.part))
-                        : durationOf(option.stage, program.problem.pieces[piece].shape, scale, term.part);
-            time = time.plus(nominal || term.copies == 1 ? part : part.sumOf({{std::lround(term.copies), 1.0}}));
-          }
+          float *function = to + number * points;
           double own = one.terms[piece].empty() ? 0 : around;
           for (auto [edge, factor] : one.edges)
             if (program.problem.edges[edge].from == piece && program.problem.edges[edge].to == piece)
               own += factor * program.edgeMs(edge, option.group, option.group);
-          std::fill(density.begin(), density.end(), 0.0f);
-          for (auto [ms, probability] : time.atoms()) {
-            double position = (ms + own) / pointMs + (splits ? 0 : 1e-9);
-            if (!(position < double(points)))
-              continue;
-            size_t point = size_t(position);
-            double share = splits ? position - double(point) : 0;
-            density[point] += float(probability * (1 - share));
-            if (point + 1 < points)
-              density[point + 1] += float(probability * share);
-          }
-          double sum = 0;
-          for (size_t point = 0; point < points; ++point)
-            to[number * points + point] = float(sum += density[point]);
+          if (nominal)
+            for (const Term &term : one.terms[piece])
+              own +=
+                  term.copies * msOf(executionTimeOf(agent.regions[term.region], option.stage, term.later), term.part);
+          putOnGrid(Distribution::point(own), function);
+          for (const Term &term : nominal ? ArrayRef<Term>() : ArrayRef(one.terms[piece]))
+            addTerm(term, option.stage, function);
         }
       }
     }
 }
 
-void TimedChain::toDensity(const float *function, float *density) const {
-  for (size_t number = 0; number < probabilities.size(); ++number, function += points, density += points) {
+void TimedChain::toDensity(const float *function, float *density, size_t cases) const {
+  for (size_t number = 0; number < cases; ++number, function += points, density += points) {
     density[0] = function[0];
     for (size_t point = 1; point < points; ++point)
       density[point] = function[point] - function[point - 1];
@@ -352,8 +396,8 @@ double TimedChain::timeAt(size_t point, function_ref<double(size_t)> probability
   return (double(point) - 1 + share) * pointMs / (1 + margin);
 }
 
-void TimedChain::add(const float *density, const float *function, float *sum) const {
-  for (size_t number = 0; number < probabilities.size(); ++number) {
+void TimedChain::add(const float *density, const float *function, float *sum, size_t cases) const {
+  for (size_t number = 0; number < cases; ++number) {
     std::fill(sum, sum + points, 0.0f);
     for (size_t at = 0; at < points; ++at) {
       float mass = density[at];

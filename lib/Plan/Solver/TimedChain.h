@@ -43,10 +43,12 @@ public:
   /// Returns by case the milliseconds of transfers of a pair by groups of its ends; empty if none counts.
   const std::vector<std::vector<double>> &transfersOf(int pair) const { return transfers[pair]; }
   /// Writes the distribution function of a sum: `density` is that of one summand, `function` belongs to the other.
-  void add(const float *density, const float *function, float *sum) const;
+  void add(const float *density, const float *function, float *sum) const {
+    add(density, function, sum, probabilities.size());
+  }
   /// Writes a distribution function that begins `ms` later, in one case.
   void shift(const float *function, double ms, float *shifted) const;
-  void toDensity(const float *function, float *density) const;
+  void toDensity(const float *function, float *density) const { toDensity(function, density, probabilities.size()); }
   /// Returns a lower bound of the time at the level, which lies at or just below `point`, the first one at which the
   /// probability reaches the level.
   double timeAt(size_t point, llvm::function_ref<double(size_t)> probabilityAt) const;
@@ -70,6 +72,11 @@ private:
   Case pathOf(const Scenario &scenario) const;
   void findForks(std::vector<Case> &cases);
   void discretize(llvm::ArrayRef<Case> cases, double mostMs);
+  void putOnGrid(const Distribution &time, float *function) const;
+  /// Adds the copies of a term to a time in one case.
+  void addTerm(const Term &term, const Stage &stage, float *function) const;
+  void add(const float *density, const float *function, float *sum, size_t cases) const;
+  void toDensity(const float *function, float *density, size_t cases) const;
   /// Returns the time of the transfers around a piece of a fork, the least over all groups of the other ends, or in an
   /// assignment.
   double transfersAround(int piece, int group, llvm::ArrayRef<int> assignment = {}) const;
