@@ -21,6 +21,7 @@ constexpr double firstArtificialCost = 100 * objectiveInProgram, mostArtificialC
 /// Weight of the best prices so far in the prices at which columns are generated.
 constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
+constexpr int roundsOfFirstPlan = 2;
 constexpr size_t branchingsTried = 12;
 /// Share of the largest price by which plans must exceed resources in a proof that there is none.
 constexpr double toleranceOfRays = 1e-6;
@@ -76,7 +77,10 @@ BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point 
     row.limit = resource.nodeSize ? 0 : resource.limit / row.unit;
     row.nodeSize = double(resource.nodeSize) / row.unit;
     row.nodeCost = resource.nodeCost * scale;
-    row.most = resource.nodeSize ? std::floor(resource.limit / resource.nodeSize + 1e-9) : 0;
+    // No plan needs more, and numbers that are much too large make rounding errors of prices count.
+    if (resource.nodeSize)
+      row.most = std::min(std::floor(resource.limit / resource.nodeSize + 1e-9),
+                          std::ceil(most[index] / resource.nodeSize - 1e-9));
     shared.push_back(row);
   }
   for (auto &row : shared)
@@ -279,7 +283,9 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     if (node.bound >= cutoff())
       break;
     bool isBounded = node.bound > -unlimited;
-    if ((isBounded && master->objective() - node.bound <= 0.1 * relativeGap * std::abs(node.bound)) ||
+    // Who asks for any plan at all has a large gap, which says nothing before there is one.
+    double tolerance = 0.1 * (owner.bestObjective() == unlimited ? std::min(relativeGap, 1e-6) : relativeGap);
+    if ((isBounded && master->objective() - node.bound <= tolerance * std::abs(node.bound)) ||
         (!added && exactly && !smooth)) {
       if (llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
         break;
@@ -427,6 +433,16 @@ double BranchAndPrice::run() {
   for (auto &row : shared)
     root.counts.push_back({0, row.most});
   addBest();
+  bool isPlan;
+  // A first plan comes before bounds, which take long where times count.
+  if (owner.bestObjective() == unlimited) {
+    Node first = root;
+    solveNode(first, roundsOfFirstPlan);
+    owner.offer(assignmentOfSolution(isPlan));
+    if (owner.bestObjective() == unlimited && first.bound < unlimited)
+      dive(first);
+    addBest();
+  }
   solveNode(root);
   rootSeconds = std::chrono::duration<double>(Clock::now() - begin).count();
   rootBound = root.bound / scale;
@@ -435,7 +451,6 @@ double BranchAndPrice::run() {
   std::vector<Node> open;
   double lowest = root.bound, unresolved = unlimited;
   auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0; };
-  bool isPlan;
   if (std::vector<int> assignment = assignmentOfSolution(isPlan); isPlan)
     owner.offer(assignment);
   if (!ended())

@@ -238,7 +238,7 @@ void Solver::preferFaster() {
 SolveResult Solver::run() {
   if (!infeasible && gap() > options.relativeGap) {
     heuristic(std::min(hasPercentiles ? 0.1 : 0.02, secondsForFirstPlan / options.timeLimitSeconds));
-    if (gap() > options.relativeGap)
+    if (gap() > options.relativeGap && secondsLeft() > 0)
       branchAndPrice();
   }
   // For intermediate questions only the cost of a plan matters.

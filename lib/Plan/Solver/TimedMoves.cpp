@@ -255,6 +255,8 @@ std::optional<TimedSearch::Found> TimedSearch::improved() {
       return std::nullopt;
     std::vector<int> taken = moves.options();
     assignment = taken;
+    if (Clock::now() >= deadline)
+      return std::nullopt; // judging a long agent may take seconds
     if (double latency = latencyOf(taken); latency < unlimited) {
       Found found{costOf(taken) + perMs * latency, {}};
       for (int piece : pieces)

@@ -45,29 +45,38 @@ TimedSearch::TimedSearch(const Program &program, ArrayRef<int> pieces, ArrayRef<
         most = std::max(most, program.edgeMs(int(index), from, to));
     transfersMs += most;
   }
-  double worst = -1;
-  int worstAgent = agents.front(), bounds = 0;
-  Measure worstMeasure = Measure::EndToEnd;
-  double worstMs = 1;
+  struct Bound {
+    int agent;
+    Measure measure;
+    double most;
+    bool counts; ///< in the objective
+  };
+  std::vector<Bound> bounds;
   for (int agent : agents) {
     const ServiceLevel &level = program.problem.agents[agent].level;
-    for (auto [measure, bound] :
-         {std::pair(Measure::EndToEnd, level.endToEndMs), std::pair(Measure::FirstOutput, level.firstOutputMs)}) {
-      bool counts = measure == Measure::EndToEnd && program.latencyWeights[agent] > 0;
-      double most = std::min(bound, measure == Measure::EndToEnd ? mostMs[agent] : unlimited);
-      if (most == unlimited && !counts)
-        continue;
-      ++bounds;
-      double ms = program.msOf(agent, measure, cheapest);
-      double excess = (counts ? 1e6 : 0) + (most < unlimited ? ms / most : 1);
-      if (excess > worst)
-        worst = excess, worstAgent = agent, worstMeasure = measure,
-        worstMs = most < unlimited ? most : slowestFactor * (program.msOf(agent, measure, slowest) + transfersMs);
-    }
+    bool counts = program.latencyWeights[agent] > 0;
+    if (double most = std::min(level.endToEndMs, mostMs[agent]); most < unlimited || counts)
+      bounds.push_back({agent, Measure::EndToEnd, most, counts});
+    if (level.firstOutputMs < unlimited)
+      bounds.push_back({agent, Measure::FirstOutput, level.firstOutputMs, false});
   }
-  isAlone = bounds <= 1;
-  weight = worstMeasure == Measure::EndToEnd ? program.latencyWeights[worstAgent] : 0;
-  chain = std::make_unique<TimedChain>(program, pieces, worstAgent, worstMeasure, worstMs);
+  // An evaluation may take seconds: none is made where there is nothing to choose.
+  auto excessOf = [&](const Bound &bound) {
+    if (bounds.size() == 1)
+      return 1.0;
+    return (bound.counts ? 1e6 : 0) +
+           (bound.most < unlimited ? program.msOf(bound.agent, bound.measure, cheapest) / bound.most : 1);
+  };
+  Bound worst = bounds.front();
+  double worstExcess = -1;
+  for (const Bound &bound : bounds)
+    if (double excess = excessOf(bound); excess > worstExcess)
+      worst = bound, worstExcess = excess;
+  if (worst.most == unlimited)
+    worst.most = slowestFactor * (program.msOf(worst.agent, worst.measure, slowest) + transfersMs);
+  isAlone = bounds.size() <= 1;
+  weight = worst.counts ? program.latencyWeights[worst.agent] : 0;
+  chain = std::make_unique<TimedChain>(program, pieces, worst.agent, worst.measure, worst.most);
   planSteps();
 }
 
