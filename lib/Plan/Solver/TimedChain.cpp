@@ -20,7 +20,7 @@ constexpr size_t mostCases = 8, mostOutcomes = 4;
 constexpr size_t mostCombinations = 6000;
 /// Points of the grid where many random times are added, whose sum is smooth, and where only few are or none is.
 constexpr size_t pointsOfSmooth = 256, pointsOfLumpy = 768;
-constexpr size_t fewestRandomOfSmooth = 3;
+constexpr double fewestRandomOfSmooth = 3;
 /// Relative error that is allowed for where values are split between two points. A split adds a quarter of a squared
 /// distance to the variance at most; a dozen of them move the 95th percentile of a sum by 3e-4 if its deviation is an
 /// eighth of it.
@@ -335,10 +335,16 @@ void TimedChain::addTerm(const Term &term, const Stage &stage, float *function) 
 
 void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
   bool nominal = !agent.level.percentile;
-  size_t random = 0;
-  for (auto [piece, terms] : enumerate(cases.front().terms))
-    random += !terms.empty() && (program.problem.pieces[piece].shape.kind == Shape::Kind::Lognormal ||
-                                 program.problem.pieces[piece].shape.kind == Shape::Kind::Exponential);
+  double random = unlimited; // copies of random times, in the case with fewest
+  for (const Case &one : cases) {
+    double own = 0;
+    for (auto [piece, terms] : enumerate(one.terms))
+      for (const Term &term : terms)
+        if (Shape::Kind kind = program.problem.pieces[piece].shape.kind;
+            kind == Shape::Kind::Lognormal || kind == Shape::Kind::Exponential)
+          own += term.copies;
+    random = std::min(random, own);
+  }
   splits = !nominal && random >= fewestRandomOfSmooth;
   points = splits ? pointsOfSmooth : pointsOfLumpy;
   margin = splits ? marginOfSmooth : 1e-7;
