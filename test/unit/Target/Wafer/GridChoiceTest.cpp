@@ -66,8 +66,11 @@ TEST(WaferGridChoice, isTheFastestOfAllGrids) {
       double ours = stepMs(*times, shape, bits, "wse-2", &chosen), best = std::numeric_limits<double>::infinity();
       int fitting = 0;
       for (int64_t grid = 2; grid <= 60; ++grid) {
-        int64_t regions = 750 / grid * (994 / grid);
-        double ms = stepMs(*times, shape, bits, llvm::formatv("wse-2+grid={0}+regions={1}", grid, regions).str());
+        // The fewest regions that hold the model, of those that its few layers gain from: more pass on more vectors.
+        double ms = std::numeric_limits<double>::infinity();
+        for (int64_t regions : {1, 2, 3, 4, 6, 8})
+          if (!std::isfinite(ms))
+            ms = stepMs(*times, shape, bits, llvm::formatv("wse-2+grid={0}+regions={1}", grid, regions).str());
         fitting += std::isfinite(ms);
         best = std::min(best, ms);
       }
