@@ -72,7 +72,8 @@ Error ProblemBuilder::addPools() {
           formatv("pool @{0}: 'availability' {1:F3} of 'count' {2} is no whole device; leave 'availability' "
                   "out, or count more devices",
                   from.name, from.availability, from.count));
-    pool.devicesPerNode = from.perNode;
+    // Any wafers share a model by the network between systems.
+    pool.devicesPerNode = from.device.wafer.empty() ? from.perNode : 1;
     pool.wholeNodes = from.wholeNodes;
     pool.gramsPerKilowattHour = fleet.gramsPerKilowattHour.value_or(0);
     if (Error error = addWatts(pool, from.device))
