@@ -30,7 +30,8 @@ Status runCollective(::itx_call &call, const CollectiveCall &collective, itx_eve
 /// The same of an exchange that no earlier one comes before.
 Status exchangeInMemory(::itx_call &call, const CollectiveCall &collective, itx_event &event);
 
-/// Runs an operation in memory of the host for a function, whenever the call of it was, and notes its time and its name.
+/// Runs an operation in memory of the host for a function, whenever the call of it was, and notes its time and its
+/// name.
 Status exchangeNow(const Module &module, const FunctionInfo &function, const CollectiveCall &given);
 
 } // namespace intarsia::runtime

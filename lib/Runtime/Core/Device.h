@@ -94,7 +94,8 @@ public:
 struct DeviceLinks {
   std::string library; ///< name and version, which must be the same on all ranks: "NCCL 2.27.3"; empty: see `problem`
   std::string problem; ///< why there is no library
-  /// Which of the host's devices it is: two ranks with the same one cannot use the library. Empty: it exchanges nothing.
+  /// Which of the host's devices it is: two ranks with the same one cannot use the library. Empty: it exchanges
+  /// nothing.
   std::string unit;
 };
 
