@@ -248,7 +248,9 @@ def test_estimates_are_near_what_is_measured(model, windows, tmp_path):
             have.format: (have.loss, want.loss) for have, want in zip(other.candidates, one.candidates, strict=True)
         }
         assert losses.pop("none") == (0, 0)
-        ratios = np.array([have / want for have, want in losses.values()])
+        # What eight bits of the inputs lose is as much as what weights of six bits do on some processors.
+        most = max(want for _, want in losses.values())
+        ratios = np.array([have / want for have, want in losses.values() if want > 0.1 * most])
         # One factor for a layer is measured on one tensor; what is between formats of a tensor comes from its outputs.
         np.testing.assert_allclose(ratios / np.median(ratios), 1, atol=0.25)
         errors = [have.output_error for have in other.candidates if have.format != "none"]
