@@ -139,8 +139,9 @@ def test_plans_on_this_machine(here: pathlib.Path) -> None:
         (2, found["bf16"]) if "bf16" in found else (2, found["f16"]) if "f16" in found else (4, found["f32"])
     )
     least = max(22.7e6 * bytes_of / (found["memory_gbps"] * 1e6), 2 * 22.7e6 * 100 / (peak * 1e9))
-    # No kernel is faster than the peaks, up to the noise of the machine.
-    assert 0.7 * least < piece["milliseconds"] < 10 * least + 2
+    # No kernel is faster than the peaks, up to the noise of the machine. Encoders do not reach those of AMX tiles.
+    in_f32 = max(22.7e6 * 4 / (found["memory_gbps"] * 1e6), 2 * 22.7e6 * 100 / (found["f32"] * 1e9))
+    assert 0.7 * least < piece["milliseconds"] < 10 * max(least, in_f32) + 2
     assert ("watts" in found) != any("no figure of its watts" in line for line in result["unsure"])
     # Where power is asked for, it is not taken as none.
     done = subprocess.run([*command, "--objective=energy"], capture_output=True, text=True, check=False)
