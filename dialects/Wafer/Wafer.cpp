@@ -393,7 +393,7 @@ static LogicalResult verifyCollect(ComputeOp op) {
           sourceColumns = llvm::divideCeil(relayout.getWidth(), relayout.getFrom()),
           rows = llvm::divideCeil(relayout.getHeight(), relayout.getTo()),
           columns = llvm::divideCeil(relayout.getWidth(), relayout.getTo());
-  // Of the first half the source's tiles pass, of the second what the first has kept.
+  // The first half passes on tiles of the source, the second half passes on what the first one has kept.
   int64_t kept[] = {relayout.getSecond() ? rows : sourceRows, columns};
   int64_t passing[] = {sourceRows, relayout.getSecond() ? columns : sourceColumns};
   auto shape = [&](unsigned operand) { return cast<MemRefType>(op.getBuffers()[operand].getType()).getShape(); };

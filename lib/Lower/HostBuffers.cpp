@@ -146,7 +146,7 @@ void HostProgram::makeOutputs(func::ReturnOp returnOp) {
     Value root = viewRoot(operand);
     auto group = root.getDefiningOp<nn::GroupOp>();
     Attribute home = group ? deviceOf(group)->memory : Attribute();
-    // What a gather writes may be some rows of its result.
+    // A gather is not among them: it may write only some rows of its result.
     bool isExchanged = isa_and_nonnull<shard::AllReduceOp, shard::AllToAllOp, shard::BroadcastOp,
                                        shard::ReduceScatterOp, shard::RecvOp>(root.getDefiningOp());
     if (DeviceUse *device = isExchanged ? exchangingDevice(root.getDefiningOp()) : nullptr)

@@ -84,7 +84,7 @@ std::optional<Exchange> exchangeOf(Operation *op, int64_t rank, ArrayRef<int64_t
 DeviceUse *HostProgram::exchangingDevice(Operation *op) {
   if (!onlyDevice || isa<shard::BroadcastOp>(op))
     return nullptr;
-  // What goes round between several stages of a rank may be kept by the last one, which the host does.
+  // Where ranks have several stages, the last rank may send a message later. It keeps a copy in memory of the host.
   if (isa<shard::SendOp, shard::RecvOp>(op))
     return rt::turnOf(source).second == 1 ? onlyDevice : nullptr;
   Value result = op->getResult(0);

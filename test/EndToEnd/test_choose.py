@@ -251,6 +251,8 @@ def test_estimates_are_near_what_is_measured(model, windows, tmp_path):
         # What eight bits of the inputs lose is as much as what weights of six bits do on some processors.
         most = max(want for _, want in losses.values())
         ratios = np.array([have / want for have, want in losses.values() if want > 0.1 * most])
+        for have, want in losses.values():
+            assert 0.5 < have / want / np.median(ratios) < 1.25
         # One factor for a layer is measured on one tensor; what is between formats of a tensor comes from its outputs.
         np.testing.assert_allclose(ratios / np.median(ratios), 1, atol=0.25)
         errors = [have.output_error for have in other.candidates if have.format != "none"]

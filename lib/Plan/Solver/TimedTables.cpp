@@ -43,8 +43,8 @@ void TimedSearch::combine(StepHere &step, size_t index) {
   };
   walk(walk, 0, 0);
   llvm::stable_sort(all, [](const Mixed &a, const Mixed &b) { return a.cost < b.cost; });
-  // Of combinations in the same groups one is enough that costs no more and is never later. Bounds need only those
-  // that are not later on the grid either.
+  // A combination is dropped if another one in the same groups costs no more and each of its stages is no slower. If
+  // another one is only no later on the grid, it is kept for plans, but bounds leave it out (`dominator`).
   std::map<std::vector<int>, std::vector<size_t>> kept;
   std::vector<float> function(size), density(size), sum(size);
   for (Mixed &mixed : all) {

@@ -103,7 +103,7 @@ private:
   int32_t lastInChain(int32_t rank) const;
 
   SharedMapping mapping_;
-  /// Of `remote_`: a thread that looks after ranks uses it beside the one that exchanges data.
+  /// Guards `remote_`, which two threads use: one exchanges data, the other looks after ranks that devices wait for.
   mutable std::recursive_mutex remoteMutex_;
   RemoteRanks remote_;
   int32_t rank_ = 0, size_ = 0;

@@ -209,7 +209,7 @@ static Status runStaged(::itx_call &call, const CollectiveCall &given) {
   ITX_RETURN_IF_ERROR(exchangeNow(*call.module, *call.function, onHost));
   if (!given.destination)
     return Status::success();
-  // What used the destination before is among what the exchange waits for.
+  // `call.after` holds the events of all work that has used the destination before.
   ITX_RETURN_IF_ERROR(given.device->copy(given.queue, given.destination, MemoryKind::Device, destination,
                                          MemoryKind::Host, destinationBytes, call.after.data(),
                                          uint32_t(call.after.size()), event));

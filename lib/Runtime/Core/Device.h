@@ -63,8 +63,8 @@ enum class MemoryKind {
   Device ///< memory of the device that copies
 };
 
-/// What ranks of a group do together in the memories of their devices: ITX_COLLECTIVE_*, except for results that may
-/// come later.
+/// An exchange between the devices of a group's ranks. `kind` is one of ITX_COLLECTIVE_*, but not
+/// ITX_COLLECTIVE_BROADCAST_RESULT nor one of those in 8 bits.
 struct DeviceExchange {
   uint32_t kind = 0;
   itx_dtype element = ITX_U8;
@@ -99,7 +99,7 @@ struct DeviceLinks {
   std::string unit;
 };
 
-/// What the ranks of a group must know to find each other: bytes that one of them makes and all get.
+/// Identifies a new group: one of its ranks makes these bytes, and all need them to join.
 using DeviceGroupId = std::array<char, 128>;
 
 /// A device. All members may be called from several threads at once.

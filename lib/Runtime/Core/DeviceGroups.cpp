@@ -20,7 +20,7 @@ static constexpr std::chrono::milliseconds lookInterval{50};
 
 static constexpr const char *exchangesVariable = "ITX_WORLD_EXCHANGES";
 
-/// What ranks tell each other of their devices, as bytes.
+/// Describes a rank's device to the other ranks. It is sent as bytes, so that texts have fixed sizes.
 struct DeviceGroups::Peer {
   char kind[16], unit[48], library[48], problem[512];
   int32_t wantsHost;

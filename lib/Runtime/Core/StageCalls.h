@@ -50,7 +50,7 @@ public:
 
 private:
   static constexpr int64_t never = INT64_MAX;
-  /// What the last rank has to send to the first, before `due`.
+  /// A message that the last rank keeps, and sends to the first one at the time `due`.
   struct Send {
     int64_t due;
     const FunctionInfo *function;

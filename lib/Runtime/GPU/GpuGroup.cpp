@@ -144,7 +144,7 @@ Status GpuGroup::put(const DeviceExchange &exchange, void *stream) {
   uint64_t elementBytes = info->bytes;
   auto *source = static_cast<const char *>(exchange.source);
   auto *destination = static_cast<char *>(exchange.destination);
-  // What is not added is bytes.
+  // Exchanges that add nothing copy their elements as bytes, whatever their type is.
   nccl::Element element = nccl::elementUint8;
   uint64_t elements = exchange.elements, bytes = elements * elementBytes;
   switch (exchange.kind) {

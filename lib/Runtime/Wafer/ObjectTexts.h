@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// What objects call the enumerators of programs and views.
+// These tables hold the names that objects have for the enumerators of programs and views.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_LIB_RUNTIME_WAFER_OBJECTTEXTS_H
 #define INTARSIA_LIB_RUNTIME_WAFER_OBJECTTEXTS_H

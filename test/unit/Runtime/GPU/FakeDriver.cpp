@@ -446,13 +446,6 @@ void FakeDriver::putWork(void *stream, std::function<bool()> work) {
   });
 }
 
-const nccl::Api *FakeDriver::exchangeLibrary(std::string &problem) {
-  if (exchanges_)
-    return &*exchanges_;
-  problem = "there is no FAKECCL: looked for libfakeccl.so";
-  return nullptr;
-}
-
 /// Numbers of a tensor map.
 static constexpr size_t tensorNumbers = 7;
 

@@ -65,6 +65,6 @@ TEST(NcclLibrary, Installed) {
   EXPECT_THAT(api.text, ::testing::MatchesRegex("NCCL 2\\.[0-9]+\\.[0-9]+"));
   EXPECT_STRNE(api.errorText(5), api.errorText(0));
 #else
-  GTEST_SKIP() << "no NCCL";
+  GTEST_SKIP() << "the library of NCCL was not found when this was configured";
 #endif
 }
