@@ -6,13 +6,16 @@
 Prints a table for the prefill of a text and for decoding a token behind it: milliseconds of a call (median of rounds),
 and the time of one process over that of the split model, with its 95 % interval, from alternating rounds. Or, with
 ``--partition=pipeline --limits=100,35``, stages that are cut by those speeds against stages cut evenly, each rank held to
-so many percent of a processor by a cgroup (as root). Or, with ``--against=tensor``, one partition against another, each with
+so many percent of a processor by a cgroup (as root); with ``--figures``, a file that ``ITX_THREADS=1 intarsia-plan
+--probe`` wrote, also against the whole model in one process that has a processor, and beside that ratio the one that
+the compiler predicts. Or, with ``--against=tensor``, one partition against another, each with
 the text in the parts that it best takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import secrets
 import statistics
@@ -28,7 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness.ratios import Comparison
 
 ROOT = Path(__file__).resolve().parent.parent
-PERIOD_US = 10_000  # of a cgroup's quota: short against a call of the models that are worth splitting
+LEAST_QUOTA_US = 1000  # of a cgroup's quota, by the kernel's documentation
+TOKENS = 64  # that a text is continued by: the cut of the stages and what is predicted are for these
 
 
 def answer(prefill: Callable[[], object], decode: Callable[[int], object]) -> None:
@@ -86,16 +90,22 @@ def serve(artifact: Path, tokens: int) -> None:
     answer(lambda: step(ids, 0), lambda number: step(ids[:1], tokens + number))
 
 
-def limit(process: int, quota_us: int) -> Path:
-    """Give a process so many microseconds of processors in each period, and return its cgroup, of version 1 or 2."""
+def limit(process: int, percent: int, least: int) -> Path:
+    """Hold a process to so much of a processor, and return its cgroup, of version 1 or 2.
+
+    What a process has not used of a period is lost, but a rank that has waited begins with a fresh one: periods are as
+    short as the smallest quota, of `least` percent, allows.
+    """
+    period_us = LEAST_QUOTA_US * 100 // least
+    quota_us = max(LEAST_QUOTA_US, period_us * percent // 100)
     root = Path("/sys/fs/cgroup")
     is_second = (root / "cgroup.controllers").exists()
     group = (root if is_second else root / "cpu") / f"bench-{process}"
     group.mkdir()
     if is_second:
-        (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        (group / "cpu.max").write_text(f"{quota_us} {period_us}")
     else:
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_period_us").write_text(str(period_us))
         (group / "cpu.cfs_quota_us").write_text(str(quota_us))
     (group / "cgroup.procs").write_text(str(process))
     return group
@@ -121,8 +131,8 @@ class Engine:
             )
             if ranks > 1:
                 os.sched_setaffinity(process.pid, {processors[rank % len(processors)]})
-            if limits:
-                self.groups.append(limit(process.pid, limits[rank] * PERIOD_US // 100))
+            if limits and limits[rank] < 100:  # a quota of all takes more than nothing
+                self.groups.append(limit(process.pid, limits[rank], min(limits)))
             self.ranks.append(process)
 
     def ms(self, what: str, count: int) -> float:
@@ -148,6 +158,12 @@ def build(model: Path, artifact: Path, flags: list[str]) -> Path:
     return artifact
 
 
+def predicted(explained: Path) -> dict[str, float]:
+    """Read the predicted times from what --explain wrote: of the text, and of a token behind it."""
+    row = json.loads(explained.read_text())["partition"][0]
+    return {"prefill": row["prompts_us"], "decode": row["tokens_us"] / TOKENS}
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -159,6 +175,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=512, help="of the text")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--limits", default="", help="percent of a processor that each rank has")
+    parser.add_argument("--figures", type=Path, help="measured times of a rank, to predict with")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--parts", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -166,13 +183,26 @@ def main() -> None:
         return (serve_parts if arguments.parts else serve)(arguments.serve, arguments.tokens)
     limits = [int(limit) for limit in arguments.limits.split(",") if limit]
     flags = [f"--quantize={arguments.quantize}"]
+    load = [f"--rank-load=prompt:{arguments.tokens},tokens:{TOKENS}"] if limits else []
+    load += [f"--rank-figures={arguments.figures}"] if arguments.figures else []
+    ratios: dict[str, float] = {}  # of one process over ours, as predicted
     split = [*flags, f"--world={arguments.ranks}", f"--partition={arguments.partition}"]
     with tempfile.TemporaryDirectory() as folder:
+        why = Path(folder) / "why.json"
         if limits and not arguments.against:
             even = build(arguments.model, Path(folder) / "even.itx", split)
             speeds = ",".join(str(limit / 100) for limit in limits)
-            ours = build(arguments.model, Path(folder) / "ours.itx", [*split, f"--rank-speeds={speeds}"])
+            ours = build(
+                arguments.model,
+                Path(folder) / "ours.itx",
+                [*split, f"--rank-speeds={speeds}", *load, f"--explain={why}"],
+            )
             engines = {"by speed": (ours, arguments.ranks, 1), "evenly": (even, arguments.ranks, 1)}
+            if arguments.figures:
+                times = predicted(why)
+                one = build(arguments.model, Path(folder) / "one.itx", [*flags, *load, f"--explain={why}"])
+                engines["one"] = (one, 1, 1)
+                ratios = {what: ms / times[what] for what, ms in predicted(why).items()}
         elif arguments.against:
             other = [*flags, f"--world={arguments.ranks}", f"--partition={arguments.against}"]
             engines = {
@@ -184,21 +214,35 @@ def main() -> None:
             ours = build(arguments.model, Path(folder) / "split.itx", split)
             engines = {f"{arguments.ranks} processes": (ours, arguments.ranks, 1), "one": (one, 1, arguments.ranks)}
         running = {
-            name: Engine(artifact, arguments.tokens, ranks, threads, limits, in_parts=bool(arguments.against))
+            name: Engine(
+                artifact,
+                arguments.tokens,
+                ranks,
+                threads,
+                limits if ranks > 1 else [],
+                in_parts=bool(arguments.against or limits),
+            )
             for name, (artifact, ranks, threads) in engines.items()
         }
-        first, second = running
-        print(f"| | {first} (ms) | {second} (ms) | ratio |\n|---|---:|---:|---:|")
+        first, *others = running
+        peers = "".join(f" {other} (ms) | ratio |" for other in others)
+        print(f"| | {first} (ms) |{peers}{' predicted |' if ratios else ''}")
+        print(f"|---|---:|{'---:|---:|' * len(others)}{'---:|' if ratios else ''}")
         for what, count in (("prefill", 1), ("decode", 16)):
-            result = Comparison(first, second)
+            results = {other: Comparison(first, other) for other in others}
             for index in range(-1, arguments.rounds):  # the first is not counted
                 for name in list(running)[:: 1 if index % 2 == 0 else -1]:
                     ms = running[name].ms(what, count)
-                    if index >= 0:
-                        (result.ours_ms if name == first else result.peer_ms).append(ms)
-            low, high = result.interval()
-            cells = [f"{statistics.median(times):.1f}" for times in (result.ours_ms, result.peer_ms)]
-            print(f"| {what} | {' | '.join(cells)} | {result.ratio:.2f} [{low:.2f}, {high:.2f}] |", flush=True)
+                    for other, result in results.items() if index >= 0 else ():
+                        if name in (first, other):
+                            (result.ours_ms if name == first else result.peer_ms).append(ms)
+            row = f"| {what} | {statistics.median(results[others[0]].ours_ms):.1f} |"
+            for result in results.values():
+                low, high = result.interval()
+                row += f" {statistics.median(result.peer_ms):.1f} | {result.ratio:.2f} [{low:.2f}, {high:.2f}] |"
+            if ratios:
+                row += f" {ratios[what]:.2f}, {results['one'].ratio / ratios[what] - 1:+.0%} |"
+            print(row, flush=True)
         for engine in running.values():
             engine.close()
 

@@ -287,17 +287,15 @@ llvm::Error Compilation::checkFlags() const {
                              std::to_string(mostRanks) + " ranks");
   if (!options.partition.rankMemory.empty() && options.partition.stages != 0)
     return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
-  if (!options.partition.rankLoad.empty()) {
-    if (options.partition.stages != 0)
-      return createStringError("--rank-load is for --partition=auto, which chooses by what it takes: add that");
+  if (!options.partition.rankLoad.empty())
     if (llvm::Expected<RankLoad> load = parseRankLoad(options.partition.rankLoad); !load)
       return load.takeError();
-  }
   const std::vector<int64_t> &hosts = options.partition.hosts;
-  if ((!hosts.empty() || !options.partition.network.empty()) && options.partition.stages != 0)
+  if ((!hosts.empty() || !options.partition.network.empty()) && options.partition.stages != 0 &&
+      options.partition.rankLoad.empty())
     return createStringError(
-        "--rank-hosts and --rank-network are for --partition=auto, which chooses by what exchanges "
-        "take: add that");
+        "--rank-hosts and --rank-network are for --partition=auto and for --rank-load, which reckon "
+        "with what exchanges take: add one of them");
   if (hosts.size() > 1 && options.partition.network.empty())
     return createStringError("--rank-hosts: say what is between the hosts too, as in --rank-network=10Gbit/s,50us");
   if (hosts.size() < 2 && !options.partition.network.empty())
@@ -311,6 +309,14 @@ llvm::Error Compilation::checkFlags() const {
                              partitionText(options.partition));
   if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
     return createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
+  bool isPipeline = options.partition.world > 1 && options.partition.stages != 1;
+  if (!options.partition.figures.empty() && !isPipeline && options.partition.rankLoad.empty())
+    return createStringError(
+        "--rank-figures is for --rank-load, --partition=pipeline and --partition=auto, which reckon "
+        "with times: add one of them, or leave it out");
+  if (!options.partition.figures.empty())
+    if (llvm::Expected<CatalogueDevice> read = readRankFigures(options.partition.figures); !read)
+      return read.takeError();
   if (options.partition.roundsMessages && options.partition.world < 2)
     return createStringError("--rank-messages says what ranks send each other: give their number, as in --world=2");
   if (!partitions && options.partition.world > 1)

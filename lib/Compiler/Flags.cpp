@@ -49,6 +49,8 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
       flags.push_back("--rank-speeds=");
     flags.back() += (number ? "," : "") + llvm::formatv("{0}", speed).str();
   }
+  if (!options.partition.figures.empty())
+    flags.push_back("--rank-figures=" + options.partition.figures);
   if (options.partition.roundsMessages)
     flags.push_back("--rank-messages=int8");
   if (!options.partition.rankLoad.empty())

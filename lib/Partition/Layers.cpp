@@ -9,6 +9,7 @@
 #include "intarsia/Analysis/ControlFlow.h"
 #include "intarsia/Analysis/FunctionCaches.h"
 #include "intarsia/Analysis/LayerNames.h"
+#include "lib/Partition/KernelTimes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <map>
@@ -38,8 +39,8 @@ bool isWork(Operation *op) {
 /// Fills the layers of a module function by function.
 class Layers::Reader {
 public:
-  Reader(Layers &result, const target::Device &gpu, const target::Device &host)
-      : result(result), gpu(gpu), host(host) {}
+  Reader(Layers &result, const target::Device &gpu, const target::Device &host, const CatalogueDevice *measured)
+      : result(result), gpu(gpu), host(host), measured(measured) {}
 
   LogicalResult add(func::FuncOp function) {
     if (function.isExternal())
@@ -49,7 +50,8 @@ public:
         return op.emitError() << "'" << function.getSymName()
                               << "' has control flow, whose layers cannot be split over devices or ranks: place ops "
                                  "by --place instead";
-    WorkModel model(function);
+    KernelTimes times(function, host, measured);
+    const WorkModel &model = times.model();
     known.clear();
     position = 0;
     if (failed(addCaches(function, model)))
@@ -60,12 +62,14 @@ public:
     for (Operation &op : function.getBody().front()) {
       ++position;
       if (isWork(&op))
-        addOp(&op, model);
+        addOp(&op, times);
       else if (isa<func::ReturnOp>(op))
         for (mlir::Value value : op.getOperands())
           readValue(value, -1, model);
     }
     ++functions;
+    for (const auto &name : times.notMeasured())
+      result.missing.insert(name.getKey());
     return success();
   }
 
@@ -112,13 +116,14 @@ private:
     return 1;
   }
 
-  void addOp(Operation *op, const WorkModel &model) {
+  void addOp(Operation *op, const KernelTimes &times) {
+    const WorkModel &model = times.model();
     int layer = layerOf(op);
     Layer &entry = result.layers[layer];
     entry.ops.push_back(op);
     KernelWork work = model.work(rootOf(op), op);
     entry.gpuUs += gpu.model->microseconds(work);
-    entry.hostUs += host.model->microseconds(work);
+    entry.hostUs += times.microseconds(op, work);
     for (mlir::Value operand : op->getOperands())
       if (isa<RankedTensorType>(operand.getType()))
         readValue(operand, layer, model);
@@ -203,6 +208,7 @@ private:
   Layers &result;
   const target::Device &gpu;
   const target::Device &host;
+  const CatalogueDevice *measured;
   std::map<std::string, int> numbers;
   std::map<std::string, size_t> weightNumbers;
   DenseMap<mlir::Value, size_t> known, cacheOf;
@@ -211,9 +217,10 @@ private:
   int last = 0;
 };
 
-FailureOr<Layers> Layers::read(ModuleOp module, const target::Device &gpu, const target::Device &host) {
+FailureOr<Layers> Layers::read(ModuleOp module, const target::Device &gpu, const target::Device &host,
+                               const CatalogueDevice *measured) {
   Layers result;
-  Reader reader(result, gpu, host);
+  Reader reader(result, gpu, host, measured);
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(reader.add(function)))
       return failure();

@@ -7,10 +7,12 @@
 #ifndef INTARSIA_LIB_PARTITION_LAYERS_H
 #define INTARSIA_LIB_PARTITION_LAYERS_H
 
+#include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace intarsia::partition {
 
@@ -44,10 +46,14 @@ struct GpuMemoryUse {
 /// ones; caches are those of one sequence with as many tokens as its positions allow.
 class Layers {
 public:
-  /// Reads a module. Emits an error at a function that cannot be split.
-  static mlir::FailureOr<Layers> read(mlir::ModuleOp module, const target::Device &gpu, const target::Device &host);
+  /// Reads a module. Emits an error at a function that cannot be split. Times of the host are those of `measured`, if
+  /// it is given (KernelTimes.h).
+  static mlir::FailureOr<Layers> read(mlir::ModuleOp module, const target::Device &gpu, const target::Device &host,
+                                      const CatalogueDevice *measured = nullptr);
 
   llvm::ArrayRef<Layer> all() const { return layers; }
+  /// Returns what `measured` has no times of.
+  const llvm::StringSet<> &notMeasured() const { return missing; }
   /// False if layers that update one cache would run on two devices.
   bool keepsCachesTogether(Split split) const;
   /// Returns the time of all layers one after another, and of the copies between them, in microseconds.
@@ -77,6 +83,7 @@ private:
   std::vector<Layer> layers;
   std::vector<Value> values;
   std::vector<Stored> weights, caches;
+  llvm::StringSet<> missing;
 };
 
 } // namespace intarsia::partition

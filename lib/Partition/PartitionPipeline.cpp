@@ -7,6 +7,7 @@
 #include "dialects/Nn/Nn.h"
 #include "dialects/Rt/Turns.h"
 #include "intarsia/Partition/Partition.h"
+#include "lib/Partition/KernelTimes.h"
 #include "lib/Partition/Layers.h"
 #include "lib/Partition/RankFunction.h"
 #include "lib/Partition/RankLoad.h"
@@ -46,9 +47,13 @@ struct PartitionPipeline : impl::PartitionPipelineBase<PartitionPipeline> {
     FailureOr<target::Device> device = target::deviceOf(functions.front());
     if (failed(device))
       return signalPassFailure();
-    FailureOr<Layers> layers = Layers::read(module, *device, *device);
+    FailureOr<std::shared_ptr<const CatalogueDevice>> measured = rankFigures(module, figures, *device);
+    if (failed(measured))
+      return signalPassFailure();
+    FailureOr<Layers> layers = Layers::read(module, *device, *device, measured->get());
     if (failed(layers) || failed(chooseStages(*layers)))
       return signalPassFailure();
+    remarkNotMeasured(module, figures, layers->notMeasured(), *device);
     SymbolTable symbols(module);
     for (func::FuncOp function : functions)
       if (failed(split(function, symbols)))

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/ParallelCost.h"
 #include "intarsia/Partition/Partition.h"
+#include "lib/Partition/KernelTimes.h"
 #include "lib/Partition/RankFunction.h"
 #include "lib/Partition/RankLoad.h"
 #include "lib/Partition/RankTimes.h"
@@ -72,7 +73,7 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
   }
 
   void runOnOperation() override {
-    if (world < 2)
+    if (world < 2 && loadText().empty())
       return;
     ModuleOp module = getOperation();
     FailureOr<double> limit = memoryLimit();
@@ -85,9 +86,58 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
     FailureOr<target::Device> device = target::deviceOf(*whole);
     if (failed(device))
       return signalPassFailure();
+    FailureOr<std::shared_ptr<const CatalogueDevice>> read = rankFigures(module, figures, *device);
+    if (failed(read))
+      return signalPassFailure();
+    measured = *read;
+    std::vector<Alternative> all = isSearched() ? everyAlternative(functions) : givenAlternative();
+    for (Alternative &alternative : all)
+      if (alternative.refusal.empty())
+        tryOut(alternative, *device);
+    if (!isSearched() && !all.front().refusal.empty())
+      return carryOut(all.front()); // which gives the reason
+    const Alternative *best = choose(all, *limit);
+    if (!best) {
+      refuse(all, *limit);
+      return signalPassFailure();
+    }
+    report(all, *best);
+    if (best->options.stages == 1) // else the cut of the layers says it
+      remarkNotMeasured(module, figures, best->times.notMeasured, *device);
+    carryOut(*best);
+  }
+
+private:
+  void carryOut(const Alternative &chosen) {
+    OpPassManager passes(ModuleOp::getOperationName());
+    addRankPartition(passes, chosen.options);
+    if (failed(runPipeline(passes, getOperation())))
+      signalPassFailure();
+  }
+
+  bool isSearched() const { return partition == "auto" && world > 1; }
+
+  /// The one way that --partition names, or no partition.
+  std::vector<Alternative> givenAlternative() {
+    Alternative alternative;
+    alternative.options.world = world;
+    alternative.options.speeds.assign(speeds.begin(), speeds.end());
+    alternative.options.figures = figures;
+    alternative.name = "one rank";
+    if (world == 1)
+      return {alternative};
+    if (llvm::Error error = parsePartition(partition, alternative.options))
+      alternative.refusal = llvm::toString(std::move(error));
+    alternative.name = partitionText(alternative.options);
+    return {alternative};
+  }
+
+  /// All ways that the compiler can carry out; those that calls of the expected sizes have too few rows for are
+  /// refused.
+  template <typename Functions> std::vector<Alternative> everyAlternative(Functions functions) {
     std::vector<Alternative> all;
-    bool hasExperts = module.walk([](nn::ExpertsOp) { return WalkResult::interrupt(); }).wasInterrupted();
-    bool hasCaches = hasState(module);
+    bool hasExperts = getOperation().walk([](nn::ExpertsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    bool hasCaches = hasState(getOperation());
     for (int64_t stages = 1; stages <= world; ++stages)
       for (int64_t experts = 1; experts <= (hasExperts ? world / stages : 1); ++experts)
         if (world % (stages * experts) == 0)
@@ -113,21 +163,9 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
           rows > rowsOfCall && !alternative.options.heads)
         alternative.refusal = llvm::formatv("calls of {0} at the expected sizes are not enough for {1} ranks",
                                             rowsOfCall == 1 ? "one row" : std::to_string(rowsOfCall) + " rows", rows);
-      else
-        tryOut(alternative, *device);
-    const Alternative *best = choose(all, *limit);
-    if (!best) {
-      refuse(all, *limit);
-      return signalPassFailure();
-    }
-    report(all, *best);
-    OpPassManager passes(ModuleOp::getOperationName());
-    addRankPartition(passes, best->options);
-    if (failed(runPipeline(passes, module)))
-      signalPassFailure();
+    return all;
   }
 
-private:
   FailureOr<double> memoryLimit() {
     if (memory.empty())
       return std::numeric_limits<double>::infinity();
@@ -259,6 +297,7 @@ private:
     alternative.options.experts = experts;
     (hasCaches ? alternative.options.context : alternative.options.data) = rows;
     alternative.options.speeds.assign(speeds.begin(), speeds.end());
+    alternative.options.figures = figures;
     alternative.name = partitionText(alternative.options);
     return alternative;
   }
@@ -281,7 +320,7 @@ private:
     }
     SmallVector<double> ranks(speeds.begin(), speeds.end());
     ranks.resize(world, 1.0);
-    alternative.times = timesOfRanks(*copy, device, ranks, links, load);
+    alternative.times = timesOfRanks(*copy, device, measured.get(), ranks, links, load);
   }
 
   /// Returns the fastest that fits, the first of equally fast ones; says why the others lost.
@@ -326,9 +365,11 @@ private:
   void report(ArrayRef<Alternative> all, const Alternative &best) {
     Builder builder(&getContext());
     SmallVector<Attribute> recorded;
-    std::string text = llvm::formatv("--partition=auto over {0} ranks{1}{2}: {3}", world.getValue(),
-                                     hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "",
-                                     load ? (" for " + loadText()).str() : "", best.name);
+    std::string text = loadText().empty() ? "" : ("--rank-load=" + loadText() + ": predicted times").str();
+    if (isSearched())
+      text = llvm::formatv("--partition=auto over {0} ranks{1}{2}: {3}", world.getValue(),
+                           hosts.size() > 1 ? " of " + std::to_string(hosts.size()) + " hosts" : "",
+                           load ? (" for " + loadText()).str() : "", best.name);
     size_t longest = 0;
     for (const Alternative &alternative : all)
       longest = std::max(longest, alternative.name.size());
@@ -339,16 +380,19 @@ private:
       bool isSplit = times.promptsUs > 0 || times.tokensUs > 0;
       if (alternative.refusal.empty())
         text += llvm::formatv(
-            "{0:f1} us{1}, {2:f1} us of them in exchanges, {3:f3} MB on the fullest rank{4}", times.us,
+            "{0:f1} us{1}{2}, {3:f3} MB{4}{5}", times.us,
             isSplit
                 ? llvm::formatv(" ({0:f1} us for prompts, {1:f1} us for tokens)", times.promptsUs, times.tokensUs).str()
                 : " a step",
-            times.exchangesUs, times.fullestBytes / 1e6, isBest ? "" : ": ");
+            world == 1 ? "" : llvm::formatv(", {0:f1} us of them in exchanges", times.exchangesUs).str(),
+            times.fullestBytes / 1e6, world == 1 ? "" : " on the fullest rank", isBest ? "" : ": ");
       text += alternative.why;
       SmallVector<NamedAttribute> fields = {
           builder.getNamedAttr("partition", builder.getStringAttr(alternative.name)),
           builder.getNamedAttr("chosen", builder.getStringAttr(isBest ? "yes" : "no")),
-          builder.getNamedAttr("why", builder.getStringAttr(isBest ? "the fastest that fits" : alternative.why))};
+          builder.getNamedAttr("why", builder.getStringAttr(!isSearched() ? "asked for"
+                                                            : isBest      ? "the fastest that fits"
+                                                                          : alternative.why))};
       if (alternative.refusal.empty()) {
         fields.push_back(builder.getNamedAttr("expected_us", builder.getF64FloatAttr(times.us)));
         fields.push_back(builder.getNamedAttr("exchanges_us", builder.getF64FloatAttr(times.exchangesUs)));
@@ -366,6 +410,7 @@ private:
 
   RankLinks links;
   std::optional<RankLoad> load;
+  std::shared_ptr<const CatalogueDevice> measured; ///< null: the device's figures
 };
 
 } // namespace

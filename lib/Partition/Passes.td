@@ -152,6 +152,8 @@ def PartitionPipeline : Pass<"partition-pipeline", "::mlir::ModuleOp"> {
                         "How parts of a call go through several turns: interleaved or breadth-first">,
                  Option<"text", "text", "std::string", /*default=*/"\"pipeline\"",
                         "What --partition says, for messages">,
+                 Option<"figures", "figures", "std::string", /*default=*/"\"\"",
+                        "A file of intarsia-plan --probe, whose times are those of a rank; default: the device's figures">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
   let dependentDialects = ["::intarsia::rt::RtDialect", "::intarsia::nn::NnDialect", "::mlir::shard::ShardDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect"];
@@ -235,7 +237,8 @@ def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
 
     With a `load`, the time is that of all its prompts and tokens instead of a call's: prompts are computed in parts, which
     go through the stages of a pipeline one behind the other, and so do parts of the sequences that are continued
-    (`RankTimes.h`). The sizes of its calls become `nn.expected_sizes`, its caches count in `memory`.
+    (`RankTimes.h`). The sizes of its calls become `nn.expected_sizes`, its caches count in `memory`. With `partition`
+    only that way is tried and carried out: the remark says what it takes.
 
     ```mlir
     intarsia-opt model.mlir --partition-search='world=2 memory=8GB'
@@ -244,12 +247,16 @@ def PartitionSearch : Pass<"partition-search", "::mlir::ModuleOp"> {
     would do.
   }];
   let options = [Option<"world", "world", "int64_t", /*default=*/"1", "Number of ranks">,
+                 Option<"partition", "partition", "std::string", /*default=*/"\"auto\"",
+                        "auto, or the one way whose times are predicted">,
                  Option<"memory", "memory", "std::string", /*default=*/"", "The most memory of a rank: 8GB">,
                  ListOption<"hosts", "hosts", "int64_t", "Ranks of each host, in their order; default: all are on one">,
                  Option<"network", "network", "std::string", /*default=*/"", "Between hosts: 10Gbit/s,50us">,
                  Option<"messages", "rounds-messages", "bool", /*default=*/"false", "Sums send 8 bits an element between hosts">,
                  Option<"loadOption", "load", "std::string", /*default=*/"",
                         "What the ranks have to do: sequences:8,prompt:512,tokens:128">,
+                 Option<"figures", "figures", "std::string", /*default=*/"",
+                        "A file of intarsia-plan --probe, whose times are those of a rank; default: the device's figures">,
                  ListOption<"speeds", "speeds", "double", "Speed of each rank against the others; default: all are equal">];
 }
 

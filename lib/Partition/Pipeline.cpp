@@ -156,15 +156,17 @@ void intarsia::buildPartitionPipeline(OpPassManager &pipeline, const PartitionOp
 }
 
 void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions &options) {
-  if (options.world > 1 && options.stages == 0) {
+  if ((options.world > 1 && options.stages == 0) || !options.rankLoad.empty()) {
     partition::PartitionSearchOptions given;
     given.world = options.world;
+    given.partition = partitionText(options);
     given.speeds.assign(options.speeds.begin(), options.speeds.end());
     given.memory = options.rankMemory;
     given.hosts.assign(options.hosts.begin(), options.hosts.end());
     given.network = options.network;
     given.messages = options.roundsMessages;
     given.loadOption = options.rankLoad;
+    given.figures = options.figures;
     pipeline.addPass(partition::createPartitionSearch(given));
     return;
   }
@@ -183,6 +185,7 @@ void intarsia::addRankPartition(OpPassManager &pipeline, const PartitionOptions 
     given.turns = options.turns;
     given.order = options.isBreadthFirst ? "breadth-first" : "interleaved";
     given.text = partitionText(options);
+    given.figures = options.figures;
     for (size_t first = 0; first < options.speeds.size(); first += ranksOfStage)
       given.speeds.push_back(
           std::accumulate(options.speeds.begin() + first, options.speeds.begin() + first + ranksOfStage, 0.0));

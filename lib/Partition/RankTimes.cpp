@@ -10,6 +10,7 @@
 #include "intarsia/Analysis/FunctionCaches.h"
 #include "intarsia/Analysis/GatheredRows.h"
 #include "intarsia/Cost/Cost.h"
+#include "lib/Partition/KernelTimes.h"
 #include "lib/Partition/Layers.h"
 #include "lib/Partition/RankLoad.h"
 #include "lib/Support/StageOrder.h"
@@ -40,10 +41,11 @@ struct Moment {
 /// function for each of them; `functions` has those of one turn behind those of another.
 class Walk {
 public:
-  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links)
+  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, const CatalogueDevice *measured,
+       ArrayRef<double> speeds, const RankLinks &links)
       : device(device), speeds(speeds), links(links) {
     for (func::FuncOp function : functions) {
-      models.try_emplace(function, std::make_unique<WorkModel>(function));
+      times.try_emplace(function, std::make_unique<KernelTimes>(function, device, measured));
       SmallVector<Operation *> ops;
       for (Operation &op : function.front())
         if (isa_and_nonnull<shard::ShardDialect>(op.getDialect()) || isWork(&op))
@@ -57,6 +59,13 @@ public:
     isBreadthFirst = order && order.getValue() == "breadth-first";
     programs.resize(functions.size() / turns);
     ranks.resize(programs.size());
+  }
+
+  /// Adds what had no measured times.
+  void addNotMeasured(llvm::StringSet<> &names) const {
+    for (const auto &[function, known] : times)
+      for (const auto &name : known->notMeasured())
+        names.insert(name.getKey());
   }
 
   /// Makes one call; returns its time.
@@ -182,7 +191,8 @@ private:
     return last;
   }
 
-  const WorkModel &modelOf(Operation *op) const { return *models.find(op->getParentOp())->second; }
+  const KernelTimes &timesOf(Operation *op) const { return *times.find(op->getParentOp())->second; }
+  const WorkModel &modelOf(Operation *op) const { return timesOf(op).model(); }
 
   void waitUntil(size_t rank, double us) {
     if (us > ranks[rank].us)
@@ -213,7 +223,7 @@ private:
     } else {
       auto [known, isNew] = kernelUs.try_emplace(op, 0);
       if (isNew)
-        known->second = device.model->microseconds(modelOf(op).work(rootOf(op), op));
+        known->second = timesOf(op).microseconds(op);
       ranks[rank].us += known->second / speeds[rank];
     }
     ++ranks[rank].next;
@@ -398,9 +408,9 @@ private:
   const RankLinks &links;
   int64_t stages = 1, turns = 1;
   bool isBreadthFirst = false;
-  DenseMap<Operation *, std::unique_ptr<WorkModel>> models; ///< by function
-  std::vector<SmallVector<Operation *>> bodies;             ///< of the functions
-  std::vector<SmallVector<Operation *>> programs;           ///< of the ranks: of all calls that are made
+  DenseMap<Operation *, std::unique_ptr<KernelTimes>> times; ///< by function
+  std::vector<SmallVector<Operation *>> bodies;              ///< of the functions
+  std::vector<SmallVector<Operation *>> programs;            ///< of the ranks: of all calls that are made
   DenseMap<Operation *, double> kernelUs, exchangesUs;
   DenseMap<Operation *, bool> sentAtOnce;
   mutable std::map<std::pair<size_t, int16_t>, SmallVector<int64_t>> rows; ///< by rank and axis of the grid
@@ -444,7 +454,7 @@ double cacheBytes(func::FuncOp function, const RankLoad &load) {
 
 /// Adds what a family of functions with caches takes for a load.
 void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> functions,
-             llvm::function_ref<Walk()> walk) {
+             llvm::function_ref<Moment(llvm::function_ref<Moment(Walk &)>)> follow) {
   auto expect = [&](const CallSizes &sizes) {
     for (func::FuncOp function : functions)
       expectSizes(function, sizes);
@@ -456,20 +466,23 @@ void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> func
     int64_t ofCall = std::min(count, mostTokensInTurns);
     int64_t part = partInTurns(ofCall, llvm::divideCeil(ofCall, load.prompt), stages, turns);
     expect(sizesOfPromptPart(load, part));
-    prompts = walk().callsInTurns(llvm::divideCeil(count, ofCall), llvm::divideCeil(ofCall, part), false);
+    prompts = follow([&](Walk &walk) {
+      return walk.callsInTurns(llvm::divideCeil(count, ofCall), llvm::divideCeil(ofCall, part), false);
+    });
   } else if (count) {
     int64_t part = std::min(promptPart(count, stages), count);
     expect(sizesOfPromptPart(load, part));
-    prompts = walk().calls(llvm::divideCeil(count, part));
+    prompts = follow([&](Walk &walk) { return walk.calls(llvm::divideCeil(count, part)); });
   }
   if (load.tokens > 0 && turns > 1) {
     int64_t part = partInTurns(load.sequences, load.sequences, stages, turns);
     expect(sizesOfStep(load, part));
-    tokens = walk().callsInTurns(load.tokens, llvm::divideCeil(load.sequences, part), true);
+    tokens = follow(
+        [&](Walk &walk) { return walk.callsInTurns(load.tokens, llvm::divideCeil(load.sequences, part), true); });
   } else if (load.tokens > 0) {
     int64_t parts = std::min(stages, load.sequences);
     expect(sizesOfStep(load, llvm::divideCeil(load.sequences, parts)));
-    tokens = walk().steps(parts) * double(load.tokens);
+    tokens = follow([&](Walk &walk) { return walk.steps(parts); }) * double(load.tokens);
   }
   times.promptsUs += prompts.us;
   times.tokensUs += tokens.us;
@@ -479,8 +492,8 @@ void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> func
 
 } // namespace
 
-RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links,
-                       const std::optional<RankLoad> &load) {
+RankTimes timesOfRanks(ModuleOp module, const target::Device &device, const CatalogueDevice *measured,
+                       ArrayRef<double> speeds, const RankLinks &links, const std::optional<RankLoad> &load) {
   RankTimes times;
   llvm::MapVector<StringRef, SmallVector<func::FuncOp>> families;
   SmallVector<double> bytes(speeds.size(), 0);
@@ -494,12 +507,17 @@ RankTimes timesOfRanks(ModuleOp module, const target::Device &device, ArrayRef<d
         sum += weightBytes(function) + cacheBytes(function, load.value_or(RankLoad()));
   }
   for (auto &[name, functions] : families) {
-    auto walk = [&, &functions = functions] { return Walk(functions, device, speeds, links); };
+    auto follow = [&, &functions = functions](llvm::function_ref<Moment(Walk &)> calls) {
+      Walk walk(functions, device, measured, speeds, links);
+      Moment taken = calls(walk);
+      walk.addNotMeasured(times.notMeasured);
+      return taken;
+    };
     if (load && llvm::any_of(functions, [](func::FuncOp function) { return hasState(function); })) {
-      addLoad(times, *load, functions, walk);
+      addLoad(times, *load, functions, follow);
       continue;
     }
-    Moment time = walk().call();
+    Moment time = follow([](Walk &walk) { return walk.call(); });
     times.us += time.us;
     times.exchangesUs += time.exchangesUs;
   }

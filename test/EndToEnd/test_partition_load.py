@@ -310,9 +310,23 @@ def test_refused_batches(tools, tmp_path: Path) -> None:
     assert "sequences of 100000 tokens are longer than the " in failed.stderr
 
 
-def test_loads_are_for_the_search(tools, tmp_path: Path) -> None:
-    failed = tools.run(
-        "intarsia-compile", LLAMA, "-o", tmp_path / "m.itx", "--world=2", "--rank-load=sequences:2", check=False
-    )
-    assert failed.returncode == 1
-    assert "--rank-load is for --partition=auto" in failed.stderr
+@pytest.mark.parametrize("partition", ["tensor", "pipeline", "context", "pipeline,breadth-first:2", "tensor,sequence"])
+def test_a_given_partition_takes_what_the_search_says(tools, partition: str, tmp_path: Path) -> None:
+    command = ["intarsia-compile", GLOSSARY, "-o", tmp_path / "m.itx", "--world=2", "--target=cpu:x86-64-v3"]
+    command += ["--rank-load=sequences:4,prompt:24,tokens:8", f"--explain={tmp_path / 'why.json'}"]
+    tools.run(*command, "--partition=auto")
+    searched = {row["partition"]: row for row in json.loads((tmp_path / "why.json").read_text())["partition"]}
+    printed = tools.run(*command, f"--partition={partition}").stderr
+    assert "--rank-load=sequences:4,prompt:24,tokens:8: predicted times\n" in printed
+    (given,) = json.loads((tmp_path / "why.json").read_text())["partition"]
+    for figure in ("expected_us", "prompts_us", "tokens_us", "exchanges_us", "rank_bytes"):
+        assert given[figure] == searched[partition][figure], figure
+
+
+def test_a_load_of_a_partition_that_is_refused(tools, tmp_path: Path) -> None:
+    """The reason is that of the partition without a load."""
+    command = ["intarsia-compile", LLAMA, "-o", tmp_path / "m.itx", "--world=8", "--partition=pipeline"]
+    without = tools.run(*command, check=False)
+    failed = tools.run(*command, "--rank-load=tokens:4", check=False)
+    assert failed.returncode == without.returncode == 1
+    assert failed.stderr == without.stderr

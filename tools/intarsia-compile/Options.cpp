@@ -148,9 +148,11 @@ struct Flags {
           "prompts; auto, whichever of these is fastest by the cost model")};
   cl::opt<std::string> rankLoad{
       "rank-load", cl::value_desc("numbers"), cl::cat(category),
-      cl::desc("What the ranks have to do, for --partition=auto: how many sequences there are at once, how many tokens "
-               "the prompt of each has, and how many each is continued by, sequences:8,prompt:512,tokens:128 (default: "
-               "one call at the expected sizes)")};
+      cl::desc(
+          "What the ranks have to do: how many sequences there are at once, how many tokens the prompt of each has, "
+          "and how many each is continued by, sequences:8,prompt:512,tokens:128. --partition=auto chooses by it, "
+          "another --partition is cut for it; a remark says what it takes (default: one call at the expected "
+          "sizes)")};
   cl::opt<std::string> rankMemory{
       "rank-memory", cl::value_desc("size"), cl::cat(category),
       cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
@@ -161,6 +163,10 @@ struct Flags {
       "rank-network", cl::value_desc("bandwidth,time"), cl::cat(category),
       cl::desc("What is between these hosts, for --partition=auto: the bandwidth of a host's adapter and the time of a "
                "short message, 10Gbit/s,50us")};
+  cl::opt<std::string> rankFigures{
+      "rank-figures", cl::value_desc("file.yaml"), cl::cat(category),
+      cl::desc("What intarsia-plan --probe measured on the machine of a rank, with as many threads as a rank has: "
+               "pipeline and auto of --partition reckon with these times (default: the figures of the target)")};
   cl::list<double> rankSpeeds{
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
@@ -317,6 +323,7 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
     setPartition(flags.partition, options.partition);
   options.partition.rankMemory = flags.rankMemory;
   options.partition.rankLoad = flags.rankLoad;
+  options.partition.figures = flags.rankFigures;
   options.partition.hosts.assign(flags.rankHosts.begin(), flags.rankHosts.end());
   options.partition.network = flags.rankNetwork;
   options.partition.speeds.assign(flags.rankSpeeds.begin(), flags.rankSpeeds.end());

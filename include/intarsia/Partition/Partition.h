@@ -7,6 +7,7 @@
 #ifndef INTARSIA_PARTITION_PARTITION_H
 #define INTARSIA_PARTITION_PARTITION_H
 
+#include "intarsia/Cost/Catalogue.h"
 #include "intarsia/Cost/Collectives.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
@@ -45,10 +46,11 @@ struct PartitionOptions {
   bool sequence = false;
   /// Ranks that share the tokens of a call share attention and caches by heads.
   bool heads = false;
-  std::string rankMemory;      ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
-  std::vector<int64_t> hosts;  ///< ranks of each host, in the order of the ranks; empty: all are on one
-  std::string network;         ///< "10Gbit/s,50us": between several hosts, for costs
-  std::vector<double> speeds;  ///< of each rank against the others; empty: all are equal
+  std::string rankMemory;     ///< "8GB": the most weights and caches of a rank, with 0 stages; empty: no limit
+  std::vector<int64_t> hosts; ///< ranks of each host, in the order of the ranks; empty: all are on one
+  std::string network;        ///< "10Gbit/s,50us": between several hosts, for costs
+  std::vector<double> speeds; ///< of each rank against the others; empty: all are equal
+  std::string figures;        ///< file of intarsia-plan --probe whose times are those of a rank; empty: the catalogue's
   bool roundsMessages = false; ///< sums over ranks send 8 bits an element between hosts
   std::string rankLoad;        ///< "sequences:8,prompt:512", with 0 stages; empty: one call at the expected sizes
 };
@@ -71,6 +73,10 @@ llvm::Expected<Link> parseNetwork(llvm::StringRef text);
 
 /// Returns what a world has to do by a text: "sequences:8,prompt:512,tokens:128", of which any may be left out.
 llvm::Expected<RankLoad> parseRankLoad(llvm::StringRef text);
+
+/// Reads a device that intarsia-plan --probe measured, with times of models. The error names the file and what it
+/// lacks.
+llvm::Expected<CatalogueDevice> readRankFigures(llvm::StringRef file);
 
 /// Sets how the ranks of a world share a model by a text: "tensor" (each rank has a part of every layer), "pipeline"
 /// (each has some layers), "expert" (each has some experts, and a part of everything else), "context" or "data" (each
