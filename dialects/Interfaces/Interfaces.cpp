@@ -15,15 +15,6 @@ AffineExpr intarsia::elementCount(MLIRContext *context, llvm::ArrayRef<AffineExp
   return count;
 }
 
-AffineExpr intarsia::byteCount(ShapedType type, llvm::ArrayRef<AffineExpr> sizes) {
-  AffineExpr count = elementCount(type.getContext(), sizes);
-  Type element = type.getElementType();
-  int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
-  if (bits == 1)
-    bits = 8;
-  return bits % 8 == 0 ? count * (bits / 8) : (count * bits).ceilDiv(8);
-}
-
 #include "dialects/Interfaces/BlockFormatInterface.cpp.inc"
 #include "dialects/Interfaces/CostOpInterface.cpp.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.cpp.inc"

@@ -34,8 +34,6 @@ struct Work {
 
 /// Number of elements of a tensor with these sizes.
 mlir::AffineExpr elementCount(mlir::MLIRContext *context, llvm::ArrayRef<mlir::AffineExpr> sizes);
-/// Bytes of a dense tensor of `type` with these sizes; 4-bit elements are packed two a byte, i1 takes one byte.
-mlir::AffineExpr byteCount(mlir::ShapedType type, llvm::ArrayRef<mlir::AffineExpr> sizes);
 
 /// The way in which an op reads an operand as it is stored.
 enum class StoredOperand {

@@ -123,6 +123,8 @@ static Polynomial toPolynomial(AffineExpr expression) {
 }
 
 AffineExpr SymbolicSizes::normalize(AffineExpr expression) {
+  if (isa_and_nonnull<AffineConstantExpr, AffineSymbolExpr>(expression)) // most of them
+    return expression;
   return expression ? toExpression(toPolynomial(expression), expression.getContext()) : expression;
 }
 

@@ -37,7 +37,10 @@ static bool isTranscendental(Operation *op) {
               math::RoundOp, math::RoundEvenOp, math::TruncOp, math::CopySignOp, math::ClampFOp>(op);
 }
 
-WorkModel::WorkModel(FunctionOpInterface function) : analysis(function) {
+WorkModel::WorkModel(FunctionOpInterface function) : analysis(function) { readExpected(function); }
+
+void WorkModel::readExpected(FunctionOpInterface function) {
+  expectedValues.clear();
   auto given = function->getAttrOfType<DictionaryAttr>("nn.expected_sizes");
   auto limits = function->getAttrOfType<DictionaryAttr>("nn.size_limits");
   for (const std::string &name : analysis.names()) {
@@ -91,7 +94,9 @@ double WorkModel::bytes(Value value) const {
   if (auto slice = dyn_cast_if_present<tensor::ExtractSliceOp>(op); slice && isCompileTime(value))
     return bytes(slice.getSource()) * double(elements(value)) /
            double(std::max<int64_t>(elements(slice.getSource()), 1));
-  return evaluate(byteCount(cast<ShapedType>(value.getType()), sizes(value)));
+  Type element = cast<ShapedType>(value.getType()).getElementType();
+  int64_t bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+  return double(llvm::divideCeil(elements(value) * (bits == 1 ? 8 : bits), 8));
 }
 
 /// Adds what the op computes; bytes are counted at the kernel's border, not here.

@@ -33,6 +33,8 @@ public:
   /// `measured` may be null, and has `serving` else.
   KernelTimes(mlir::func::FuncOp function, const target::Device &device, const CatalogueDevice *measured);
 
+  /// Reads the expected sizes of the function again.
+  void readExpected(mlir::func::FuncOp function) { work.readExpected(function); }
   double microseconds(mlir::Operation *op) const;
   /// The same, of an op whose work is known.
   double microseconds(mlir::Operation *op, const KernelWork &of) const;

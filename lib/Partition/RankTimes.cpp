@@ -37,28 +37,48 @@ struct Moment {
   Moment operator*(double count) const { return {us * count, exchangesUs * count}; }
 };
 
-/// The functions of all ranks that stand for one function of the model, run together. Ranks with several turns have a
-/// function for each of them; `functions` has those of one turn behind those of another.
-class Walk {
+/// The functions of all ranks that stand for one function of the model, and the work of their ops. Ranks that have equal
+/// parts of the same layers do the same work, which is looked at once.
+class Family {
 public:
-  Walk(ArrayRef<func::FuncOp> functions, const target::Device &device, const CatalogueDevice *measured,
-       ArrayRef<double> speeds, const RankLinks &links)
-      : device(device), speeds(speeds), links(links) {
-    for (func::FuncOp function : functions) {
-      times.try_emplace(function, std::make_unique<KernelTimes>(function, device, measured));
+  Family(ArrayRef<func::FuncOp> functions, const target::Device &device, const CatalogueDevice *measured)
+      : functions(functions) {
+    std::map<std::vector<const void *>, size_t> known;
+    for (size_t number = 0; number < functions.size(); ++number) {
+      func::FuncOp function = functions[number];
       SmallVector<Operation *> ops;
       for (Operation &op : function.front())
         if (isa_and_nonnull<shard::ShardDialect>(op.getDialect()) || isWork(&op))
           ops.push_back(&op);
+      auto [same, isNew] = known.try_emplace(workOf(function, ops), number);
+      if (isNew)
+        times.try_emplace(function, std::make_unique<KernelTimes>(function, device, measured));
+      else
+        for (auto [op, first] : llvm::zip_equal(ops, bodies[same->second]))
+          firsts[op] = first;
+      firstFunctions[function] = functions[same->second];
       bodies.push_back(std::move(ops));
     }
-    if (auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr))
-      stages = given.getInt();
-    turns = rt::turnOf(functions.front()).second;
-    auto order = functions.front()->getAttrOfType<StringAttr>(rt::orderAttr);
-    isBreadthFirst = order && order.getValue() == "breadth-first";
-    programs.resize(functions.size() / turns);
-    ranks.resize(programs.size());
+  }
+
+  ArrayRef<func::FuncOp> all() const { return functions; }
+  /// Ops that run or exchange something, of each function.
+  ArrayRef<SmallVector<Operation *>> ops() const { return bodies; }
+  /// Returns the op, or one of another rank that does the same work.
+  Operation *firstOf(Operation *op) const {
+    Operation *first = firsts.lookup(op);
+    return first ? first : op;
+  }
+  func::FuncOp firstOf(func::FuncOp function) const { return firstFunctions.lookup(function); }
+  const KernelTimes &timesOf(Operation *op) const { return *times.find(firstOf(op)->getParentOp())->second; }
+  const WorkModel &modelOf(func::FuncOp function) const { return times.find(firstOf(function))->second->model(); }
+
+  /// Lets the functions be called with other sizes.
+  void expect(const CallSizes &sizes) {
+    for (func::FuncOp function : functions)
+      expectSizes(function, sizes);
+    for (auto &[function, known] : times)
+      known->readExpected(cast<func::FuncOp>(function));
   }
 
   /// Adds what had no measured times.
@@ -66,6 +86,52 @@ public:
     for (const auto &[function, known] : times)
       for (const auto &name : known->notMeasured())
         names.insert(name.getKey());
+  }
+
+private:
+  /// What the work of a function depends on: places in the model and types of its ops, and how sizes are computed. Which
+  /// part of a weight a rank has is not in it.
+  static std::vector<const void *> workOf(func::FuncOp function, ArrayRef<Operation *> ops) {
+    std::vector<const void *> work;
+    auto addTypes = [&](TypeRange types) {
+      for (Type type : types)
+        work.push_back(type.getAsOpaquePointer());
+    };
+    for (Operation *op : ops) {
+      work.push_back(op->getName().getAsOpaquePointer());
+      work.push_back(op->getLoc().getAsOpaquePointer());
+      addTypes(op->getOperandTypes());
+      addTypes(op->getResultTypes());
+    }
+    for (Operation &op : function.front())
+      if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op); slice && !slice.getType().hasStaticShape())
+        work.push_back(slice.getStaticSizesAttr().getAsOpaquePointer());
+      else if (op.getNumResults() == 1 && op.getResult(0).getType().isIntOrIndex())
+        work.push_back(op.getAttrDictionary().getAsOpaquePointer());
+    return work;
+  }
+
+  ArrayRef<func::FuncOp> functions;
+  std::vector<SmallVector<Operation *>> bodies;
+  DenseMap<Operation *, Operation *> firsts;
+  DenseMap<Operation *, func::FuncOp> firstFunctions;
+  DenseMap<Operation *, std::unique_ptr<KernelTimes>> times; ///< by function
+};
+
+/// The functions of a family, run together. Ranks with several turns have a function for each of them; the family has
+/// those of one turn behind those of another.
+class Walk {
+public:
+  Walk(const Family &family, const target::Device &device, ArrayRef<double> speeds, const RankLinks &links)
+      : family(family), device(device), speeds(speeds), links(links), bodies(family.ops()) {
+    ArrayRef<func::FuncOp> functions = family.all();
+    if (auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr))
+      stages = given.getInt();
+    turns = rt::turnOf(functions.front()).second;
+    auto order = functions.front()->getAttrOfType<StringAttr>(rt::orderAttr);
+    isBreadthFirst = order && order.getValue() == "breadth-first";
+    programs.resize(functions.size() / turns);
+    ranks.resize(programs.size());
   }
 
   /// Makes one call; returns its time.
@@ -191,8 +257,7 @@ private:
     return last;
   }
 
-  const KernelTimes &timesOf(Operation *op) const { return *times.find(op->getParentOp())->second; }
-  const WorkModel &modelOf(Operation *op) const { return timesOf(op).model(); }
+  const WorkModel &modelOf(Operation *op) const { return family.timesOf(op).model(); }
 
   void waitUntil(size_t rank, double us) {
     if (us > ranks[rank].us)
@@ -221,9 +286,10 @@ private:
     } else if (isa_and_nonnull<shard::ShardDialect>(op->getDialect())) {
       return false;
     } else {
-      auto [known, isNew] = kernelUs.try_emplace(op, 0);
+      Operation *first = family.firstOf(op);
+      auto [known, isNew] = kernelUs.try_emplace(first, 0);
       if (isNew)
-        known->second = timesOf(op).microseconds(op);
+        known->second = family.timesOf(first).microseconds(first);
       ranks[rank].us += known->second / speeds[rank];
     }
     ++ranks[rank].next;
@@ -403,6 +469,7 @@ private:
   /// Up to so many bytes the buffers of a connection are sure to take.
   static constexpr double mostBytesUnread = 131072;
 
+  const Family &family;
   const target::Device &device;
   ArrayRef<double> speeds;
   const RankLinks &links;
@@ -420,8 +487,7 @@ private:
 
 /// Returns the bytes that are stored for a function: operands of ops that run, known at compile time, as they are
 /// packed.
-double weightBytes(func::FuncOp function) {
-  WorkModel model(function);
+double weightBytes(func::FuncOp function, const WorkModel &model) {
   DenseSet<Value> stored;
   double bytes = 0;
   for (Operation &op : function.front())
@@ -453,36 +519,29 @@ double cacheBytes(func::FuncOp function, const RankLoad &load) {
 }
 
 /// Adds what a family of functions with caches takes for a load.
-void addLoad(RankTimes &times, const RankLoad &load, ArrayRef<func::FuncOp> functions,
-             llvm::function_ref<Moment(llvm::function_ref<Moment(Walk &)>)> follow) {
-  auto expect = [&](const CallSizes &sizes) {
-    for (func::FuncOp function : functions)
-      expectSizes(function, sizes);
-  };
-  auto given = functions.front()->getAttrOfType<IntegerAttr>(rt::stagesAttr);
-  int64_t stages = given ? given.getInt() : 1, turns = rt::turnOf(functions.front()).second;
+void addLoad(RankTimes &times, const RankLoad &load, Family &family, llvm::function_ref<Walk()> walk) {
+  func::FuncOp function = family.all().front();
+  auto given = function->getAttrOfType<IntegerAttr>(rt::stagesAttr);
+  int64_t stages = given ? given.getInt() : 1, turns = rt::turnOf(function).second;
   Moment prompts, tokens;
   if (int64_t count = load.sequences * load.prompt; count && turns > 1) {
     int64_t ofCall = std::min(count, mostTokensInTurns);
     int64_t part = partInTurns(ofCall, llvm::divideCeil(ofCall, load.prompt), stages, turns);
-    expect(sizesOfPromptPart(load, part));
-    prompts = follow([&](Walk &walk) {
-      return walk.callsInTurns(llvm::divideCeil(count, ofCall), llvm::divideCeil(ofCall, part), false);
-    });
+    family.expect(sizesOfPromptPart(load, part));
+    prompts = walk().callsInTurns(llvm::divideCeil(count, ofCall), llvm::divideCeil(ofCall, part), false);
   } else if (count) {
     int64_t part = std::min(promptPart(count, stages), count);
-    expect(sizesOfPromptPart(load, part));
-    prompts = follow([&](Walk &walk) { return walk.calls(llvm::divideCeil(count, part)); });
+    family.expect(sizesOfPromptPart(load, part));
+    prompts = walk().calls(llvm::divideCeil(count, part));
   }
   if (load.tokens > 0 && turns > 1) {
     int64_t part = partInTurns(load.sequences, load.sequences, stages, turns);
-    expect(sizesOfStep(load, part));
-    tokens = follow(
-        [&](Walk &walk) { return walk.callsInTurns(load.tokens, llvm::divideCeil(load.sequences, part), true); });
+    family.expect(sizesOfStep(load, part));
+    tokens = walk().callsInTurns(load.tokens, llvm::divideCeil(load.sequences, part), true);
   } else if (load.tokens > 0) {
     int64_t parts = std::min(stages, load.sequences);
-    expect(sizesOfStep(load, llvm::divideCeil(load.sequences, parts)));
-    tokens = follow([&](Walk &walk) { return walk.steps(parts); }) * double(load.tokens);
+    family.expect(sizesOfStep(load, llvm::divideCeil(load.sequences, parts)));
+    tokens = walk().steps(parts) * double(load.tokens);
   }
   times.promptsUs += prompts.us;
   times.tokensUs += tokens.us;
@@ -502,24 +561,29 @@ RankTimes timesOfRanks(ModuleOp module, const target::Device &device, const Cata
     if (function.isExternal())
       continue;
     families[rank ? rt::wholeName(function) : function.getSymName()].push_back(function);
-    for (auto [number, sum] : llvm::enumerate(bytes))
-      if (!rank || rank.getInt() == int64_t(number))
-        sum += weightBytes(function) + cacheBytes(function, load.value_or(RankLoad()));
   }
   for (auto &[name, functions] : families) {
-    auto follow = [&, &functions = functions](llvm::function_ref<Moment(Walk &)> calls) {
-      Walk walk(functions, device, measured, speeds, links);
-      Moment taken = calls(walk);
-      walk.addNotMeasured(times.notMeasured);
-      return taken;
-    };
-    if (load && llvm::any_of(functions, [](func::FuncOp function) { return hasState(function); })) {
-      addLoad(times, *load, functions, follow);
-      continue;
+    Family family(functions, device, measured);
+    DenseMap<Operation *, double> bytesOf; // of functions that stand for others
+    for (func::FuncOp function : functions) {
+      auto [known, isNew] = bytesOf.try_emplace(family.firstOf(function), 0);
+      if (isNew)
+        known->second =
+            weightBytes(function, family.modelOf(function)) + cacheBytes(function, load.value_or(RankLoad()));
+      auto rank = function->getAttrOfType<IntegerAttr>("rt.rank");
+      for (auto [number, sum] : llvm::enumerate(bytes))
+        if (!rank || rank.getInt() == int64_t(number))
+          sum += known->second;
     }
-    Moment time = follow([](Walk &walk) { return walk.call(); });
-    times.us += time.us;
-    times.exchangesUs += time.exchangesUs;
+    auto walk = [&] { return Walk(family, device, speeds, links); };
+    if (load && llvm::any_of(functions, [](func::FuncOp function) { return hasState(function); })) {
+      addLoad(times, *load, family, walk);
+    } else {
+      Moment time = walk().call();
+      times.us += time.us;
+      times.exchangesUs += time.exchangesUs;
+    }
+    family.addNotMeasured(times.notMeasured);
   }
   times.fullestBytes = *llvm::max_element(bytes);
   return times;

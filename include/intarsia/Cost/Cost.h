@@ -84,6 +84,8 @@ struct DeviceModel {
 class WorkModel {
 public:
   explicit WorkModel(mlir::FunctionOpInterface function);
+  /// Reads the expected values again, after `nn.expected_sizes` of the function has changed.
+  void readExpected(mlir::FunctionOpInterface function);
 
   /// Returns the expressions of all dimensions of a tensor.
   mlir::ArrayRef<mlir::AffineExpr> sizes(mlir::Value value) const;
