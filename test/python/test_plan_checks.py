@@ -41,14 +41,13 @@ def test_failures_are_counted_and_enough_of_them_asked_for(tmp_path: pathlib.Pat
     assert "the simulation, in which too few replicas fail, holds all promises" in text
     (requests,) = re.findall(r"too short to tell what failures do: --simulate=(\d+) would be long enough", text)
     assert few["requests_for_failures"] <= int(requests) < 1.2 * few["requests_for_failures"]
-    report = tmp_path / "plan.html"
-    text, plan = checked(tmp_path, chat, "--failures=20:0.1", f"--simulate={requests}", f"--report={report}")
+    text, plan = checked(tmp_path, chat, "--failures=20:0.1", f"--simulate={requests}")
     many = plan["simulation"]
     assert many["expected_failures"] >= 5
     assert many["failures"] > 0
     assert many["requests_for_failures"] is None
     assert "too short" not in text
-    assert f"{many['failures']} failures of replicas in" in report.read_text()
+    assert any(f"{many['failures']} failures of replicas in" in of for of in many["failure_texts"])
     text, plan = checked(tmp_path, chat, "--simulate=2000")
     assert "failures" not in text
     assert plan["simulation"]["expected_failures"] is None
@@ -100,15 +99,16 @@ def test_costs_go_on_until_the_last_answer(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_hardened_plan_is_best_for_what_it_was_made_for(tmp_path: pathlib.Path) -> None:
-    """A plan for slower times is not the cheapest of all, and the page does not call it so."""
-    report = tmp_path / "plan.html"
-    made = "no plan of these candidates is better in dollars per request"
+    """A plan for slower times is not the cheapest of all, and is not called so."""
+    made = "no plan of these candidates is better"
     for flags, expected in (
-        ((), f"{made}."),
-        (("--confidence=0.9",), f"{made} for the stricter bounds or slower times"),
+        ((), made),
+        (("--confidence=0.9",), f"{made} for the stricter bounds or slower times it was made for"),
     ):
-        assert run(AGENTS / "rag_chat.mlir", f"--report={report}", "--sensitivity=false", *flags).returncode == 0
-        assert expected in report.read_text()
+        text, plan = checked(tmp_path, AGENTS / "rag_chat.mlir", *flags)
+        # On a busy machine the plan may have been found without being proven.
+        assert (f"\n{expected}\n" in text) == (plan["status"] == "optimal")
+        assert plan["hardened"] == bool(flags)
 
 
 def test_a_probability_is_shown_as_it_was_asked_for(tmp_path: pathlib.Path) -> None:

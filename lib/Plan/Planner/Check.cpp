@@ -330,6 +330,7 @@ void printChecks(raw_ostream &out, const PlacementProblem &problem, const Checks
 json::Object simulatedAgent(const SimulationReport::OfAgent &of) {
   return json::Object{{"requests", of.requests},
                       {"mean_ms", of.endToEndMs.mean},
+                      {"level_ms", of.endToEndMs.atLevel},
                       {"p50_ms", of.endToEndMs.p50},
                       {"p95_ms", of.endToEndMs.p95},
                       {"p99_ms", of.endToEndMs.p99},
@@ -354,11 +355,12 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
     for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
       if (link.name != "outside")
         links.push_back(json::Object{{"name", asJson(link.name)}, {"utilization", share}});
-    for (const BrokenPromise &promise : checks.broken)
+    for (auto [promise, text] : llvm::zip(checks.broken, brokenTexts(problem, checks)))
       broken.push_back(json::Object{{"agent", asJson(problem.agents[promise.agent].name)},
                                     {"what", promise.what},
                                     {"bound_ms", promise.bound},
-                                    {"simulated_ms", promise.simulated}});
+                                    {"simulated_ms", promise.simulated},
+                                    {"text", asJson(text)}});
     // With too few requests the rate is unknown.
     auto known = [&](double value) { return report.requestsPerSecond > 0 ? json::Value(value) : json::Value(nullptr); };
     auto optional = [](std::optional<double> value) { return value ? json::Value(*value) : json::Value(nullptr); };
@@ -366,6 +368,7 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
     if (report.requestsForFailures > 0)
       requestsForFailures = std::ceil(report.requestsForFailures);
     root["simulation"] = json::Object{{"seconds", report.simulatedSeconds},
+                                      {"arrival_seconds", report.arrivalSeconds},
                                       {"requests_per_second", known(report.requestsPerSecond)},
                                       {"dollars_per_hour", report.dollarsPerHour},
                                       {"dollars_per_request", known(report.dollarsPerRequest)},
@@ -373,6 +376,7 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                       {"interrupted", report.interrupted},
                                       {"expected_failures", optional(report.expectedFailures)},
                                       {"requests_for_failures", optional(requestsForFailures)},
+                                      {"failure_texts", asJson(failureTexts(report))},
                                       {"pieces", std::move(pieces)},
                                       {"links", std::move(links)},
                                       {"broken", std::move(broken)},
@@ -385,6 +389,8 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
       agents.push_back(json::Object{{"name", asJson(agent.name)},
                                     {"probability", of.holds.probability},
                                     {"standard_error", of.holds.standardError},
+                                    {"text", textOf(of.holds, checks.required)},
+                                    {"broken_text", brokenShares(of)},
                                     {"broken", json::Object{{"end_to_end", of.endToEnd},
                                                             {"first_token", of.firstOutput},
                                                             {"next_token", of.token},
@@ -397,6 +403,7 @@ void addChecks(json::Object &root, const PlacementProblem &problem, const Checks
                                       {"holds", checks.sure},
                                       {"settled", checks.settled},
                                       {"trials", confidence.trials},
+                                      {"text", asJson(togetherText(checks))},
                                       {"agents", std::move(agents)},
                                       {"rounds", asJson(checks.confidenceRounds)},
                                       {"limits", std::move(limits)}};

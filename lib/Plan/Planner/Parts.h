@@ -152,6 +152,8 @@ struct PieceRow {
 int hostOf(const PlacementProblem &problem, const Placements &placements, int piece);
 /// Returns 95, 99.9, 0.2.
 std::string plain(double value);
+/// Returns "@cheap", or the name of a pool outside the fleet.
+std::string poolName(const PlanReport &report, int pool);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
 
 /// Returns the mean milliseconds in service of one task, which may share its piece with others.
@@ -219,10 +221,11 @@ std::string textOfHeadroom(const PlanReport &report);
 /// Returns how probable the promises hold, in one sentence; needs `checks.confidence`.
 std::string textOfProbability(const PlanReport &report);
 void printSensitivity(llvm::raw_ostream &out, const PlanReport &report);
-/// Prints the plan as JSON; docs/plan.md has the schema.
+/// Returns the plan as JSON, which docs/plan.schema.json describes.
+llvm::json::Object jsonOf(const PlanReport &report);
 void printJson(llvm::raw_ostream &out, const PlanReport &report);
-/// Prints a self-contained page: no script, no external font or image.
-void printHtml(llvm::raw_ostream &out, const PlanReport &report);
+/// Prints a page that draws the plan. It fetches nothing.
+void printPage(llvm::raw_ostream &out, const PlanReport &report);
 /// Prints each piece on a device with its choice and the alternatives, in the form of intarsia-compile --explain. The
 /// report must have a plan.
 void printDecisions(llvm::raw_ostream &out, const PlanReport &report);

@@ -560,7 +560,7 @@ private:
   Error writeFiles() {
     if (Error error = writeOutput(options.json, [&](llvm::raw_ostream &out) { printJson(out, report); }))
       return error;
-    if (Error error = writeOutput(options.report, [&](llvm::raw_ostream &out) { printHtml(out, report); }))
+    if (Error error = writeOutput(options.report, [&](llvm::raw_ostream &out) { printPage(out, report); }))
       return error;
     if (!report.result.hasPlan()) {
       // Files of an earlier run stay, and could be taken for this plan.

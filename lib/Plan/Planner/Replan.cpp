@@ -310,9 +310,14 @@ json::Object replanJson(const PlanReport &report) {
   auto number = [](double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); };
   if (replan.stay)
     stay = json::Object{{"objective", number(replan.stay->objective)}, {"breaks", asJson(replan.stay->violations)}};
-  return json::Object{{"since", asJson(replan.since)}, {"moves", report.result.evaluation.moves},
-                      {"changes", std::move(changes)}, {"objective", number(objectiveWithoutMoves(report))},
-                      {"stay", std::move(stay)},       {"unknown", asJson(replan.unknown)}};
+  return json::Object{{"text", asJson(countOfMoves(report))},
+                      {"stay_text", asJson(textOfStaying(report))},
+                      {"since", asJson(replan.since)},
+                      {"moves", report.result.evaluation.moves},
+                      {"changes", std::move(changes)},
+                      {"objective", number(objectiveWithoutMoves(report))},
+                      {"stay", std::move(stay)},
+                      {"unknown", asJson(replan.unknown)}};
 }
 
 } // namespace intarsia::plan

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Describes sensitivities in words.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "Html.h"
+#include "Parts.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -32,12 +33,11 @@ static std::string aboveOf(const PlanReport &report, const Sensitivity &of, cons
 
 static SensitivityRow rowOf(const PlanReport &report, const Sensitivity &of) {
   using Kind = Sensitivity::Kind;
-  using html::duration, html::number;
   const PlacementProblem &problem = *report.problem;
   switch (of.kind) {
   case Kind::Price: {
     auto dollars = [](double value) { return "$" + number(value); };
-    SensitivityRow row{"price of " + html::poolName(report, of.index), dollars(of.given) + "/h"};
+    SensitivityRow row{"price of " + poolName(report, of.index), dollars(of.given) + "/h"};
     if (of.below)
       row.below = "below " + dollars(*of.below) + ": " + moved(report, of.piecesBelow);
     else
@@ -57,7 +57,7 @@ static SensitivityRow rowOf(const PlanReport &report, const Sensitivity &of) {
     return row;
   }
   case Kind::Slowness:
-    return {"times on " + html::poolName(report, of.index), "as figured", "",
+    return {"times on " + poolName(report, of.index), "as figured", "",
             aboveOf(report, of, of.above ? number(*of.above) + " times as long" : "", " up to 10 times as long")};
   case Kind::Rate:
     return {"requests of @" + problem.agents[of.index].name, number(of.given) + "/s", "",

@@ -210,6 +210,14 @@ std::string plain(double value) {
   return text;
 }
 
+std::string poolName(const PlanReport &report, int pool) {
+  StringRef name = report.problem->pools[pool].name;
+  if (pool < int(report.built->fleetPools))
+    return ("@" + name).str();
+  StringRef limited = name.split(':').second;
+  return limited.empty() ? name.str() : limited.str();
+}
+
 static void printEvaluation(raw_ostream &out, const PlanReport &report, const Evaluation &evaluation) {
   const PlacementProblem &problem = *report.problem;
   out << formatv("${0} a request, ${1:f2} an hour, {2:f0} W ({3:f0} W if all are busy), {4:f1} J a request",

@@ -9,6 +9,8 @@
 #include "Text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/Format.h"
+#include <cmath>
 
 using namespace llvm;
 
@@ -45,6 +47,40 @@ std::string printable(StringRef text, bool keepsLines) {
     text = text.drop_front(length);
   }
   return result;
+}
+
+static std::string printed(const char *how, int digits, double value) {
+  std::string text;
+  raw_string_ostream(text) << format(how, digits, value);
+  return text;
+}
+
+std::string number(double value) {
+  if (!std::isfinite(value))
+    return "–";
+  if (value == 0)
+    return "0";
+  double magnitude = std::abs(value);
+  if (magnitude < 1e-4)
+    return printed("%.*e", 2, value);
+  int digits = value == std::round(value) ? 0 : std::clamp(2 - int(std::floor(std::log10(magnitude) + 1e-12)), 0, 6);
+  std::string text = printed("%.*f", digits, value);
+  size_t whole = std::min(text.find('.'), text.size());
+  for (size_t at = whole; at > (value < 0 ? 4u : 3u); at -= 3)
+    text.insert(at - 3, ",");
+  return text;
+}
+
+std::string duration(double milliseconds) {
+  if (!std::isfinite(milliseconds))
+    return "–";
+  if (std::abs(milliseconds) < 0.001)
+    return "0 ms";
+  if (std::abs(milliseconds) < 1000)
+    return number(milliseconds) + " ms";
+  if (std::abs(milliseconds) < 180e3)
+    return number(milliseconds / 1000) + " s";
+  return number(milliseconds / 60e3) + " min";
 }
 
 } // namespace intarsia::plan

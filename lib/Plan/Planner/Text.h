@@ -24,6 +24,11 @@ size_t characterBytes(llvm::StringRef text);
 /// ends can be kept.
 std::string printable(llvm::StringRef text, bool keepsLines = false);
 
+/// Returns "0.71 ms", "421 ms", "10.0 s", "12.4 min"; "–" for infinity.
+std::string duration(double milliseconds);
+/// Returns a number, whole or with three or more significant digits, grouped: "20", "0.0427", "9.57", "12,345".
+std::string number(double value);
+
 } // namespace intarsia::plan
 
 #endif
