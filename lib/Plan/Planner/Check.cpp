@@ -149,11 +149,7 @@ Error check(const PlannerOptions &options, const ErrorModel &errors, const std::
 
 static std::string percent(double share) { return formatv("{0:P1}", share); }
 
-static std::string twoDigits(double value) {
-  std::string text;
-  raw_string_ostream(text) << format("%.2g", value);
-  return value < 100 ? text : formatv("{0:f0}", value).str();
-}
+static std::string twoDigits(double value) { return value < 100 ? digits(value, 2) : formatv("{0:f0}", value).str(); }
 
 std::vector<std::string> brokenTexts(const PlacementProblem &problem, const Checks &checks) {
   std::vector<std::string> texts;
@@ -205,9 +201,9 @@ std::string togetherText(const Checks &checks) {
   const Confidence &confidence = *checks.confidence;
   std::string text = "all together hold with " + textOf(confidence.holds, checks.required);
   if (checks.required > 0 && checks.sure)
-    text += ", at least the " + plain(checks.required) + " that was asked for";
+    text += ", at least the " + digits(checks.required) + " that was asked for";
   else if (checks.required > 0)
-    text += ", " + plain(checks.required - confidence.holds.probability) + " short of the " + plain(checks.required) +
+    text += ", " + digits(checks.required - confidence.holds.probability) + " short of the " + digits(checks.required) +
             " that was asked for";
   return text;
 }
@@ -345,68 +341,70 @@ json::Object simulatedAgent(const SimulationReport::OfAgent &of) {
 void addChecks(json::Object &root, const PlacementProblem &problem, const Checks &checks) {
   if (checks.simulation) {
     const SimulationReport &report = *checks.simulation;
-    json::Array pieces, links, broken;
-    for (auto [piece, of] : llvm::zip(problem.pieces, report.pieces))
-      pieces.push_back(json::Object{{"name", asJson(piece.name)},
-                                    {"executions", of.executions},
-                                    {"milliseconds", of.meanServiceMs},
-                                    {"wait_ms", of.meanWaitMs},
-                                    {"utilization", of.utilization}});
+    json::Array links;
     for (auto [link, share] : llvm::zip(problem.links, report.linkUtilization))
       if (link.name != "outside")
         links.push_back(json::Object{{"name", asJson(link.name)}, {"utilization", share}});
-    for (auto [promise, text] : llvm::zip(checks.broken, brokenTexts(problem, checks)))
-      broken.push_back(json::Object{{"agent", asJson(problem.agents[promise.agent].name)},
-                                    {"what", promise.what},
-                                    {"bound_ms", promise.bound},
-                                    {"simulated_ms", promise.simulated},
-                                    {"text", asJson(text)}});
     // With too few requests the rate is unknown.
-    auto known = [&](double value) { return report.requestsPerSecond > 0 ? json::Value(value) : json::Value(nullptr); };
-    auto optional = [](std::optional<double> value) { return value ? json::Value(*value) : json::Value(nullptr); };
-    std::optional<double> requestsForFailures;
-    if (report.requestsForFailures > 0)
-      requestsForFailures = std::ceil(report.requestsForFailures);
-    root["simulation"] = json::Object{{"seconds", report.simulatedSeconds},
-                                      {"arrival_seconds", report.arrivalSeconds},
-                                      {"requests_per_second", known(report.requestsPerSecond)},
-                                      {"dollars_per_hour", report.dollarsPerHour},
-                                      {"dollars_per_request", known(report.dollarsPerRequest)},
-                                      {"failures", report.deviceFailures},
-                                      {"interrupted", report.interrupted},
-                                      {"expected_failures", optional(report.expectedFailures)},
-                                      {"requests_for_failures", optional(requestsForFailures)},
-                                      {"failure_texts", asJson(failureTexts(report))},
-                                      {"pieces", std::move(pieces)},
-                                      {"links", std::move(links)},
-                                      {"broken", std::move(broken)},
-                                      {"rounds", asJson(checks.simulationRounds)}};
+    auto known = [&](double value) { return asJson(report.requestsPerSecond > 0 ? value : unlimited); };
+    root["simulation"] =
+        json::Object{{"seconds", report.simulatedSeconds},
+                     {"arrival_seconds", report.arrivalSeconds},
+                     {"requests_per_second", known(report.requestsPerSecond)},
+                     {"dollars_per_hour", report.dollarsPerHour},
+                     {"dollars_per_request", known(report.dollarsPerRequest)},
+                     {"failures", report.deviceFailures},
+                     {"interrupted", report.interrupted},
+                     {"expected_failures", asJson(report.expectedFailures)},
+                     {"requests_for_failures",
+                      asJson(report.requestsForFailures > 0 ? std::ceil(report.requestsForFailures) : unlimited)},
+                     {"failure_texts", asJson(failureTexts(report))},
+                     {"pieces", arrayOf(llvm::zip(problem.pieces, report.pieces),
+                                        [](auto entry) {
+                                          auto &[piece, of] = entry;
+                                          return json::Object{{"name", asJson(piece.name)},
+                                                              {"executions", of.executions},
+                                                              {"milliseconds", of.meanServiceMs},
+                                                              {"wait_ms", of.meanWaitMs},
+                                                              {"utilization", of.utilization}};
+                                        })},
+                     {"links", std::move(links)},
+                     {"broken", arrayOf(llvm::zip(checks.broken, brokenTexts(problem, checks)),
+                                        [&](auto entry) {
+                                          auto &[promise, text] = entry;
+                                          return json::Object{{"agent", asJson(problem.agents[promise.agent].name)},
+                                                              {"what", promise.what},
+                                                              {"bound_ms", promise.bound},
+                                                              {"simulated_ms", promise.simulated},
+                                                              {"text", asJson(text)}};
+                                        })},
+                     {"rounds", asJson(checks.simulationRounds)}};
   }
   if (checks.confidence) {
     const Confidence &confidence = *checks.confidence;
-    json::Array agents, limits;
-    for (auto [agent, of] : llvm::zip(problem.agents, confidence.agents))
-      agents.push_back(json::Object{{"name", asJson(agent.name)},
-                                    {"probability", of.holds.probability},
-                                    {"standard_error", of.holds.standardError},
-                                    {"text", textOf(of.holds, checks.required)},
-                                    {"broken_text", brokenShares(of)},
-                                    {"broken", json::Object{{"end_to_end", of.endToEnd},
-                                                            {"first_token", of.firstOutput},
-                                                            {"next_token", of.token},
-                                                            {"saturated", of.saturated}}}});
-    for (const Conflict &conflict : checks.limits)
-      limits.push_back(asJson(conflict.text));
-    root["confidence"] = json::Object{{"probability", confidence.holds.probability},
-                                      {"standard_error", confidence.holds.standardError},
-                                      {"required", checks.required},
-                                      {"holds", checks.sure},
-                                      {"settled", checks.settled},
-                                      {"trials", confidence.trials},
-                                      {"text", asJson(togetherText(checks))},
-                                      {"agents", std::move(agents)},
-                                      {"rounds", asJson(checks.confidenceRounds)},
-                                      {"limits", std::move(limits)}};
+    auto agentOf = [&](auto entry) {
+      auto &[agent, of] = entry;
+      return json::Object{{"name", asJson(agent.name)},
+                          {"probability", of.holds.probability},
+                          {"standard_error", of.holds.standardError},
+                          {"text", textOf(of.holds, checks.required)},
+                          {"broken_text", brokenShares(of)},
+                          {"broken", json::Object{{"end_to_end", of.endToEnd},
+                                                  {"first_token", of.firstOutput},
+                                                  {"next_token", of.token},
+                                                  {"saturated", of.saturated}}}};
+    };
+    root["confidence"] =
+        json::Object{{"probability", confidence.holds.probability},
+                     {"standard_error", confidence.holds.standardError},
+                     {"required", checks.required},
+                     {"holds", checks.sure},
+                     {"settled", checks.settled},
+                     {"trials", confidence.trials},
+                     {"text", asJson(togetherText(checks))},
+                     {"agents", arrayOf(llvm::zip(problem.agents, confidence.agents), agentOf)},
+                     {"rounds", asJson(checks.confidenceRounds)},
+                     {"limits", arrayOf(checks.limits, [](auto &conflict) { return asJson(conflict.text); })}};
   }
 }
 

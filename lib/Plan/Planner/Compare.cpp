@@ -7,11 +7,10 @@
 // Planned times beside measured ones.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Compare.h"
+#include "Text.h"
 #include "lib/Support/Hash.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
@@ -26,21 +25,10 @@ namespace {
 constexpr int64_t planVersion = 1, profileVersion = 1;
 
 struct File {
-  std::string name, hash;
-  json::Value value = nullptr;
+  std::string name;
+  plan::JsonFile json;
   Error fail(const Twine &why) const { return createStringError(name + ": " + why); }
 };
-
-Expected<File> readJson(const std::string &name) {
-  auto buffer = MemoryBuffer::getFile(name, /*IsText=*/true);
-  if (!buffer)
-    return createStringError("cannot read '" + name + "': " + buffer.getError().message());
-  StringRef text = (*buffer)->getBuffer();
-  Expected<json::Value> value = json::parse(text);
-  if (!value)
-    return createStringError(name + ": is no JSON: " + toString(value.takeError()));
-  return File{name, hashTextOf(text.data(), text.size()), std::move(*value)};
-}
 
 struct Row {
   std::string what, pool, figure;
@@ -77,13 +65,13 @@ std::optional<double> plannedOf(const json::Object &plan, const json::Object &pi
 }
 
 Expected<std::vector<Row>> rowsOf(const File &planFile, const File &profileFile) {
-  const json::Object *plan = planFile.value.getAsObject(), *profile = profileFile.value.getAsObject();
+  const json::Object *plan = planFile.json.value.getAsObject(), *profile = profileFile.json.value.getAsObject();
   if (!plan || plan->getInteger("version") != planVersion || !plan->getArray("pieces"))
     return planFile.fail("is no plan of this version: intarsia-plan --json=FILE writes one");
   if (!profile || profile->getInteger("version") != profileVersion || !profile->getArray("entries"))
     return profileFile.fail("is no profile of this version: intarsia bench deployment FOLDER -o FILE writes one");
   const json::Object *of = profile->getObject("plan");
-  if (!of || of->getString("hash") != StringRef(planFile.hash))
+  if (!of || of->getString("hash") != StringRef(hashTextOf(planFile.json.text.data(), planFile.json.text.size())))
     return profileFile.fail("was measured for another plan than " + planFile.name +
                             ": its deployment was compiled from " +
                             (of ? of->getString("file").value_or("none") : "none"));
@@ -112,24 +100,14 @@ Expected<std::vector<Row>> rowsOf(const File &planFile, const File &profileFile)
 }
 
 void print(ArrayRef<Row> rows) {
-  size_t what = 5, pool = 4, figure = 6;
-  for (const Row &row : rows) {
-    what = std::max(what, row.what.size());
-    pool = std::max(pool, row.pool.size());
-    figure = std::max(figure, row.figure.size());
-  }
-  auto line = [&](StringRef a, StringRef b, StringRef c, const Twine &d, const Twine &e, const Twine &f) {
-    outs() << left_justify(a, what) << "  " << left_justify(b, pool) << "  " << left_justify(c, figure) << "  "
-           << right_justify(d.str(), 10) << "  " << right_justify(e.str(), 11) << "  " << right_justify(f.str(), 7)
-           << '\n';
-  };
-  line("piece", "pool", "figure", "planned ms", "measured ms", "error");
+  std::vector<std::vector<std::string>> table{{"piece", "pool", "figure", "planned ms", "measured ms", "error"}};
   double largest = 0;
   for (const Row &row : rows) {
-    line(row.what, row.pool, row.figure, formatv("{0:F3}", row.planned).str(), formatv("{0:F3}", row.measured).str(),
-         formatv("{0}{1:F1}%", row.error() < 0 ? "-" : "+", std::abs(row.error()) * 100).str());
+    table.push_back({row.what, row.pool, row.figure, formatv("{0:F3}", row.planned), formatv("{0:F3}", row.measured),
+                     formatv("{0}{1:F1}%", row.error() < 0 ? "-" : "+", std::abs(row.error()) * 100)});
     largest = std::max(largest, std::abs(row.error()));
   }
+  plan::printTable(outs(), table, 3);
   outs() << formatv("largest error: {0:F1}%\n", largest * 100);
 }
 
@@ -140,13 +118,14 @@ int runCompare(const std::string &planName, const std::string &profileName) {
     WithColor::error(errs(), "intarsia-plan") << toString(std::move(error)) << '\n';
     return 1;
   };
-  Expected<File> plan = readJson(planName);
-  if (!plan)
-    return fail(plan.takeError());
-  Expected<File> profile = readJson(profileName);
-  if (!profile)
-    return fail(profile.takeError());
-  Expected<std::vector<Row>> rows = rowsOf(*plan, *profile);
+  std::vector<File> files;
+  for (const std::string &name : {planName, profileName}) {
+    Expected<plan::JsonFile> read = plan::readJson(name);
+    if (!read)
+      return fail(read.takeError());
+    files.push_back({name, std::move(*read)});
+  }
+  Expected<std::vector<Row>> rows = rowsOf(files[0], files[1]);
   if (!rows)
     return fail(rows.takeError());
   print(*rows);

@@ -7,21 +7,14 @@
 // Describes conflicts in words: the constraint, the value that would be enough, and the devices' rates for it.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Parts.h"
+#include "Text.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
 using namespace llvm;
 
 namespace intarsia::plan {
-
-/// Returns four digits: 3.35, 989.5, 0.01212.
-static std::string digits(double value) {
-  std::string text;
-  raw_string_ostream(text) << format("%.4g", value);
-  return text;
-}
 
 std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict) {
   bool ofTokens = conflict.kind == Conflict::Kind::Token;
@@ -51,6 +44,7 @@ std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict) {
 }
 
 static std::string textOf(const Need &need, double boundMs) {
+  auto digits = [](double value) { return plan::digits(value, 4); };
   const ChoiceMeaning::Demand &demand = need.demand;
   std::string text = formatv("; the fastest on offer for '{0}' is {1}: ", need.piece, need.choice);
   text += demand.isMemory ? "a forward step reads " + digits(demand.amount * 1e-9) + " GB on each device"

@@ -150,8 +150,6 @@ struct PieceRow {
 /// Returns the piece whose replicas a piece runs in: the other end of an edge that ties both choices to the same
 /// replicas if the piece's own choice has no devices; else the piece itself.
 int hostOf(const PlacementProblem &problem, const Placements &placements, int piece);
-/// Returns 95, 99.9, 0.2.
-std::string plain(double value);
 /// Returns "@cheap", or the name of a pool outside the fleet.
 std::string poolName(const PlanReport &report, int pool);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);

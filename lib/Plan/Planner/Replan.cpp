@@ -9,11 +9,9 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Parts.h"
 #include "Text.h"
-#include "lib/Support/Nesting.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <cmath>
 #include <set>
 
@@ -46,15 +44,10 @@ public:
   }
 
   Expected<Replan> read() {
-    auto buffer = MemoryBuffer::getFile(file);
-    if (!buffer)
-      return refuse("cannot read '" + file + "': " + buffer.getError().message());
-    if (deeperJson((*buffer)->getBuffer()))
-      return refuse("'" + file + "' is nested deeper than " + Twine(deepestJson) + " levels, so it is no plan");
-    Expected<json::Value> value = json::parse((*buffer)->getBuffer());
-    if (!value)
-      return refuse("'" + file + "' is not JSON: " + toString(value.takeError()));
-    const json::Object *root = value->getAsObject();
+    Expected<JsonFile> read = readJson(file);
+    if (!read)
+      return refuse(toString(read.takeError()));
+    const json::Object *root = read->value.getAsObject();
     std::optional<int64_t> version = root ? root->getInteger("version") : std::nullopt;
     if (!version)
       return refuse("'" + file + "' says no version of its format, so it is no plan");
@@ -298,24 +291,23 @@ void printReplan(raw_ostream &out, const PlanReport &report) {
 
 json::Object replanJson(const PlanReport &report) {
   const Replan &replan = *report.replan;
-  json::Array changes;
-  for (const PieceChange &change : changesOf(report))
-    changes.push_back(json::Object{{"piece", asJson(change.piece)},
-                                   {"moves", change.moves},
-                                   {"before", asJson(change.before)},
-                                   {"now", asJson(change.now)},
-                                   {"replicas_before", change.replicasBefore},
-                                   {"replicas_now", change.replicasNow}});
   json::Value stay = nullptr;
-  auto number = [](double value) { return std::isfinite(value) ? json::Value(value) : json::Value(nullptr); };
   if (replan.stay)
-    stay = json::Object{{"objective", number(replan.stay->objective)}, {"breaks", asJson(replan.stay->violations)}};
+    stay = json::Object{{"objective", asJson(replan.stay->objective)}, {"breaks", asJson(replan.stay->violations)}};
   return json::Object{{"text", asJson(countOfMoves(report))},
                       {"stay_text", asJson(textOfStaying(report))},
                       {"since", asJson(replan.since)},
                       {"moves", report.result.evaluation.moves},
-                      {"changes", std::move(changes)},
-                      {"objective", number(objectiveWithoutMoves(report))},
+                      {"changes", arrayOf(changesOf(report),
+                                          [](const PieceChange &change) {
+                                            return json::Object{{"piece", asJson(change.piece)},
+                                                                {"moves", change.moves},
+                                                                {"before", asJson(change.before)},
+                                                                {"now", asJson(change.now)},
+                                                                {"replicas_before", change.replicasBefore},
+                                                                {"replicas_now", change.replicasNow}};
+                                          })},
+                      {"objective", asJson(objectiveWithoutMoves(report))},
                       {"stay", std::move(stay)},
                       {"unknown", asJson(replan.unknown)}};
 }

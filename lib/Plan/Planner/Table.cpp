@@ -11,9 +11,7 @@
 #include "lib/Plan/Solver/Figures.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Unicode.h"
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -173,41 +171,8 @@ std::vector<std::string> unsureOf(const PlanReport &report) {
   return unsure;
 }
 
-/// Returns the width on a terminal, where a character may have more bytes than columns.
-static size_t columnsOf(StringRef text) { return size_t(std::max(0, sys::unicode::columnWidthUTF8(text))); }
-
-/// Prints columns padded to their widest entry; numbers are aligned right.
-static void printTable(raw_ostream &out, std::vector<std::vector<std::string>> rows, size_t leftColumns) {
-  std::vector<size_t> widths(rows.front().size());
-  for (auto &row : rows)
-    for (auto [width, cell] : llvm::zip(widths, row)) {
-      cell = printable(cell);
-      width = std::max(width, columnsOf(cell));
-    }
-  for (auto &row : rows) {
-    std::string line;
-    for (auto [column, cell] : llvm::enumerate(row)) {
-      std::string padding(widths[column] - columnsOf(cell), ' ');
-      line += (column ? "  " : "") + (column < leftColumns ? cell + padding : padding + cell);
-    }
-    out << StringRef(line).rtrim() << '\n';
-  }
-}
-
 static std::string dollars(double value) {
   return value == 0 ? "0" : value < 0.01 ? formatv("{0:e2}", value).str() : formatv("{0:f4}", value).str();
-}
-
-static std::string fiveDigits(double value) {
-  std::string text;
-  raw_string_ostream(text) << format("%.5g", value);
-  return text;
-}
-
-std::string plain(double value) {
-  std::string text;
-  raw_string_ostream(text) << format("%g", value);
-  return text;
 }
 
 std::string poolName(const PlanReport &report, int pool) {
@@ -229,11 +194,11 @@ static void printEvaluation(raw_ostream &out, const PlanReport &report, const Ev
   for (auto [index, agent] : llvm::enumerate(problem.agents)) {
     const Evaluation::OfAgent &of = evaluation.agents[index];
     auto against = [](double bound) { return std::isfinite(bound) ? formatv(" of {0:f0}", bound).str() : ""; };
-    std::string which = agent.level.percentile ? "p" + plain(*agent.level.percentile * 100) : "mean";
+    std::string which = agent.level.percentile ? "p" + digits(*agent.level.percentile * 100) : "mean";
     out << formatv(
         "@{0}: {1} {2:f0}{3} ms (mean {4:f0}), first token {5:f0}{6} ms, next {7:f1}{8} ms, at {9} requests/s\n",
         printable(agent.name), which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
-        against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), plain(agent.requestsPerSecond));
+        against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), digits(agent.requestsPerSecond));
     out << "  critical path: " << printable(criticalPathText(report, int(index), evaluation)) << '\n';
   }
 }
@@ -247,7 +212,7 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
       {"task", "pool", "precision", "degrees", "batch", "replicas", "devices", "ms", "wait", "busy", "$/h", "share"}};
   for (auto [index, row] : llvm::enumerate(rows)) {
     table.push_back({row.name, row.pool, row.precision, row.degrees, row.outside ? "" : std::to_string(row.batch),
-                     row.outside ? "" : std::to_string(row.replicas), row.outside ? "" : plain(row.devices),
+                     row.outside ? "" : std::to_string(row.replicas), row.outside ? "" : digits(row.devices),
                      formatv("{0:f1}", row.milliseconds), formatv("{0:f1}", row.waitMs),
                      row.outside ? "" : formatv("{0:P0}", row.utilization).str(), formatv("{0:f2}", row.dollarsPerHour),
                      total > 0 ? formatv("{0:P0}", row.dollarsPerHour / total).str() : ""});
@@ -330,7 +295,7 @@ static void printAllExplanations(raw_ostream &out, const PlanReport &report) {
     out << "\ncost against latency:\n";
     std::vector<std::vector<std::string>> table{{"$/request", "$/h", "ms", "W", "proven"}};
     for (const ParetoPoint &point : report.front)
-      table.push_back({fiveDigits(point.evaluation.dollarsPerRequest),
+      table.push_back({digits(point.evaluation.dollarsPerRequest, 5),
                        formatv("{0:f2}", point.evaluation.dollarsPerHour),
                        formatv("{0:f0}", point.evaluation.latencyMs), formatv("{0:f0}", point.evaluation.watts),
                        point.proven ? "yes" : "no"});

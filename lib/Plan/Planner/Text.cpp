@@ -7,9 +7,13 @@
 // Output of users' names and labels: the input may be any bytes, which terminals and JSON do not all accept.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Text.h"
+#include "lib/Support/Nesting.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Unicode.h"
 #include <cmath>
 
 using namespace llvm;
@@ -18,11 +22,26 @@ namespace intarsia::plan {
 
 json::Value asJson(StringRef text) { return json::Value(json::fixUTF8(text)); }
 
+json::Value asJson(double figure) { return std::isfinite(figure) ? json::Value(figure) : json::Value(nullptr); }
+
+json::Value orNull(StringRef text) { return text.empty() ? json::Value(nullptr) : asJson(text); }
+
 json::Array asJson(const std::vector<std::string> &texts) {
-  json::Array array;
-  for (const std::string &text : texts)
-    array.push_back(asJson(text));
-  return array;
+  return arrayOf(texts, [](StringRef text) { return asJson(text); });
+}
+
+Expected<JsonFile> readJson(const std::string &file) {
+  auto buffer = MemoryBuffer::getFile(file, /*IsText=*/true);
+  if (!buffer)
+    return createStringError("cannot read '" + file + "': " + buffer.getError().message());
+  JsonFile read{(*buffer)->getBuffer().str()};
+  if (deeperJson(read.text))
+    return createStringError("'" + file + "' is nested deeper than " + Twine(deepestJson) + " levels");
+  Expected<json::Value> value = json::parse(read.text);
+  if (!value)
+    return createStringError("'" + file + "' is not JSON: " + toString(value.takeError()));
+  read.value = std::move(*value);
+  return read;
 }
 
 size_t characterBytes(StringRef text) {
@@ -49,11 +68,33 @@ std::string printable(StringRef text, bool keepsLines) {
   return result;
 }
 
+/// Returns the width on a terminal, where a character may have more bytes than columns.
+static size_t columnsOf(StringRef text) { return size_t(std::max(0, sys::unicode::columnWidthUTF8(text))); }
+
+void printTable(raw_ostream &out, std::vector<std::vector<std::string>> rows, size_t leftColumns) {
+  std::vector<size_t> widths(rows.front().size());
+  for (auto &row : rows)
+    for (auto [width, cell] : zip(widths, row)) {
+      cell = printable(cell);
+      width = std::max(width, columnsOf(cell));
+    }
+  for (auto &row : rows) {
+    std::string line;
+    for (auto [column, cell] : enumerate(row)) {
+      std::string padding(widths[column] - columnsOf(cell), ' ');
+      line += (column ? "  " : "") + (column < leftColumns ? cell + padding : padding + cell);
+    }
+    out << StringRef(line).rtrim() << '\n';
+  }
+}
+
 static std::string printed(const char *how, int digits, double value) {
   std::string text;
   raw_string_ostream(text) << format(how, digits, value);
   return text;
 }
+
+std::string digits(double value, int count) { return printed("%.*g", count, value); }
 
 std::string number(double value) {
   if (!std::isfinite(value))

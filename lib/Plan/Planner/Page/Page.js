@@ -441,13 +441,12 @@ function differencesOf(point) {
 function pareto() {
   const batch = batchOf(plan.totals.dollars_per_request);
   const front = [...plan.pareto].sort((a, b) => a.latency_ms - b.latency_ms);
-  const unit = unitOf(Math.max(plan.latency_ms, ...front.map(of => of.latency_ms)));
+  const unit = unitOf(Math.max(plan.totals.latency_ms, ...front.map(of => of.latency_ms)));
   const pointOf = of => ({x: of.latency_ms / unit, y: of.dollars_per_request * batch.requests});
-  const own = {latency_ms: plan.latency_ms, dollars_per_request: plan.totals.dollars_per_request};
   section("pareto", "Cost and latency",
     note("Plans none of which is better in both. Each is the cheapest for all bounds from its latency up to the next."),
     chart("Dollars against latency", 340, colour => ({type: "scatter", data: {datasets: [
-      {data: [pointOf(own)], pointRadius: 9, pointHoverRadius: 9, pointBorderWidth: 2, backgroundColor: "transparent",
+      {data: [pointOf(plan.totals)], pointRadius: 9, pointHoverRadius: 9, pointBorderWidth: 2, backgroundColor: "transparent",
         borderColor: colour("ink")},
       {data: front.map(pointOf), pointRadius: 5, pointHoverRadius: 6, pointBorderWidth: 2, showLine: true,
         stepped: "before", borderDash: [3, 3], borderWidth: 1, borderColor: colour("line"),
@@ -472,7 +471,7 @@ function pareto() {
 }
 
 function whyNot() {
-  const batch = batchOf(plan.totals.dollars_per_request), own = plan.value;
+  const batch = batchOf(plan.totals.dollars_per_request), own = plan.totals.objective;
   let before;
   section("why-not", "Why not",
     note("The best plan in which one piece does otherwise than planned, all else being free to change."),
