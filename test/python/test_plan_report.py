@@ -326,6 +326,19 @@ def test_report_of_checks(tmp_path: pathlib.Path) -> None:
     assert any("all promises hold." in text for text in page.texts)
 
 
+def test_report_of_the_fastest(tmp_path: pathlib.Path) -> None:
+    """A cheaper plan that is hardly slower is not called the fastest."""
+    report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
+    flags = ("--why=false", "--sensitivity=false", f"--report={report}", f"--json={plan}")
+    for more, room in (((), 0.001), (("--latency-room=0",), 0)):
+        run(AGENTS / "rag_chat.mlir", "--objective=latency", *flags, *more)
+        page, result = check(report, PLANNED - {"why-not", "sensitivity"}), plan_json(plan)
+        assert result["latency_room"] == room
+        if result["status"] == "optimal":
+            says = "faster by more than 0.1 %, and of those none is cheaper." if room else "better in latency."
+            assert f" no plan of these candidates is {says}" in page.texts
+
+
 def test_report_of_changes(tmp_path: pathlib.Path) -> None:
     """The moves since an earlier plan, and the cost of staying, are as in the JSON."""
     report, old, plan = tmp_path / "plan.html", tmp_path / "old.json", tmp_path / "plan.json"

@@ -63,17 +63,17 @@ static json::Object pieceOf(const PlanReport &report, const PieceRow &row, size_
   json::Array tasks;
   const workflow::Task *first = nullptr; // those of a piece demand the same
   const workflow::Model *model = nullptr;
-  for (auto [agent, graph] : llvm::enumerate(*report.graphs))
-    for (auto [position, task] : llvm::enumerate(graph.tasks))
-      if (report.built->pieceOfTask[agent][position] == int(index)) {
-        tasks.push_back(json::Object{{"graph", asJson(graph.name)},
-                                     {"task", asJson(task.name)},
-                                     {"location", asJson(task.location)},
-                                     {"executions", asJson(task.executions)},
-                                     {"milliseconds", asJson(taskMs(report, row, int(agent), int(position)))}});
-        first = &task;
-        model = task.model >= 0 ? &graph.models[task.model] : nullptr;
-      }
+  for (auto [agent, position] : tasksOf(report, int(index))) {
+    const workflow::Graph &graph = (*report.graphs)[agent];
+    const workflow::Task &task = graph.tasks[position];
+    tasks.push_back(json::Object{{"graph", asJson(graph.name)},
+                                 {"task", asJson(task.name)},
+                                 {"location", asJson(task.location)},
+                                 {"executions", asJson(task.executions)},
+                                 {"milliseconds", asJson(taskMs(report, row, agent, position))}});
+    first = &task;
+    model = task.model >= 0 ? &graph.models[task.model] : nullptr;
+  }
   const ChoiceMeaning &meaning = report.built->meanings[index][report.result.placements[index].choice];
   const Piece &piece = report.problem->pieces[index];
   const Choice &choice = piece.candidates[report.result.placements[index].choice];
@@ -300,6 +300,7 @@ static void addPlan(json::Object &root, const PlanReport &report) {
   const Headroom &headroom = report.headroom;
   root["gap"] = asJson(report.result.gap);
   root["hardened"] = report.hardened;
+  root["latency_room"] = report.latencyRoom;
   root["headroom"] = json::Object{{"share", asJson(headroom.share)},
                                   {"level", asJson(headroom.share ? unlimited : usualLevel)},
                                   {"holds", headroom.any && !headroom.left},

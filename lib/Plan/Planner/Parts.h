@@ -154,6 +154,8 @@ int hostOf(const PlacementProblem &problem, const Placements &placements, int pi
 std::string poolName(const PlanReport &report, int pool);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
 
+/// Returns the tasks of a piece, as (agent, task).
+std::vector<std::pair<int, int>> tasksOf(const PlanReport &report, int piece);
 /// Returns the mean milliseconds in service of one task, which may share its piece with others.
 double taskMs(const PlanReport &report, const PieceRow &row, int agent, int task);
 /// Returns the uncertain figures, without those of devices that the plan does not use.

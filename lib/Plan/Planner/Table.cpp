@@ -143,6 +143,15 @@ std::string criticalPathText(const PlanReport &report, int agent, const Evaluati
   return textOf(textOf, graph.root);
 }
 
+std::vector<std::pair<int, int>> tasksOf(const PlanReport &report, int piece) {
+  std::vector<std::pair<int, int>> tasks;
+  for (auto [agent, pieces] : llvm::enumerate(report.built->pieceOfTask))
+    for (auto [task, of] : llvm::enumerate(pieces))
+      if (of == piece)
+        tasks.push_back({int(agent), int(task)});
+  return tasks;
+}
+
 double taskMs(const PlanReport &report, const PieceRow &row, int agent, int task) {
   const workflow::Graph &graph = (*report.graphs)[agent];
   const workflow::Task &of = graph.tasks[task];
@@ -217,12 +226,7 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
                      row.outside ? "" : formatv("{0:P0}", row.utilization).str(), formatv("{0:f2}", row.dollarsPerHour),
                      total > 0 ? formatv("{0:P0}", row.dollarsPerHour / total).str() : ""});
     // Tasks that share the row take times of their own.
-    std::vector<std::pair<int, int>> tasks;
-    for (auto [agent, pieces] : llvm::enumerate(report.built->pieceOfTask))
-      for (auto [task, piece] : llvm::enumerate(pieces))
-        if (piece == int(index))
-          tasks.push_back({int(agent), int(task)});
-    if (tasks.size() > 1)
+    if (std::vector<std::pair<int, int>> tasks = tasksOf(report, int(index)); tasks.size() > 1)
       for (auto [agent, task] : tasks) {
         std::vector<std::string> cells(table.front().size());
         cells[0] = "  " + (*report.graphs)[agent].tasks[task].name;

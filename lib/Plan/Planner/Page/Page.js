@@ -88,8 +88,10 @@ const perAgent = draw => plan.agents.map(agent =>
 
 function statusOf() {
   const [colour, word, text] = {
-    optimal: ["good", "Optimal:", `no plan of these candidates is better in ${plan.objective}` +
-      (plan.hardened ? " for the stricter bounds or slower times it was made for." : ".")],
+    optimal: ["good", "Optimal:", plan.latency_room > 0 && !plan.hardened
+      ? `no plan of these candidates is faster by more than ${percent(plan.latency_room)}, and of those none is cheaper.`
+      : `no plan of these candidates is better in ${plan.objective}` +
+        (plan.hardened ? " for the stricter bounds or slower times it was made for." : ".")],
     time_limit: ["bad", "Time limit:", "the best plan that was found; another may be better by up to " +
       `${plan.gap === null ? "any share" : percent(plan.gap)} in ${plan.objective}.`],
     infeasible: ["bad", "Infeasible:", "nothing holds all that is asked."],
@@ -286,7 +288,7 @@ function fitGraphs() {
 
 //--- Charts -----------------------------------------------------------------------------------------------------------
 
-const charts = []; // [canvas, its settings in the present colours, the chart]
+const charts = []; // each with its canvas, and a function of colours that gives its settings
 function chart(label, height, settings) {
   const canvas = make("canvas", {role: "img", "aria-label": label});
   charts.push({canvas, settings});
