@@ -194,7 +194,10 @@ def opened(report: pathlib.Path, width: int) -> Page:
 
 def check(report: pathlib.Path, sections: set[str]) -> Page:
     """Check every report: it fetches nothing, all it runs is its own, and its texts neither overflow nor overlap."""
-    written = Page(report.read_text())
+    text = report.read_text()
+    for part in ("dagre, Copyright (c)", "Chart.js, Copyright (c)", "Permission is hereby granted, free of charge"):
+        assert part in text
+    written = Page(text)
     policy = [
         values["content"] for tag, values in written.tags if values.get("http-equiv") == "Content-Security-Policy"
     ]

@@ -482,7 +482,7 @@ function whyNot() {
       before = other.piece;
       return [isFirst ? other.piece : "", isFirst ? plan.pieces.find(piece => piece.name === other.piece).choice : "",
         other.choice ?? (other.pool === null ? "any other" : "@" + other.pool),
-        possible && own ? "+" + percent((other.objective - own) / Math.abs(own)) : "",
+        possible && own ? percent((other.objective - own) / Math.abs(own)).replace(/^(?=\d)/, "+") : "",
         possible && plan.objective === "dollars per request"
           ? `${batch.dollars(other.objective - own)} more for ${batch.name}` : other.reason];
     })));
