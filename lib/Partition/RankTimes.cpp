@@ -37,8 +37,8 @@ struct Moment {
   Moment operator*(double count) const { return {us * count, exchangesUs * count}; }
 };
 
-/// The functions of all ranks that stand for one function of the model, and the work of their ops. Ranks that have equal
-/// parts of the same layers do the same work, which is looked at once.
+/// The functions of all ranks that stand for one function of the model, and the work of their ops. Ranks that have
+/// equal parts of the same layers do the same work, which is looked at once.
 class Family {
 public:
   Family(ArrayRef<func::FuncOp> functions, const target::Device &device, const CatalogueDevice *measured)
@@ -89,8 +89,8 @@ public:
   }
 
 private:
-  /// What the work of a function depends on: places in the model and types of its ops, and how sizes are computed. Which
-  /// part of a weight a rank has is not in it.
+  /// What the work of a function depends on: places in the model and types of its ops, and how sizes are computed.
+  /// Which part of a weight a rank has is not in it.
   static std::vector<const void *> workOf(func::FuncOp function, ArrayRef<Operation *> ops) {
     std::vector<const void *> work;
     auto addTypes = [&](TypeRange types) {
