@@ -29,15 +29,12 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ThreadPool.h"
-#include <cmath>
 
 using namespace mlir;
 using llvm::createStringError;
 
 namespace intarsia {
 namespace {
-
-constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "partition", "fuse", "lower", "target", "assemble"};
 
 void printModelDiagnostic(Diagnostic &diagnostic) {
   constexpr llvm::StringLiteral severities[] = {"note", "warning", "error", "remark"};
@@ -77,7 +74,6 @@ private:
   llvm::Error checkAssemblers() const;
   llvm::Error checkNotReplaced(StringRef input) const;
   llvm::Error checkModel();
-  llvm::Error checkFlags() const;
   llvm::Error checkRequest();
   void makeContext();
   llvm::Error load();
@@ -226,7 +222,7 @@ llvm::Error Compilation::checkModel() {
   StringRef extension = llvm::sys::path::extension(options.model);
   if (isDirectory() || isGguf()) {
     if (options.startFrom && *options.startFrom != Phase::Import)
-      return createStringError("--start-from=" + phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
+      return createStringError("--start-from=" + compiler::phaseNames[unsigned(*options.startFrom)] + " needs IR, '" +
                                options.model + "' is a " + (isGguf() ? "GGUF file" : "directory"));
     firstPhase = Phase::Import;
     if (isGguf())
@@ -253,104 +249,13 @@ llvm::Error Compilation::checkModel() {
   return checkNotReplaced(options.model);
 }
 
-llvm::Error Compilation::checkFlags() const {
-  StringRef first = phaseNames[unsigned(firstPhase)], last = phaseNames[unsigned(options.stopAfter)];
-  if (options.stopAfter < firstPhase)
-    return createStringError("nothing to do: --stop-after=" + last + " comes before --start-from=" + first);
-  if (!stopsAt(Phase::Assemble) && (options.emit != Emit::Shared || options.embedWeights))
-    return createStringError("--emit and --embed-weights are about the artifact, which is not made with --stop-after=" +
-                             last);
-  if (firstPhase > Phase::Import && options.import.context.has_value())
-    return createStringError("--context is about the import of a model, which does not run with --start-from=" + first);
-  if (llvm::Error error = checkQuantizeOptions(options.quantize))
-    return error;
-  if (!options.quantize.segment && !options.quantize.segmentWeights.empty())
-    return createStringError("--segment-weights are those of one layer: give --segment too");
-  bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
-  bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
-              options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision ||
-              options.quantize.attention != QuantizeOptions().attention || options.quantize.segment.has_value();
-  if (!quantizes && asks)
-    return createStringError(
-        "--quantize, --quantize-activations, --quantize-attention, --segment and --matmul-precision are about the "
-        "quantize phase, which does not run with " +
-        (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
-  if (!quantizes && !options.quantize.caches.empty())
-    return createStringError("--kv is about the quantize phase, which does not run with " +
-                             (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
-  bool partitions = firstPhase <= Phase::Partition && options.stopAfter >= Phase::Partition;
-  if (!partitions && !options.partition.placements.empty())
-    return createStringError("--place is about the partition phase, which does not run with " +
-                             (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
-  if (options.partition.world < 1 || options.partition.world > mostRanks)
-    return createStringError("--world=" + std::to_string(options.partition.world) + ": a world has 1 to " +
-                             std::to_string(mostRanks) + " ranks");
-  if (!options.partition.rankMemory.empty() && options.partition.stages != 0)
-    return createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
-  if (!options.partition.rankLoad.empty())
-    if (llvm::Expected<RankLoad> load = parseRankLoad(options.partition.rankLoad); !load)
-      return load.takeError();
-  const std::vector<int64_t> &hosts = options.partition.hosts;
-  if ((!hosts.empty() || !options.partition.network.empty()) && options.partition.stages != 0 &&
-      options.partition.rankLoad.empty())
-    return createStringError(
-        "--rank-hosts and --rank-network are for --partition=auto and for --rank-load, which reckon "
-        "with what exchanges take: add one of them");
-  if (hosts.size() > 1 && options.partition.network.empty())
-    return createStringError("--rank-hosts: say what is between the hosts too, as in --rank-network=10Gbit/s,50us");
-  if (hosts.size() < 2 && !options.partition.network.empty())
-    return createStringError("--rank-network is between hosts: say how many ranks each has, as in --rank-hosts=2,2");
-  const std::vector<double> &speeds = options.partition.speeds;
-  if (!speeds.empty() && int64_t(speeds.size()) != options.partition.world)
-    return createStringError("--rank-speeds has " + std::to_string(speeds.size()) +
-                             " speeds, --world=" + std::to_string(options.partition.world) + " needs as many");
-  if (!speeds.empty() && options.partition.context * options.partition.data > 1)
-    return createStringError("--rank-speeds: rows of a call are shared evenly; leave it out with --partition=" +
-                             partitionText(options.partition));
-  if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
-    return createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
-  bool isPipeline = options.partition.world > 1 && options.partition.stages != 1;
-  if (!options.partition.figures.empty() && !isPipeline && options.partition.rankLoad.empty())
-    return createStringError(
-        "--rank-figures is for --rank-load, --partition=pipeline and --partition=auto, which reckon "
-        "with times: add one of them, or leave it out");
-  if (!options.partition.figures.empty())
-    if (llvm::Expected<CatalogueDevice> read = readRankFigures(options.partition.figures); !read)
-      return read.takeError();
-  if (options.partition.roundsMessages && options.partition.world < 2)
-    return createStringError("--rank-messages says what ranks send each other: give their number, as in --world=2");
-  if (!partitions && options.partition.world > 1)
-    return createStringError("--world is about the partition phase, which does not run with " +
-                             (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
-  if (!options.partition.gpuMemory.empty()) {
-    if (!partitions)
-      return createStringError("--gpu-memory is about the partition phase, which does not run with " +
-                               (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
-    if (!options.partition.placements.empty())
-      return createStringError("--gpu-memory decides where layers run, and so does --place: give one of them");
-    if (llvm::Expected<uint64_t> bytes = parseMemorySize(options.partition.gpuMemory); !bytes)
-      return bytes.takeError();
-  }
-  if (firstPhase > Phase::Target && !options.targets.empty())
-    return createStringError("--target is about the target phase, which does not run with --start-from=" + first +
-                             ": the kernels are compiled already");
-  if (options.requireCubin && (firstPhase > Phase::Target || options.stopAfter < Phase::Target))
-    return createStringError("--require-cubin is about the target phase, which does not run with " +
-                             (firstPhase > Phase::Target ? "--start-from=" + first : "--stop-after=" + last));
-  bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
-  if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
-    return createStringError("--explain and --flip are about the fuse phase, which does not run with " +
-                             (firstPhase > Phase::Fuse ? "--start-from=" + first : "--stop-after=" + last));
-  return llvm::Error::success();
-}
-
 /// Checks everything that can fail before the work begins, the output path first.
 llvm::Error Compilation::checkRequest() {
   if (llvm::Error error = checkOutputs())
     return error;
   if (llvm::Error error = checkModel())
     return error;
-  if (llvm::Error error = checkFlags())
+  if (llvm::Error error = compiler::checkFlags(options, firstPhase))
     return error;
   if (dumps())
     if (std::error_code code = llvm::sys::fs::create_directories(options.dumpDirectory))
@@ -421,7 +326,7 @@ llvm::Error Compilation::load() {
     precision = std::move(*found);
   }
   if (dumps())
-    dumper.dump(*module, phaseNames[0]);
+    dumper.dump(*module, compiler::phaseNames[0]);
   return llvm::Error::success();
 }
 
@@ -449,7 +354,7 @@ llvm::Error Compilation::declareTargets() {
 }
 
 llvm::Error Compilation::runPhase(Phase phase) {
-  progress.begin(phaseNames[unsigned(phase)]);
+  progress.begin(compiler::phaseNames[unsigned(phase)]);
   PassManager manager(context.get());
   if (phase == Phase::Quantize) {
     QuantizeOptions chosen = compiler::withPrecision(options.quantize, precision);
@@ -487,7 +392,7 @@ llvm::Error Compilation::run(PassManager &manager, Phase phase) {
   if (dumps())
     manager.addInstrumentation(dumper.instrumentation());
   if (failed(manager.run(*module)))
-    return createStringError("phase '" + phaseNames[unsigned(phase)] + "' failed");
+    return createStringError("phase '" + compiler::phaseNames[unsigned(phase)] + "' failed");
   return dumper.problem().empty() ? llvm::Error::success() : createStringError(dumper.problem());
 }
 
@@ -545,7 +450,7 @@ llvm::Error Compilation::import() {
     return error;
   if (llvm::Error error = checkModel())
     return error;
-  if (llvm::Error error = checkFlags())
+  if (llvm::Error error = compiler::checkFlags(options, firstPhase))
     return error;
   makeContext();
   return load();

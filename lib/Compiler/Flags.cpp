@@ -1,4 +1,4 @@
-//===- Flags.cpp - The flags that an artifact says it was compiled with ------------------------------------------===//
+//===- Flags.cpp - Which flags go together, and what an artifact says of them -------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 
 namespace intarsia::compiler {
 
@@ -58,6 +59,102 @@ std::vector<std::string> flagsOf(const CompileOptions &options) {
   for (const std::string &decision : options.flip)
     flags.push_back("--flip=" + decision);
   return flags;
+}
+
+llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase) {
+  const PartitionOptions &partition = options.partition;
+  llvm::StringRef first = phaseNames[unsigned(firstPhase)], last = phaseNames[unsigned(options.stopAfter)];
+  if (options.stopAfter < firstPhase)
+    return llvm::createStringError("nothing to do: --stop-after=" + last + " comes before --start-from=" + first);
+  if (options.stopAfter != Phase::Assemble && (options.emit != Emit::Shared || options.embedWeights))
+    return llvm::createStringError(
+        "--emit and --embed-weights are about the artifact, which is not made with --stop-after=" + last);
+  if (firstPhase > Phase::Import && options.import.context.has_value())
+    return llvm::createStringError("--context is about the import of a model, which does not run with --start-from=" +
+                                   first);
+  if (llvm::Error error = checkQuantizeOptions(options.quantize))
+    return error;
+  if (!options.quantize.segment && !options.quantize.segmentWeights.empty())
+    return llvm::createStringError("--segment-weights are those of one layer: give --segment too");
+  bool quantizes = firstPhase <= Phase::Quantize && options.stopAfter >= Phase::Quantize;
+  bool asks = options.quantize.format != "none" || options.quantize.activations != QuantizeOptions().activations ||
+              options.quantize.matmulPrecision != QuantizeOptions().matmulPrecision ||
+              options.quantize.attention != QuantizeOptions().attention || options.quantize.segment.has_value();
+  if (!quantizes && asks)
+    return llvm::createStringError(
+        "--quantize, --quantize-activations, --quantize-attention, --segment and --matmul-precision are about the "
+        "quantize phase, which does not run with " +
+        (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
+  if (!quantizes && !options.quantize.caches.empty())
+    return llvm::createStringError("--kv is about the quantize phase, which does not run with " +
+                                   (firstPhase > Phase::Quantize ? "--start-from=" + first : "--stop-after=" + last));
+  bool partitions = firstPhase <= Phase::Partition && options.stopAfter >= Phase::Partition;
+  if (!partitions && !partition.placements.empty())
+    return llvm::createStringError("--place is about the partition phase, which does not run with " +
+                                   (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+  if (partition.world < 1 || partition.world > mostRanks)
+    return llvm::createStringError("--world=" + std::to_string(partition.world) + ": a world has 1 to " +
+                                   std::to_string(mostRanks) + " ranks");
+  if (!partition.rankMemory.empty() && partition.stages != 0)
+    return llvm::createStringError("--rank-memory is a limit for --partition=auto, which chooses by it: add that");
+  if (!partition.rankLoad.empty())
+    if (llvm::Expected<RankLoad> load = parseRankLoad(partition.rankLoad); !load)
+      return load.takeError();
+  const std::vector<int64_t> &hosts = partition.hosts;
+  if ((!hosts.empty() || !partition.network.empty()) && partition.stages != 0 && partition.rankLoad.empty())
+    return llvm::createStringError(
+        "--rank-hosts and --rank-network are for --partition=auto and for --rank-load, which reckon "
+        "with what exchanges take: add one of them");
+  if (hosts.size() > 1 && partition.network.empty())
+    return llvm::createStringError(
+        "--rank-hosts: say what is between the hosts too, as in --rank-network=10Gbit/s,50us");
+  if (hosts.size() < 2 && !partition.network.empty())
+    return llvm::createStringError(
+        "--rank-network is between hosts: say how many ranks each has, as in --rank-hosts=2,2");
+  const std::vector<double> &speeds = partition.speeds;
+  if (!speeds.empty() && int64_t(speeds.size()) != partition.world)
+    return llvm::createStringError("--rank-speeds has " + std::to_string(speeds.size()) +
+                                   " speeds, --world=" + std::to_string(partition.world) + " needs as many");
+  if (!speeds.empty() && partition.context * partition.data > 1)
+    return llvm::createStringError("--rank-speeds: rows of a call are shared evenly; leave it out with --partition=" +
+                                   partitionText(partition));
+  if (llvm::any_of(speeds, [](double speed) { return !(speed > 0) || !std::isfinite(speed); }))
+    return llvm::createStringError("--rank-speeds: a speed is a positive number, as in --rank-speeds=1,0.35");
+  bool isPipeline = partition.world > 1 && partition.stages != 1;
+  if (!partition.figures.empty() && !isPipeline && partition.rankLoad.empty())
+    return llvm::createStringError(
+        "--rank-figures is for --rank-load, --partition=pipeline and --partition=auto, which reckon "
+        "with times: add one of them, or leave it out");
+  if (!partition.figures.empty())
+    if (llvm::Expected<CatalogueDevice> read = readRankFigures(partition.figures); !read)
+      return read.takeError();
+  if (partition.roundsMessages && partition.world < 2)
+    return llvm::createStringError(
+        "--rank-messages says what ranks send each other: give their number, as in --world=2");
+  if (!partitions && partition.world > 1)
+    return llvm::createStringError("--world is about the partition phase, which does not run with " +
+                                   (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+  if (!partition.gpuMemory.empty()) {
+    if (!partitions)
+      return llvm::createStringError(
+          "--gpu-memory is about the partition phase, which does not run with " +
+          (firstPhase > Phase::Partition ? "--start-from=" + first : "--stop-after=" + last));
+    if (!partition.placements.empty())
+      return llvm::createStringError("--gpu-memory decides where layers run, and so does --place: give one of them");
+    if (llvm::Expected<uint64_t> bytes = parseMemorySize(partition.gpuMemory); !bytes)
+      return bytes.takeError();
+  }
+  if (firstPhase > Phase::Target && !options.targets.empty())
+    return llvm::createStringError("--target is about the target phase, which does not run with --start-from=" + first +
+                                   ": the kernels are compiled already");
+  if (options.requireCubin && (firstPhase > Phase::Target || options.stopAfter < Phase::Target))
+    return llvm::createStringError("--require-cubin is about the target phase, which does not run with " +
+                                   (firstPhase > Phase::Target ? "--start-from=" + first : "--stop-after=" + last));
+  bool fuses = firstPhase <= Phase::Fuse && options.stopAfter >= Phase::Fuse;
+  if (!fuses && (!options.explainFile.empty() || !options.flip.empty()))
+    return llvm::createStringError("--explain and --flip are about the fuse phase, which does not run with " +
+                                   (firstPhase > Phase::Fuse ? "--start-from=" + first : "--stop-after=" + last));
+  return llvm::Error::success();
 }
 
 } // namespace intarsia::compiler

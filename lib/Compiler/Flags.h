@@ -1,4 +1,4 @@
-//===- Flags.h - The flags that an artifact says it was compiled with --------------------------------------------===//
+//===- Flags.h - Which flags go together, and what an artifact says of them ---------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,6 +10,14 @@
 #include "intarsia/Compiler/Compiler.h"
 
 namespace intarsia::compiler {
+
+/// As --start-from and --stop-after name the phases.
+inline constexpr llvm::StringLiteral phaseNames[] = {"import", "quantize", "partition", "fuse",
+                                                     "lower",  "target",   "assemble"};
+
+/// Checks flags against each other, for a compilation that begins with a phase. The error says which to leave out or
+/// add.
+llvm::Error checkFlags(const CompileOptions &options, Phase firstPhase);
 
 /// Returns the options, but for targets, that are not the default, as intarsia-compile takes them.
 std::vector<std::string> flagsOf(const CompileOptions &options);

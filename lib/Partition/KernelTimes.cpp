@@ -69,8 +69,8 @@ static bool reachesResults(Value value) {
   return false;
 }
 
-/// The name by which weights were measured, "" for formats that were not; `name` becomes that of the format. Heads of
-/// models in int4 are stored in six bits (lib/Quantize), and were measured so.
+/// Returns the name by which --probe measures weights of a format, "" if it does not; `name` becomes the name of the
+/// format. Models in int4 have their heads in six bits (lib/Quantize), also those of the probe.
 static StringRef precisionOf(Value weight, bool isHead, std::string &name) {
   while (Operation *op = weight.getDefiningOp()) {
     if (auto stored = dyn_cast<nn::DequantizeOp>(op)) {
@@ -100,21 +100,31 @@ KernelTimes::KernelTimes(func::FuncOp function, const target::Device &device, co
   auto module = function->getParentOfType<ModuleOp>();
   isDecoder = module.walk([](nn::CachedAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
   double weights = 0, layers = 0;
+  std::string format;
   function.walk([&](Operation *op) {
     layers += isa<nn::CachedAttentionOp>(op);
-    if (auto linear = dyn_cast<nn::LinearOp>(op); linear && !reachesResults(linear.getResult()))
-      weights += double(work.elements(linear.getWeight()));
+    auto linear = dyn_cast<nn::LinearOp>(op);
+    if (!linear || (isDecoder && reachesResults(linear.getResult())))
+      return;
+    weights += double(work.elements(linear.getWeight()));
+    measuresLayers |= !measuredPrecision(linear, format).empty();
   });
   layerWeights = weights / std::max(layers, 1.0);
 }
 
-std::optional<double> KernelTimes::linearUs(nn::LinearOp linear) const {
-  std::string name;
-  const MeasuredTimes &times = *measured->serving;
+StringRef KernelTimes::measuredPrecision(nn::LinearOp linear, std::string &format) const {
   bool isHead = isDecoder && reachesResults(linear.getResult());
-  StringRef precision = precisionOf(linear.getWeight(), isHead, name);
-  if (precision.empty() || !(isDecoder ? times.hasDecoder(precision) : times.hasEncoder(precision))) {
-    missing.insert("weights in " + name);
+  StringRef name = precisionOf(linear.getWeight(), isHead, format);
+  const MeasuredTimes &times = *measured->serving;
+  return (isDecoder ? times.hasDecoder(name) : times.hasEncoder(name)) ? name : "";
+}
+
+std::optional<double> KernelTimes::linearUs(nn::LinearOp linear) const {
+  std::string format;
+  const MeasuredTimes &times = *measured->serving;
+  StringRef precision = measuredPrecision(linear, format);
+  if (precision.empty()) {
+    missing.insert("weights in " + format);
     return std::nullopt;
   }
   auto type = cast<RankedTensorType>(linear.getInput().getType());
@@ -122,7 +132,7 @@ std::optional<double> KernelTimes::linearUs(nn::LinearOp linear) const {
   double rows = double(work.elements(linear.getInput())) / double(std::max<int64_t>(type.getShape().back(), 1));
   if (!isDecoder)
     return times.encoderUs(precision, weights, rows);
-  if (isHead)
+  if (reachesResults(linear.getResult()))
     return times.headUs(precision, weights, rows);
   return times.layerUs(precision, layerWeights, rows) * weights / layerWeights;
 }
@@ -146,11 +156,11 @@ std::optional<double> KernelTimes::measuredUs(Operation *op, const KernelWork &o
     return linearUs(linear);
   if (auto attention = dyn_cast<nn::CachedAttentionOp>(op))
     return attentionUs(attention, of);
-  // What layers have beside their products was measured with them.
+  // The time of a measured layer contains its norms, activations and updates of caches.
   bool isPartOfLayers = of.root == KernelRoot::Rows || of.root == KernelRoot::CacheAppend || isa<nn::EmbeddingOp>(op) ||
                         (!isDecoder && isa<nn::AttentionOp>(op));
   if (isPartOfLayers)
-    return 0;
+    return measuresLayers ? std::optional(0.0) : std::nullopt;
   if (!isa<nn::CandidatesOp>(op)) // little beside the head, whose logits it reads
     missing.insert(op->getName().getStringRef());
   return std::nullopt;

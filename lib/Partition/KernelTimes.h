@@ -39,19 +39,24 @@ public:
   /// The same, of an op whose work is known.
   double microseconds(mlir::Operation *op, const KernelWork &of) const;
   const WorkModel &model() const { return work; }
-  /// What was asked for and not measured, and is predicted by the device's figures: "weights in i6", "nn.experts".
+  /// Returns the names of what `microseconds` found no measured time of, so that it took the device's figures:
+  /// "weights in i6", "nn.experts".
   const llvm::StringSet<> &notMeasured() const { return missing; }
 
 private:
   std::optional<double> measuredUs(mlir::Operation *op, const KernelWork &of) const;
+  /// Returns the name by which the weights of a linear were measured, "" for formats that were not; `format` becomes
+  /// the name of the format.
+  llvm::StringRef measuredPrecision(nn::LinearOp linear, std::string &format) const;
   std::optional<double> linearUs(nn::LinearOp linear) const;
   double attentionUs(nn::CachedAttentionOp attention, const KernelWork &of) const;
 
   WorkModel work;
   const target::Device &device;
   const CatalogueDevice *measured;
-  bool isDecoder = false;  ///< a function of a model that keeps caches
-  double layerWeights = 0; ///< of the function's linears in layers, by the number of its layers
+  bool isDecoder = false;      ///< a function of a model that keeps caches
+  double layerWeights = 0;     ///< weights of the linears in the function's layers, divided by the number of layers
+  bool measuresLayers = false; ///< times were measured for the format of some of these linears
   mutable llvm::StringSet<> missing;
 };
 

@@ -90,7 +90,11 @@ struct PartitionSearch : impl::PartitionSearchBase<PartitionSearch> {
     if (failed(read))
       return signalPassFailure();
     measured = *read;
-    std::vector<Alternative> all = isSearched() ? everyAlternative(functions) : givenAlternative();
+    std::vector<Alternative> all;
+    if (isSearched())
+      all = everyAlternative(functions);
+    else if (failed(addGiven(all)))
+      return signalPassFailure();
     for (Alternative &alternative : all)
       if (alternative.refusal.empty())
         tryOut(alternative, *device);
@@ -117,19 +121,18 @@ private:
 
   bool isSearched() const { return partition == "auto" && world > 1; }
 
-  /// The one way that --partition names, or no partition.
-  std::vector<Alternative> givenAlternative() {
-    Alternative alternative;
-    alternative.options.world = world;
-    alternative.options.speeds.assign(speeds.begin(), speeds.end());
-    alternative.options.figures = figures;
-    alternative.name = "one rank";
-    if (world == 1)
-      return {alternative};
-    if (llvm::Error error = parsePartition(partition, alternative.options))
-      alternative.refusal = llvm::toString(std::move(error));
-    alternative.name = partitionText(alternative.options);
-    return {alternative};
+  /// Adds the one way that --partition names, or that there is one rank.
+  LogicalResult addGiven(std::vector<Alternative> &all) {
+    Alternative given;
+    given.options.world = world;
+    given.options.speeds.assign(speeds.begin(), speeds.end());
+    given.options.figures = figures;
+    if (world > 1)
+      if (llvm::Error error = parsePartition(partition, given.options))
+        return getOperation().emitError() << llvm::toString(std::move(error));
+    given.name = world > 1 ? partitionText(given.options) : "one rank";
+    all.push_back(std::move(given));
+    return success();
   }
 
   /// All ways that the compiler can carry out; those that calls of the expected sizes have too few rows for are

@@ -89,8 +89,8 @@ public:
   }
 
 private:
-  /// What the work of a function depends on: places in the model and types of its ops, and how sizes are computed.
-  /// Which part of a weight a rank has is not in it.
+  /// Returns all that the work of a function depends on: where its ops stand in the model, their types, and the ops
+  /// that compute sizes. It does not say which part of a weight a rank has.
   static std::vector<const void *> workOf(func::FuncOp function, ArrayRef<Operation *> ops) {
     std::vector<const void *> work;
     auto addTypes = [&](TypeRange types) {
@@ -107,7 +107,7 @@ private:
       if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op); slice && !slice.getType().hasStaticShape())
         work.push_back(slice.getStaticSizesAttr().getAsOpaquePointer());
       else if (op.getNumResults() == 1 && op.getResult(0).getType().isIntOrIndex())
-        work.push_back(op.getAttrDictionary().getAsOpaquePointer());
+        llvm::append_values(work, op.getName().getAsOpaquePointer(), op.getAttrDictionary().getAsOpaquePointer());
     return work;
   }
 
@@ -269,7 +269,7 @@ private:
   bool step(size_t rank) {
     Operation *op = programs[rank][ranks[rank].next];
     if (auto send = dyn_cast<shard::SendOp>(op)) {
-      double bytes = modelOf(op).bytes(send.getInput());
+      double bytes = modelOf(op).bytes(cast<shard::SendOp>(family.firstOf(op)).getInput());
       size_t receiver = rowOf(rank, op)[send.getDestination().front()];
       bool isOnHost = links.hostOf(rank) == links.hostOf(receiver);
       double us = isOnHost ? messageUs(bytes) : networkOf(rank, op).microseconds(bytes);
@@ -306,7 +306,8 @@ private:
     ArrayRef<int64_t> row = rowOf(rank, op);
     for (int64_t member : row)
       hosts.insert(links.hostOf(member));
-    return known->second = hosts.size() == row.size() && modelOf(op).bytes(op->getResult(0)) <= mostBytesUnread;
+    double bytes = modelOf(op).bytes(family.firstOf(op)->getResult(0));
+    return known->second = hosts.size() == row.size() && bytes <= mostBytesUnread;
   }
 
   /// Sends a result to all of a row, or gets it; returns false if it is not there yet.
@@ -393,7 +394,7 @@ private:
   double exchangeTime(Operation *op, ArrayRef<int64_t> row) {
     auto [known, isNew] = exchangesUs.try_emplace(op, 0);
     if (isNew)
-      known->second = exchangeUs(op, row, modelOf(op));
+      known->second = exchangeUs(family.firstOf(op), row, modelOf(op));
     return known->second;
   }
 
@@ -475,9 +476,8 @@ private:
   const RankLinks &links;
   int64_t stages = 1, turns = 1;
   bool isBreadthFirst = false;
-  DenseMap<Operation *, std::unique_ptr<KernelTimes>> times; ///< by function
-  std::vector<SmallVector<Operation *>> bodies;              ///< of the functions
-  std::vector<SmallVector<Operation *>> programs;            ///< of the ranks: of all calls that are made
+  ArrayRef<SmallVector<Operation *>> bodies;      ///< of the functions
+  std::vector<SmallVector<Operation *>> programs; ///< of the ranks: of all calls that are made
   DenseMap<Operation *, double> kernelUs, exchangesUs;
   DenseMap<Operation *, bool> sentAtOnce;
   mutable std::map<std::pair<size_t, int16_t>, SmallVector<int64_t>> rows; ///< by rank and axis of the grid

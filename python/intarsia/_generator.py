@@ -25,7 +25,7 @@ from ._errors import CacheFullError, Error, InvalidArgumentError
 from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
-from ._tokenizer import Text, encode, open_tokenizer, open_tokenizer_of
+from ._tokenizer import Text, check_tokenizer, encode, open_tokenizer, open_tokenizer_of
 from ._writer import Generation, Writer
 
 #: Sequences that a cache has room for, unless a call needs more.
@@ -147,7 +147,7 @@ class Generator:
             template = ChatTemplate({"default": template}, special)
         text = replace(text, chat_template=template or text.chat_template)
         if text.tokenizer is not None:
-            _check_tokenizer(text.tokenizer, self.vocabulary, self._ends)
+            check_tokenizer(text.tokenizer, self.vocabulary, self._ends)
         if text.chat_template is not None and text.tokenizer is not None:
             # Chat models often end an answer with another token than a document.
             end = text.tokenizer.token_to_id(text.chat_template.special_tokens.get("eos_token", ""))
@@ -586,22 +586,3 @@ def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
     for _ in steps:
         yield from writer.news()
     yield from writer.news(last=True)
-
-
-def _check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:
-    """Refuse a tokenizer that cannot be the model's.
-
-    A model may have more tokens, for alignment. A tokenizer may have tokens for other models of its family: Gemma 3's
-    has one for images, which the text models do not know.
-    """
-    count = tokenizer.get_vocab_size(with_added_tokens=False)
-    if count > vocabulary:
-        raise InvalidArgumentError(
-            f"the tokenizer has {count} tokens, the model {vocabulary}: is it another model's?", "invalid argument"
-        )
-    if ends and all(tokenizer.id_to_token(end) is None for end in ends):
-        raise InvalidArgumentError(
-            f"the model ends texts with token {min(ends)}, which the tokenizer with its {count} tokens does not have: "
-            "is it another model's?",
-            "invalid argument",
-        )

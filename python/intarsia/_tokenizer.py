@@ -122,3 +122,22 @@ def _of_files(files: Files, name: str) -> Text:
         raise InvalidArgumentError(f"{files.where(name)}: {error}", "invalid argument") from error
     add_bos = files.json("tokenizer_config.json").get("add_bos_token")
     return Text(tokenizer, open_chat_template(files), add_bos if isinstance(add_bos, bool) else True)
+
+
+def check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:
+    """Refuse a tokenizer that cannot be the model's.
+
+    A model may have more tokens, for alignment. A tokenizer may have tokens for other models of its family: Gemma 3's
+    has one for images, which the text models do not know.
+    """
+    count = tokenizer.get_vocab_size(with_added_tokens=False)
+    if count > vocabulary:
+        raise InvalidArgumentError(
+            f"the tokenizer has {count} tokens, the model {vocabulary}: is it another model's?", "invalid argument"
+        )
+    if ends and all(tokenizer.id_to_token(end) is None for end in ends):
+        raise InvalidArgumentError(
+            f"the model ends texts with token {min(ends)}, which the tokenizer with its {count} tokens does not have: "
+            "is it another model's?",
+            "invalid argument",
+        )

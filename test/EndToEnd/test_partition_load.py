@@ -163,6 +163,21 @@ def test_times_of_ranks_with_several_stages(tools, seed: int, tmp_path: Path) ->
     assert found["prompts"] == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.parametrize(("hosts", "messages"), [("3,1", 4), ("1,3", 4), ("2,2", 4), ("1,1,1,1", 6)])
+def test_each_rank_has_its_own_way_to_others(tools, hosts: str, messages: int, tmp_path: Path) -> None:
+    """Ranks that do the same work may be on other hosts than each other.
+
+    Two stages of two layers, each shared by two ranks: over the network go the sums of both layers where the ranks of a
+    stage are on two hosts, what a stage gives to the next one, and the result, once for each rank whose adapter they share.
+    """
+    path = tmp_path / "chain.mlir"
+    path.write_text(chain([64] * 4))
+    search = "--partition-search=world=4 partition=pipeline:2,tensor:2 load=prompt:16,tokens:0"
+    printed = tools.run("intarsia-opt", path, f"{search} hosts={hosts} network=10Mbit/s,0.001us").stderr
+    (found,) = re.findall(r"^  pipeline:2,tensor:2 [0-9.]+ us .*, ([0-9.]+) us of them in exchanges", printed, re.M)
+    assert float(found) == pytest.approx(messages * 16 * WIDTH * 4 / 1.25, rel=0.01)
+
+
 def test_several_stages_gain_for_single_prompts(tools, tmp_path: Path) -> None:
     path = tmp_path / "chain.mlir"
     path.write_text(chain([8192] * 8))

@@ -158,15 +158,18 @@ struct Flags {
       cl::desc("The most weights and caches of a rank, 8GB or 7.5GiB, for --partition=auto (default: no limit)")};
   cl::list<int64_t> rankHosts{
       "rank-hosts", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
-      cl::desc("How many ranks of --world each host has, 2,2, for --partition=auto (default: all are on one host)")};
-  cl::opt<std::string> rankNetwork{
-      "rank-network", cl::value_desc("bandwidth,time"), cl::cat(category),
-      cl::desc("What is between these hosts, for --partition=auto: the bandwidth of a host's adapter and the time of a "
-               "short message, 10Gbit/s,50us")};
+      cl::desc(
+          "How many ranks of --world each host has, 2,2, for --partition=auto and --rank-load (default: all are on one "
+          "host)")};
+  cl::opt<std::string> rankNetwork{"rank-network", cl::value_desc("bandwidth,time"), cl::cat(category),
+                                   cl::desc("What is between these hosts, for --partition=auto and --rank-load: the "
+                                            "bandwidth of a host's adapter and the time of a "
+                                            "short message, 10Gbit/s,50us")};
   cl::opt<std::string> rankFigures{
       "rank-figures", cl::value_desc("file.yaml"), cl::cat(category),
       cl::desc("What intarsia-plan --probe measured on the machine of a rank, with as many threads as a rank has: "
-               "pipeline and auto of --partition reckon with these times (default: the figures of the target)")};
+               "pipeline and auto of --partition and --rank-load reckon with these times (default: the figures of the "
+               "target)")};
   cl::list<double> rankSpeeds{
       "rank-speeds", cl::CommaSeparated, cl::value_desc("numbers"), cl::cat(category),
       cl::desc("Speed of each rank of --world against the others, 1,0.35: slower ranks get less "
