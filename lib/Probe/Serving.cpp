@@ -56,9 +56,12 @@ constexpr int64_t contexts[] = {512, 1536}; ///< behind which steps and parts of
 constexpr int64_t promptPart = 512;         ///< tokens of a prompt that are computed together
 constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
-/// Rounds of a measurement, after one that does not count. The median stands; long rounds vary little.
-constexpr int fewestRounds = 3, mostRounds = 25;
-constexpr double enoughSeconds = 0.12, enoughForFewRounds = 0.4;
+/// What is measured together is timed in turns, so that a machine that becomes slower meanwhile, as shared ones do,
+/// slows all of it alike. A turn of a pass is one round of it, or as many as take `turnSeconds`, and counts by their
+/// median; the lower quartile of the turns stands, since other work on the machine only ever adds to a time. Passes
+/// that have taken `enoughSeconds` rest after `fewestTurns`.
+constexpr int fewestTurns = 3, mostTurns = 7;
+constexpr double turnSeconds = 0.02, enoughSeconds = 0.5;
 constexpr double handOverTimeout = 60;
 
 template <typename T, void (*release)(T *)> struct Release {
@@ -73,28 +76,47 @@ Error check(itx_status status) {
   return status == ITX_OK ? Error::success() : createStringError(StringRef(itx_last_error()));
 }
 
-/// Returns the median of some rounds in microseconds. `reset` comes after each round and is not timed.
-Expected<double> medianUs(function_ref<Error()> round, function_ref<Error()> reset) {
+/// Something to time. `reset` comes after each round and is not timed.
+struct Pass {
+  std::function<Error()> round, reset = [] { return Error::success(); };
+};
+
+/// Returns the value that a share of the values is below.
+double quantile(std::vector<double> values, double share) {
+  auto at = values.begin() + ptrdiff_t(double(values.size()) * share);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// Returns the times of the passes in microseconds. The first round of each does not count.
+Expected<std::vector<double>> timeInTurns(ArrayRef<Pass> passes) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> times;
-  double total = 0;
-  auto isEnough = [&](int count) {
-    return count >= 1 && total >= (count < fewestRounds ? enoughForFewRounds : enoughSeconds);
-  };
-  for (int count = -1; count < mostRounds && !isEnough(count); ++count) {
-    auto start = Clock::now();
-    if (Error error = round())
-      return std::move(error);
-    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (Error error = reset())
-      return std::move(error);
-    if (count < 0)
-      continue;
-    times.push_back(seconds * 1e6);
-    total += seconds;
-  }
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-  return times[times.size() / 2];
+  std::vector<std::vector<double>> turns(passes.size());
+  std::vector<double> totals(passes.size());
+  for (int turn = -1; turn < mostTurns; ++turn)
+    for (size_t i = 0; i < passes.size(); ++i) {
+      if (turn >= fewestTurns && totals[i] >= enoughSeconds)
+        continue;
+      std::vector<double> rounds;
+      double seconds = 0;
+      do {
+        auto start = Clock::now();
+        if (Error error = passes[i].round())
+          return std::move(error);
+        rounds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+        if (Error error = passes[i].reset())
+          return std::move(error);
+        seconds += rounds.back();
+      } while (turn >= 0 && seconds < turnSeconds);
+      if (turn < 0)
+        continue;
+      turns[i].push_back(quantile(std::move(rounds), 0.5));
+      totals[i] += seconds;
+    }
+  std::vector<double> us;
+  for (std::vector<double> &ofPass : turns)
+    us.push_back(quantile(std::move(ofPass), 0.25) * 1e6);
+  return us;
 }
 
 /// A decoder that is loaded, and sequences of it.
@@ -133,10 +155,11 @@ public:
     return decoder;
   }
 
-  /// Appends `tokens` tokens to each of the first sequences; logits are computed for the last `outputs` of each.
-  Error append(int64_t count, int64_t tokensOfEach, int64_t outputs) {
+  /// Appends `tokensOfEach` tokens to each of `count` sequences from `first` on; logits are computed for the last
+  /// `outputs` of each.
+  Error append(int64_t first, int64_t count, int64_t tokensOfEach, int64_t outputs) {
     std::vector<itx_chunk> chunks;
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = first; i < first + count; ++i)
       chunks.push_back({sequences[size_t(i)].get(), tokens.data(), tokensOfEach, outputs});
     itx_tensor *logits = nullptr;
     Error error = check(itx_cache_step(cache.get(), chunks.data(), chunks.size(), &logits));
@@ -144,19 +167,25 @@ public:
     return error;
   }
 
-  Error truncate(int64_t count, int64_t length) {
-    for (int64_t i = 0; i < count; ++i)
-      if (Error error = check(itx_sequence_truncate(sequences[size_t(i)].get(), length, nullptr)))
+  /// Appends `length` tokens to each of `count` sequences from `first` on, in parts.
+  Error fill(int64_t first, int64_t count, int64_t length) {
+    for (int64_t filled = 0; filled < length; filled += promptPart)
+      if (Error error = append(first, count, std::min(promptPart, length - filled), 0))
         return error;
     return Error::success();
   }
 
-  /// Returns the time of one more token for each of `count` sequences that have `context` already.
-  Expected<double> stepUs(int64_t count, int64_t context, int64_t outputs) {
-    return medianUs([&] { return append(count, 1, outputs); }, [&] { return truncate(count, context); });
+  /// A pass of `tokensOfEach` more tokens for each of `count` sequences from `first` on that have `context` already.
+  Pass step(int64_t first, int64_t count, int64_t tokensOfEach, int64_t context, int64_t outputs) {
+    auto reset = [=, this]() -> Error {
+      for (int64_t i = first; i < first + count; ++i)
+        if (Error error = check(itx_sequence_truncate(sequences[size_t(i)].get(), context, nullptr)))
+          return error;
+      return Error::success();
+    };
+    return {[=, this] { return append(first, count, tokensOfEach, outputs); }, reset};
   }
 
-  /// Returns the time until another decoder has the first sequence.
   /// Returns the time of a hand-over to a child process, which has the other decoder.
   Expected<double> handOverUs(Decoder &other) {
     int sockets[2];
@@ -177,15 +206,14 @@ public:
       _exit(0);
     }
     close(sockets[1]);
-    Expected<double> us =
-        medianUs([&] { return check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout)); },
-                 [] { return Error::success(); });
+    Pass send = {[&] { return check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout)); }};
+    Expected<std::vector<double>> us = timeInTurns(send);
     close(sockets[0]);
     if (!us) // it may wait for something else
       kill(child, SIGKILL);
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
-    return us;
+    return us ? Expected<double>(us->front()) : us.takeError();
   }
 
 private:
@@ -287,23 +315,25 @@ private:
     if (!decoder)
       return decoder.takeError();
     // With one token in each sequence, pages are there already.
-    if (Error error = (*decoder)->append(int64_t(measuredRows.back()), 1, 0))
+    if (Error error = (*decoder)->fill(0, int64_t(measuredRows.back()), 1))
       return error;
+    std::vector<Pass> passes;
+    for (double rows : measuredRows)
+      for (int64_t outputs = 0; outputs <= int64_t(isLargest); ++outputs)
+        passes.push_back((*decoder)->step(0, int64_t(rows), 1, 1, outputs));
+    Expected<std::vector<double>> us = timeInTurns(passes);
+    if (!us)
+      return us.takeError();
     MeasuredTimes::Layer layer{layerWeights, {}};
     std::vector<double> &head = times.head[precision.str()];
-    for (double rows : measuredRows) {
-      Expected<double> us = (*decoder)->stepUs(int64_t(rows), 1, 0);
-      if (!us)
-        return us.takeError();
-      layer.ns.push_back(*us * 1e6 / shape.multipliedParameters());
+    for (size_t pass = 0; pass < passes.size(); ++pass) {
+      layer.ns.push_back((*us)[pass] * 1e6 / shape.multipliedParameters());
       if (!isLargest)
         continue;
-      Expected<double> withHead = (*decoder)->stepUs(int64_t(rows), 1, 1);
-      if (!withHead)
-        return withHead.takeError();
       // The head reads at least as many weights for its size as a layer at its best: noise may hide a small head.
       double least = 0.2 * layer.ns.back() * shape.headParameters() * 1e-6;
-      head.push_back(std::max(*withHead - *us, least) * 1e6 / shape.headParameters());
+      head.push_back(std::max((*us)[pass + 1] - (*us)[pass], least) * 1e6 / shape.headParameters());
+      ++pass;
     }
     times.layers[precision.str()].push_back(layer);
     if (precision != "int8" || times.layers["int8"].size() != 2)
@@ -316,33 +346,33 @@ private:
   Error measureScores(const std::string &artifact, const ModelShape &shape) {
     const AttentionLayers &attention = shape.attention.front();
     constexpr int64_t longest = contexts[std::size(contexts) - 1];
-    auto loaded = Decoder::load(artifact, sequencesOfContext, longest + promptPart);
+    // A group of sequences with a token, and one behind each context; a prompt of its own is behind none.
+    auto loaded =
+        Decoder::load(artifact, sequencesOfContext * int64_t(1 + std::size(contexts)) + 1, longest + promptPart);
     if (!loaded)
       return loaded.takeError();
     Decoder &decoder = **loaded;
-    auto partUs = [&](int64_t context) {
-      return medianUs([&] { return decoder.append(1, promptPart, 0); }, [&] { return decoder.truncate(1, context); });
-    };
-    Expected<double> alone = partUs(0);
-    if (!alone)
-      return alone.takeError();
-    if (Error error = decoder.append(sequencesOfContext, 1, 0))
+    if (Error error = decoder.fill(0, sequencesOfContext, 1))
       return error;
-    Expected<double> shortStep = decoder.stepUs(sequencesOfContext, 1, 0);
-    if (!shortStep)
-      return shortStep.takeError();
-    int64_t length = 1;
+    std::vector<Pass> passes = {decoder.step(0, sequencesOfContext, 1, 1, 0)};
+    int64_t first = sequencesOfContext;
     for (int64_t context : contexts) {
-      for (; length < context; length = std::min(length + promptPart, context))
-        if (Error error = decoder.append(sequencesOfContext, std::min(promptPart, context - length), 0))
-          return error;
-      Expected<double> part = partUs(context), step = decoder.stepUs(sequencesOfContext, context, 0);
-      if (Error error = joinErrors(part.takeError(), step.takeError()))
+      if (Error error = decoder.fill(first, sequencesOfContext, context))
         return error;
+      passes.push_back(decoder.step(first, sequencesOfContext, 1, context, 0));
+      passes.push_back(decoder.step(first, 1, promptPart, context, 0));
+      first += sequencesOfContext;
+    }
+    passes.push_back(decoder.step(first, 1, promptPart, 0, 0));
+    Expected<std::vector<double>> us = timeInTurns(passes);
+    if (!us)
+      return us.takeError();
+    for (auto [index, context] : enumerate(contexts)) {
+      size_t step = 1 + 2 * index, part = step + 1;
       double of = shape.layers * attention.scoreFlops(double(context), /*prefill=*/true) * double(promptPart);
-      addScores(times.prompts, context + promptPart, *part - *alone, *part, of);
+      addScores(times.prompts, context + promptPart, (*us)[part] - us->back(), (*us)[part], of);
       of = shape.layers * attention.scoreFlops(double(context - 1), /*prefill=*/false) * double(sequencesOfContext);
-      addScores(times.steps, context, *step - *shortStep, *step, of);
+      addScores(times.steps, context, (*us)[step] - us->front(), (*us)[step], of);
     }
     return Error::success();
   }
@@ -357,9 +387,8 @@ private:
       return to.takeError();
     double us[2], bytes[2];
     for (int i = 0; i < 2; ++i) {
-      for (int64_t length = i ? handedOver[0] : 0; length < handedOver[i]; length += handedOver[0])
-        if (Error error = (*from)->append(1, handedOver[0], 0))
-          return error;
+      if (Error error = (*from)->fill(0, 1, handedOver[i] - (i ? handedOver[0] : 0)))
+        return error;
       Expected<double> time = (*from)->handOverUs(**to);
       if (!time)
         return time.takeError();
@@ -394,27 +423,33 @@ private:
     if (Error error = check(itx_function_input_index(function, "input_ids", &ids)))
       return error;
     double weights = probe::multipliedWeights(encoderSize);
+    std::vector<TensorHandle> texts;
+    std::vector<itx_tensor *> outputs(itx_function_output_count(function), nullptr);
+    std::vector<Pass> passes;
     for (double rows : measuredRows) {
       int64_t shape[] = {std::max<int64_t>(1, int64_t(rows) / 128), std::min<int64_t>(int64_t(rows), 128)};
       std::vector<int64_t> values(size_t(rows), 5);
       itx_tensor *tensor = nullptr;
       if (Error error = check(itx_tensor_create(ITX_I64, 2, shape, values.data(), &tensor)))
         return error;
-      TensorHandle input(tensor);
-      std::vector<itx_tensor *> inputs(itx_function_input_count(function), nullptr),
-          outputs(itx_function_output_count(function), nullptr);
+      texts.emplace_back(tensor);
+      std::vector<itx_tensor *> inputs(itx_function_input_count(function), nullptr);
       inputs[ids] = tensor;
-      Expected<double> us = medianUs(
-          [&] { return check(itx_invoke(function, inputs.data(), inputs.size(), outputs.data(), outputs.size())); },
-          [&] {
-            for (itx_tensor *&output : outputs)
-              TensorHandle(std::exchange(output, nullptr)).reset();
-            return Error::success();
-          });
-      if (!us)
-        return us.takeError();
-      times.encoder[precision.str()].push_back(*us * 1e6 / weights);
+      auto invoke = [=, &outputs] {
+        return check(itx_invoke(function, inputs.data(), inputs.size(), outputs.data(), outputs.size()));
+      };
+      auto release = [&outputs] {
+        for (itx_tensor *&output : outputs)
+          TensorHandle(std::exchange(output, nullptr)).reset();
+        return Error::success();
+      };
+      passes.push_back({invoke, release});
     }
+    Expected<std::vector<double>> us = timeInTurns(passes);
+    if (!us)
+      return us.takeError();
+    for (double time : *us)
+      times.encoder[precision.str()].push_back(time * 1e6 / weights);
     return Error::success();
   }
 };
