@@ -13,7 +13,12 @@ What is repaired, from how the rows contradict themselves or recur:
   with 2 experts. vLLM's apart pool of tensor 16 with 16 experts (kimi-k2.5 on gb200) is attention-data 16: a step of 1,024
   sequences takes 1.9 ms longer than one of 256, less than half of the time in which each device of a tensor group would
   read their latent caches.
-- Precision. Where the column is empty the weights are what the kernels' column says, else BF16.
+  SGLang 0.5.5.post2's apart pools name no expert degree and as many tensor parts of an expert as replicas: 32 parts of
+  2,048 columns are narrower than the blocks of 128 that FP8 has a scale for, and 4 parts take the times of tensor 4 without
+  replicas (9.26 and 11.56 ms for 8 and 16 requests, where 0.5.8 takes 9.13 and 12.02 ms). So 8 and 32 replicas share their
+  experts, as in the rows of 0.5.8, and 4 are tensor 4.
+- Precision. Where the column is empty the weights are what the kernels' column says, else BF16. The last projection of
+  attention of DeepSeek in FP4 is in FP4 (model card of nvidia/DeepSeek-R1-0528-FP4-v2), the others in BF16.
 - Cache. BF16 on Hopper, FP8 on Blackwell unless the weights are BF16: no column says, recipes for Blackwell ask for it.
 - Batch. A pool that decodes alone holds fewer sequences than it has requests, as the others wait for their prefill: those
   that a sequence decodes with are the others times the share of a request's time after its first token (Little's law).
@@ -90,6 +95,7 @@ class Row:
     workers: float = 1.0
     requests: float = 0.0  # of a pool that decodes alone: those that have not ended, decoding or not
     first_ms: float = 0.0  # and how long after its start a request has its first token
+    output: str = ""  # format of the last projection of attention; empty: that of the others
 
     @property
     def operators(self) -> bool:
@@ -148,6 +154,8 @@ def repaired_degrees(row: dict[str, str]) -> tuple[int, int, int, bool]:
             tensor = 2
     elif row["backend"] == "vllm" and tensor == expert == 16 and data == 1:
         tensor, data = 1, 16
+    elif row["backend"] == "sglang" and tensor == expert == 1 and data == expert_tensor > 1:
+        tensor, data, expert = (4, 1, 1) if data == 4 else (1, data, data)
     if expert > tensor * data or tensor * data % expert:
         expert = tensor * data
     return tensor, data, expert, for_each_rank
@@ -191,6 +199,7 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
                 tokens_per_step=DRAFT_TOKENS_PER_STEP if version == "1.2.0rc6.post3" else 1.0,
                 requests=requests if apart else 0.0,
                 first_ms=first_ms if apart else 0.0,
+                output="fp4" if row["model"].startswith("deepseek") and weights == "fp4" else "",
             )
             later.append(one)
             if requests > LOW_CONCURRENCY:
@@ -247,7 +256,10 @@ def splitwise_rows() -> tuple[list[Row], list[Row]]:
 
 class _CRow(ctypes.Structure):
     _fields_ = (
-        [(name, ctypes.c_char_p) for name in ("model", "device", "engine", "weights", "attention", "cache", "compute")]
+        [
+            (name, ctypes.c_char_p)
+            for name in ("model", "device", "engine", "weights", "attention", "output", "cache", "compute")
+        ]
         + [(name, ctypes.c_int32) for name in ("tensor", "attention_data", "expert", "kind", "one_phase")]
         + [(name, ctypes.c_int32) for name in ("slow_build", "power_capped", "burst", "operators")]
         + [
@@ -299,9 +311,9 @@ class Table:
         array = (_CRow * len(rows))()
         for into, row in zip(array, rows, strict=True):
             into.device, into.attention, into.compute = DEVICES[row.system].encode(), b"", b""
-            for name in ("model", "engine", "weights", "cache"):
+            for name in ("model", "engine", "weights", "output", "cache"):
                 setattr(into, name, getattr(row, name).encode())
-            for name, _ in _CRow._fields_[7:]:
+            for name, _ in _CRow._fields_[8:]:
                 setattr(into, name, getattr(row, name))
         message = ctypes.create_string_buffer(1000)
         self.handle = formula.library.itx_serving_table(array, len(rows), message, len(message))

@@ -271,6 +271,8 @@ void readAttention(Settings &settings, ModelShape &shape, StringRef type) {
     full.keyHeads = settings.size("num_key_value_heads", full.heads);
     full.keyDim = full.valueDim = settings.size("head_dim", std::max(1, shape.hidden / full.heads));
     full.outputGate = settings.flag("attn_output_gate");
+    full.normsOverHeads =
+        settings.flag("use_qk_norm") && settings.has("qk_norm_type") && settings.word("qk_norm_type") == "per_layer";
   }
   if (full.keyHeads > full.heads)
     settings.fail("'num_key_value_heads' " + Twine(full.keyHeads) + " is above 'num_attention_heads' " +

@@ -30,68 +30,15 @@ static double blended(double a, double b, double q) {
 
 static Error refuse(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
 
-Expected<ServingEngine> intarsia::parseServingEngine(StringRef name) {
-  for (int i = 0; i < servingEngines; ++i)
-    if (servingEngineName(ServingEngine(i)) == name)
-      return ServingEngine(i);
-  return refuse("no figures of serving engine '" + name + "'; there are trtllm, vllm, sglang, splitwise");
-}
-
-StringRef intarsia::servingEngineName(ServingEngine engine) {
-  static constexpr StringRef names[] = {"trtllm", "vllm", "sglang", "splitwise"};
-  return names[int(engine)];
-}
-
-static constexpr std::pair<StringRef, NumberFormat> formats[] = {
-    {"bf16", NumberFormat::BF16}, {"fp8", NumberFormat::FP8},   {"int8", NumberFormat::INT8},
-    {"fp4", NumberFormat::FP4},   {"int4", NumberFormat::INT4}, {"f32", NumberFormat::F32}};
-
-Expected<NumberFormat> intarsia::parseNumberFormat(StringRef name) {
-  for (auto &[known, format] : formats)
-    if (known == name)
-      return format;
-  return refuse("no number format '" + name + "'; there are bf16, fp8, int8, fp4, int4, f32");
-}
-
-static StringRef formatName(NumberFormat format) { return formats[int(format)].first; }
-
-double intarsia::bytesOf(NumberFormat format) {
-  switch (format) {
-  case NumberFormat::F32:
-    return 4;
-  case NumberFormat::BF16:
-    return 2;
-  case NumberFormat::FP8:
-  case NumberFormat::INT8:
-    return 1;
-  case NumberFormat::FP4:
-  case NumberFormat::INT4:
-    return 0.5 + 1.0 / 16;
-  }
-  llvm_unreachable("all formats are listed");
-}
-
-static bool isFourBit(NumberFormat format) { return format == NumberFormat::FP4 || format == NumberFormat::INT4; }
-
-ServingPrecision intarsia::usualPrecision(const ModelShape &shape, const CatalogueDevice &device, NumberFormat weights,
-                                          NumberFormat cache) {
-  ServingPrecision precision;
-  precision.weights = weights;
-  precision.attention = isFourBit(weights) && shape.experts ? NumberFormat::BF16 : weights;
-  precision.cache = cache;
-  bool computes = weights != NumberFormat::INT4 && device.peakTflops.count(formatName(weights).str());
-  precision.compute = computes ? weights : NumberFormat::BF16;
-  return precision;
-}
-
 /// Returns why the times that were measured on a device say nothing about a deployment, or "".
 static std::string refusalOfMeasured(const Deployment &deployment) {
   const MeasuredTimes &times = *deployment.device->serving;
-  StringRef precision = formatName(deployment.precision.weights);
+  StringRef precision = numberFormatName(deployment.precision.weights);
   if (!times.hasDecoder(precision))
     return formatv("decoders in {0} were not measured on it, only in {1}", precision, times.decoderPrecisions());
   if (deployment.precision.cache != NumberFormat::BF16)
-    return formatv("caches in {0} were not measured on it, only in 16 bits", formatName(deployment.precision.cache));
+    return formatv("caches in {0} were not measured on it, only in 16 bits",
+                   numberFormatName(deployment.precision.cache));
   if (deployment.degrees.devices() > 1)
     return formatv("a split over {0} devices; its times were measured on one, and no link between two of them",
                    deployment.degrees.devices());
@@ -123,10 +70,10 @@ static Expected<const WaferDecoder *> decoderOnWafer(const Deployment &deploymen
     request.weightBits = precision.weights == NumberFormat::INT8 ? 8 : 4;
     break;
   default:
-    return refuse("weights in " + formatName(precision.weights) + "; wafers have f16, int8 and int4");
+    return refuse("weights in " + numberFormatName(precision.weights) + "; wafers have f16, int8 and int4");
   }
   if (precision.cache != NumberFormat::BF16 && precision.cache != NumberFormat::F32)
-    return refuse("caches in " + formatName(precision.cache) + "; wafers have f16 and f32");
+    return refuse("caches in " + numberFormatName(precision.cache) + "; wafers have f16 and f32");
   request.cacheBits = precision.cache == NumberFormat::BF16 ? 16 : 32;
   return deployment.wafers->decoder(request);
 }
@@ -204,7 +151,7 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
     return bandwidth.takeError();
   // Measured times need no peak; bounds of what a device can do take the one of f32 where there is none.
   StringRef sixteenBits = wafer ? "f16" : cost.measured && !device.peakTflops.count("bf16") ? "f32" : "bf16";
-  StringRef computed = wafer ? "f16" : formatName(deployment.precision.compute);
+  StringRef computed = wafer ? "f16" : numberFormatName(deployment.precision.compute);
   Expected<double> sixteen = device.peak(sixteenBits);
   if (!sixteen)
     return sixteen.takeError();
@@ -231,7 +178,11 @@ Expected<ServingCost> ServingCost::create(const Deployment &deployment, const Se
 
   const ServingPrecision &precision = deployment.precision;
   double tensor = degrees.tensor;
-  double dense = (shape.attentionParameters() * bytesOf(precision.attention) +
+  double outputs = 0;
+  for (const AttentionLayers &layers : shape.attention)
+    outputs += layers.layers * layers.outputParameters(shape.hidden);
+  double dense = ((shape.attentionParameters() - outputs) * bytesOf(precision.attention) +
+                  outputs * bytesOf(precision.attentionOutput.value_or(precision.attention)) +
                   shape.denseParameters() * bytesOf(precision.weights)) /
                  tensor;
   double head = 2 * shape.headParameters() / tensor, embedding = 2 * shape.embeddingParameters() / tensor;
@@ -313,7 +264,7 @@ double ServingCost::stepCacheBytes(double context) const {
 
 StepTime ServingCost::measuredStep(double batch, double context) const {
   const ModelShape &shape = *what.shape;
-  StringRef precision = formatName(what.precision.weights);
+  StringRef precision = numberFormatName(what.precision.weights);
   batch = std::max(1.0, batch);
   context = std::max(1.0, context);
   double flops = 0;
@@ -332,7 +283,7 @@ StepTime ServingCost::measuredStep(double batch, double context) const {
 
 StepTime ServingCost::measuredFirstToken(double prompt, double prompts, double others) const {
   const ModelShape &shape = *what.shape;
-  StringRef precision = formatName(what.precision.weights);
+  StringRef precision = numberFormatName(what.precision.weights);
   prompt = std::max(1.0, prompt);
   StepTime time;
   time.computeMs = (shape.layers * measured->layerUs(precision, multipliedParameters / shape.layers, prompt * prompts) +
@@ -356,7 +307,19 @@ double ServingCost::exchangeLatencyUs(double positions, const ServingFigures &f)
   double devices = dispatchesExperts() ? what.degrees.tensor : group;
   double bytes = 2.0 * what.shape->hidden * positions / what.degrees.attentionData;
   us += allReduces() * operators->allReduceUs(std::min<double>(devices, what.device->devicesOnLink()), bytes) * factor;
+  us += normsUs(positions) * factor;
   return us + (dispatchesExperts() ? 2 * what.shape->expertLayers * f.collectiveUs * factor : 0);
+}
+
+/// Bytes that a token's norm of queries and keys over all heads reduces: two sums in f32, as vLLM reduces them.
+static constexpr double normBytes = 2 * 4;
+
+double ServingCost::normsUs(double positions) const {
+  double us = 0, devices = std::min<double>(what.degrees.tensor, what.device->devicesOnLink());
+  for (const AttentionLayers &layers : what.shape->attention)
+    if (layers.normsOverHeads)
+      us += layers.layers * operators->allReduceUs(devices, normBytes * positions / what.degrees.attentionData);
+  return us;
 }
 
 double ServingCost::expertsFactor(const ServingFigures &f) const {
@@ -381,8 +344,7 @@ StepTime ServingCost::decodeStep(double batch, double context, const ServingFigu
   context = std::max(0.0, context);
   // A pipeline's stages work on shares of the batch in turn; a token passes them all.
   double together = std::max(1.0, batch / degrees.pipeline);
-  // A speculative step checks one drafted token for each sequence beside the next one.
-  double positions = together * (what.tokensPerStep > 1 ? 2 : 1);
+  double positions = positionsOf(together);
   double replica = together / degrees.attentionData;
   bool fourBit = isFourBit(what.precision.weights);
   bool dequantized = fourBit && !isFourBit(what.precision.compute);
@@ -458,7 +420,7 @@ double ServingCost::promptScoreFlops(double prompt) const {
   return flops / group;
 }
 
-double ServingCost::promptUs(double prompt, double together, const ServingFigures &f) const {
+double ServingCost::promptUs(double prompt, double together, double beside, const ServingFigures &f) const {
   if (wafer)
     return wafer->promptMs(prompt) * 1e3;
   if (measured)
@@ -467,8 +429,9 @@ double ServingCost::promptUs(double prompt, double together, const ServingFigure
   if (operators) {
     together = std::clamp(together, 1.0, std::max(1.0, chunkTokens / std::max(1.0, prompt)));
     double steps = std::max(1.0, together * prompt / chunkTokens);
-    double ownUs =
-        (operatorsUs(operators->prompt(together, prompt), f) + f.prefillLayerUs * shape.layers * steps) / together;
+    OperatorTimes times =
+        beside > 0 ? operators->promptBeside(together, prompt, beside, steps) : operators->prompt(together, prompt);
+    double ownUs = (operatorsUs(times, f) + f.prefillLayerUs * shape.layers * steps) / together;
     return (ownUs + transferUsPerToken(f.linkEfficiency, f.allToAllFactor) * prompt) / what.degrees.attentionData;
   }
   double rate = byFormat(what.precision.compute, f.sixteenBitCompute, f.eightBitCompute, f.fourBitCompute) *
@@ -484,20 +447,38 @@ static double interferenceOf(const Deployment &what, const ServingFigures &f) {
 
 double ServingCost::interference() const { return measured || wafer ? 1 : interferenceOf(what, *figures); }
 
+/// Returns true if an engine computes prompts in the steps of sequences that decode: TensorRT-LLM's in-flight batching
+/// and vLLM's scheduler do; SGLang does it on request only (--enable-mixed-chunk).
+static bool mixesPhases(ServingEngine engine) {
+  return engine == ServingEngine::TensorRTLLM || engine == ServingEngine::VLLM;
+}
+
+/// Returns how many prompts of others begin in a step, on average, where each of `batch` requests writes `output`
+/// tokens.
+static double promptsPerStep(double batch, double output) { return std::max(0.0, batch - 1) / std::max(1.0, output); }
+
+double ServingCost::promptsInStepMs(double batch, double prompt, double output) const {
+  return promptsInStepMs(batch, promptsPerStep(batch, output), prompt, *figures);
+}
+
+double ServingCost::promptsInStepMs(double batch, double prompts, double prompt, const ServingFigures &f) const {
+  double beside = mixesPhases(what.engine) ? positionsOf(std::max(1.0, batch)) / what.degrees.attentionData : 0;
+  return prompts * promptUs(std::max(0.0, prompt), prompts, beside, f) * (measured ? 1 : interferenceOf(what, f)) *
+         1e-3;
+}
+
 StepTime ServingCost::sharedStep(double batch, double prompt, double output, bool burst,
                                  const ServingFigures &f) const {
-  prompt = std::max(0.0, prompt);
-  StepTime time = decodeStep(batch, prompt + std::max(0.0, output) / 2, f);
-  double promptsPerStep = std::max(0.0, batch - 1) / std::max(1.0, output) * (burst ? 0.5 : 1);
-  time.interferenceMs =
-      promptsPerStep * promptUs(prompt, promptsPerStep, f) * (measured ? 1 : interferenceOf(what, f)) * 1e-3;
+  StepTime time = decodeStep(batch, std::max(0.0, prompt) + std::max(0.0, output) / 2, f);
+  time.interferenceMs = promptsInStepMs(batch, promptsPerStep(batch, output) * (burst ? 0.5 : 1), prompt, f);
   time.totalMs += time.interferenceMs;
   return time;
 }
 
 double ServingCost::prefillBusyMs(double prompt) const {
   // Stages of a pipeline hold different prompts at once.
-  return promptUs(prompt, std::numeric_limits<double>::infinity(), *figures) * 1e-3 / what.degrees.pipeline;
+  return promptUs(prompt, std::numeric_limits<double>::infinity(), /*beside=*/0, *figures) * 1e-3 /
+         what.degrees.pipeline;
 }
 
 StepTime ServingCost::firstToken(double prompt, double prompts, double concurrency, double workers, bool burst,
@@ -565,7 +546,7 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
 double ServingCost::stepBytesPerDevice(double batch, double context) const {
   // As in decodeStep.
   double together = std::max(1.0, batch / what.degrees.pipeline);
-  double positions = together * (what.tokensPerStep > 1 ? 2 : 1);
+  double positions = positionsOf(together);
   double touched = what.shape->expertsTouched(positions, figures->expertDispersion);
   return (denseStreamUs + headStreamUs + expertStreamUs * touched) * bytesPerUs +
          stepCacheBytes(std::max(0.0, context)) * together / what.degrees.attentionData;

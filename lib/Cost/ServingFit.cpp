@@ -54,7 +54,9 @@ Expected<Row> readRow(const itx_serving_row &row) {
   if (!cache)
     return cache.takeError();
   deployment.precision = usualPrecision(**shape, **device, *weights, *cache);
+  deployment.precision.attentionOutput = deployment.precision.attention;
   for (auto [name, into] : {std::pair(row.attention, &deployment.precision.attention),
+                            std::pair(row.output, &*deployment.precision.attentionOutput),
                             std::pair(row.compute, &deployment.precision.compute)})
     if (*name) {
       Expected<NumberFormat> format = parseNumberFormat(name);

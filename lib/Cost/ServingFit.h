@@ -20,9 +20,10 @@ enum {
   ITX_SERVING_FIRST = 2   /* firstToken of `prompts` prompts */
 };
 
-/* One row. Names are those of the catalogue; `attention` and `compute` may be empty for the usual precision. */
+/* One row. Names are those of the catalogue; `attention`, `output` (the last projection of attention) and `compute` may
+ * be empty for the usual precision. */
 typedef struct {
-  const char *model, *device, *engine, *weights, *attention, *cache, *compute;
+  const char *model, *device, *engine, *weights, *attention, *output, *cache, *compute;
   int32_t tensor, attention_data, expert;
   int32_t kind, one_phase, slow_build, power_capped, burst;
   int32_t operators; /* times of measured operators, not shares of peaks; experts are dispersed by 0.5 */

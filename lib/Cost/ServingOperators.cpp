@@ -50,13 +50,26 @@ double ServingOperators::linearUs(double rows, double columns, double depth, Num
   return costs->microseconds(shape, type);
 }
 
+/// Returns the expected largest of independent standard normal values: their quantile at (n − 3/8) / (n + 1/4) (Blom
+/// 1958), by formula 26.2.23 of Abramowitz and Stegun.
+static double largestNormal(double count) {
+  if (count <= 1)
+    return 0;
+  double t = std::sqrt(-2 * std::log(1 - (count - 0.375) / (count + 0.25)));
+  return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+}
+
 double ServingOperators::expertsUs(double rows) const {
   const ModelShape &model = *what.shape;
   double group = what.degrees.tensor * what.degrees.attentionData, expert = what.degrees.expert;
   GpuKernelShape shape;
   shape.kind = GpuKernelKind::Experts;
   double sent = rows * model.expertsPerToken / expert;
-  shape.experts = std::max(1.0, model.experts / expert * model.expertsTouched(rows, dispersion));
+  // A step waits for the device that most experts are touched on: the numbers on the devices are nearly binomial, and
+  // add up to that of all devices.
+  double each = model.experts / expert, share = model.expertsTouched(rows, dispersion);
+  double spread = std::sqrt(each * share * (1 - share) * (1 - 1 / expert));
+  shape.experts = std::clamp(each * share + spread * largestNormal(expert), 1.0, std::max(1.0, each));
   shape.rows = std::max(shape.experts, sent);
   shape.columns = model.expertWidth / (group / expert);
   shape.depth = model.hidden;
@@ -115,7 +128,7 @@ double ServingOperators::projectionsUs(const AttentionLayers &layers, double row
   double tensor = what.degrees.tensor, hidden = what.shape->hidden;
   double heads = std::max(1.0, layers.heads / tensor), keyHeads = std::max(1.0, layers.keyHeads / tensor);
   NumberFormat format = what.precision.attention;
-  double us = linearUs(rows, hidden, heads * layers.valueDim, format);
+  double us = linearUs(rows, hidden, heads * layers.valueDim, what.precision.attentionOutput.value_or(format));
   switch (layers.kind) {
   case Kind::Grouped: {
     double values = layers.valuesAreKeys ? 0 : keyHeads * layers.valueDim;
@@ -149,6 +162,15 @@ double ServingOperators::feedForwardUs(double rows, double width) const {
          linearUs(rows, hidden, each, what.precision.weights);
 }
 
+double ServingOperators::sharedBesideUs(double rows, double expertsUs) const {
+  // Engines compute them on a stream of their own beside the experts, or as one more expert (SGLang). What is left is
+  // reading their weights, as the memory is shared, and what outlasts the experts.
+  double us = feedForwardUs(rows, what.shape->sharedWidth);
+  double parameters =
+      what.shape->feedForwardMatrices * what.shape->sharedWidth * what.shape->hidden / what.degrees.tensor;
+  return std::min(us, std::max(costs->streamUs(parameters * bytesOf(what.precision.weights)), us - expertsUs));
+}
+
 OperatorTimes ServingOperators::rowsOf(double rows, bool isPrompt) const {
   auto [entry, isNew] = byRows.try_emplace({isPrompt, rows});
   OperatorTimes &times = entry->second;
@@ -161,9 +183,11 @@ OperatorTimes ServingOperators::rowsOf(double rows, bool isPrompt) const {
     times.linearUs += model.denseLayers * feedForwardUs(rows, model.denseWidth);
   if (model.expertLayers) {
     times.linearUs += model.expertLayers * linearUs(rows, model.experts, model.hidden, NumberFormat::BF16);
+    double routedUs = expertsUs(rows * what.degrees.attentionData);
     if (model.sharedWidth > 0)
-      times.linearUs += model.expertLayers * feedForwardUs(rows, model.sharedWidth);
-    times.expertsUs = model.expertLayers * expertsUs(rows * what.degrees.attentionData);
+      times.linearUs +=
+          model.expertLayers * (isPrompt ? feedForwardUs(rows, model.sharedWidth) : sharedBesideUs(rows, routedUs));
+    times.expertsUs = model.expertLayers * routedUs;
   }
   return times;
 }
@@ -173,7 +197,7 @@ double ServingOperators::headUs(double rows) const {
 }
 
 OperatorTimes ServingOperators::step(double sequences, double positions, double context) const {
-  auto [entry, isNew] = byQuestion.try_emplace({false, sequences, positions, context});
+  auto [entry, isNew] = byQuestion.try_emplace({false, sequences, positions, context, 0});
   OperatorTimes &times = entry->second;
   if (!isNew)
     return times;
@@ -185,7 +209,7 @@ OperatorTimes ServingOperators::step(double sequences, double positions, double 
 }
 
 OperatorTimes ServingOperators::prompt(double prompts, double tokens) const {
-  auto [entry, isNew] = byQuestion.try_emplace({true, prompts, tokens, 0});
+  auto [entry, isNew] = byQuestion.try_emplace({true, prompts, tokens, 0, 0});
   OperatorTimes &times = entry->second;
   if (!isNew)
     return times;
@@ -193,6 +217,20 @@ OperatorTimes ServingOperators::prompt(double prompts, double tokens) const {
   for (const AttentionLayers &layers : what.shape->attention)
     times.attentionUs += layers.layers * prefillUs(layers, prompts, tokens);
   times.linearUs += headUs(prompts);
+  return times;
+}
+
+OperatorTimes ServingOperators::promptBeside(double prompts, double tokens, double beside, double steps) const {
+  auto [entry, isNew] = byQuestion.try_emplace({true, prompts, tokens, beside, steps});
+  OperatorTimes &times = entry->second;
+  if (!isNew)
+    return times;
+  OperatorTimes together = rowsOf(prompts * tokens / steps + beside, /*isPrompt=*/true);
+  OperatorTimes without = rowsOf(beside, /*isPrompt=*/true);
+  times.linearUs = steps * std::max(0.0, together.linearUs - without.linearUs);
+  times.expertsUs = steps * std::max(0.0, together.expertsUs - without.expertsUs);
+  for (const AttentionLayers &layers : what.shape->attention)
+    times.attentionUs += layers.layers * prefillUs(layers, prompts, tokens);
   return times;
 }
 

@@ -37,6 +37,9 @@ public:
   OperatorTimes step(double sequences, double positions, double context) const;
   /// Returns the operators of `prompts` prompts of `tokens` tokens each, which a replica computes together.
   OperatorTimes prompt(double prompts, double tokens) const;
+  /// Returns by how much such prompts extend `steps` steps over which their tokens are spread, and in each of which the
+  /// replica computes `beside` tokens of other sequences as well: the weights are read once for all of them.
+  OperatorTimes promptBeside(double prompts, double tokens, double beside, double steps) const;
   /// Returns microseconds of an all-reduce of `bytes` between `devices` of one node.
   double allReduceUs(double devices, double bytes) const;
 
@@ -45,6 +48,8 @@ private:
   double linearUs(double rows, double columns, double depth, NumberFormat format, double matrices = 1) const;
   double projectionsUs(const AttentionLayers &layers, double rows, bool isPrompt) const;
   double feedForwardUs(double rows, double width) const;
+  /// Returns the parts that every token passes beside its experts, in a step of decoding: what they take longer.
+  double sharedBesideUs(double rows, double expertsUs) const;
   double expertsUs(double rows) const;
   double headUs(double rows) const;
   /// Returns linears without the head, and experts.
@@ -59,7 +64,7 @@ private:
   std::shared_ptr<const GpuCosts> costs;
   const AllReduceFigures *reduction = nullptr;
   mutable std::map<std::tuple<bool, double>, OperatorTimes> byRows;
-  mutable std::map<std::tuple<bool, double, double, double>, OperatorTimes> byQuestion;
+  mutable std::map<std::tuple<bool, double, double, double, double>, OperatorTimes> byQuestion;
 };
 
 } // namespace intarsia

@@ -129,7 +129,7 @@ def test_together_where_one_device_does(tmp_path: pathlib.Path) -> None:
     assert agent["end_to_end_ms"] == pytest.approx(agent["simulated"]["p95_ms"], rel=0.05)
     # A prompt waits less than replicas are planned for that prompts keep busy for a quarter of the time.
     seen = agent["simulated"]["first_token_p95_ms"]
-    assert seen <= agent["first_token_ms"] <= 1.3 * seen
+    assert seen * (1 - 1e-6) <= agent["first_token_ms"] <= 1.3 * seen
     pinned = text(
         **small, place=', place = #fleet.placement<@dc::@two, batch = 8, precision = "fp8", aggregated = true>'
     )
@@ -158,7 +158,7 @@ def test_what_is_in_the_same_replicas_is_in_one_pool(tmp_path: pathlib.Path) -> 
 def test_a_written_plan_of_shared_replicas_is_taken(tmp_path: pathlib.Path) -> None:
     """A prefill has the number of replicas of the decode that it runs in: in the table, in the JSON and in the IR."""
     placed = tmp_path / "placed.mlir"
-    figures = {"shape": "llama-3.1-70b", "prompt": 500, "answer": 200, "rate": 24, "tbt": 100, "ones": 8}
+    figures = {"shape": "llama-3.1-70b", "prompt": 500, "answer": 200, "rate": 22, "tbt": 100, "ones": 8}
     result, pieces = plan(tmp_path, text(**figures), "-o", str(placed))
     assert pieces["prefill"]["aggregated"]
     assert pieces["decode"]["replicas"] > 1

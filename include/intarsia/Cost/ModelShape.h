@@ -35,11 +35,14 @@ struct AttentionLayers {
                                                         ///< it
   bool outputGate = false;                              ///< a gate as large as the queries multiplies the result
   bool valuesAreKeys = false;                           ///< no separate projection of values
+  bool normsOverHeads = false;                          ///< queries and keys are normed over all heads together
   int queryRank = 0, cacheRank = 0, rotaryDim = 0;      ///< Latent
   int selectedTokens = 0, indexHeads = 0, indexDim = 0; ///< tokens that an indexer selects; 0: no indexer
 
   /// Returns the weights of one layer.
   double parameters(int hidden) const;
+  /// Returns the weights of the last projection of one layer.
+  double outputParameters(int hidden) const { return double(heads) * valueDim * hidden; }
   /// Returns the elements that one layer caches for a token, including keys of the indexer.
   double cachedElementsPerToken() const;
   /// Returns the bytes of one layer's state of a sequence, in f32. 0 unless Linear.

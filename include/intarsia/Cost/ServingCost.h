@@ -27,7 +27,9 @@
 //   latency   = 2 · layers · all-reduce(bytes, tensor) · engine, or two exchanges a layer of experts
 //
 // A pool that serves both phases also carries, on average, (B − 1) / output tokens of other requests' prompts in each
-// step. ‖a, b‖_q = (a^q + b^q)^(1/q) blends a sum (q = 1) into a maximum.
+// step. TensorRT-LLM and vLLM compute them in the step itself, where their tokens share the weights that are read
+// anyway; SGLang, as it is started by default, computes them in steps of their own. ‖a, b‖_q = (a^q + b^q)^(1/q) blends
+// a sum (q = 1) into a maximum.
 //
 // Extrapolation: efficiencies are fitted by generation (hopper, blackwell; ampere under the Splitwise engine). A device
 // of another generation takes those of the generation that its catalogue entry names as `efficiency_of`, times its own
@@ -55,6 +57,7 @@
 #include "intarsia/Cost/WaferTimes.h"
 #include <array>
 #include <memory>
+#include <optional>
 
 namespace intarsia {
 
@@ -71,12 +74,16 @@ llvm::StringRef servingEngineName(ServingEngine engine);
 /// Storage formats of elements. FP4 and INT4 have a scale of 8 bits for 16 elements.
 enum class NumberFormat { BF16, FP8, INT8, FP4, INT4, F32 };
 llvm::Expected<NumberFormat> parseNumberFormat(llvm::StringRef name);
+llvm::StringRef numberFormatName(NumberFormat format);
 double bytesOf(NumberFormat format);
+inline bool isFourBit(NumberFormat format) { return format == NumberFormat::FP4 || format == NumberFormat::INT4; }
 
 /// Precision of storage and computation. The head is always BF16.
 struct ServingPrecision {
   NumberFormat weights = NumberFormat::BF16;   ///< feed-forward parts
   NumberFormat attention = NumberFormat::BF16; ///< projections of attention; 4-bit checkpoints of experts keep BF16
+  /// The last projection of attention, where a checkpoint stores it in another format than the others.
+  std::optional<NumberFormat> attentionOutput;
   NumberFormat cache = NumberFormat::BF16;
   NumberFormat compute = NumberFormat::BF16; ///< format of matmuls; its peak must be in the catalogue
 };
@@ -122,7 +129,7 @@ struct ServingFigures {
   double sixteenBitCompute, eightBitCompute, fourBitCompute, attentionCompute;               ///< shares of the dense
                                                                                              ///< peak
   double blackwellCompute, expertCompute;                                                    ///< factors on those
-  double collectiveUs;
+  double collectiveUs; ///< with operators: one exchange between replicas and the experts of their tokens
   std::array<double, servingEngines> collectiveFactor;
   double networkUs, linkEfficiency, allToAllFactor;
   double prefillLayerUs; ///< time of admitting a prompt in a pool of both phases
@@ -223,6 +230,10 @@ public:
   /// extends the steps of the others.
   double interference() const;
 
+  /// Returns by how much the prompts of the other requests extend a step of such a pool, in milliseconds: the part of
+  /// sharedStep that decodeStep does not have.
+  double promptsInStepMs(double batch, double prompt, double output) const;
+
   /// Overloads with other figures, for the fit.
   StepTime decodeStep(double batch, double context, const ServingFigures &figures) const;
   StepTime sharedStep(double batch, double prompt, double output, bool burst, const ServingFigures &figures) const;
@@ -258,12 +269,14 @@ public:
 
 private:
   ServingCost() = default;
-  /// Returns the attention layers; none for Experts.
   /// Returns the number of all-reduces in a decode step.
   double allReduces() const { return 2.0 * what.shape->layers; }
   /// Returns to how many devices the activations of a token go in a layer of experts that lie on all devices of the
   /// group.
   double expertCopies() const;
+  /// Returns the tokens of a step of `sequences`. A speculative step checks one drafted token for each sequence beside
+  /// the next one.
+  double positionsOf(double sequences) const { return sequences * (what.tokensPerStep > 1 ? 2 : 1); }
   double promptScoreFlops(double prompt) const;
   /// Returns microseconds of the operators with the figures that scale them.
   double operatorsUs(const OperatorTimes &times, const ServingFigures &figures) const;
@@ -276,8 +289,13 @@ private:
   StepTime measuredStep(double batch, double context) const;
   StepTime measuredFirstToken(double prompt, double prompts, double others) const;
   /// Returns for how long a prompt occupies the devices, in microseconds, if `together` of them are computed at once
-  /// (as many as a chunk of the engine holds, at most).
-  double promptUs(double prompt, double together, const ServingFigures &figures) const;
+  /// (as many as a chunk of the engine holds, at most). `beside`: tokens of other sequences that each replica computes
+  /// in the same steps; the time is then what the prompts add to these.
+  double promptUs(double prompt, double together, double beside, const ServingFigures &figures) const;
+  /// Returns by how much `prompts` prompts, on average, extend a step of `batch` sequences, in milliseconds.
+  double promptsInStepMs(double batch, double prompts, double prompt, const ServingFigures &figures) const;
+  /// Returns the all-reduces of norms of queries and keys over all heads of a token, in microseconds.
+  double normsUs(double positions) const;
   double transferUsPerToken(double linkEfficiency, double allToAllFactor) const;
   /// Returns the bytes of cache that one sequence of `context` tokens reads, and of states that it writes, on each
   /// device in a decode step.

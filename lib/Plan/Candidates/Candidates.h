@@ -116,8 +116,8 @@ struct AggregatedCandidates {
 };
 /// Returns the candidates with prefill and decode in the same replicas, for the same pools, precisions and degrees and
 /// with as many sequences in decode at once as the batch says. A forward step takes
-///   decodeStep(B) + (B - 1) / written tokens · busy · interference
-/// where busy is the time for which a prompt keeps the devices (ServingCost::sharedStep, without cached tokens). A
+///   decodeStep(B) + promptsInStep(B) + (B - 1) / written tokens · scores over cached tokens
+/// (ServingCost::sharedStep, and what a prompt's cached tokens add to it). A
 /// prompt takes its own time and one step of the others for each `tokensPerChunk` of it, and waits behind other
 /// prompts: M/G/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
 /// Devices and slots are the decode's. The prefill finds the tokens that the model wrote in an earlier turn in the

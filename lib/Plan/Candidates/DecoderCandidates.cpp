@@ -345,8 +345,11 @@ private:
     double busy = std::min(busyMs(cost, newTokens, cachedTokens), alone),
            tokens = std::max(work.writtenTokens - 1, 1.0);
     double chunks = std::ceil(newTokens / tokensPerChunk);
+    // Prompts of the others, and the scores of their cached tokens.
+    double overCached = std::max(0.0, alone - prefillMs(cost, newTokens, 0)) * cost.interference();
     auto stepMs = [&](int batch) {
-      return cost.decodeStep(batch, contextOfStep()).totalMs + (batch - 1) / tokens * busy * cost.interference();
+      return cost.decodeStep(batch, contextOfStep()).totalMs + cost.promptsInStepMs(batch, newTokens, tokens) +
+             (batch - 1) / tokens * overCached;
     };
     std::set<int> batches = batchesOf(std::min(most, double(largestBatchTried)), stepMs);
     bool added = false;

@@ -207,6 +207,80 @@ TEST(ServingCost, operatorsOfExpertsAreThoseThatTokensTouch) {
   EXPECT_LT(many - one, 1.5 * bytes / 4800e9 * 1e3);
 }
 
+TEST(ServingCost, promptsShareTheStepsOfEnginesThatMixPhases) {
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  Deployment deployment = deploy("llama-3.1-8b", "nvidia/h100-sxm", NumberFormat::BF16);
+  auto extended = [&](ServingEngine engine, double prompt) {
+    deployment.engine = engine;
+    return create(deployment, &bare).promptsInStepMs(2, prompt, 1); // a prompt in every step
+  };
+  // A step of its own reads all weights once more, less those of the embedding and of the head (bf16, 3350 GB/s).
+  double weights = (8.030e9 - 2 * 128256.0 * 4096) * 2 / 3350e9 * 1e3;
+  EXPECT_GT(extended(ServingEngine::SGLang, 16), weights);
+  EXPECT_LT(extended(ServingEngine::VLLM, 16), 0.2 * weights);
+  EXPECT_EQ(extended(ServingEngine::VLLM, 16), extended(ServingEngine::TensorRTLLM, 16));
+  // The arithmetic of a long prompt is saved by nobody.
+  EXPECT_GT(extended(ServingEngine::VLLM, 4096), 0.9 * extended(ServingEngine::SGLang, 4096));
+  ServingCost cost = create(deployment, &bare);
+  EXPECT_EQ(cost.sharedStep(9, 1024, 100).interferenceMs, cost.promptsInStepMs(9, 1024, 100));
+}
+
+TEST(ServingCost, aStepWaitsForTheDeviceOfMostExperts) {
+  ServingEfficiency bare = figures({{"expert_dispersion", 0.5}}, /*operators=*/true);
+  auto experts = [&](int degree, double batch) {
+    Deployment deployment = deploy("qwen3-235b-a22b", "nvidia/h200-sxm", NumberFormat::BF16, {8, 1, degree, 1});
+    return create(deployment, &bare).decodeStep(batch, 1).streamingMs;
+  };
+  // Eight parts of every expert are the same work on all devices. Of whole experts, one device has more than its eighth
+  // while a part of them is touched, and no more than all of its own in a large batch.
+  const ModelShape &shape = *llvm::cantFail(findShape("qwen3-235b-a22b"));
+  double each = shape.allExpertParameters() * 2 / 8 / 4800e9 * 1e3, share = shape.expertsTouched(8, 0.5);
+  double deviation = std::sqrt(16 * share * (1 - share) * 7 / 8); // of the 16 experts of a device
+  // The largest of eight normal values is expected at 1.42 (tables of order statistics).
+  EXPECT_NEAR(experts(8, 8) - experts(1, 8), each * 1.42 * deviation / 16, 0.35 * each * 1.42 * deviation / 16);
+  EXPECT_LT(experts(8, 4096), 1.1 * experts(1, 4096));
+}
+
+TEST(ServingCost, sharedExpertsRunBesideTheOthers) {
+  ServingEfficiency bare = figures({{"expert_dispersion", 0.5}}, /*operators=*/true);
+  Deployment deployment = deploy("deepseek-v3", "nvidia/h200-sxm", NumberFormat::FP8, {8, 1, 1, 1});
+  ModelShape without = *deployment.shape;
+  without.sharedWidth = 0;
+  double with = create(deployment, &bare).decodeStep(8, 1000).streamingMs;
+  deployment.shape = &without;
+  // Their weights are read, 2048 columns of three matrices in 58 layers, and nothing is started for them alone.
+  double read = 3.0 * 2048 * 7168 / 8 * 58 / 4800e9 * 1e3;
+  double added = with - create(deployment, &bare).decodeStep(8, 1000).streamingMs;
+  EXPECT_GE(added, read);
+  EXPECT_LT(added, 1.5 * read);
+}
+
+TEST(ServingCost, normsOverAllHeadsReduce) {
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  Deployment deployment = deploy("minimax-m2.5", "nvidia/h200-sxm", NumberFormat::FP8, {4, 1, 1, 1});
+  ASSERT_TRUE(deployment.shape->attention.front().normsOverHeads);
+  ModelShape byHead = *deployment.shape;
+  for (AttentionLayers &layers : byHead.attention)
+    layers.normsOverHeads = false;
+  double with = create(deployment, &bare).decodeStep(16, 1000).collectiveLatencyMs;
+  deployment.shape = &byHead;
+  double added = with - create(deployment, &bare).decodeStep(16, 1000).collectiveLatencyMs;
+  const AllReduceFigures &figures = GpuKernelTable::get().allReduce(*deployment.device);
+  EXPECT_NEAR(added, byHead.layers * allReduceUs(4, 16 * 2 * 4, 450, figures) * 1e-3, 1e-9);
+}
+
+TEST(ServingCost, theLastProjectionOfAttentionMayHaveItsOwnFormat) {
+  ServingEfficiency bare = figures({}, /*operators=*/true);
+  Deployment deployment = deploy("deepseek-v3", "nvidia/b200-sxm", NumberFormat::FP4, {8, 1, 1, 1});
+  ServingCost sixteen = create(deployment, &bare);
+  deployment.precision.attentionOutput = NumberFormat::FP4;
+  ServingCost four = create(deployment, &bare);
+  // 128 heads of 128 values, hidden 7168, 61 layers; a scale for each 16 elements.
+  EXPECT_NEAR(sixteen.weightBytesPerDevice() - four.weightBytesPerDevice(), 128.0 * 128 * 7168 * 61 / 8 * (2 - 0.5625),
+              1);
+  EXPECT_LT(four.decodeStep(1, 1000).streamingMs, sixteen.decodeStep(1, 1000).streamingMs);
+}
+
 TEST(ServingCost, devicesWithoutTablesTakeThoseOfTheNearest) {
   ServingEfficiency bare = figures({}, /*operators=*/true);
   // The catalogue has no number of multiprocessors of it: an H100's, at its own peak and bandwidth.
