@@ -27,7 +27,7 @@ import serving_validation
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from serving_rows import DECODE, ROOT, Formula, Row, Table, decoding_together, serving_rows, splitwise_rows
-from serving_validation import LeftOut
+from serving_validation import Inside, LeftOut
 
 EFFICIENCY = ROOT / "catalogue/efficiency"
 ENGINES = ("trtllm", "vllm", "sglang")
@@ -256,16 +256,28 @@ class Problem:
         """
         predicted = np.full(len(table.rows), np.nan)
         for group in [only] if only else np.unique(table.groups):
-            cell = table.groups == group
-            row = table.rows[int(np.flatnonzero(cell)[0])]
-            if row.mode == "splitwise":
-                kept = ~cell
-            else:
-                kept = (table.families != row.family) & (table.systems != row.of_system)
             # Starts at the priors: the figures of the whole fit have seen the cell.
-            values = self.fit(table.subset(kept), steps=40)
+            values = self.fit(self.without(table, group), steps=40)
+            cell = table.groups == group
             predicted[cell] = self.predict(table.subset(cell), self.figures(values))
         return predicted
+
+    @staticmethod
+    def without(table: Table, group: str) -> Table:
+        """Give the rows of other families on other systems than a cell's."""
+        cell = table.groups == group
+        row = table.rows[int(np.flatnonzero(cell)[0])]
+        if row.mode == "splitwise":
+            return table.subset(~cell)
+        return table.subset((table.families != row.family) & (table.systems != row.of_system))
+
+    def leave_out_twice(self, table: Table, only: str | None = None) -> dict[str, NDArray[np.float64]]:
+        """Give, for each cell, the left-out errors ln(predicted / measured) that would be known if it were not there."""
+        found: dict[str, NDArray[np.float64]] = {}
+        for group in [only] if only else np.unique(table.groups):
+            others = self.without(table, group)
+            found[group] = np.log(self.leave_out(others) / others.measured)
+        return found
 
     @staticmethod
     def predict(table: Table, figures: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -379,16 +391,22 @@ def write_yaml(path: Path, parts: list[Part], engines: tuple[str, ...], generati
     path.write_text("\n".join(lines) + "\n")
 
 
-def write_errors(path: Path, parts: list[Part]) -> None:
+def write_errors(path: Path, parts: list[Part], inside: dict[str, Inside]) -> None:
+    """Write the errors of each cell, and where intervals were checked the shares of rows inside of them."""
+    levels = [] if not inside else list(inside[parts[0].kind])
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["kind", "group", "rows", "left_out_median", "left_out_mean", "fitted_median", "fitted_mean"])
+        out.writerow(
+            ["kind", "group", "rows", "left_out_median", "left_out_mean", "fitted_median", "fitted_mean"]
+            + [f"inside_{level:.0%}".rstrip("%") for level in levels]
+        )
         for part in parts:
-            outside, inside = errors(part.outside, part.table.measured), errors(part.inside, part.table.measured)
+            outside, fitted = errors(part.outside, part.table.measured), errors(part.inside, part.table.measured)
             names = ["all", *np.unique(part.table.groups)]
             for name in names:
                 mask = np.full(len(outside), True) if name == "all" else part.table.groups == name
-                figures = [f(e[mask]) for e in (outside, inside) for f in (np.median, np.mean)]
+                figures = [f(e[mask]) for e in (outside, fitted) for f in (np.median, np.mean)]
+                figures += [inside[part.kind][level][mask].mean() for level in levels]
                 out.writerow([part.kind, name, int(mask.sum()), *(f"{value:.4f}" for value in figures)])
 
 
@@ -412,8 +430,11 @@ def main() -> None:
     ]
     print("errors of model families on systems; the fit had neither the family nor the system")
     left_out = {part.kind: LeftOut(part.table.rows, part.table.measured, part.outside) for part in parts}
+    inside: dict[str, Inside] = {}
     for part in parts:
-        print("\n".join(serving_validation.report(part.kind, left_out[part.kind])), flush=True)
+        of = left_out[part.kind]
+        inside[part.kind] = serving_validation.inside_intervals(of, part.problem.leave_out_twice(part.table))
+        print("\n".join(serving_validation.report(part.kind, of, inside[part.kind])), flush=True)
         outside = np.abs(left_out[part.kind].error)
         report("  (of the fit itself)", errors(part.inside, part.table.measured))
         for group in np.unique(part.table.groups):
@@ -435,8 +456,8 @@ def main() -> None:
     if not options.no_write:
         write_yaml(EFFICIENCY / "serving.yaml", parts, ENGINES, ("hopper", "blackwell"))
         write_yaml(EFFICIENCY / "serving-splitwise.yaml", [decode, prompt], ("splitwise",), ("ampere", "hopper"))
-        write_errors(EFFICIENCY / "serving-errors.csv", parts)
-        write_errors(EFFICIENCY / "serving-splitwise-errors.csv", [decode, prompt])
+        write_errors(EFFICIENCY / "serving-errors.csv", parts, inside)
+        write_errors(EFFICIENCY / "serving-splitwise-errors.csv", [decode, prompt], {})
         for kind, of in left_out.items():
             serving_validation.plot(ROOT / f"docs/serving-{kind.replace('_', '-')}.svg", kind, of)
 

@@ -60,6 +60,9 @@ def test_bars():
     assert serving["decode", "all"]["left_out_median"] <= 0.105
     assert serving["decode", "all"]["left_out_mean"] <= 0.16
     assert serving["first_token", "all"]["left_out_median"] <= 0.28
+    for kind in KINDS:
+        for level in serving_validation.LEVELS:
+            assert serving[kind, "all"][f"inside_{level * 100:.0f}"] == pytest.approx(level, abs=0.05)
     assert splitwise["decode", "all"]["left_out_median"] <= 0.12
     assert splitwise["first_token", "all"]["left_out_median"] <= 0.12
 
@@ -106,13 +109,39 @@ def test_a_bias_is_signed_and_of_families_and_systems():
 
 
 def test_intervals_are_those_of_other_families_and_systems():
-    """Errors of one's own cell, however alike, say nothing about the interval."""
-    logs = np.linspace(-1, 1, 101)
-    apart = left_out([*np.exp(logs), *[3.0] * 10], ["llama-3.1-8b|h100_sxm"] * 101 + ["kimi-k2.5|b200_sxm"] * 10)
-    # The 101 rows meet an interval of one point, the ten one that ends below them.
-    assert serving_validation.coverage(apart) == {0.5: 0, 0.8: 0, 0.9: 0}
-    within = left_out([*np.exp(logs), *[1.0] * 10], ["llama-3.1-8b|h100_sxm"] * 101 + ["kimi-k2.5|b200_sxm"] * 10)
-    assert serving_validation.coverage(within)[0.5] == pytest.approx(11 / 111)
+    """An interval is of the errors that are given for a cell, whatever its own are."""
+    logs = np.linspace(-1, 1, 100)
+    cells = ["llama-3.1|h100_sxm", "kimi-k2.5|b200_sxm"]
+    found = left_out([*np.exp(logs), *[3.0] * 10], ["llama-3.1-8b|h100_sxm"] * 100 + ["kimi-k2.5|b200_sxm"] * 10)
+    # Of 100 rows evenly between -1 and 1, those between the quartiles of the same errors; of ten far above, none.
+    inside = serving_validation.inside_intervals(found, dict.fromkeys(cells, logs))
+    assert [int(inside[level].sum()) for level in serving_validation.LEVELS] == [50, 80, 90]
+    wide = serving_validation.inside_intervals(found, {cells[0]: np.zeros(5), cells[1]: 2 * logs})
+    assert [int(wide[level].sum()) for level in serving_validation.LEVELS] == [0, 10, 10]
+
+
+def test_errors_of_other_cells_never_had_the_cell(formula: Formula, monkeypatch: pytest.MonkeyPatch):
+    """The errors that a cell's interval is made of come from fits without its family and system."""
+    pytest.importorskip("scipy", reason="scipy fits the figures")
+    import fit_serving
+
+    later, _ = serving_rows.serving_rows()
+    # A handful of rows of each cell: which rows fits have is asked, not what they find.
+    some = [row for group in {row.group for row in later} for row in [r for r in later if r.group == group][:3]]
+    table = Table(formula, some)
+    _, problem = fit_serving.serving_problems(formula)[0]
+    had: list[Table] = []
+    monkeypatch.setattr(
+        fit_serving.Problem, "fit", lambda self, rows, **_: had.append(rows) or self.medians
+    )  # fmt: skip
+    errors = problem.leave_out_twice(table, only="deepseek|b200_sxm")["deepseek|b200_sxm"]
+    others = [row for row in some if row.family != "deepseek" and row.system != "b200_sxm"]
+    assert len(errors) == len(others)
+    assert np.isfinite(errors).all()
+    assert len(had) == len({row.group for row in others})
+    for rows in had:
+        assert not {"deepseek", "b200_sxm"} & {name for row in rows.rows for name in (row.family, row.system)}
+        assert len({row.group for row in others} - {row.group for row in rows.rows}) >= 1
 
 
 def test_only_what_was_decided_is_left_out():
