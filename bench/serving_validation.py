@@ -12,6 +12,7 @@ with the cell's own rows they are smaller than what it meets, which made interva
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ LEVELS = (0.5, 0.8, 0.9)
 Inside = dict[float, NDArray[np.bool_]]
 #: A bias is judged from this many rows on.
 LEAST_ROWS = 10
+#: A choice is made between this many deployments or more.
+LEAST_DEPLOYMENTS = 3
 
 
 @dataclass
@@ -76,6 +79,38 @@ def inside_intervals(left_out: LeftOut, others: dict[str, NDArray[np.float64]]) 
     return inside
 
 
+def choices(left_out: LeftOut, margin: float = 1.0) -> tuple[int, float, float]:
+    """Choose among measured deployments by predicted times, and ask what was measured.
+
+    A choice is between at least LEAST_DEPLOYMENTS deployments (degrees, batch, engine) of a model in a precision on a
+    system, for prompts and answers of the same length, under a bound on the time of a token: each quartile of the times
+    that were measured there. The one with the most tokens a second and device is taken of those whose predicted time,
+    `margin` times, holds the bound. Gives the number of choices, the share of those that break the bound as measured, and
+    the share in which none seemed to hold it, though at least one does.
+    """
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index, row in enumerate(left_out.rows):
+        groups[row.model, row.system, row.weights, row.mode, row.input_tokens, row.output_tokens].append(index)
+    devices = np.array([row.tensor * row.attention_data for row in left_out.rows])
+    rates = np.array([row.batch for row in left_out.rows]) / left_out.predicted / devices
+    count = broken = impossible = 0
+    for indices in groups.values():
+        rows = [left_out.rows[index] for index in indices]
+        if (
+            len({(row.tensor, row.attention_data, row.expert, row.batch, row.engine) for row in rows})
+            < LEAST_DEPLOYMENTS
+        ):
+            continue
+        for bound in np.quantile(left_out.measured[indices], [0.25, 0.5, 0.75]):
+            hold = [index for index in indices if left_out.predicted[index] * margin <= bound]
+            count += 1
+            impossible += not hold
+            if hold:
+                best = max(hold, key=lambda index: rates[index])
+                broken += bool(left_out.measured[best] > bound)
+    return count, broken / max(count, 1), impossible / max(count, 1)
+
+
 def report(kind: str, left_out: LeftOut, inside: Inside) -> list[str]:
     """Give the lines of the report that the bars of the cost model are read from."""
     lines = []
@@ -95,6 +130,14 @@ def report(kind: str, left_out: LeftOut, inside: Inside) -> list[str]:
     )
     text = ", ".join(f"{level:.0%}: {rows.mean():.1%}" for level, rows in inside.items())
     lines.append(f"{kind}, rows inside the intervals of the level {text}")
+    if kind == "decode":
+        slow = float(np.exp(np.quantile(-left_out.logs, 0.9)))
+        for what, margin in (("predicted times", 1.0), (f"{slow:.2f} times them, as the slowest in ten are", slow)):
+            count, broken, impossible = choices(left_out, margin)
+            lines.append(
+                f"{kind}, {count} choices by {what}: {broken:.1%} break their bound, {impossible:.1%} are wrongly called "
+                "impossible"
+            )
     return lines
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,21 @@ def test_a_bias_is_signed_and_of_families_and_systems():
     assert biases["family"] == {"llama-3.1": (12, pytest.approx(0.5)), "kimi-k2.5": (12, pytest.approx(-0.1))}
     assert biases["system"] == {"h100_sxm": (12, pytest.approx(0.5)), "b200_sxm": (12, pytest.approx(-0.1))}
     assert serving_validation.share_within(found, 0.2) == 0.5
+
+
+def test_choices_are_asked_what_was_measured():
+    """Of three deployments with a median of 2 ms, by hand; two alone are no choice."""
+    found = left_out([1.0] * 5, ["llama-3.1-8b|h100_sxm"] * 3 + ["kimi-k2.5|b200_sxm"] * 2)
+    found.rows = [replace(row, batch=of) for row, of in zip(found.rows, (8, 16, 32, 8, 16), strict=True)]
+    found.measured = np.array([1.0, 2.0, 3.0, 1.0, 2.0])
+    for predicted, of in (
+        ([1.0, 2.0, 3.0], (3, 0, 0)),  # bounds of 1.5, 2 and 2.5 ms
+        ([1.0, 1.9, 1.9], (3, 2 / 3, 0)),  # the third, with the largest batch, is taken for 2 and 2.5
+        ([2.1, 2.2, 3.0], (3, 0, 2 / 3)),  # none seems to hold 1.5 and 2
+    ):
+        found.predicted = np.array([*predicted, 1.0, 1.0])
+        assert serving_validation.choices(found) == pytest.approx(of)
+    assert serving_validation.choices(found, margin=1.2)[2] == 1
 
 
 def test_intervals_are_those_of_other_families_and_systems():
