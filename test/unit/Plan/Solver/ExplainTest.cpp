@@ -459,48 +459,42 @@ TEST(PlanBadInput, isNamed) {
     const char *message;
   } cases[] = {
       {[](auto &p) { p.pools.clear(); }, "the fleet is empty: list at least one pool"},
-      {[](auto &p) { p.pools[0].devices = p.pools[1].devices = 0; }, "the fleet is empty: no pool has a device"},
-      {[](auto &p) { p.agents.clear(); }, "there is no agent to place"},
-      {[](auto &p) { p.pieces[0].candidates.clear(); }, "piece 'decode' (chat.py:7) fits nowhere"},
-      {[](auto &p) { p.pools[0].dollarsPerDeviceHour = -1; }, "pool 'fast': dollars per device-hour is -1"},
-      {[](auto &p) { p.pools[0].dollarsPerDeviceHour = NAN; }, "pool 'fast': dollars per device-hour is not a number"},
-      {[](auto &p) { p.pools[0].busyWatts = 1e6; }, "is it in milliwatts?"},
-      {[](auto &p) { p.pools[0].idleWatts = 10; }, "draws 0.00 W busy, less than 10.00 W idle"},
-      {[](auto &p) { p.pools[1].name = "fast"; }, "pool 'fast' is listed twice"},
-      {[](auto &p) { p.links[0].gigabytesPerSecond = 0; }, "link 'wire': GB/s must be above zero"},
-      {[](auto &p) { p.links.push_back(p.links[0]); }, "both lead from 'fast' to 'cheap'"},
+      {[](auto &p) { p.agents.clear(); }, "the agents are none"},
+      {[](auto &p) { p.pieces[0].candidates.clear(); }, "piece 'decode' (chat.py:7): has no candidates"},
+      {[](auto &p) { p.pools[0].dollarsPerDeviceHour = -1; }, "pool 'fast': dollars per device-hour -1"},
+      {[](auto &p) { p.pools[0].dollarsPerDeviceHour = NAN; }, "pool 'fast': dollars per device-hour nan"},
+      {[](auto &p) { p.pools[0].idleWatts = 10; }, "pool 'fast': idle watts, of the busy ones 10"},
+      {[](auto &p) { p.links[0].gigabytesPerSecond = 0; }, "link 'wire': has no bandwidth"},
+      {[](auto &p) { p.links.push_back(p.links[0]); }, "leads where another one does"},
       {[](auto &p) { p.links[0].pairs[0].second = 7; }, "link 'wire': pool 7 does not exist (there are 2)"},
-      {[](auto &p) { p.pieces[0].candidates[0].milliseconds = NAN; }, "choice 'bf16': milliseconds is not a number"},
-      {[](auto &p) { p.pieces[0].candidates[0].milliseconds = 1e12; }, "is it in microseconds?"},
+      {[](auto &p) { p.pieces[0].candidates[0].milliseconds = NAN; }, "choice 'bf16': milliseconds nan"},
       {[](auto &p) { p.pieces[0].candidates[0].firstOutputMs = 11; },
-       "first output after 11.00 ms, the end after 10.00 ms"},
-      {[](auto &p) { p.pieces[0].candidates[0].executionsPerSecond = 200; }, "need more than its 1 slots"},
-      {[](auto &p) { p.pieces[0].candidates[0].deviceShare = 0.3; },
-       "takes 0.30 of a device; a share is 1, 1/2, 1/4 or 1/8"},
-      {[](auto &p) { p.pieces[0].candidates[0].deviceShare = NAN; },
-       "takes nan of a device; a share is 1, 1/2, 1/4 or 1/8"},
+       "milliseconds to the first output 11, it must be from 0 to 10"},
+      {[](auto &p) { p.pieces[0].candidates[0].executionsPerSecond = 200; }, "need more than its slots"},
+      {[](auto &p) { p.pieces[0].candidates[0].deviceShare = 0.3; }, "a share is 1, or 1/2, 1/4 or 1/8 of one device"},
+      {[](auto &p) { p.pieces[0].candidates[0].deviceShare = NAN; }, "a share is 1, or 1/2, 1/4 or 1/8 of one device"},
       {[](auto &p) { p.pieces[0].candidates[0].devicesPerReplica = 2, p.pieces[0].candidates[0].deviceShare = 0.5; },
-       "takes 0.50 of each of 2 devices; what shares is on one device"},
+       "a share is 1, or 1/2, 1/4 or 1/8 of one device"},
       {[](auto &p) { p.pieces[0].shape = Shape::lognormal(5); }, "between 1 and 3.86"},
       {[](auto &p) { p.pieces[0].shape = Shape::discrete({{1, 0.5}}); }, "sum to 0.50, not to 1"},
-      {[](auto &p) { p.agents[0].level.percentile = 95; }, "did you mean 0.95?"},
-      {[](auto &p) { p.agents[0].level.endToEndMs = NAN; }, "the end-to-end bound is not a number"},
-      {[](auto &p) { p.agents[0].requestsPerSecond = -2; }, "requests per second is -2"},
+      {[](auto &p) { p.agents[0].level.percentile = 95; }, "the percentile is not between 0 and 1"},
+      {[](auto &p) { p.agents[0].level.endToEndMs = NAN; }, "a bound is below zero or no number"},
+      {[](auto &p) { p.agents[0].requestsPerSecond = -2; }, "requests per second -2"},
       {[](auto &p) {
          p.agents[0].regions = {Region::execution(0), Region::execution(0), Region::branch({0, 1}, {0.5, 0.6})};
          p.agents[0].root = 2;
        },
-       "the probabilities of a branch sum to 1.10, not to 1"},
+       "probabilities sum to 1.10, not to 1"},
       {[](auto &p) {
          p.agents[0].regions = {Region::execution(0), Region::loop(0, {})};
          p.agents[0].root = 1;
        },
-       "a loop without a bound"},
+       "a loop or map without one child or a bound"},
       {[](auto &p) {
          p.agents[0].regions = {Region::execution(0), Region::loop(0, {{2000000000, 1.0}})};
          p.agents[0].root = 1;
        },
-       "which no bound allows"},
+       "number of runs 2e+09"},
       {[](auto &p) {
          p.agents[0].regions = {Region::execution(0), Region::execution(0), Region::dag({0, 1}, {{1, 0, {}}})};
          p.agents[0].root = 2;
@@ -510,10 +504,10 @@ TEST(PlanBadInput, isNamed) {
          p.agents[0].regions = {Region::execution(0), Region::dag({0, 0}, {})};
          p.agents[0].root = 1;
        },
-       "is part of 2 regions"},
+       "a region is part of none, of several, or of itself"},
       {[](auto &p) { p.agents[0].regions[0].piece = 3; }, "piece 3 does not exist"},
-      {[](auto &p) { p.dollarsPerHourCap = -1; }, "the budget in dollars per hour is -1"},
-      {[](auto &p) { p.previous = {{5, 1}}; }, "places 'decode' by choice 5, the number of its candidates is 1"},
+      {[](auto &p) { p.dollarsPerHourCap = -1; }, "a cap is below zero or no number"},
+      {[](auto &p) { p.previous = {{5, 1}}; }, "places 'decode' by a choice that it does not have"},
   };
   for (auto &bad : cases) {
     PlacementProblem problem = valid();
