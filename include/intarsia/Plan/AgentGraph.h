@@ -22,10 +22,6 @@
 #include <utility>
 #include <vector>
 
-namespace llvm {
-class raw_ostream;
-}
-
 namespace intarsia::workflow {
 
 /// Unit of an amount.
@@ -202,9 +198,6 @@ struct Graph {
   std::vector<Edge> edges;
   std::vector<Region> regions;
   int root = 0; ///< a Dag
-
-  /// Prints the graph as text, for tests and for inspecting the input of a plan.
-  void print(llvm::raw_ostream &out) const;
 };
 
 const char *nameOf(Unit unit);
