@@ -13,6 +13,8 @@ namespace intarsia::testing {
 void registerSymbolicSizes();
 /// --test-agent-graph
 void registerAgentGraph();
+/// --test-placement-model
+void registerPlacementModel();
 /// --test-reference-models, --test-reference-object
 void registerReference();
 

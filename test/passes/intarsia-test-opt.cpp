@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
   return intarsia::optMain(argc, argv, "intarsia-test-opt", [] {
     intarsia::testing::registerSymbolicSizes();
     intarsia::testing::registerAgentGraph();
+    intarsia::testing::registerPlacementModel();
     intarsia::testing::registerReference();
   });
 }

@@ -43,7 +43,7 @@ WRONG = [
     ("--budget=nan", "dollars an hour are expected, zero or more"),
     ("--failures=", "hours are expected: --failures=5000, or --failures=5000:0.5"),
     *((f"{flag}=", "names no file") for flag in ("--fleet", "--efficiency", "--arrivals", "--previous", "--json")),
-    *((f"{flag}=", "names no file") for flag in ("--report", "--explain", "-o", "--export-lp")),
+    *((f"{flag}=", "names no file") for flag in ("--report", "--explain", "-o")),
 ]
 
 

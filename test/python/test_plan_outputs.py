@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
 AGENT = ROOT / "examples" / "agents" / "rag_chat.mlir"
 FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
-OUTPUTS = ("--json", "--report", "--explain", "-o", "--export-lp")
+OUTPUTS = ("--json", "--report", "--explain", "-o")
 
 
 def execute(*flags: str | pathlib.Path, agent: pathlib.Path = AGENT) -> subprocess.CompletedProcess[str]:
@@ -106,7 +106,7 @@ def test_standard_output_is_the_file_alone(flag: str) -> None:
     done = execute(f"{flag}=-")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("task ")
-    begins = {"--report": "<!DOCTYPE html>", "--export-lp": "Minimize", "-o": ""}.get(flag, "{")
+    begins = {"--report": "<!DOCTYPE html>", "-o": ""}.get(flag, "{")
     assert done.stdout.startswith(begins)
     assert done.stdout.endswith({"--report": "</html>\n", "--export-lp": "End\n"}.get(flag, "}\n"))
     # A page has the table for browsers that run no script.
@@ -129,19 +129,6 @@ def test_what_is_not_written_without_a_plan(tmp_path: pathlib.Path) -> None:
     assert "not written" not in done.stdout
     assert json.loads(plan.read_text())["status"] == "infeasible"
     assert page.exists()
-
-
-def test_the_model_of_what_cannot_be(tmp_path: pathlib.Path) -> None:
-    """The model of an infeasible request is written as well: a piece without a choice is an infeasible row."""
-    lp = tmp_path / "model.lp"
-    done = execute(f"--export-lp={lp}", agent=impossible(tmp_path / "agent.mlir"))
-    assert done.returncode == 2
-    text = lp.read_text()
-    rows = text[text.index("Subject To") : text.index("Bounds")]
-    assert "\n one_3:\n+ 1 nothing\n = 1.0" in rows
-    assert "\n nothing = 0\n" in text[text.index("Bounds") :]
-    assert execute(f"--export-lp={lp}").returncode == 0
-    assert "nothing" not in lp.read_text()
 
 
 @pytest.mark.parametrize(

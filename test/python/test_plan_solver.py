@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The solver's model, as `--export-lp` writes it, beside a solver that is not the planner's: HiGHS."""
+"""Plans beside those of a solver that is not the planner's: HiGHS, on the model of `--test-placement-model`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import highspy
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
+BIN = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin"
 AGENTS = ROOT / "examples" / "agents"
 FLEET = ROOT / "examples" / "fleets" / "dc.mlir"
 
@@ -37,7 +37,12 @@ def test_plans_are_the_optimum_of_their_model(name: str, tmp_path: pathlib.Path)
     agent, model, plan = tmp_path / "agent.mlir", tmp_path / "model.lp", tmp_path / "plan.json"
     text = re.sub(r"p95_ms = \d+", "p95_ms = 80000000", (AGENTS / f"{name}.mlir").read_text())
     agent.write_text(re.sub(r"ttft_ms = \d+", "ttft_ms = 1000000", text))
-    command = [str(TOOL), str(agent), f"--fleet={FLEET}", "--why=false", f"--export-lp={model}", f"--json={plan}"]
+    problem = tmp_path / "problem.mlir"
+    problem.write_text(FLEET.read_text() + agent.read_text())
+    with model.open("w") as output:
+        passes = ["--plan-decompose", "--test-placement-model", "-o", os.devnull]
+        subprocess.run([BIN / "intarsia-test-opt", problem, *passes], stdout=output, check=True)
+    command = [BIN / "intarsia-plan", agent, f"--fleet={FLEET}", "--why=false", "--headroom=0", f"--json={plan}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     planned = json.loads(plan.read_text())

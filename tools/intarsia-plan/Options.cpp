@@ -93,8 +93,6 @@ struct Flags {
       cl::desc(
           "Print the times of a plan.json, given in place of the agents, beside those that intarsia bench deployment "
           "measured")};
-  cl::opt<std::string> exportLp{"export-lp", cl::value_desc("file"), cl::cat(category),
-                                cl::desc("Write the model as the solver sees it")};
   cl::list<std::string> without{"without", cl::CommaSeparated, cl::value_desc("@pool:N"), cl::cat(category),
                                 cl::desc("Plan again after N devices of a pool are lost, keeping what can stay")};
   cl::opt<std::string> previous{
@@ -179,7 +177,7 @@ void refuseUnknown(int argc, char **argv) {
 void checkFileNames(const Flags &flags) {
   for (const cl::opt<std::string> *flag :
        {&flags.fleet, &flags.output, &flags.json, &flags.report, &flags.explain, &flags.efficiency, &flags.arrivals,
-        &flags.exportLp, &flags.previous, &flags.parallel, &flags.compare})
+        &flags.previous, &flags.parallel, &flags.compare})
     if (flag->getNumOccurrences() && flag->getValue().empty())
       refuse(*flag, "names no file");
 }
@@ -259,7 +257,6 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.asksSensitivity = flags.sensitivity.getNumOccurrences() ? flags.sensitivity : !options.report.empty();
   options.timeLimitSeconds = amountOf(flags.timeLimit, 60, /*allowsZero=*/false, "seconds");
   options.dollarsPerHourCap = amountOf(flags.budget, plan::unlimited, /*allowsZero=*/true, "dollars an hour");
-  options.exportLp = flags.exportLp;
   options.parallel = flags.parallel;
   options.compare = flags.compare;
   options.probes = flags.probe.getNumOccurrences();

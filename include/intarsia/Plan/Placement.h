@@ -237,8 +237,7 @@ struct SolveOptions {
   double timeLimitSeconds = 60;
   /// A plan counts as optimal if no other is better by more than this share of its objective.
   double relativeGap = 1e-6;
-  bool prune = true;    ///< dominance pruning of candidates
-  std::string exportLp; ///< file for the model without bounds on times
+  bool prune = true; ///< dominance pruning of candidates
   unsigned seed = 1;
 };
 

@@ -39,7 +39,6 @@ struct PlannerOptions {
   bool explains = true;         ///< explain each choice by the next best
   bool asksSensitivity = false; ///< find the prices, promises and figures that would change the plan
   double timeLimitSeconds = 60;
-  std::string exportLp;
   std::vector<std::string> lost; ///< "@pool:N": lost devices; the plan with them is kept where possible
   std::string previous;          ///< .json of an earlier run, whose plan is kept where possible; empty: none
   std::string parallel;          ///< cost the training configurations of this file instead; empty: do not

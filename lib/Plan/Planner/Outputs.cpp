@@ -7,7 +7,6 @@
 // Output files of the planner: checks that no input is overwritten, and atomic writing.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Parts.h"
-#include "lib/Plan/Solver/WriteFile.h"
 #include "lib/Support/File.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -21,8 +20,7 @@ static std::vector<std::pair<StringRef, const std::string *>> outputsOf(const Pl
   std::vector<std::pair<StringRef, const std::string *>> outputs{{"--json", &options.json},
                                                                  {"--report", &options.report},
                                                                  {"--explain", &options.explain},
-                                                                 {"-o", &options.output},
-                                                                 {"--export-lp", &options.exportLp}};
+                                                                 {"-o", &options.output}};
   erase_if(outputs, [](auto &output) { return output.second->empty(); });
   return outputs;
 }
@@ -61,6 +59,27 @@ Error checkOutputs(const PlannerOptions &options) {
     if (Error error = checkIsKept(options, *file, what))
       return error;
   return Error::success();
+}
+
+/// Writes a file atomically; "-" is standard output. Errors name the path.
+static Error writeFile(StringRef path, StringRef text) {
+  if (path == "-") {
+    outs() << text;
+    outs().flush();
+    if (!outs().has_error())
+      return Error::success();
+    std::string why = outs().error().message();
+    // Otherwise LLVM ends the program with an error of its own.
+    outs().clear_error();
+    return createStringError("standard output cannot be written: " + why);
+  }
+  std::unique_ptr<AtomicFile> file;
+  Status status = AtomicFile::create(path.str(), file);
+  if (status.ok())
+    status = file->write(text.data(), text.size());
+  if (status.ok())
+    status = file->commit();
+  return status.ok() ? Error::success() : createStringError(status.message());
 }
 
 Error writeOutput(const std::string &file, function_ref<void(raw_ostream &)> print) {

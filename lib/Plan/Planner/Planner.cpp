@@ -51,7 +51,6 @@ public:
   explicit Planner(const PlannerOptions &options) : options(options), handler(sources, &context) {
     context.printOpOnDiagnostic(false);
     context.loadDialect<agent::AgentDialect, fleet::FleetDialect>();
-    solveOptions.exportLp = options.exportLp;
   }
 
   int run() {
@@ -379,11 +378,10 @@ private:
     return samePool && more > 1e-6 * std::abs(report.result.evaluation.objective);
   }
 
-  /// Solves a problem; `plansToCome` is the largest number of plans after this one. Only the first model is exported.
+  /// Solves a problem; `plansToCome` is the largest number of plans after this one.
   Error solveNext(const PlacementProblem &problem, int plansToCome = 0) {
     bool ties = problem.objective == Objective::Latency && options.latencyRoom > 0;
     llvm::Expected<SolveResult> result = solve(problem, timed(1, plansToCome + ties + weightOfQuestions));
-    solveOptions.exportLp.clear();
     if (!result)
       return result.takeError();
     report.result = std::move(*result);

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
-#include "ExportModel.h"
 #include "LeastTimes.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -252,9 +251,6 @@ Expected<SolveResult> solve(const PlacementProblem &problem, const SolveOptions 
   if (Error error = problem.validate())
     return std::move(error);
   Solver solver(problem, options);
-  if (!options.exportLp.empty())
-    if (Error error = exportModel(solver.model(), options.exportLp))
-      return std::move(error);
   // One evaluation of a long agent may take seconds.
   constexpr double secondsToAskPromises = 2;
   if (options.timeLimitSeconds > secondsToAskPromises && impossiblePromise(problem)) {

@@ -24,7 +24,6 @@ public:
   /// Allows the heuristic more than its share of a short time limit to find a first plan.
   void insistOnPlan();
   SolveResult run();
-  const Program &model() const { return program; }
 
 private:
   double secondsLeft() const;

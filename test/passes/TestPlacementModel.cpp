@@ -4,8 +4,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "ExportModel.h"
-#include "WriteFile.h"
+// --test-placement-model: prints the placement problem of decomposed agents and their fleet, without its bounds on
+// times and without headroom, as a mixed-integer program, for tests that solve it by another solver. An edge is a flow
+// from the groups of one end to those of the other, which is tight on trees.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Agent/Agent.h"
+#include "intarsia/Plan/Plan.h"
+#include "lib/Plan/Planner/Parts.h"
+#include "lib/Plan/Solver/Program.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "test/passes/TestPasses.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -13,12 +22,11 @@
 #include <map>
 
 using namespace llvm;
-
-namespace intarsia::plan {
+using namespace intarsia;
+using namespace intarsia::plan;
 
 namespace {
-/// A program: minimize cost x subject to rows and bounds. At least one column is integer; without any, use
-/// `LinearProgram`.
+/// A program: minimize cost x subject to rows and bounds. At least one column is integer.
 struct MixedIntegerProgram {
   struct Column {
     std::string name;
@@ -42,11 +50,10 @@ struct MixedIntegerProgram {
     return int(columns.size()) - 1;
   }
 };
-} // namespace
 
 /// Returns the program in CPLEX's LP format, which HiGHS, GLPK and others read. Names have only characters that it
 /// allows.
-static std::string lpOf(const MixedIntegerProgram &program) {
+std::string lpOf(const MixedIntegerProgram &program) {
   std::string text;
   raw_string_ostream out(text);
   auto term = [&](double factor, int column) {
@@ -57,16 +64,10 @@ static std::string lpOf(const MixedIntegerProgram &program) {
     if (program.columns[column].cost != 0)
       term(program.columns[column].cost, int(column));
   out << "Subject To\n";
-  bool isImpossible = false;
   for (auto &row : program.rows) {
     if (row.entries.empty() && row.lower <= 0 && row.upper >= 0)
       continue;
     out << " " << row.name << ":\n";
-    // A row without columns, from a piece without a choice, is not allowed in the format.
-    if (row.entries.empty()) {
-      isImpossible = true;
-      out << "+ 1 nothing\n";
-    }
     for (auto &entry : row.entries)
       term(entry.factor, entry.column);
     bool equal = row.lower == row.upper;
@@ -76,8 +77,6 @@ static std::string lpOf(const MixedIntegerProgram &program) {
         << formatv("{0:e15}\n", row.upper < INFINITY ? row.upper : row.lower);
   }
   out << "Bounds\n";
-  if (isImpossible)
-    out << " nothing = 0\n";
   for (auto &column : program.columns) {
     out << formatv(" {0:e15} <= {1}", column.lower, column.name);
     if (column.upper < INFINITY)
@@ -92,7 +91,15 @@ static std::string lpOf(const MixedIntegerProgram &program) {
   return text;
 }
 
-static std::string plain(StringRef text) {
+/// A row: sum of terms <= upper.
+struct ModelRow {
+  std::string name;
+  std::vector<std::pair<int, std::vector<double>>> optionTerms; ///< (piece, factors by option)
+  std::vector<std::pair<int, std::vector<double>>> pairTerms;   ///< (pair, factors by groups of both ends)
+  double upper = 0;
+};
+
+std::string plain(StringRef text) {
   std::string result;
   for (char c : text)
     result += isAlnum(c) ? c : '_';
@@ -100,10 +107,10 @@ static std::string plain(StringRef text) {
 }
 
 /// Returns a resource as a row over options and pairs, without what nodes use.
-static Row rowOf(const Program &program, const Resource &resource) {
+ModelRow rowOf(const Program &program, const Resource &resource) {
   const PlacementProblem &problem = program.problem;
   int which = int(&resource - program.resources.data());
-  Row row;
+  ModelRow row;
   row.name = resource.kind == Conflict::Kind::PoolDevices
                  ? (resource.ofShares ? "shared_" : "devices_") + problem.pools[resource.index].name
              : resource.kind == Conflict::Kind::LinkBandwidth ? "bandwidth_" + problem.links[resource.index].name
@@ -127,9 +134,9 @@ static Row rowOf(const Program &program, const Resource &resource) {
 
 /// Returns the rows that bound the number of shared devices from below by each piece alone with its shares rounded up.
 /// They keep what the sum over pieces loses: a piece that shares with few others still pays for a whole device.
-static std::vector<Row> rowsOfShares(const Program &program, const Resource &resource) {
+std::vector<ModelRow> rowsOfShares(const Program &program, const Resource &resource) {
   int which = int(&resource - program.resources.data());
-  std::vector<Row> rows;
+  std::vector<ModelRow> rows;
   for (auto [piece, of] : enumerate(program.options)) {
     std::vector<double> rounded(of.size(), 0.0);
     for (auto [option, up] : zip(of, rounded))
@@ -145,7 +152,7 @@ static std::vector<Row> rowsOfShares(const Program &program, const Resource &res
   return rows;
 }
 
-static MixedIntegerProgram modelOf(const Program &program) {
+MixedIntegerProgram modelOf(const Program &program) {
   const PlacementProblem &problem = program.problem;
   MixedIntegerProgram milp;
   std::vector<std::vector<int>> optionColumns, pairColumns;
@@ -218,15 +225,15 @@ static MixedIntegerProgram modelOf(const Program &program) {
   for (auto [agent, weight] : enumerate(program.latencyWeights))
     if (weight > 0)
       milp.addColumn(formatv("latency_{0}", agent), weight, 0, problem.agents[agent].level.endToEndMs, false);
-  auto convert = [&](const Row &row, size_t index) {
+  auto convert = [&](const ModelRow &row, size_t index) {
     MixedIntegerProgram::LinearRow linear{formatv("{0}_{1}", plain(row.name), index), {}, -unlimited, row.upper};
     std::map<int, double> sums;
-    for (auto &term : row.optionTerms)
-      for (auto [column, factor] : zip(optionColumns[term.piece], term.factors))
+    for (auto &[piece, factors] : row.optionTerms)
+      for (auto [column, factor] : zip(optionColumns[piece], factors))
         if (column >= 0 && factor != 0)
           sums[column] += factor;
-    for (auto &term : row.pairTerms)
-      for (auto [column, factor] : zip(pairColumns[term.pair], term.factors))
+    for (auto &[pair, factors] : row.pairTerms)
+      for (auto [column, factor] : zip(pairColumns[pair], factors))
         if (column >= 0 && factor != 0)
           sums[column] += factor;
     for (auto [column, factor] : sums)
@@ -242,7 +249,7 @@ static MixedIntegerProgram modelOf(const Program &program) {
       linear.upper = 0;
     }
     if (resource.ofShares) {
-      for (const Row &row : rowsOfShares(program, resource)) {
+      for (const ModelRow &row : rowsOfShares(program, resource)) {
         auto shared = convert(row, index);
         shared.entries.push_back({nodeColumns[index], -1});
         milp.rows.push_back(std::move(shared));
@@ -258,6 +265,31 @@ static MixedIntegerProgram modelOf(const Program &program) {
   return milp;
 }
 
-Error exportModel(const Program &program, StringRef path) { return writeFile(path, lpOf(modelOf(program))); }
+struct TestPlacementModel : mlir::PassWrapper<TestPlacementModel, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestPlacementModel)
+  StringRef getArgument() const override { return "test-placement-model"; }
+  StringRef getDescription() const override { return "Prints a placement problem as a mixed-integer program"; }
+  void runOnOperation() override {
+    mlir::SymbolTableCollection tables;
+    std::vector<workflow::Graph> graphs;
+    for (auto graph : getOperation().getOps<agent::GraphOp>()) {
+      mlir::FailureOr<workflow::Graph> extracted = extractAgentGraph(graph, tables);
+      if (failed(extracted))
+        return signalPassFailure();
+      graphs.push_back(std::move(*extracted));
+    }
+    mlir::FailureOr<Fleet> fleet = fleetOf(*getOperation().getOps<fleet::SystemOp>().begin(), "");
+    if (failed(fleet))
+      return signalPassFailure();
+    Expected<BuiltProblem> built = buildProblem(graphs, *fleet, {});
+    if (!built) {
+      getOperation().emitError() << toString(built.takeError());
+      return signalPassFailure();
+    }
+    Figures figures(built->problem);
+    outs() << lpOf(modelOf(Program(figures, /*prune=*/true)));
+  }
+};
+} // namespace
 
-} // namespace intarsia::plan
+void intarsia::testing::registerPlacementModel() { mlir::PassRegistration<TestPlacementModel>(); }
