@@ -5,180 +5,364 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Component.h"
+#include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
 #include <cmath>
 #include <map>
-#include <set>
 
 using namespace llvm;
 
 namespace intarsia::plan {
 
-/// Labels of a search whose times count, at first.
-constexpr size_t labelsOfSearch = 500;
-/// Largest number of entries for the elimination of one piece; above, its bucket is split.
-constexpr size_t bucketLimit = 1 << 16;
-
-std::vector<std::vector<int>> classesOf(IntEqClasses &connected, size_t pieces) {
-  connected.compress();
-  std::vector<std::vector<int>> classes(connected.getNumClasses());
-  for (size_t piece = 0; piece < pieces; ++piece)
-    classes[connected[unsigned(piece)]].push_back(int(piece));
-  return classes;
-}
+/// Labels of a search: at first, and at most; of one whose chain is linear, which take little time.
+constexpr size_t labelsAtFirst = 500, mostLabels = 10'000'000, labelsOfLinear = 100'000;
+/// Slowest times over those of the slowest options and of one transfer on each edge.
+constexpr double slowestFactor = 3;
+/// Labels to compare one with.
+constexpr size_t mostComparisons = 300;
+/// States of a table; beyond these it does not distinguish all pieces.
+constexpr int mostStates = 600;
 
 std::vector<std::vector<int>> componentsOf(const Program &program) {
-  IntEqClasses connected(unsigned(program.options.size()));
+  size_t pieces = program.options.size();
+  IntEqClasses connected{unsigned(pieces)};
   for (auto &pair : program.pairs)
     connected.join(pair.from, pair.to);
-  for (auto &check : program.checks) {
-    int first = -1;
-    for (auto &region : program.problem.agents[check.agent].regions)
-      if (region.kind == Region::Kind::Piece)
-        connected.join(region.piece, first = first < 0 ? region.piece : first);
-  }
-  return classesOf(connected, program.options.size());
+  for (const LatencyCheck &check : program.checks)
+    for (int piece : program.piecesOf(check.agent))
+      connected.join(piece, program.piecesOf(check.agent).front());
+  connected.compress();
+  std::vector<std::vector<int>> components(connected.getNumClasses());
+  for (size_t piece = 0; piece < pieces; ++piece)
+    components[connected[unsigned(piece)]].push_back(int(piece));
+  return components;
 }
 
 Component::Component(const Program &program, std::vector<int> pieces, ArrayRef<double> mostMs,
                      Clock::time_point deadline)
-    : program(program), positionOf(program.options.size(), -1), assignment(program.options.size(), 0),
-      labels(labelsOfSearch) {
-  orderPieces(std::move(pieces));
-  std::vector<int> agents;
-  bool isTimed = false;
-  for (auto [index, check] : enumerate(program.checks))
-    for (auto &region : program.problem.agents[check.agent].regions)
-      if (region.kind == Region::Kind::Piece) {
-        if (positionOf[region.piece] >= 0) {
-          checks.push_back(int(index));
-          isTimed |= check.inObjective || !check.nominal;
-          if (!is_contained(agents, check.agent))
-            agents.push_back(check.agent);
-        }
-        break;
-      }
-  if (isTimed) {
-    timed = std::make_unique<TimedSearch>(program, order, agents, mostMs, deadline);
-    return;
-  }
-  pairsBack.resize(order.size());
-  for (auto [index, pair] : enumerate(program.pairs)) {
-    int from = positionOf[pair.from], to = positionOf[pair.to];
-    if (from < 0 || to < 0)
-      continue;
-    pairsBack[std::max(from, to)].push_back(int(pairs.size()));
-    pairs.push_back({int(index), std::min(from, to), std::max(from, to), from > to});
-  }
-  for (int piece : order)
-    groups.push_back(program.groups[piece]);
-  planMessages();
-  optionsTaken.assign(order.size(), -1);
-  groupsTaken.assign(order.size(), -1);
-  // The earlier positions that the remaining pieces depend on. With too many values few states ever repeat.
-  levels.resize(order.size());
-  for (int position = 1; position < int(order.size()); ++position) {
-    std::set<int> before;
-    for (int later = position; later < int(order.size()); ++later)
-      for (int pair : pairsBack[later])
-        if (pairs[pair].first < position)
-          before.insert(pairs[pair].first);
-    double values = 1;
-    for (int of : before)
-      values *= groups[of];
-    if (values < 1e15)
-      levels[position].frontier.assign(before.begin(), before.end());
-  }
-}
-
-void Component::orderPieces(std::vector<int> pieces) {
-  // Minimum degree: the piece with the fewest remaining neighbors is eliminated first, that is assigned last.
-  std::map<int, std::set<int>> neighbors;
-  for (int piece : pieces)
-    for (int pair : program.pairsOf[piece])
-      neighbors[piece].insert(program.pairs[pair].from == piece ? program.pairs[pair].to : program.pairs[pair].from);
-  while (!pieces.empty()) {
-    auto next = llvm::min_element(pieces, [&](int a, int b) { return neighbors[a].size() < neighbors[b].size(); });
-    int piece = *next;
-    for (int a : neighbors[piece]) {
-      neighbors[a].erase(piece);
-      for (int b : neighbors[piece])
-        if (a != b)
-          neighbors[a].insert(b);
-    }
-    order.push_back(piece);
-    pieces.erase(next);
-  }
-  std::reverse(order.begin(), order.end());
+    : program(program), deadline(deadline), order(std::move(pieces)), positionOf(program.options.size(), -1),
+      groupsTaken(program.options.size(), -1), assignment(program.options.size(), 0) {
   for (auto [position, piece] : enumerate(order))
     positionOf[piece] = int(position);
+  for (int agent = 0; agent < int(program.problem.agents.size()); ++agent)
+    if (any_of(program.piecesOf(agent), [&](int piece) { return positionOf[piece] >= 0; }))
+      agents.push_back(agent);
+  // The time that bounds most: the objective's, else the one that the cheapest options exceed most.
+  std::vector<int> cheapest(program.options.size(), 0), slowest = cheapest;
+  for (int piece : order) {
+    auto &all = program.options[piece];
+    auto find = [&](auto figure) {
+      return int(llvm::max_element(all, [&](auto &a, auto &b) { return figure(a) < figure(b); }) - all.begin());
+    };
+    cheapest[piece] = find([&](const Option &option) { return -program.relaxedCost(option, piece); });
+    slowest[piece] = find([](const Option &option) { return option.stage.meanMs(); });
+  }
+  // Where nothing bounds a time that is the objective, the slowest plan does; transfers may be part of loops.
+  double transfersMs = 0;
+  for (auto [index, edge] : enumerate(program.problem.edges)) {
+    double most = 0;
+    for (int from = 0; from < program.groups[edge.from]; ++from)
+      for (int to = 0; to < program.groups[edge.to]; ++to)
+        most = std::max(most, program.edgeMs(int(index), from, to));
+    transfersMs += most;
+  }
+  using Bound = TimedChain::Bound;
+  std::vector<Bound> bounds;
+  for (int agent : agents) {
+    const ServiceLevel &level = program.problem.agents[agent].level;
+    if (double most = std::min(level.endToEndMs, mostMs[agent]); most < unlimited || program.latencyWeights[agent] > 0)
+      bounds.push_back({agent, Measure::EndToEnd, most});
+    if (level.firstOutputMs < unlimited)
+      bounds.push_back({agent, Measure::FirstOutput, level.firstOutputMs});
+  }
+  // An evaluation may take seconds: none is made where there is nothing to choose.
+  auto excessOf = [&](const Bound &bound) {
+    if (bounds.size() == 1)
+      return 1.0;
+    return (bound.measure == Measure::EndToEnd && program.latencyWeights[bound.agent] > 0 ? 1e6 : 0) +
+           (bound.most < unlimited ? program.msOf(bound.agent, bound.measure, cheapest) / bound.most : 1);
+  };
+  double worstExcess = -1;
+  for (const Bound &of : bounds)
+    if (double excess = excessOf(of); excess > worstExcess)
+      bound = of, worstExcess = excess;
+  if (bound.agent >= 0 && bound.most == unlimited)
+    bound.most = slowestFactor * (program.msOf(bound.agent, bound.measure, slowest) + transfersMs);
+  isAlone = bounds.size() <= 1;
+  if (bound.agent >= 0 && bound.measure == Measure::EndToEnd)
+    weight = program.latencyWeights[bound.agent];
+  chain = std::make_unique<TimedChain>(program, order, agents, bound);
+  labels = chain->isLinear() ? labelsOfLinear : labelsAtFirst;
+  planSteps();
 }
 
-void Component::planMessages() {
-  sent.resize(order.size()), received.resize(order.size());
-  for (int position = int(order.size()) - 1; position >= 0; --position) {
-    struct Part {
-      bool isPair;
-      int index;
-      std::vector<int> scope; ///< without the piece itself
+void Component::planSteps() {
+  steps.resize(chain->steps.size() + 1);
+  std::vector<int> stepOf(program.options.size(), -1);
+  for (auto [index, step] : enumerate(chain->steps))
+    for (int piece : step.pieces)
+      stepOf[piece] = int(index);
+  auto lastUse = [&](int piece) {
+    int last = -1;
+    for (int pair : program.pairsOf[piece])
+      last = std::max({last, stepOf[program.pairs[pair].from], stepOf[program.pairs[pair].to]});
+    return last;
+  };
+  std::vector<int> frontier;
+  for (auto [index, step] : enumerate(steps)) {
+    erase_if(frontier, [&](int piece) { return lastUse(piece) < int(index); });
+    auto statesOf = [&] {
+      double states = 1;
+      for (int piece : frontier)
+        states *= program.groups[piece];
+      return states;
     };
-    std::vector<Part> parts;
-    for (int pair : pairsBack[position])
-      parts.push_back({true, pair, {pairs[pair].first}});
-    for (int message : received[position])
-      parts.push_back({false, message, ArrayRef(messages[message].scope).drop_back().vec()});
-    llvm::stable_sort(parts, [](const Part &a, const Part &b) { return a.scope.size() > b.scope.size(); });
-    std::vector<Message> buckets;
-    for (auto &part : parts) {
-      Message *taken = nullptr;
-      std::vector<int> scope;
-      for (auto &bucket : buckets) {
-        scope.clear();
-        std::set_union(bucket.scope.begin(), bucket.scope.end(), part.scope.begin(), part.scope.end(),
-                       std::back_inserter(scope));
-        size_t size = groups[position];
-        for (int of : scope)
-          size = std::min(size * groups[of], 2 * bucketLimit);
-        if (size <= bucketLimit) {
-          taken = &bucket;
-          break;
-        }
+    // Tables that do not distinguish a piece take the best of its groups.
+    while (statesOf() > mostStates)
+      frontier.erase(llvm::max_element(frontier, [&](int a, int b) { return program.groups[a] < program.groups[b]; }));
+    step.frontier = frontier;
+    step.strides.resize(frontier.size());
+    for (size_t of = frontier.size(); of-- > 0; step.states *= program.groups[frontier[of]])
+      step.strides[of] = step.states;
+    if (index == chain->steps.size())
+      break;
+    for (int piece : chain->steps[index].pieces) {
+      for (int pair : program.pairsOf[piece]) {
+        bool ownIsFrom = program.pairs[pair].from == piece;
+        int other = ownIsFrom ? program.pairs[pair].to : program.pairs[pair].from;
+        if (stepOf[other] < int(index) || (stepOf[other] == int(index) && other < piece))
+          step.links.push_back({pair, other, piece, ownIsFrom});
       }
-      if (!taken) {
-        buckets.emplace_back();
-        taken = &buckets.back();
-        scope = part.scope;
-      }
-      taken->scope = scope;
-      taken->factors.push_back({part.isPair, part.index, {}});
-    }
-    if (buckets.empty())
-      buckets.emplace_back();
-    for (auto [index, bucket] : enumerate(buckets)) {
-      bucket.from = position;
-      bucket.first = index == 0;
-      bucket.strides.resize(bucket.scope.size());
-      for (size_t of = bucket.scope.size(); of-- > 0; bucket.size *= groups[bucket.scope[of]])
-        bucket.strides[of] = bucket.size;
-      for (auto &factor : bucket.factors) {
-        ArrayRef<int> scope = factor.isPair ? ArrayRef<int>(pairs[factor.index].first)
-                                            : ArrayRef(messages[factor.index].scope).drop_back();
-        // The piece itself is last in the tables of its factors.
-        factor.strides.assign(bucket.scope.size() + 1, 0);
-        factor.strides.back() = 1;
-        size_t stride = groups[position];
-        for (int of : llvm::reverse(scope)) {
-          factor.strides[llvm::find(bucket.scope, of) - bucket.scope.begin()] = stride;
-          stride *= groups[of];
-        }
-      }
-      sent[position].push_back(int(messages.size()));
-      if (!bucket.scope.empty())
-        received[bucket.scope.back()].push_back(int(messages.size()));
-      messages.push_back(std::move(bucket));
+      frontier.push_back(piece);
     }
   }
+}
+
+double Component::latencyOf(ArrayRef<int> whole) {
+  std::string key;
+  for (int piece : order)
+    key.append(reinterpret_cast<const char *>(&whole[piece]), sizeof(int));
+  auto [known, inserted] = latencies.try_emplace(std::move(key), 0.0);
+  if (!inserted)
+    return known->second;
+  double sum = 0;
+  for (int agent : agents) {
+    const ServiceLevel &level = program.problem.agents[agent].level;
+    double share = program.latencyWeights[agent];
+    if (share > 0 || level.endToEndMs < unlimited) {
+      double ms = program.msOf(agent, Measure::EndToEnd, whole);
+      sum += share > 0 ? share * ms : 0;
+      if (exceeds(ms, level.endToEndMs))
+        return known->second = unlimited;
+    }
+    if (level.firstOutputMs < unlimited &&
+        exceeds(program.msOf(agent, Measure::FirstOutput, whole), level.firstOutputMs) &&
+        exceeds(program.msOf(agent, Measure::EndToEnd, whole), level.firstOutputMs))
+      return known->second = unlimited;
+  }
+  return known->second = sum;
+}
+
+double Component::probabilityAt(const float *density, const float *function, size_t point) const {
+  double all = 0;
+  for (double share : chain->probabilities) {
+    float sum = 0;
+    for (size_t at = 0; at <= point; ++at)
+      sum += density[at] * function[point - at];
+    all += share * sum;
+    density += chain->points, function += chain->points;
+  }
+  return all;
+}
+
+double Component::completed(const Label &label, int state, double below) const {
+  double cost = label.cost;
+  if (chain->isLinear()) {
+    if (bound.most < unlimited && exceeds(label.ms + fastest[label.step][state].cost, bound.most))
+      return unlimited;
+    cost += price * label.ms + after[label.step][state].cost;
+    cost -= price > leastPrice ? (price - leastPrice) * bound.most : 0;
+    return cost < below ? cost : unlimited;
+  }
+  const std::vector<float> &density = label.density;
+  const std::vector<Entry> &entries = steps[label.step].entries[state];
+  double level = chain->level - TimedChain::roomOfSums;
+  auto holds = [&](const Entry &entry, size_t point) {
+    return probabilityAt(density.data(), entry.function.data(), point) >= level;
+  };
+  size_t last = chain->points - 1;
+  // Functions rise with the cost.
+  size_t low = 0, high = entries.size();
+  while (low < high && cost + entries[low].cost < below) {
+    size_t middle = (low + high) / 2;
+    if (holds(entries[middle], last))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  double best = below;
+  for (size_t at = low; at < entries.size() && cost + entries[at].cost < best; ++at) {
+    if (weight == 0)
+      return cost + entries[at].cost;
+    size_t least = 0, most = last;
+    while (least < most) {
+      size_t middle = (least + most) / 2;
+      if (holds(entries[at], middle))
+        most = middle;
+      else
+        least = middle + 1;
+    }
+    best = std::min(best, cost + entries[at].cost + perMs * weight * chain->timeAt(least, [&](size_t point) {
+      return probabilityAt(density.data(), entries[at].function.data(), point);
+    }));
+  }
+  return best < below ? best : unlimited;
+}
+
+double Component::costOnGrid(double cost, double below) const {
+  size_t size = chain->size(), points = chain->points;
+  std::vector<float> function(size, 1.0f), density(size), sum(size), step(size), shifted(size);
+  auto shiftBy = [&](std::vector<float> &of, ArrayRef<double> ms) {
+    for (auto [number, by] : enumerate(ms))
+      if (by > 0) {
+        chain->shift(of.data() + number * points, by, shifted.data());
+        std::copy_n(shifted.begin(), points, of.begin() + number * points);
+      }
+  };
+  for (const TimedChain::Step &of : chain->steps) {
+    llvm::fill(step, 1.0f);
+    for (int piece : of.pieces) {
+      std::vector<float> own(size);
+      std::copy_n(chain->timeOf(piece, assignment[piece]), size, own.begin());
+      if (of.pieces.size() > 1) {
+        // Cases without the fork have no transfers either.
+        std::vector<double> more(chain->probabilities.size(), chain->moreAround(piece, assignment));
+        for (size_t number = 0; number < more.size(); ++number)
+          more[number] *= own[number * points] < 1;
+        shiftBy(own, more);
+      }
+      for (auto [product, factor] : zip(step, own))
+        product *= factor;
+    }
+    chain->toDensity(step.data(), density.data());
+    for (int copy = 0; copy < of.copies; ++copy) {
+      chain->add(density.data(), function.data(), sum.data());
+      std::swap(function, sum);
+    }
+  }
+  std::vector<double> ms(chain->probabilities.size(), 0.0);
+  addTransfers(assignment, ms);
+  shiftBy(function, ms);
+  chain->toDensity(function.data(), density.data());
+  return completed({0, cost, 0, int(steps.size()) - 1, {}, std::move(density)}, 0, below);
+}
+
+void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive) {
+  if (chain->isLinear())
+    return markCheap(below, alive);
+  if (!completions(below)) {
+    for (auto &of : alive)
+      llvm::fill(of, 1);
+    return;
+  }
+  size_t size = chain->size(), points = chain->points;
+  std::vector<Entry> nothing(1, {0.0, std::vector<float>(size, 1.0f)});
+  std::vector<std::vector<Entry>> entries{std::move(nothing)};
+  std::vector<float> density(size), sum(size), shifted(points);
+  Label whole{0, 0, 0, 0, {}, std::vector<float>(size)};
+  std::vector<double> ms(chain->probabilities.size());
+  for (size_t index = 0; index + 1 < steps.size(); ++index) {
+    StepHere &step = steps[index], &next = steps[index + 1];
+    const std::vector<int> &own = chain->steps[index].pieces;
+    std::vector<std::vector<Entry>> buckets(next.states);
+    for (const Combination &combination : step.combinations) {
+      chain->toDensity(combination.time, density.data());
+      for (int state = 0; state < step.states; ++state) {
+        llvm::fill(groupsTaken, -1);
+        enter(step, state);
+        for (auto [piece, option] : zip(own, combination.options))
+          groupsTaken[piece] = program.options[piece][option].group;
+        llvm::fill(ms, 0.0);
+        double cost = combination.cost + linked(step, &ms);
+        int then = stateOf(next);
+        double least = before[index + 1][then].cost, room = below - after[index + 1][then].cost;
+        auto &into = buckets[then];
+        for (const Entry &entry : entries[state]) {
+          double total = cost + entry.cost;
+          if (!(total < room))
+            break;
+          chain->add(density.data(), entry.function.data(), sum.data());
+          for (size_t number = 0; number < ms.size(); ++number)
+            if (ms[number] > 0) {
+              chain->shift(sum.data() + number * points, ms[number], shifted.data());
+              std::copy(shifted.begin(), shifted.end(), sum.begin() + number * points);
+            }
+          chain->toDensity(sum.data(), whole.density.data());
+          whole.cost = total, whole.step = int(index) + 1;
+          if (completed(whole, then, below) == unlimited)
+            continue;
+          for (auto [piece, option] : zip(own, combination.options))
+            alive[positionOf[piece]][option] = 1;
+          if (into.empty())
+            into.resize(mostEntries, {unlimited, {}});
+          Entry &bucket = into[std::clamp(int((total - least) / (room - least) * mostEntries), 0, mostEntries - 1)];
+          bucket.cost = std::min(bucket.cost, total);
+          bucket.function.resize(size, 0.0f);
+          for (auto [to, from] : zip(bucket.function, sum))
+            to = std::max(to, from);
+        }
+      }
+    }
+    entries.assign(next.states, {});
+    for (auto [of, into] : zip(entries, buckets))
+      for (Entry &bucket : into)
+        if (!bucket.function.empty())
+          of.push_back(std::move(bucket));
+  }
+}
+
+void Component::markCheap(double below, std::vector<std::vector<uint8_t>> &alive) {
+  priceTime();
+  before = leastOf(true, 1, price);
+  for (size_t index = 0; index + 1 < steps.size(); ++index) {
+    const StepHere &step = steps[index];
+    for (int state = 0; state < step.states; ++state)
+      for (const Combination &combination : step.combinations) {
+        const Way &way = step.ways[size_t(state) * step.kinds.size() + combination.kind];
+        // The cost of the steps before has the price of their time in it.
+        double cost = before[index][state].cost + combination.cost + way.cost;
+        Label through{0, cost, combination.ms + way.ms, int(index) + 1, {}, {}};
+        if (completed(through, way.next, below) < unlimited)
+          for (auto [piece, option] : zip(chain->steps[index].pieces, combination.options))
+            alive[positionOf[piece]][option] = 1;
+      }
+  }
+}
+
+Component::Result Component::minimize(double below, bool exactly) {
+  Result result;
+  if (!chain->isLinear()) {
+    // A bound takes much longer than a plan, and less with one.
+    if (!exactly || below == unlimited)
+      if (std::optional<Found> found = improved(); found && found->cost < below) {
+        below = found->cost;
+        result.found.push_back(std::move(*found));
+      }
+    result.bound = -unlimited;
+    if (!exactly)
+      return result;
+  }
+  Result searched = search(below);
+  result.bound = searched.bound;
+  append_range(result.found, searched.found);
+  return result;
+}
+
+bool Component::searchLonger() {
+  if (chain->isLinear() || labels > mostLabels)
+    return false;
+  labels *= 8;
+  return true;
 }
 
 std::vector<int> Component::pairsInside() const {
@@ -189,196 +373,163 @@ std::vector<int> Component::pairsInside() const {
   return inside;
 }
 
-std::vector<double> Component::pairTable(const PairHere &pair, const std::vector<double> &table) const {
-  if (!pair.swapped)
-    return table;
-  std::vector<double> transposed(table.size());
-  size_t rowsOf = groups[pair.first], columns = groups[pair.second];
-  for (size_t a = 0; a < rowsOf; ++a)
-    for (size_t b = 0; b < columns; ++b)
-      transposed[a * columns + b] = table[b * rowsOf + a];
-  return transposed;
+bool Component::isOfForks(const Label &label) const {
+  return isAlone &&
+         !exceeds(program.nominalMs(bound.agent, bound.measure, assignment), label.ms + chain->roomBefore(label.step));
 }
 
-void Component::updateGroups(Terms &terms) const {
-  terms.groups.resize(order.size());
-  for (size_t position = 0; position < order.size(); ++position) {
-    auto &least = terms.groups[position];
-    least.assign(groups[position], unlimited);
-    for (auto [option, cost] : enumerate(terms.options[position]))
-      if (allowed[position][option]) {
-        double &group = least[program.options[order[position]][option].group];
-        group = std::min(group, cost);
-      }
+Component::Result Component::search(double below, bool compares) {
+  Result result;
+  result.bound = below;
+  priceTime();
+  if (!(after[0][0].cost - (price > leastPrice ? (price - leastPrice) * bound.most : 0) < below))
+    return result;
+  bool isBounded = below < unlimited;
+  if (!isBounded) {
+    // Some cost that every assignment stays under.
+    below = 1;
+    for (const StepHere &step : steps) {
+      double most = 0;
+      for (const Combination &combination : step.combinations)
+        most = std::max(most, std::abs(combination.cost));
+      for (const Link &link : step.links)
+        for (double cost : pairCosts[link.pair])
+          most += cost < unlimited ? std::abs(cost) : 0;
+      below += most;
+    }
+    if (weight > 0)
+      below += perMs * weight * bound.most * 1.01; // the grid reaches a little farther
   }
-}
-
-void Component::eliminate(Terms &terms) const {
-  terms.messages.resize(messages.size());
-  terms.least = 0;
-  SmallVector<const double *, 8> bases;
-  SmallVector<const Message::Factor *, 8> factors;
-  SmallVector<int, 8> at;
-  for (auto [index, message] : enumerate(messages)) {
-    auto &table = terms.messages[index];
-    table.resize(message.size);
-    size_t scope = message.scope.size();
-    const std::vector<int> &own = live[message.from];
-    const double *unary = terms.groups[message.from].data();
-    bases.clear(), factors.clear();
-    for (auto &factor : message.factors) {
-      auto &data = factor.isPair ? terms.pairs[factor.index] : terms.messages[factor.index];
-      if (data.empty())
+  if (!completions(below)) {
+    result.bound = std::min(result.bound, after[0][0].cost);
+    return result;
+  }
+  size_t size = chain->size(), points = chain->points;
+  auto worse = [](const Label &a, const Label &b) { return a.bound > b.bound; };
+  std::vector<Label> open;
+  Label start{0, 0, 0, 0, std::vector<int>(order.size(), -1), std::vector<float>(size, 0.0f)};
+  for (size_t number = 0; number < chain->probabilities.size(); ++number)
+    start.density[number * points] = 1;
+  start.bound = completed(start, 0, below);
+  if (start.bound == unlimited)
+    return result;
+  open.push_back(std::move(start));
+  std::vector<float> function(size), shifted(points);
+  std::vector<double> ms(chain->probabilities.size());
+  std::optional<Label> next;
+  struct Known {
+    double cost, ms;
+    std::vector<float> function;
+  };
+  std::map<std::pair<int, int>, std::vector<Known>> known; // by step and state
+  compares &= chain->isLinear() || (isAlone && chain->isSmooth());
+  bool isIncomplete = false; // a comparison left out what would have been the only one in time
+  double leastOpen = unlimited;
+  for (size_t visited = 0;; ++visited) {
+    if (!next) {
+      if (open.empty() || open.front().bound >= below)
+        break;
+      // Where no assignment is known the first one is needed, however long that takes.
+      bool isEnough = visited >= labels && (isBounded || !result.found.empty());
+      if (isEnough || Clock::now() >= deadline) {
+        leastOpen = open.front().bound;
+        break;
+      }
+      std::pop_heap(open.begin(), open.end(), worse);
+      next = std::move(open.back());
+      open.pop_back();
+    }
+    Label label = std::move(*next);
+    next.reset();
+    if (label.bound >= below)
+      continue;
+    if (label.step + 1 == int(steps.size())) {
+      for (auto [position, piece] : enumerate(order))
+        assignment[piece] = label.options[position];
+      // Judging exactly takes a hundred times as long.
+      if (!chain->isLinear() && costOnGrid(label.cost, below) == unlimited)
         continue;
-      const double *base = data.data();
-      for (size_t of = 0; of < scope; ++of)
-        base += factor.strides[of] * live[message.scope[of]].front();
-      bases.push_back(base);
-      factors.push_back(&factor);
-    }
-    size_t entry = 0;
-    for (size_t of = 0; of < scope; ++of)
-      entry += message.strides[of] * live[message.scope[of]].front();
-    at.assign(scope, 0);
-    for (bool more = true; more;) {
-      double least = unlimited;
-      // Only the first bucket of a piece carries the piece's own costs; in the others its groups are only restricted.
-      for (int group : own) {
-        double sum = message.first ? unary[group] : 0;
-        for (const double *base : bases)
-          sum += base[group];
-        least = std::min(least, sum);
+      double latency = latencyOf(assignment);
+      if (latency == unlimited) {
+        isIncomplete = compares && chain->isLinear() && !isOfForks(label);
+        if (isIncomplete)
+          break;
+        continue;
       }
-      table[entry] = least;
-      more = false;
-      for (size_t of = scope; of-- > 0 && !more;) {
-        const std::vector<int> &groupsOf = live[message.scope[of]];
-        more = size_t(at[of] + 1) < groupsOf.size();
-        int next = more ? at[of] + 1 : 0;
-        ptrdiff_t distance = groupsOf[next] - groupsOf[at[of]];
-        entry += message.strides[of] * distance;
-        for (auto [base, factor] : zip(bases, factors))
-          base += ptrdiff_t(factor->strides[of]) * distance;
-        at[of] = next;
+      double cost = label.cost + perMs * latency;
+      if (cost < below) {
+        below = cost;
+        result.found.push_back({cost, label.options});
       }
+      continue;
     }
-    if (scope == 0)
-      terms.least += table[0];
-  }
-}
-
-double Component::messageAt(const Terms &terms, int index, ArrayRef<int> taken) const {
-  const Message &message = messages[index];
-  size_t offset = 0;
-  for (auto [of, stride] : zip(message.scope, message.strides))
-    offset += stride * taken[of];
-  return terms.messages[index][offset];
-}
-
-void Component::setPrices(const std::vector<std::vector<double>> &optionCosts,
-                          const std::vector<std::vector<double>> &pairCosts,
-                          const std::vector<std::vector<uint8_t>> &allowedOptions, double perMs) {
-  if (timed)
-    return timed->setPrices(optionCosts, pairCosts, allowedOptions, perMs);
-  bool changed = allowed.empty();
-  allowed.resize(order.size());
-  costs.options.resize(order.size());
-  for (auto [position, piece] : enumerate(order)) {
-    costs.options[position] = optionCosts[piece];
-    if (allowed[position] != allowedOptions[piece]) {
-      allowed[position] = allowedOptions[piece];
-      changed = true;
+    StepHere &step = steps[label.step];
+    const std::vector<int> &own = chain->steps[label.step].pieces;
+    llvm::fill(groupsTaken, -1);
+    for (auto [piece, option] : zip(order, label.options))
+      if (option >= 0)
+        groupsTaken[piece] = program.options[piece][option].group;
+    std::vector<Label> children;
+    std::vector<uint8_t> isOpen(step.combinations.size());
+    for (auto [number, combination] : enumerate(step.combinations)) {
+      if (combination.dominator >= 0 && !isOpen[combination.dominator])
+        continue;
+      for (auto [piece, option] : zip(own, combination.options))
+        groupsTaken[piece] = program.options[piece][option].group;
+      llvm::fill(ms, 0.0);
+      double cost = label.cost + combination.cost + linked(step, &ms);
+      int state = stateOf(steps[label.step + 1]);
+      if (!(cost + after[label.step + 1][state].cost < below) && !chain->isLinear())
+        continue;
+      chain->add(label.density.data(), combination.time, function.data());
+      for (auto [of, by] : enumerate(ms))
+        if (by > 0 && !chain->isLinear()) {
+          chain->shift(function.data() + of * points, by, shifted.data());
+          std::copy(shifted.begin(), shifted.end(), function.begin() + of * points);
+        }
+      Label child{0, cost, label.ms + combination.ms + ms[0], label.step + 1, label.options, std::vector<float>(size)};
+      chain->toDensity(function.data(), child.density.data());
+      child.bound = std::max(label.bound, completed(child, state, below));
+      if (!(child.bound < below))
+        continue;
+      isOpen[number] = 1;
+      // Another label in the same groups that cost no more and is never later leaves at least as much to what remains.
+      // Only sums of many random times are compared, which the grid does not make equal.
+      if (compares) {
+        auto &others = known[{child.step, state}];
+        double room = chain->isLinear() ? chain->roomBefore(child.step) : 0;
+        bool isDominated = any_of(others, [&](const Known &other) {
+          return other.cost <= cost && other.ms + room <= child.ms &&
+                 std::equal(function.begin(), function.end(), other.function.begin(), std::less_equal<float>());
+        });
+        if (isDominated)
+          continue;
+        if (others.size() < mostComparisons)
+          others.push_back({cost, child.ms, function});
+      }
+      for (auto [piece, option] : zip(own, combination.options))
+        child.options[positionOf[piece]] = option;
+      children.push_back(std::move(child));
     }
-  }
-  costs.pairs.clear();
-  for (auto &pair : pairs)
-    costs.pairs.push_back(pairTable(pair, pairCosts[pair.pair]));
-  if (changed)
-    updateLive();
-  if (changed && !isImpossible)
-    for (auto &row : rows) {
-      updateGroups(row.terms);
-      eliminate(row.terms);
-    }
-}
-
-void Component::updateLive() {
-  live.assign(order.size(), {});
-  isImpossible = false;
-  for (auto [position, piece] : enumerate(order)) {
-    std::vector<uint8_t> any(groups[position]);
-    for (auto [option, may] : zip(program.options[piece], allowed[position]))
-      any[option.group] |= may;
-    for (int group = 0; group < groups[position]; ++group)
-      if (any[group])
-        live[position].push_back(group);
-    isImpossible |= live[position].empty();
-  }
-}
-
-void Component::addRow(const Row &row) {
-  RowHere here;
-  here.upper = row.upper;
-  here.terms.options.resize(order.size());
-  for (auto [position, piece] : enumerate(order))
-    here.terms.options[position].assign(program.options[piece].size(), 0.0);
-  for (auto &term : row.optionTerms)
-    if (int position = positionOf[term.piece]; position >= 0)
-      here.terms.options[position] = term.factors;
-  here.terms.pairs.resize(pairs.size());
-  for (auto [index, pair] : enumerate(pairs))
-    for (auto &term : row.pairTerms)
-      if (term.pair == pair.pair)
-        here.terms.pairs[index] = pairTable(pair, term.factors);
-  if (!allowed.empty()) {
-    updateGroups(here.terms);
-    eliminate(here.terms);
-  }
-  rows.push_back(std::move(here));
-  rowAdded = true;
-}
-
-double Component::usageOf(const RowHere &row, ArrayRef<int> options) const {
-  double sum = 0;
-  auto groupOf = [&](int position) { return program.options[order[position]][options[position]].group; };
-  for (auto [position, option] : enumerate(options))
-    sum += row.terms.options[position][option];
-  for (auto [pair, table] : zip(pairs, row.terms.pairs))
-    if (!table.empty())
-      sum += table[size_t(groupOf(pair.first)) * groups[pair.second] + groupOf(pair.second)];
-  return sum;
-}
-
-double Component::costOf(ArrayRef<int> options) const {
-  double sum = 0;
-  auto groupOf = [&](int position) { return program.options[order[position]][options[position]].group; };
-  for (auto [position, option] : enumerate(options))
-    sum += costs.options[position][option];
-  for (auto [pair, table] : zip(pairs, costs.pairs))
-    sum += table[size_t(groupOf(pair.first)) * groups[pair.second] + groupOf(pair.second)];
-  return sum;
-}
-
-bool Component::offer(ArrayRef<int> options, double &below, Result &result) {
-  double cost = costOf(options);
-  if (!(cost < below))
-    return false;
-  for (auto &row : rows)
-    if (exceeds(usageOf(row, options), row.upper))
-      return false;
-  for (auto [position, option] : enumerate(options))
-    assignment[order[position]] = option;
-  for (int index : checks) {
-    const LatencyCheck &check = program.checks[index];
-    PathTerms terms;
-    if (exceeds(program.latency(check, assignment, &terms), check.limit)) {
-      addRow(program.rowOf(check, terms));
-      return false;
+    // Goes on with the best of the new labels: plans are found by following one to its end.
+    auto best = llvm::min_element(children, [](const Label &a, const Label &b) { return a.bound < b.bound; });
+    for (auto child = children.begin(); child != children.end(); ++child) {
+      if (child == best) {
+        next = std::move(*child);
+        continue;
+      }
+      open.push_back(std::move(*child));
+      std::push_heap(open.begin(), open.end(), worse);
     }
   }
-  below = cost;
-  result.found.push_back({cost, options.vec()});
-  return true;
+  if (isIncomplete) {
+    Result again = search(isBounded || !result.found.empty() ? below : unlimited, false);
+    append_range(result.found, again.found);
+    result.bound = again.bound;
+    return result;
+  }
+  result.bound = !isBounded && result.found.empty() && leastOpen == unlimited ? unlimited : std::min(below, leastOpen);
+  return result;
 }
 
 } // namespace intarsia::plan

@@ -5,149 +5,161 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // Exact placement of the pieces that agents and edges connect, with prices for the resources that they share with
-// others: depth-first branch and bound. The bound is mini-bucket elimination (Dechter and Rish, Journal of the ACM
-// 50(2), 2003) of the costs with rows priced, which is exact bucket elimination where scopes are small. Each row also
-// has a bound of its own: the least that the remaining pieces add to it.
+// others.
+//
+// Tables bound what remains: for each step of a TimedChain, the groups that earlier pieces have taken, and an amount
+// that may be spent, the largest probability that the remaining steps end within each time. An entry is the maximum
+// over all choices of that cost, so one entry may stand for several choices; it bounds each of them. The tables are
+// those of a traveller who decides again after each step but never spends more than the amount, which is hardly better
+// than deciding at once. A best-first search over the steps, with the exact distribution of what is decided, uses them.
+// Where no time counts, the tables are those of a dynamic program over the steps.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_COMPONENT_H
 #define INTARSIA_PLAN_COMPONENT_H
 
-#include "TimedSearch.h"
-#include "llvm/ADT/IntEqClasses.h"
-#include <memory>
+#include "LocalSearch.h"
+#include "TimedChain.h"
 #include <unordered_map>
 
 namespace intarsia::plan {
-
-/// Compresses `connected` and returns its classes of the first `pieces` pieces, each in ascending order.
-std::vector<std::vector<int>> classesOf(llvm::IntEqClasses &connected, size_t pieces);
 
 /// Pieces that a pair or an agent with bounds connects, by component.
 std::vector<std::vector<int>> componentsOf(const Program &program);
 
 class Component {
 public:
-  /// `mostMs`: by agent, times that no better plan exceeds.
+  /// `mostMs` (by agent): times of no better plan are longer.
   Component(const Program &program, std::vector<int> pieces, llvm::ArrayRef<double> mostMs, Clock::time_point deadline);
 
+  struct Found {
+    double cost;
+    std::vector<int> options; ///< by position in the pieces
+  };
+  struct Result {
+    double bound =
+        0; ///< a lower bound of the cost; infinity: nothing is possible, or everything costs at least `below`
+    std::vector<Found> found; ///< assignments, each better than those before
+  };
   const std::vector<int> &pieces() const { return order; } ///< in the order of positions
   std::vector<int> pairsInside() const;                    ///< of the program
 
-  /// Costs by piece and option, and by pair, of the whole program; infinity: excluded. `perMs` is the cost of a
-  /// millisecond of the objective if that is latency.
+  /// Costs of options by piece, and of pairs, of the whole program; infinity: excluded. `perMs` is the cost of a
+  /// millisecond of latency times the agent's weight in the objective.
   void setPrices(const std::vector<std::vector<double>> &optionCosts, const std::vector<std::vector<double>> &pairCosts,
                  const std::vector<std::vector<uint8_t>> &allowed, double perMs);
-
-  using Found = TimedSearch::Found;
-  struct Result {
-    double bound = 0;         ///< a lower bound of the cost; infinity: nothing is possible, or everything costs at
-                              ///< least `below`
-    std::vector<Found> found; ///< assignments that satisfy all rows, each better than those before
-  };
-  /// Returns the cheapest assignment, if it costs less than `below`. Without `exactly`, uses only heuristics, no
-  /// search.
+  /// Returns the cheapest assignment, if it costs less than `below`. Without `exactly`, uses only moves, no search,
+  /// where times count.
   Result minimize(double below, bool exactly = true);
   /// Lets later searches give up later; returns false if they already take as long as they need.
   bool searchLonger();
-  /// Marks in `alive` (by position and option) the options that an assignment of a cost below `below` may have.
+  /// Keeps an assignment (by position) from which moves may begin.
+  void keep(std::vector<int> options) { plans.push_back(std::move(options)); }
+  /// Marks the options (by position in the pieces) that some assignment of a cost below `below` may have.
   void markAlive(double below, std::vector<std::vector<uint8_t>> &alive);
-  /// Keeps an assignment (by position) from which heuristics may begin.
-  void keep(llvm::ArrayRef<int> options) {
-    if (timed)
-      timed->keep(options.vec());
-  }
-  /// Returns the part of the objective that is latency (options by piece of the program).
-  double latencyOf(llvm::ArrayRef<int> assignment) { return timed ? timed->latencyOf(assignment) : 0; }
 
-  /// Returns the cost at the present prices.
-  double costOf(llvm::ArrayRef<int> options) const;
+  /// Returns the weighted latency of an assignment (option by piece of the program); infinity if a promise is broken.
+  double latencyOf(llvm::ArrayRef<int> assignment);
 
 private:
-  struct PairHere {
-    int pair, first, second; ///< positions, first < second
-    bool swapped;            ///< `second` is the pair's `from`
+  struct Link {
+    int pair, other, own; ///< own: the piece of this step, other: an earlier one or one of the same step
+    bool ownIsFrom;
   };
-  /// A lower bound of a piece's cost by the groups of earlier pieces, computed when the piece is eliminated.
-  struct Message {
-    struct Factor {
-      bool isPair; ///< else a message
-      int index;
-      std::vector<size_t> strides; ///< by scope, then the piece itself
-    };
-    int from;
-    std::vector<int> scope; ///< ascending positions
-    std::vector<Factor> factors;
-    std::vector<size_t> strides; ///< of its table, by scope
-    bool first;                  ///< true for the first message of its piece, which carries the piece's own costs
-    size_t size = 1;
+  struct Combination {
+    double cost;
+    std::vector<int> options; ///< by piece of the step
+    const float *time;        ///< distribution function
+    double ms;                ///< of a linear chain
+    int kind;                 ///< its groups
+    int dominator;            ///< one that costs no more and is no later on the grid; -1: none
   };
-  /// The costs, or a row.
-  struct Terms {
-    std::vector<std::vector<double>> options; ///< by position and option
-    std::vector<std::vector<double>> groups;  ///< by position: the least of its options
-    std::vector<std::vector<double>> pairs;   ///< by pair here, [first, second]; empty: zero
-    std::vector<std::vector<double>> messages;
-    double least = 0; ///< minimum over all assignments
+  /// Least cost at the present price of time, and the time of what has it.
+  struct Least {
+    double cost = unlimited, ms = 0;
   };
-  struct RowHere {
-    Terms terms;
-    double upper, price = 0;
+  struct Entry {
+    double cost;
+    std::vector<float> function;
   };
-  /// The search state at one position.
-  struct Level {
-    struct Candidate {
-      double bound;
-      int option, group;
-    };
-    std::vector<Candidate> candidates;
-    std::vector<double> groupBounds;
-    std::vector<std::vector<double>> usages; ///< by group, once asked for, and row
-    std::vector<uint8_t> hasUsages;
-    std::vector<int> frontier;                                ///< earlier positions that later ones have pairs with
-    std::unordered_map<uint64_t, std::vector<double>> labels; ///< by their groups: cost and usages, one after another
+  /// From a state by groups of a step to a state of the next one.
+  struct Way {
+    double cost, ms; ///< of the links, ms of a linear chain
+    int next;
+  };
+  struct StepHere {
+    std::vector<Link> links;
+    std::vector<int> frontier; ///< earlier pieces that this or a later step has pairs with, and tables distinguish
+    std::vector<int> strides;
+    int states = 1;
+    std::vector<Combination> combinations;
+    std::vector<std::vector<float>> functions; ///< of the combinations
+    std::vector<std::vector<int>> kinds;       ///< groups by piece of the step that some combination has
+    std::vector<Way> ways;                     ///< by state and kind
+    std::vector<std::vector<Entry>> entries;   ///< by state, by cost
+  };
+  struct Label {
+    double bound, cost, ms;
+    int step;
+    std::vector<int> options; ///< by position
+    std::vector<float> density;
   };
 
-  void orderPieces(std::vector<int> pieces);
-  /// Adds a row that every plan satisfies.
-  void addRow(const Row &row);
-  void planMessages();
-  std::vector<double> pairTable(const PairHere &pair, const std::vector<double> &table) const;
-  void eliminate(Terms &terms) const;
-  void updateLive();
-  void updateGroups(Terms &terms) const;
-  double messageAt(const Terms &terms, int message, llvm::ArrayRef<int> groups) const;
-  void priceRows();
-  std::vector<int> decode() const;
-  /// Returns true if an assignment with this option costs less than `below`, or if that is not known in time. Marks the
-  /// options of the assignment in `alive` (by position and option).
-  bool exists(int position, int option, double below, std::vector<std::vector<uint8_t>> &alive);
-  double usageOf(const RowHere &row, llvm::ArrayRef<int> options) const;
-  /// Takes an assignment that satisfies all rows; returns true if it does.
-  bool offer(llvm::ArrayRef<int> options, double &below, Result &result);
-  double relax(double &below, int rounds, Result &result);
-  void search(double &below, bool stopAtFirst, Result &result);
-  bool isDominated(Level &level, double bound, llvm::ArrayRef<double> usages);
-  void descend(int position, double bound, std::vector<double> &usages, double &below, bool stopAtFirst,
-               Result &result);
+  class Moves;
+  /// Returns an assignment that no move of one or two pieces makes cheaper, if one is found.
+  std::optional<Found> improved();
+  /// Searches for the cheapest assignment that costs less than `below`, in at most `labels` steps.
+  Result search(double below, bool compares = true);
+  /// Returns true if the time of `assignment` is longer than that of its label in a linear chain by no more than
+  /// transfers around forks explain. Comparisons of labels have room for these, but not for other paths.
+  bool isOfForks(const Label &label) const;
+  /// Entries of a table for one state: finer amounts take time in proportion and raise the bound little.
+  static constexpr int mostEntries = 40;
+  double costOf(llvm::ArrayRef<int> options) const; ///< at these prices, without latency; options by piece
+  void addTransfers(llvm::ArrayRef<int> options, std::vector<double> &ms) const;
+
+  void planSteps();
+  void combine(StepHere &step, size_t index);
+  /// Sets the groups of the frontier pieces of a state.
+  void enter(const StepHere &step, int state);
+  int stateOf(const StepHere &step) const;
+  /// Returns the least cost of the links of a step at the groups taken; adds their transfers to `ms`, by case.
+  double linked(const StepHere &step, std::vector<double> *ms) const;
+  void findWays();
+  /// Returns by step and state the least of `ofCost` times the cost plus `ofMs` times the milliseconds of a linear
+  /// chain: of the steps before, or else of this step and those after it.
+  std::vector<std::vector<Least>> leastOf(bool before, double ofCost, double ofMs) const;
+  /// Finds the price of time at which the least cost of all assignments is highest, and with it the bound: the lower
+  /// envelope of lines, one for each assignment (Handler and Zang, Networks 10(4), 1980).
+  void priceTime();
+  /// The part of `markAlive` that linear chains take.
+  void markCheap(double below, std::vector<std::vector<uint8_t>> &alive);
+  /// Fills the tables; returns false if time is over.
+  bool completions(double below);
+  /// Returns the least cost of completing a label from a state of its step; infinity if nothing cheaper than `below`
+  /// does.
+  double completed(const Label &label, int state, double below) const;
+  /// Returns a lower bound of the cost of `assignment`, which infinity says to be no better than `below`. Unlike labels
+  /// it has the transfers around forks in full.
+  double costOnGrid(double cost, double below) const;
+  double probabilityAt(const float *density, const float *function, size_t point) const;
 
   const Program &program;
-  std::unique_ptr<TimedSearch> timed; ///< set if some agent has a percentile or is in the objective
-  std::vector<int> checks;            ///< of the agents inside
-  std::vector<int> order, positionOf, groups;
-  std::vector<PairHere> pairs;
-  std::vector<std::vector<int>> pairsBack; ///< by position: pairs to earlier ones
-  std::vector<Message> messages;
-  std::vector<std::vector<int>> sent, received; ///< by position: messages from it; those whose scope ends with it
-  std::vector<RowHere> rows;
-  Terms costs, priced;
-  std::vector<std::vector<uint8_t>> allowed; ///< by position and option
-  std::vector<std::vector<int>> live;        ///< by position: groups with an option that is allowed
-  bool isImpossible = false, isPriced = false;
-  std::vector<int> optionsTaken, groupsTaken, assignment;
-  std::vector<Level> levels;
-  size_t visited = 0, visitLimit = 0, labels;
-  bool rowAdded = false;
-  double leftOut = 0; ///< least bound among the parts that a search did not visit
+  Clock::time_point deadline;
+  std::vector<int> order, agents, positionOf; ///< pieces, agents that have some, position by piece of the program
+  std::unique_ptr<TimedChain> chain;
+  TimedChain::Bound bound; ///< of the chain's time
+  double perMs = 0, weight = 0;
+  double price = 0, leastPrice = 0; ///< of a millisecond of a linear chain; leastPrice: as part of the objective
+  std::vector<std::vector<Least>> before, after, fastest; ///< by step and state
+  bool isAlone = false;                                   ///< the chain's time is all that is bounded
+  size_t labels;                                          ///< most steps of a search
+  std::vector<StepHere> steps;                            ///< the last has no pieces
+  std::vector<std::vector<double>> optionCosts, pairCosts;
+  std::vector<std::vector<uint8_t>> allowed;
+  std::vector<int> groupsTaken;                      ///< by piece of the program; -1: not taken
+  std::unordered_map<std::string, double> latencies; ///< of assignments that were evaluated
+  std::vector<int> assignment;
+  std::vector<std::vector<int>> plans; ///< known assignments, by position
 };
 
 } // namespace intarsia::plan

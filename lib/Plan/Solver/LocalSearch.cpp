@@ -27,11 +27,7 @@ LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
   for (auto [index, agent] : enumerate(program.problem.agents)) {
     if (checksOf[index].empty())
       continue;
-    std::set<int> pieces;
-    for (auto &region : agent.regions)
-      if (region.kind == Region::Kind::Piece)
-        pieces.insert(region.piece);
-    for (int piece : pieces)
+    for (int piece : program.piecesOf(int(index)))
       agentsOf[piece].push_back(int(index));
   }
   for (auto [piece, all] : enumerate(program.options)) {
@@ -58,10 +54,10 @@ double LocalSearch::latencyViolation(int agent, double &objective) const {
   objective = 0;
   for (int index : checksOf[agent]) {
     const LatencyCheck &check = program.checks[index];
-    double ms = program.latency(check, current);
+    double ms = program.nominalMs(agent, check.measure, current);
     if (check.inObjective)
       objective = std::max(objective, ms * program.latencyWeights[agent]);
-    double limit = check.limit * (check.nominal ? 1 : tightening[agent]);
+    double limit = check.limit * tightening[agent];
     if (exceeds(ms, limit))
       violation += limit > 0 ? std::min(ms / limit - 1, 1e6) + 1e-3 : 1e6;
   }

@@ -11,6 +11,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -100,14 +101,20 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
   options.resize(problem.pieces.size());
   groups.resize(problem.pieces.size());
   std::vector<bool> timed(problem.pieces.size());
+  for (const Agent &agent : problem.agents) {
+    std::set<int> pieces;
+    for (const Region &region : agent.regions)
+      if (region.kind == Region::Kind::Piece)
+        pieces.insert(region.piece);
+    agentPieces.emplace_back(pieces.begin(), pieces.end());
+  }
   DenseSet<std::pair<int, int>> forbidden(forbiddenChoices.begin(), forbiddenChoices.end());
   std::vector<std::vector<int>> kinds = kindsOfChoices(problem);
-  for (auto &agent : problem.agents)
+  for (auto [agent, pieces] : zip(problem.agents, agentPieces))
     if (agent.level.endToEndMs != unlimited || agent.level.firstOutputMs != unlimited ||
         problem.objective == Objective::Latency)
-      for (auto &region : agent.regions)
-        if (region.kind == Region::Kind::Piece)
-          timed[region.piece] = true;
+      for (int piece : pieces)
+        timed[piece] = true;
   for (auto [index, piece] : enumerate(problem.pieces)) {
     auto &all = options[index];
     std::map<int, int> groupOf;
@@ -268,139 +275,14 @@ void Program::buildPairs() {
         exclude(group[i], group[j], true);
 }
 
-/// Each execution adds a row and a pass over the agent; in agents with more of them few of these rows bind.
-constexpr size_t mostQuantileRegions = 64;
-
-/// Adds scenarios whose probability is above 1 - percentile: the agent's percentile is at least its time in each.
-static void addScenarios(std::vector<LatencyCheck> &checks, const LatencyCheck &base, const PlacementProblem &problem) {
-  const Agent &agent = problem.agents[base.agent];
-  double percentile = *agent.level.percentile, least = 1 - percentile + 1e-9;
-  size_t count = agent.regions.size();
-  Scenario nothing;
-  nothing.branchTaken.assign(count, -2);
-  nothing.count.assign(count, 0);
-  // Regions that run exactly once or never: only their outcomes have independent probabilities.
-  std::vector<int> single, executions;
-  auto walk = [&](auto &self, int index, bool once) -> void {
-    const Region &region = agent.regions[index];
-    if (region.kind == Region::Kind::Loop || region.kind == Region::Kind::Map) {
-      int smallest = region.counts[0].first;
-      for (auto [turns, probability] : region.counts)
-        if (probability > 0)
-          smallest = std::min(smallest, turns);
-      nothing.count[index] = smallest;
-    }
-    if (once)
-      (region.kind == Region::Kind::Piece ? executions : single).push_back(index);
-    bool childOnce = once && (region.kind == Region::Kind::Dag || region.kind == Region::Kind::Branch);
-    for (int child : region.children)
-      self(self, child, childOnce && region.kind == Region::Kind::Dag);
-  };
-  walk(walk, agent.root, true);
-  // Takes the most probable outcome of each region, as long as their joint probability stays high enough.
-  auto fill = [&](Scenario scenario, double probability, int kept) {
-    for (int index : single) {
-      const Region &region = agent.regions[index];
-      if (index == kept)
-        continue;
-      if (region.kind == Region::Kind::Branch) {
-        auto best = llvm::max_element(region.probabilities);
-        if (probability * *best > least) {
-          probability *= *best;
-          scenario.branchTaken[index] = int(best - region.probabilities.begin());
-        }
-      } else if (region.kind == Region::Kind::Loop) {
-        // The number of turns that is reached with a probability of at least 90 %.
-        auto counts = region.counts;
-        llvm::sort(counts);
-        double tail = 1;
-        for (auto [turns, share] : counts) {
-          if (tail >= 0.9 && probability * tail > least)
-            scenario.count[index] = turns;
-          tail -= share;
-        }
-        double reached = 0;
-        for (auto [turns, share] : counts)
-          reached += turns >= scenario.count[index] ? share : 0;
-        probability *= std::min(1.0, reached);
-      }
-    }
-    return scenario;
-  };
-  auto add = [&](Scenario scenario, int quantileRegion) {
-    for (auto &check : checks)
-      if (check.agent == base.agent && check.measure == base.measure && check.quantileRegion == quantileRegion &&
-          check.scenario.branchTaken == scenario.branchTaken && check.scenario.count == scenario.count)
-        return;
-    LatencyCheck check = base;
-    check.scenario = std::move(scenario), check.quantileRegion = quantileRegion;
-    checks.push_back(std::move(check));
-  };
-  add(fill(nothing, 1, -1), -1);
-  for (int index : single) {
-    const Region &region = agent.regions[index];
-    if (region.kind == Region::Kind::Branch)
-      for (auto [taken, probability] : enumerate(region.probabilities))
-        if (probability > least) {
-          Scenario scenario = nothing;
-          scenario.branchTaken[index] = int(taken);
-          add(fill(scenario, probability, index), -1);
-        }
-    if (region.kind == Region::Kind::Loop) {
-      auto counts = region.counts;
-      llvm::sort(counts);
-      Scenario scenario = nothing;
-      double tail = 1, probability = 1;
-      for (auto [turns, share] : counts) {
-        if (tail > least)
-          scenario.count[index] = turns, probability = tail;
-        tail -= share;
-      }
-      add(fill(scenario, probability, index), -1);
-    }
-  }
-  // A deterministic duration has no quantile of its own.
-  llvm::erase_if(executions, [&](int execution) {
-    return problem.pieces[agent.regions[execution].piece].shape.kind == Shape::Kind::Deterministic;
-  });
-  for (int execution : ArrayRef(executions).take_front(mostQuantileRegions))
-    add(nothing, execution);
-}
-
 void Program::buildChecks() {
-  leastShape.resize(problem.pieces.size());
-  for (auto [index, piece] : enumerate(problem.pieces)) {
-    Distribution shape = piece.shape.discretized();
-    leastShape[index].push_back(shape.minimum());
-    for (auto &agent : problem.agents)
-      leastShape[index].push_back(agent.level.percentile ? shape.quantile(*agent.level.percentile) : 1);
+  for (auto [index, agent] : enumerate(problem.agents)) {
+    bool inObjective = latencyWeights[index] > 0;
+    if (agent.level.endToEndMs < unlimited || inObjective)
+      checks.push_back({int(index), Measure::EndToEnd, agent.level.endToEndMs, inObjective});
+    if (agent.level.firstOutputMs < unlimited)
+      checks.push_back({int(index), Measure::FirstOutput, agent.level.firstOutputMs});
   }
-  for (auto [index, agent] : enumerate(problem.agents))
-    for (Measure measure : {Measure::EndToEnd, Measure::FirstOutput}) {
-      double limit = measure == Measure::EndToEnd ? agent.level.endToEndMs : agent.level.firstOutputMs;
-      bool inObjective = measure == Measure::EndToEnd && latencyWeights[index] > 0;
-      if (limit == unlimited && !inObjective)
-        continue;
-      LatencyCheck check{int(index), measure, {}, limit, !agent.level.percentile};
-      check.inObjective = inObjective;
-      if (check.nominal)
-        checks.push_back(check);
-      else
-        addScenarios(checks, check, problem);
-    }
-}
-
-ExecutionTime Program::executionTime(const LatencyCheck &check, int regionIndex, bool later,
-                                     const Option &option) const {
-  const Region &region = problem.agents[check.agent].regions[regionIndex];
-  ExecutionTime time = executionTimeOf(region, option.stage, later);
-  if (check.nominal)
-    return time;
-  auto &shape = leastShape[region.piece];
-  double factor = regionIndex == check.quantileRegion && !later ? shape[1 + check.agent] : shape[0];
-  time.waitMs = 0;
-  (time.restMs > 0 ? time.restMs : time.firstMs) *= factor;
-  return time;
 }
 
 double Program::edgeMs(int edge, int fromGroup, int toGroup) const {
@@ -411,18 +293,18 @@ double Program::edgeMs(int edge, int fromGroup, int toGroup) const {
                        : times.ms[size_t(fromGroup) * times.toGroups + toGroup];
 }
 
-double Program::latency(const LatencyCheck &check, ArrayRef<int> assignment, PathTerms *terms) const {
-  const Agent &agent = problem.agents[check.agent];
+double Program::nominalMs(int agentIndex, Measure measure, ArrayRef<int> assignment) const {
+  const Agent &agent = problem.agents[agentIndex];
   auto optionOf = [&](int piece) -> const Option & { return options[piece][assignment[piece]]; };
-  return figures.latencies[check.agent].linear(
-      check.measure, check.scenario,
+  return figures.latencies[agentIndex].linear(
+      measure, {},
       [&](int region, bool later) {
-        return executionTime(check, region, later, optionOf(agent.regions[region].piece));
+        const Region &of = agent.regions[region];
+        return executionTimeOf(of, optionOf(of.piece).stage, later);
       },
       [&](int edge) {
         return edgeMs(edge, optionOf(problem.edges[edge].from).group, optionOf(problem.edges[edge].to).group);
-      },
-      terms);
+      });
 }
 
 /// Distributions that are kept: 12 KB each.
@@ -440,10 +322,7 @@ double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) 
     return edgeMs(edge, groupOf(problem.edges[edge].from), groupOf(problem.edges[edge].to));
   };
   if (!agent.level.percentile)
-    return latency.linear(
-        measure, {},
-        [&](int region, bool later) { return executionTimeOf(agent.regions[region], stageOf(region), later); },
-        edgeTime);
+    return nominalMs(agentIndex, measure, assignment);
   bool exact = true;
   return latency
       .distribution(
@@ -460,44 +339,6 @@ double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) 
           },
           edgeTime, exact)
       .quantile(*agent.level.percentile);
-}
-
-Row Program::rowOf(const LatencyCheck &check, const PathTerms &terms) const {
-  const Agent &agent = problem.agents[check.agent];
-  Row row;
-  row.name = formatv("{0}_{1}", check.measure == Measure::EndToEnd ? "end_to_end" : "first_output", agent.name);
-  row.upper = check.limit;
-  std::map<int, std::vector<double>> byPiece, byPair;
-  for (auto &execution : terms.executions) {
-    int piece = agent.regions[execution.region].piece;
-    auto &factors = byPiece[piece];
-    factors.resize(options[piece].size());
-    for (auto [factor, option] : zip(factors, options[piece])) {
-      ExecutionTime time = executionTime(check, execution.region, execution.later, option);
-      factor += execution.factors.waitMs * time.waitMs + execution.factors.firstMs * time.firstMs +
-                execution.factors.restMs * time.restMs;
-    }
-  }
-  for (auto [edge, factor] : terms.edges) {
-    auto &times = edgeTimes[edge];
-    if (times.pair < 0) {
-      int piece = problem.edges[edge].from;
-      auto &factors = byPiece[piece];
-      factors.resize(options[piece].size());
-      for (auto [sum, option] : zip(factors, options[piece]))
-        sum += factor * times.ms[option.group];
-      continue;
-    }
-    auto &factors = byPair[times.pair];
-    factors.resize(times.ms.size());
-    for (auto [sum, ms] : zip(factors, times.ms))
-      sum += factor * ms;
-  }
-  for (auto &[piece, factors] : byPiece)
-    row.optionTerms.push_back({piece, std::move(factors)});
-  for (auto &[pair, factors] : byPair)
-    row.pairTerms.push_back({pair, std::move(factors)});
-  return row;
 }
 
 double Program::relaxedCost(const Option &option, int piece) const {

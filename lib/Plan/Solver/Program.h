@@ -48,30 +48,11 @@ struct Pair {
   std::vector<std::pair<int, std::vector<double>>> uses; ///< (resource, amounts)
 };
 
-/// A row: sum of terms <= upper.
-struct Row {
-  struct OptionTerm {
-    int piece;
-    std::vector<double> factors; ///< by option
-  };
-  struct PairTerm {
-    int pair;
-    std::vector<double> factors; ///< by groups of both ends
-  };
-  std::string name;
-  std::vector<OptionTerm> optionTerms;
-  std::vector<PairTerm> pairTerms;
-  double upper = 0;
-};
-
-/// A time of an agent that the linear form bounds, in a scenario where each execution takes at least `executionTimes`.
+/// A time of an agent that is bounded, or that is part of the objective.
 struct LatencyCheck {
   int agent;
   Measure measure;
-  Scenario scenario;
-  double limit;            ///< infinity if the time is only part of the objective
-  bool nominal;            ///< executions take their mean times; else their least times
-  int quantileRegion = -1; ///< region of the execution that takes its quantile at the agent's percentile
+  double limit; ///< infinity if the time is only part of the objective
   bool inObjective = false;
 };
 
@@ -95,11 +76,11 @@ public:
   /// A piece without an option, or -1.
   int impossiblePiece = -1;
 
-  ExecutionTime executionTime(const LatencyCheck &check, int region, bool later, const Option &option) const;
+  /// Returns the pieces that an agent runs, in the order of their numbers.
+  const std::vector<int> &piecesOf(int agent) const { return agentPieces[agent]; }
   double edgeMs(int edge, int fromGroup, int toGroup) const;
-  /// Returns the time of a check in an assignment (option by piece).
-  double latency(const LatencyCheck &check, llvm::ArrayRef<int> assignment, PathTerms *terms = nullptr) const;
-  Row rowOf(const LatencyCheck &check, const PathTerms &terms) const;
+  /// Returns a nominal time of an agent in an assignment (option by piece).
+  double nominalMs(int agent, Measure measure, llvm::ArrayRef<int> assignment) const;
   /// Returns a time of an agent in an assignment as it is judged: at its percentile, or nominal.
   double msOf(int agent, Measure measure, llvm::ArrayRef<int> assignment) const;
   /// Returns the cost of an option with whole nodes and shares as if devices were rented in parts.
@@ -122,7 +103,7 @@ private:
   std::vector<EdgeTimes> edgeTimes;
   /// Times of executions by agent, region, option, turn and part: each is part of many plans.
   mutable std::map<std::tuple<int, int, int, bool, ExecutionPart>, Distribution> durations;
-  std::vector<std::vector<double>> leastShape; ///< by piece: its least value, then its quantile by agent
+  std::vector<std::vector<int>> agentPieces;
 };
 
 } // namespace intarsia::plan

@@ -34,8 +34,8 @@ Solver::Solver(const PlacementProblem &problem, const SolveOptions &options,
                ArrayRef<std::pair<int, int>> forbiddenChoices)
     : deadline(begin + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e7) * 1e6))),
       problem(problem), options(options), figures(problem), program(figures, options.prune, forbiddenChoices) {
-  for (auto &check : program.checks)
-    hasPercentiles |= !check.nominal;
+  for (const LatencyCheck &check : program.checks)
+    hasPercentiles |= problem.agents[check.agent].level.percentile.has_value();
   statistics.options = program.optionsBeforePruning;
   for (auto &all : program.options)
     statistics.optionsAfterPruning += int(all.size());

@@ -26,43 +26,23 @@ constexpr double fewestRandomOfSmooth = 3;
 /// eighth of it.
 constexpr double marginOfSmooth = 6e-4, marginOfCopy = 5e-5;
 
-TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, int agentIndex, Measure measure, double mostMs)
-    : program(program), agent(program.problem.agents[agentIndex]), agentIndex(agentIndex), measure(measure) {
-  bool nominal = !agent.level.percentile;
-  level = nominal ? 0.5 : *agent.level.percentile;
-  std::vector<Scenario> scenarios(1);
+TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, ArrayRef<int> agents, const Bound &bound)
+    : program(program), bound(bound), linear(true), transfers(program.pairs.size()),
+      edgesAround(program.options.size()) {
   probabilities = {1};
-  if (!nominal)
-    findCases(scenarios);
   std::vector<Case> cases;
-  for (const Scenario &scenario : scenarios)
-    cases.push_back(pathOf(scenario));
-  edgesAround.resize(program.options.size());
-  if (!nominal)
+  if (bound.agent >= 0) {
+    agent = &program.problem.agents[bound.agent];
+    linear = !agent->level.percentile;
+    level = agent->level.percentile.value_or(1);
+    std::vector<Scenario> scenarios(1);
+    if (!linear)
+      findCases(scenarios);
+    for (const Scenario &scenario : scenarios)
+      cases.push_back(pathOf(scenario));
     findForks(cases);
-  // Steps are in the order of the agent's tree, in which neighbors are near each other.
-  std::set<int> placed;
-  for (const Step &step : steps)
-    placed.insert(step.pieces.begin(), step.pieces.end());
-  std::vector<Step> forks = std::move(steps);
-  steps.clear();
-  auto walk = [&](auto &self, int index) -> void {
-    const Region &region = agent.regions[index];
-    for (int child : region.children)
-      self(self, child);
-    if (region.kind != Region::Kind::Piece)
-      return;
-    for (const Step &fork : forks)
-      if (fork.pieces.front() == region.piece)
-        steps.push_back(fork);
-    if (placed.insert(region.piece).second)
-      steps.push_back({{region.piece}});
-  };
-  walk(walk, agent.root);
-  for (int piece : pieces)
-    if (placed.insert(piece).second)
-      steps.push_back({{piece}});
-  transfers.resize(program.pairs.size());
+  }
+  findSteps(pieces, agents);
   for (auto [index, of] : enumerate(cases))
     for (auto [edgeIndex, factor] : of.edges) {
       const Edge &edge = program.problem.edges[edgeIndex];
@@ -78,16 +58,46 @@ TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, int agentIn
                 factor * (edge.from < edge.to ? program.edgeMs(edgeIndex, a, b) : program.edgeMs(edgeIndex, b, a));
       }
     }
-  discretize(cases, mostMs);
+  linear ? addUp(cases) : discretize(cases);
+}
+
+/// Adds steps of single pieces to those of forks. They are in the order of the agents' trees, in which neighbors are
+/// near each other.
+void TimedChain::findSteps(ArrayRef<int> pieces, ArrayRef<int> agents) {
+  std::set<int> left(pieces.begin(), pieces.end());
+  for (const Step &step : steps)
+    for (int piece : step.pieces)
+      left.erase(piece);
+  std::vector<Step> forks = std::move(steps);
+  steps.clear();
+  auto walk = [&](auto &self, const Agent &of, int index) -> void {
+    const Region &region = of.regions[index];
+    for (int child : region.children)
+      self(self, of, child);
+    if (region.kind != Region::Kind::Piece)
+      return;
+    for (const Step &fork : forks)
+      if (&of == agent && fork.pieces.front() == region.piece)
+        steps.push_back(fork);
+    if (left.erase(region.piece))
+      steps.push_back({{region.piece}});
+  };
+  if (agent)
+    walk(walk, *agent, agent->root);
+  for (int other : agents)
+    if (other != bound.agent)
+      walk(walk, program.problem.agents[other], program.problem.agents[other].root);
+  for (int piece : left)
+    steps.push_back({{piece}});
 }
 
 void TimedChain::findCases(std::vector<Scenario> &scenarios) {
   Scenario &nothing = scenarios.front();
-  nothing.branchTaken.assign(agent.regions.size(), -2);
-  nothing.count.assign(agent.regions.size(), 0);
+  nothing.branchTaken.assign(agent->regions.size(), -2);
+  nothing.count.assign(agent->regions.size(), 0);
   std::vector<int> single; // regions that run exactly once: their outcomes are independent
   auto walk = [&](auto &self, int index, bool once) -> void {
-    const Region &region = agent.regions[index];
+    const Region &region = agent->regions[index];
     if (region.kind == Region::Kind::Loop || region.kind == Region::Kind::Map) {
       nothing.count[index] = std::numeric_limits<int>::max();
       for (auto [turns, probability] : region.counts)
@@ -99,9 +109,9 @@ void TimedChain::findCases(std::vector<Scenario> &scenarios) {
     for (int child : region.children)
       self(self, child, once && region.kind == Region::Kind::Dag);
   };
-  walk(walk, agent.root, true);
+  walk(walk, agent->root, true);
   for (int index : single) {
-    const Region &region = agent.regions[index];
+    const Region &region = agent->regions[index];
     std::vector<std::pair<int, double>> outcomes;
     if (region.kind == Region::Kind::Branch) {
       for (auto [taken, probability] : enumerate(region.probabilities))
@@ -147,17 +157,17 @@ TimedChain::Case TimedChain::pathOf(const Scenario &scenario) const {
       stage.restMs += option.stage.restMs / double(all.size());
     }
   PathTerms terms;
-  program.figures.latencies[agentIndex].linear(
-      measure, scenario,
+  program.figures.latencies[bound.agent].linear(
+      bound.measure, scenario,
       [&](int region, bool later) {
-        return executionTimeOf(agent.regions[region], mean[agent.regions[region].piece], later);
+        return executionTimeOf(agent->regions[region], mean[agent->regions[region].piece], later);
       },
       [](int) { return 1e-9; }, &terms);
   Case result;
   result.terms.resize(program.options.size());
   result.edges = terms.edges;
   for (const PathTerms::Execution &execution : terms.executions) {
-    auto &of = result.terms[agent.regions[execution.region].piece];
+    auto &of = result.terms[agent->regions[execution.region].piece];
     const ExecutionTime &factors = execution.factors;
     // Only nominal times have numbers of copies that are not whole, as expectations.
     auto add = [&](ExecutionPart part, double copies) {
@@ -180,19 +190,19 @@ void TimedChain::findForks(std::vector<Case> &cases) {
     for (int edge : edges)
       ++edgeUses[edge];
   };
-  for (const Region &region : agent.regions) {
+  for (const Region &region : agent->regions) {
     if (region.kind == Region::Kind::Piece)
       ++uses[region.piece];
     count(region.entryEdges), count(region.backEdges);
     for (const Region::Arc &arc : region.arcs)
       count(arc.edges);
   }
-  for (const Region &dag : agent.regions) {
+  for (const Region &dag : agent->regions) {
     if (dag.kind != Region::Kind::Dag)
       continue;
     std::map<std::pair<std::vector<int>, std::vector<int>>, std::vector<int>> alike; // children by their neighbors
     for (auto [child, index] : enumerate(dag.children)) {
-      const Region &region = agent.regions[index];
+      const Region &region = agent->regions[index];
       if (region.kind != Region::Kind::Piece || uses[region.piece] != 1 || region.laterTurnScale != 1)
         continue;
       std::pair<std::vector<int>, std::vector<int>> around;
@@ -213,7 +223,7 @@ void TimedChain::findForks(std::vector<Case> &cases) {
       size_t combinations = 1;
       std::vector<int> regions;
       for (int child : children) {
-        int piece = agent.regions[dag.children[child]].piece;
+        int piece = agent->regions[dag.children[child]].piece;
         if (combinations * program.options[piece].size() > mostCombinations)
           break;
         combinations *= program.options[piece].size();
@@ -227,7 +237,7 @@ void TimedChain::findForks(std::vector<Case> &cases) {
       for (auto [sum, one] : zip(of, cases))
         for (int piece : step.pieces)
           for (const Term &term : one.terms[piece]) {
-            holds &= term.part == ExecutionPart::Whole;
+            holds &= term.part == ExecutionPart::Whole && std::abs(term.copies - std::round(term.copies)) < 1e-9;
             sum += int(std::lround(term.copies));
           }
       for (int sum : of) {
@@ -239,7 +249,7 @@ void TimedChain::findForks(std::vector<Case> &cases) {
       step.copies = copies;
       for (auto [piece, region, child] : zip(step.pieces, regions, children)) {
         auto &edges = edgesAround[piece];
-        append_range(edges, agent.regions[region].entryEdges);
+        append_range(edges, agent->regions[region].entryEdges);
         for (const Region::Arc &arc : dag.arcs)
           if (arc.from == child || arc.to == child)
             append_range(edges, arc.edges);
@@ -255,19 +265,20 @@ void TimedChain::findForks(std::vector<Case> &cases) {
   }
 }
 
-double TimedChain::transfersAround(int piece, int group, ArrayRef<int> assignment) const {
+double TimedChain::transfersAround(int piece, int group, ArrayRef<int> assignment, bool longest) const {
   // Transfers in and out follow each other; of several at once the slowest counts.
   double in = 0, out = 0;
   for (int index : edgesAround[piece]) {
     const Edge &edge = program.problem.edges[index];
     int other = edge.from == piece ? edge.to : edge.from;
-    double least = unlimited;
+    double own = longest ? 0 : unlimited;
     for (int of = 0; of < program.groups[other]; ++of)
-      if (assignment.empty() || program.options[other][assignment[other]].group == of)
-        least =
-            std::min(least, edge.from == piece ? program.edgeMs(index, group, of) : program.edgeMs(index, of, group));
+      if (assignment.empty() || program.options[other][assignment[other]].group == of) {
+        double ms = edge.from == piece ? program.edgeMs(index, group, of) : program.edgeMs(index, of, group);
+        own = longest ? std::max(own, ms) : std::min(own, ms);
+      }
     double &side = edge.from == piece ? out : in;
-    side = std::max(side, least);
+    side = std::max(side, own);
   }
   return in + out;
 }
@@ -277,7 +288,7 @@ double TimedChain::moreAround(int piece, ArrayRef<int> assignment) const {
   return transfersAround(piece, group, assignment) - transfersAround(piece, group);
 }
 
-static double msOf(const ExecutionTime &ms, ExecutionPart part) {
+static double partOf(const ExecutionTime &ms, ExecutionPart part) {
   return (part == ExecutionPart::Whole || part == ExecutionPart::WaitAndFirst ? ms.waitMs : 0) +
          (part == ExecutionPart::Rest ? 0 : ms.firstMs) +
          (part == ExecutionPart::Whole || part == ExecutionPart::Rest ? ms.restMs : 0);
@@ -300,7 +311,7 @@ void TimedChain::putOnGrid(const Distribution &time, float *function) const {
 }
 
 void TimedChain::addTerm(const Term &term, const Stage &stage, float *function) const {
-  const Region &region = agent.regions[term.region];
+  const Region &region = agent->regions[term.region];
   std::vector<float> own(points), density(points), sum(points);
   auto plus = [&](const std::vector<float> &one, float *other) {
     toDensity(one.data(), density.data(), 1);
@@ -333,8 +344,40 @@ void TimedChain::addTerm(const Term &term, const Stage &stage, float *function) 
   }
 }
 
-void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
-  bool nominal = !agent.level.percentile;
+double TimedChain::transfersOfPiece(const Case &one, int piece, int group) const {
+  double ms = one.terms[piece].empty() ? 0 : transfersAround(piece, group);
+  for (auto [edge, factor] : one.edges)
+    if (program.problem.edges[edge].from == piece && program.problem.edges[edge].to == piece)
+      ms += factor * program.edgeMs(edge, group, group);
+  return ms;
+}
+
+/// Sets the milliseconds of a linear chain, which has one case, or none if no time counts.
+void TimedChain::addUp(ArrayRef<Case> cases) {
+  points = 1;
+  times.resize(program.options.size());
+  milliseconds.resize(program.options.size());
+  for (const Step &step : steps) {
+    double most = 0;
+    for (int piece : step.pieces) {
+      times[piece].assign(program.options[piece].size(), 1.0f);
+      for (const Option &option : program.options[piece]) {
+        double ms = 0;
+        for (const Case &one : cases) {
+          ms += transfersOfPiece(one, piece, option.group);
+          for (const Term &term : one.terms[piece])
+            ms +=
+                term.copies * partOf(executionTimeOf(agent->regions[term.region], option.stage, term.later), term.part);
+        }
+        milliseconds[piece].push_back(ms);
+        most = std::max(most, transfersAround(piece, option.group, {}, true) - transfersAround(piece, option.group));
+      }
+    }
+    rooms.push_back(rooms.back() + step.copies * most);
+  }
+}
+
+void TimedChain::discretize(ArrayRef<Case> cases) {
   double random = unlimited; // copies of random times, in the case with fewest
   for (const Case &one : cases) {
     double own = 0;
@@ -345,7 +388,7 @@ void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
           own += term.copies;
     random = std::min(random, own);
   }
-  splits = !nominal && random >= fewestRandomOfSmooth;
+  splits = random >= fewestRandomOfSmooth;
   points = splits ? pointsOfSmooth : pointsOfLumpy;
   margin = splits ? marginOfSmooth : 1e-7;
   double copies = 0;
@@ -356,30 +399,21 @@ void TimedChain::discretize(ArrayRef<Case> cases, double mostMs) {
         own += term.copies;
     copies = std::max(copies, own);
   }
-  times.resize(program.options.size());
   // Errors of all copies add up.
   if (splits)
     margin = std::max(margin, marginOfCopy * copies);
-  pointMs = std::max(mostMs * (1 + margin) + 2e-7, 1e-9) / double(points - 1);
+  pointMs = std::max(bound.most * (1 + margin) + 2e-7, 1e-9) / double(points - 1);
+  times.resize(program.options.size());
   for (const Step &step : steps)
     for (int piece : step.pieces) {
       auto &all = program.options[piece];
       times[piece].resize(all.size() * size());
       for (auto [index, option] : enumerate(all)) {
         float *to = times[piece].data() + index * size();
-        double around = transfersAround(piece, option.group);
         for (auto [number, one] : enumerate(cases)) {
           float *function = to + number * points;
-          double own = one.terms[piece].empty() ? 0 : around;
-          for (auto [edge, factor] : one.edges)
-            if (program.problem.edges[edge].from == piece && program.problem.edges[edge].to == piece)
-              own += factor * program.edgeMs(edge, option.group, option.group);
-          if (nominal)
-            for (const Term &term : one.terms[piece])
-              own +=
-                  term.copies * msOf(executionTimeOf(agent.regions[term.region], option.stage, term.later), term.part);
-          putOnGrid(Distribution::point(own), function);
-          for (const Term &term : nominal ? ArrayRef<Term>() : ArrayRef(one.terms[piece]))
+          putOnGrid(Distribution::point(transfersOfPiece(one, piece, option.group)), function);
+          for (const Term &term : one.terms[piece])
             addTerm(term, option.stage, function);
         }
       }

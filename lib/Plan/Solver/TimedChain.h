@@ -16,9 +16,15 @@ namespace intarsia::plan {
 
 class TimedChain {
 public:
-  /// Makes the chain of all `pieces`; those that the time does not depend on take none. Only times up to `mostMs`
-  /// count.
-  TimedChain(const Program &program, llvm::ArrayRef<int> pieces, int agent, Measure measure, double mostMs);
+  /// The time that counts: only those up to `most` milliseconds. Without an agent none counts.
+  struct Bound {
+    int agent = -1;
+    Measure measure = Measure::EndToEnd;
+    double most = unlimited;
+  };
+  /// Makes the chain of all `pieces`, in the order in which `agents` run them; those that the time does not depend on
+  /// take none.
+  TimedChain(const Program &program, llvm::ArrayRef<int> pieces, llvm::ArrayRef<int> agents, const Bound &bound);
 
   /// Pieces of one step; of several the slowest counts (a fork that joins at once).
   struct Step {
@@ -32,11 +38,18 @@ public:
   double pointMs = 0;                ///< distance of two points
   double margin = 0;                 ///< relative error of times on this grid
 
+  /// True if a time is a sum of numbers, or none counts: there are no distributions then, only `msOf`.
+  bool isLinear() const { return linear; }
   bool isSmooth() const { return splits; }                      ///< many random times are added
   size_t size() const { return probabilities.size() * points; } ///< numbers of one distribution, case by case
   /// Returns the distribution function of an option of a piece. Of a piece of a step with several it includes the least
   /// time of transfers from and to the steps around it.
   const float *timeOf(int piece, int option) const { return times[piece].data() + size_t(option) * size(); }
+  /// Returns the milliseconds of an option of a piece in a linear chain; as in `timeOf` for a piece of a fork.
+  double msOf(int piece, int option) const { return milliseconds[piece][option]; }
+  /// Returns by how much the steps before one may be too short in a linear chain, which takes the least transfers
+  /// around forks.
+  double roomBefore(int step) const { return rooms[step]; }
   /// Returns by how much the transfers around a piece of a fork take longer in an assignment (option by piece of the
   /// program) than `timeOf` includes.
   double moreAround(int piece, llvm::ArrayRef<int> assignment) const;
@@ -71,22 +84,28 @@ private:
   void findCases(std::vector<Scenario> &scenarios);
   Case pathOf(const Scenario &scenario) const;
   void findForks(std::vector<Case> &cases);
-  void discretize(llvm::ArrayRef<Case> cases, double mostMs);
+  void findSteps(llvm::ArrayRef<int> pieces, llvm::ArrayRef<int> agents);
+  /// Returns the milliseconds of transfers that a case adds to a piece itself, of options of one group.
+  double transfersOfPiece(const Case &one, int piece, int group) const;
+  void addUp(llvm::ArrayRef<Case> cases);
+  void discretize(llvm::ArrayRef<Case> cases);
   void putOnGrid(const Distribution &time, float *function) const;
   /// Adds the copies of a term to a time in one case.
   void addTerm(const Term &term, const Stage &stage, float *function) const;
   void add(const float *density, const float *function, float *sum, size_t cases) const;
   void toDensity(const float *function, float *density, size_t cases) const;
-  /// Returns the time of the transfers around a piece of a fork, the least over all groups of the other ends, or in an
-  /// assignment.
-  double transfersAround(int piece, int group, llvm::ArrayRef<int> assignment = {}) const;
+  /// Returns the time of the transfers around a piece of a fork: the least over all groups of the other ends, the
+  /// longest, or in an assignment.
+  double transfersAround(int piece, int group, llvm::ArrayRef<int> assignment = {}, bool longest = false) const;
 
   const Program &program;
-  const Agent &agent;
-  int agentIndex;
-  Measure measure;
+  const Bound bound;
+  bool linear;
+  const Agent *agent = nullptr;          ///< set if a time counts
   bool splits = false;                   ///< true if values between two points count for both, else for the lower one
   std::vector<std::vector<float>> times; ///< by piece: of all options
+  std::vector<double> rooms{0};          ///< by step of a linear chain
+  std::vector<std::vector<double>> milliseconds;           ///< by piece and option, of a linear chain
   std::vector<std::vector<std::vector<double>>> transfers; ///< by pair and case
   std::vector<std::vector<int>> edgesAround;               ///< by piece of a fork
 };

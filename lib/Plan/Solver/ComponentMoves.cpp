@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Local search at the prices of a TimedSearch: moves of one piece, and of two linked ones to one pool, judged on the
+// Local search at the prices of a component: moves of one piece, and of two linked ones to one pool, judged on the
 // grid.
 //===----------------------------------------------------------------------------------------------------------===//
-#include "TimedSearch.h"
+#include "Component.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -21,14 +21,14 @@ constexpr size_t triedOfGroup = 2;
 /// bound, the search is repeated for a higher level.
 constexpr int attempts = 4;
 
-class TimedSearch::Moves {
+class Component::Moves {
 public:
-  Moves(TimedSearch &search, double level)
+  Moves(Component &search, double level)
       : search(search), chain(*search.chain), level(level), size(chain.size()), taken(search.assignment) {
     // The last point of the grid lies beyond the bound by the margin; this one lies before it.
     limit = size_t(double(chain.points - 1) * (1 - 2 * chain.margin));
     candidates.resize(taken.size());
-    for (int piece : search.pieces) {
+    for (int piece : search.order) {
       std::map<int, std::vector<int>> groups;
       for (auto [index, option] : enumerate(search.program.options[piece]))
         if (search.allowed[piece][index] && search.optionCosts[piece][index] < unlimited)
@@ -62,7 +62,7 @@ public:
 
 private:
   using Function = std::vector<float>;
-  TimedSearch &search;
+  Component &search;
   const TimedChain &chain;
   double level;
   size_t size, limit;
@@ -207,17 +207,17 @@ private:
   }
 };
 
-void TimedSearch::addTransfers(ArrayRef<int> options, std::vector<double> &ms) const {
+void Component::addTransfers(ArrayRef<int> options, std::vector<double> &ms) const {
   auto groupOf = [&](int piece) { return program.options[piece][options[piece]].group; };
   for (auto [index, pair] : enumerate(program.pairs))
     for (auto [total, table] : zip(ms, chain->transfersOf(int(index))))
       total += table[size_t(groupOf(pair.from)) * pair.toGroups + groupOf(pair.to)];
 }
 
-double TimedSearch::costOf(ArrayRef<int> options) const {
+double Component::costOf(ArrayRef<int> options) const {
   double sum = 0;
   auto groupOf = [&](int piece) { return program.options[piece][options[piece]].group; };
-  for (int piece : pieces) {
+  for (int piece : order) {
     sum += allowed[piece][options[piece]] ? optionCosts[piece][options[piece]] : unlimited;
     for (int index : program.pairsOf[piece])
       if (const Pair &pair = program.pairs[index]; pair.from == piece)
@@ -226,17 +226,17 @@ double TimedSearch::costOf(ArrayRef<int> options) const {
   return sum;
 }
 
-std::optional<TimedSearch::Found> TimedSearch::improved() {
+std::optional<Component::Found> Component::improved() {
   // Begins with the assignment that costs least of those that are known, else with the fastest options.
   const std::vector<int> *start = nullptr;
   double least = unlimited;
   for (const std::vector<int> &known : plans) {
-    for (auto [position, piece] : enumerate(pieces))
+    for (auto [position, piece] : enumerate(order))
       assignment[piece] = known[position];
     if (double cost = costOf(assignment); cost < least)
       least = cost, start = &known;
   }
-  for (auto [position, piece] : enumerate(pieces)) {
+  for (auto [position, piece] : enumerate(order)) {
     if (start) {
       assignment[piece] = (*start)[position];
       continue;
@@ -259,7 +259,7 @@ std::optional<TimedSearch::Found> TimedSearch::improved() {
       return std::nullopt; // judging a long agent may take seconds
     if (double latency = latencyOf(taken); latency < unlimited) {
       Found found{costOf(taken) + perMs * latency, {}};
-      for (int piece : pieces)
+      for (int piece : order)
         found.options.push_back(taken[piece]);
       return found;
     }

@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// The tables of a TimedSearch: what remaining steps may take for what is spent on them.
+// The tables of a component: what remaining steps may take for what is spent on them.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "Component.h"
 #include "Dominance.h"
-#include "TimedSearch.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <map>
@@ -16,21 +16,28 @@ using namespace llvm;
 
 namespace intarsia::plan {
 
-void TimedSearch::combine(StepHere &step, size_t index) {
+/// Prices of time that are tried; any price gives a bound.
+constexpr int mostPrices = 50;
+
+void Component::combine(StepHere &step, size_t index) {
   const TimedChain::Step &of = chain->steps[index];
-  step.combinations.clear(), step.functions.clear();
+  step.combinations.clear(), step.functions.clear(), step.kinds.clear();
   size_t size = chain->size();
   std::vector<int> taken(of.pieces.size());
   struct Mixed {
     double cost;
     std::vector<int> options, groups;
+    double ms = 0;
   };
   std::vector<Mixed> all;
   auto walk = [&](auto &self, size_t at, double cost) -> void {
     if (at == of.pieces.size()) {
       Mixed mixed{cost, taken, {}};
-      for (auto [piece, option] : zip(of.pieces, taken))
+      for (auto [piece, option] : zip(of.pieces, taken)) {
         mixed.groups.push_back(program.options[piece][option].group);
+        if (chain->isLinear())
+          mixed.ms = std::max(mixed.ms, of.copies * chain->msOf(piece, option));
+      }
       all.push_back(std::move(mixed));
       return;
     }
@@ -45,7 +52,7 @@ void TimedSearch::combine(StepHere &step, size_t index) {
   llvm::stable_sort(all, [](const Mixed &a, const Mixed &b) { return a.cost < b.cost; });
   // A combination is dropped if another one in the same groups costs no more and each of its stages is no slower. If
   // another one is only no later on the grid, it is kept for plans, but bounds leave it out (`dominator`).
-  std::map<std::vector<int>, std::vector<size_t>> kept;
+  std::map<std::vector<int>, std::pair<int, std::vector<size_t>>> kept; // its kind, and combinations
   std::vector<float> function(size), density(size), sum(size);
   for (Mixed &mixed : all) {
     std::copy_n(chain->timeOf(of.pieces[0], mixed.options[0]), size, function.begin());
@@ -62,7 +69,9 @@ void TimedSearch::combine(StepHere &step, size_t index) {
         function = sum;
       }
     }
-    auto &before = kept[mixed.groups];
+    auto &[kind, before] = kept.try_emplace(mixed.groups, int(kept.size()), std::vector<size_t>()).first->second;
+    if (before.empty())
+      step.kinds.push_back(mixed.groups);
     auto isNoSlower = [&](size_t other) {
       return all_of(zip(of.pieces, step.combinations[other].options, mixed.options), [&](auto options) {
         auto [piece, theirs, own] = options;
@@ -73,7 +82,7 @@ void TimedSearch::combine(StepHere &step, size_t index) {
     if (any_of(before, isNoSlower))
       continue;
     auto isNoLater = [&](size_t other) {
-      if (step.combinations[other].dominator >= 0)
+      if (step.combinations[other].dominator >= 0 || step.combinations[other].ms > mixed.ms)
         return false;
       const float *better = step.functions[other].data();
       for (size_t point = 0; point < size; ++point)
@@ -85,34 +94,38 @@ void TimedSearch::combine(StepHere &step, size_t index) {
     int which = dominator == before.end() ? -1 : int(*dominator);
     before.push_back(step.functions.size());
     step.functions.push_back(function);
-    step.combinations.push_back({mixed.cost, std::move(mixed.options), nullptr, which});
+    step.combinations.push_back({mixed.cost, std::move(mixed.options), nullptr, mixed.ms, kind, which});
   }
   for (auto [combination, function] : zip(step.combinations, step.functions))
     combination.time = function.data();
 }
 
-void TimedSearch::setPrices(const std::vector<std::vector<double>> &optionCostsOfAll,
-                            const std::vector<std::vector<double>> &pairCostsOfAll,
-                            const std::vector<std::vector<uint8_t>> &allowedOfAll, double perMsOfAll) {
+void Component::setPrices(const std::vector<std::vector<double>> &optionCostsOfAll,
+                          const std::vector<std::vector<double>> &pairCostsOfAll,
+                          const std::vector<std::vector<uint8_t>> &allowedOfAll, double perMsOfAll) {
   optionCosts = optionCostsOfAll, pairCosts = pairCostsOfAll, allowed = allowedOfAll, perMs = perMsOfAll;
   for (size_t index = 0; index + 1 < steps.size(); ++index)
     combine(steps[index], index);
-  leastCosts();
+  findWays();
+  leastPrice = price = chain->isLinear() ? perMs * weight : 0;
+  before = leastOf(true, 1, price), after = leastOf(false, 1, price);
+  if (bound.most < unlimited && chain->isLinear())
+    fastest = leastOf(false, 0, 1);
 }
 
-void TimedSearch::enter(const StepHere &step, int state) {
+void Component::enter(const StepHere &step, int state) {
   for (auto [piece, stride] : zip(step.frontier, step.strides))
     groupsTaken[piece] = state / stride % program.groups[piece];
 }
 
-int TimedSearch::stateOf(const StepHere &step) const {
+int Component::stateOf(const StepHere &step) const {
   int state = 0;
   for (auto [piece, stride] : zip(step.frontier, step.strides))
     state += stride * groupsTaken[piece];
   return state;
 }
 
-double TimedSearch::linked(const StepHere &step, std::vector<double> *ms) const {
+double Component::linked(const StepHere &step, std::vector<double> *ms) const {
   double cost = 0;
   for (const Link &link : step.links) {
     const Pair &pair = program.pairs[link.pair];
@@ -135,49 +148,80 @@ double TimedSearch::linked(const StepHere &step, std::vector<double> *ms) const 
   return cost;
 }
 
-void TimedSearch::leastCosts() {
-  for (StepHere &step : steps) {
-    step.leastBefore.assign(step.states, unlimited);
-    step.leastAfter.assign(step.states, unlimited);
-  }
-  steps.front().leastBefore[0] = 0;
-  steps.back().leastAfter.assign(steps.back().states, 0.0);
-  auto forAll = [&](size_t index, auto use) {
-    StepHere &step = steps[index], &next = steps[index + 1];
-    const std::vector<int> &own = chain->steps[index].pieces;
-    // Only the cheapest combination of the same groups counts here.
-    std::map<std::vector<int>, double> least;
-    for (const Combination &combination : step.combinations) {
-      std::vector<int> groups;
-      for (auto [piece, option] : zip(own, combination.options))
-        groups.push_back(program.options[piece][option].group);
-      least.try_emplace(std::move(groups), combination.cost);
-    }
-    for (int state = 0; state < step.states; ++state) {
-      llvm::fill(groupsTaken, -1);
-      enter(step, state);
-      for (auto &[groups, cost] : least) {
-        for (auto [piece, group] : zip(own, groups))
+void Component::findWays() {
+  std::vector<double> ms(chain->probabilities.size());
+  for (size_t index = 0; index + 1 < steps.size(); ++index) {
+    StepHere &step = steps[index];
+    step.ways.clear();
+    for (int state = 0; state < step.states; ++state)
+      for (const std::vector<int> &groups : step.kinds) {
+        llvm::fill(groupsTaken, -1);
+        enter(step, state);
+        for (auto [piece, group] : zip(chain->steps[index].pieces, groups))
           groupsTaken[piece] = group;
-        double sum = cost + linked(step, nullptr);
-        if (sum < unlimited)
-          use(step, state, next, stateOf(next), sum);
-        for (int piece : own)
-          groupsTaken[piece] = -1;
+        llvm::fill(ms, 0.0);
+        double cost = linked(step, &ms);
+        step.ways.push_back({cost, ms[0], stateOf(steps[index + 1])});
       }
-    }
-  };
-  for (size_t index = 0; index + 1 < steps.size(); ++index)
-    forAll(index, [](StepHere &step, int state, StepHere &next, int then, double cost) {
-      next.leastBefore[then] = std::min(next.leastBefore[then], step.leastBefore[state] + cost);
-    });
-  for (size_t index = steps.size() - 1; index-- > 0;)
-    forAll(index, [](StepHere &step, int state, StepHere &next, int then, double cost) {
-      step.leastAfter[state] = std::min(step.leastAfter[state], next.leastAfter[then] + cost);
-    });
+  }
 }
 
-bool TimedSearch::completions(double below) {
+std::vector<std::vector<Component::Least>> Component::leastOf(bool before, double ofCost, double ofMs) const {
+  std::vector<std::vector<Least>> all;
+  for (const StepHere &step : steps)
+    all.emplace_back(step.states);
+  llvm::fill(before ? all.front() : all.back(), Least{0, 0});
+  for (size_t number = 0; number + 1 < steps.size(); ++number) {
+    size_t index = before ? number : steps.size() - 2 - number;
+    const StepHere &step = steps[index];
+    std::vector<Least> own(step.kinds.size());
+    for (const Combination &combination : step.combinations)
+      if (double cost = ofCost * combination.cost + ofMs * combination.ms; cost < own[combination.kind].cost)
+        own[combination.kind] = {cost, combination.ms};
+    const Way *way = step.ways.data();
+    for (int state = 0; state < step.states; ++state)
+      for (const Least &of : own) {
+        const Least &from = before ? all[index][state] : all[index + 1][way->next];
+        Least &into = before ? all[index + 1][way->next] : all[index][state];
+        double cost = from.cost + of.cost + ofCost * way->cost + ofMs * way->ms;
+        if (way->cost < unlimited && cost < into.cost)
+          into = {cost, from.ms + of.ms + way->ms};
+        ++way;
+      }
+  }
+  return all;
+}
+
+void Component::priceTime() {
+  if (fastest.empty() || exceeds(fastest[0][0].cost, bound.most) || after[0][0].ms <= bound.most ||
+      after[0][0].cost == unlimited)
+    return;
+  // Lines of two assignments, one that takes too long and one that does not.
+  Least slow = after[0][0], fast;
+  slow.cost -= price * slow.ms;
+  fast = slow;
+  price = std::max({price / 2, std::abs(slow.cost) / std::max(bound.most, 1e-6) / 4, 1e-9});
+  for (int step = 0; step < mostPrices && fast.ms > bound.most; ++step) {
+    slow = fast;
+    price *= 4;
+    after = leastOf(false, 1, price);
+    fast = after[0][0];
+    fast.cost -= price * fast.ms;
+  }
+  for (int step = 0; step < mostPrices && slow.ms > fast.ms; ++step) {
+    price = (fast.cost - slow.cost) / (slow.ms - fast.ms);
+    after = leastOf(false, 1, price);
+    Least between = after[0][0];
+    if (between.cost >= (fast.cost + price * fast.ms) - 1e-12 * std::abs(between.cost))
+      break;
+    between.cost -= price * between.ms;
+    (between.ms > bound.most ? slow : fast) = between;
+  }
+}
+
+bool Component::completions(double below) {
+  if (chain->isLinear())
+    return true; // least costs are the bounds
   size_t size = chain->size(), points = chain->points, cases = chain->probabilities.size();
   steps.back().entries.assign(steps.back().states, {{0.0, std::vector<float>(size, 1.0f)}});
   std::vector<float> density(size), shifted(points);
@@ -198,8 +242,8 @@ bool TimedSearch::completions(double below) {
         of.clear();
       bool hasDensity = false;
       for (int state = 0; state < step.states; ++state) {
-        double room = below - step.leastBefore[state];
-        if (!(step.leastAfter[state] < room))
+        double room = below - before[index][state].cost;
+        if (!(after[index][state].cost < room))
           continue;
         llvm::fill(groupsTaken, -1);
         enter(step, state);
@@ -208,11 +252,11 @@ bool TimedSearch::completions(double below) {
         llvm::fill(ms, 0.0);
         double cost = combination.cost + linked(step, &ms);
         int then = stateOf(next);
-        if (!(cost + next.leastAfter[then] < room))
+        if (!(cost + after[index + 1][then].cost < room))
           continue;
         auto &of = sums[then];
         of.resize(next.entries[then].size());
-        double least = step.leastAfter[state], unit = (room - least) / mostEntries;
+        double least = after[index][state].cost, unit = (room - least) / mostEntries;
         auto &into = buckets[state];
         if (into.empty())
           into.resize(mostEntries, {unlimited, {}});
@@ -251,9 +295,9 @@ bool TimedSearch::completions(double below) {
         auto &of = step.entries[state];
         bool better = of.empty();
         if (!better)
-          for (auto [now, before] : zip(bucket.function, of.back().function)) {
-            better |= now > before + 1e-6f;
-            now = std::max(now, before);
+          for (auto [now, cheaper] : zip(bucket.function, of.back().function)) {
+            better |= now > cheaper + 1e-6f;
+            now = std::max(now, cheaper);
           }
         if (better)
           of.push_back(std::move(bucket));
