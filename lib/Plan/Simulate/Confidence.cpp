@@ -114,19 +114,10 @@ private:
       }
     if (broken.saturated)
       return broken;
-    auto figure = [&](Measure measure) {
-      bool exact = true;
-      if (agent.level.percentile)
-        return latencyDistribution(*figures, index, plan, stages, measure, exact).quantile(*agent.level.percentile);
-      return figures->latencies[index].linear(
-          measure, {},
-          [&](int region, bool later) {
-            return executionTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
-          },
-          [&](int edge) { return figures->transfer(edge, 0, 0).ms; });
-    };
     auto breaks = [&](Measure measure, double bound) {
-      return std::isfinite(bound) && exceeds(figure(measure), bound);
+      return std::isfinite(bound) && exceeds(timeOf(*figures, index, measure, agent.level.percentile, stages,
+                                                    [&](int edge) { return figures->transfer(edge, 0, 0).ms; }),
+                                             bound);
     };
     broken.endToEnd = breaks(Measure::EndToEnd, agent.level.endToEndMs);
     broken.firstOutput = breaks(Measure::FirstOutput, agent.level.firstOutputMs);

@@ -36,8 +36,7 @@ public:
     std::vector<int> options; ///< by position in the pieces
   };
   struct Result {
-    double bound =
-        0; ///< a lower bound of the cost; infinity: nothing is possible, or everything costs at least `below`
+    double bound = 0;         ///< of the cost, from below; infinity: nothing costs less than `below`
     std::vector<Found> found; ///< assignments, each better than those before
   };
   const std::vector<int> &pieces() const { return order; } ///< in the order of positions

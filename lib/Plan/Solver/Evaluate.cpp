@@ -23,23 +23,30 @@ constexpr double slack = 1e-7;
 
 bool exceeds(double value, double bound) { return value > bound + slack * std::max(1.0, std::abs(bound)); }
 
-Distribution latencyDistribution(const Figures &figures, int agentIndex, const Placements &placements,
-                                 const std::vector<Stage> &stages, Measure measure, bool &exact) {
-  const PlacementProblem &problem = figures.problem;
-  const Agent &agent = problem.agents[agentIndex];
-  return figures.latencies[agentIndex].distribution(
+static Distribution distributionOf(const AgentLatency &latency, const PlacementProblem &problem, Measure measure,
+                                   const std::vector<Stage> &stages, AgentLatency::EdgeTime edgeMs, bool &exact) {
+  return latency.distribution(
       measure,
       [&](int index, bool later, ExecutionPart part) {
-        const Region &region = agent.regions[index];
+        const Region &region = latency.agent.regions[index];
         double scale = region.timeScale * (later ? region.laterTurnScale : 1);
         return durationOf(stages[region.piece], problem.pieces[region.piece].shape, scale, part);
       },
-      [&](int edge) {
-        return figures
-            .transfer(edge, placements[problem.edges[edge].from].choice, placements[problem.edges[edge].to].choice)
-            .ms;
+      edgeMs, exact);
+}
+
+double timeOf(const Figures &figures, int agent, Measure measure, std::optional<double> percentile,
+              const std::vector<Stage> &stages, AgentLatency::EdgeTime edgeMs) {
+  const AgentLatency &latency = figures.latencies[agent];
+  if (bool exact = true; percentile)
+    return distributionOf(latency, figures.problem, measure, stages, edgeMs, exact).quantile(*percentile);
+  return latency.linear(
+      measure, {},
+      [&](int index, bool later) {
+        const Region &region = latency.agent.regions[index];
+        return executionTimeOf(region, stages[region.piece], later);
       },
-      exact);
+      edgeMs);
 }
 
 ExecutionTime executionTimeOf(const Region &region, const Stage &stage, bool later) {
@@ -161,10 +168,10 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
         critical.insert(execution.region);
       of.criticalRegions.assign(critical.begin(), critical.end());
       if (agent.level.percentile) {
-        Distribution end = latencyDistribution(figures, int(index), placements, stages, Measure::EndToEnd, of.exact);
+        Distribution end = distributionOf(latency, problem, Measure::EndToEnd, stages, edgeTime, of.exact);
         of.endToEndMs = end.quantile(*agent.level.percentile);
         of.meanMs = end.mean();
-        of.firstOutputMs = latencyDistribution(figures, int(index), placements, stages, Measure::FirstOutput, of.exact)
+        of.firstOutputMs = distributionOf(latency, problem, Measure::FirstOutput, stages, edgeTime, of.exact)
                                .quantile(*agent.level.percentile);
         // Both lie on grids of their own.
         of.firstOutputMs = std::min(of.firstOutputMs, of.endToEndMs);

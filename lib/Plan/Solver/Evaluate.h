@@ -12,9 +12,9 @@
 namespace intarsia::plan {
 
 Evaluation evaluate(const Figures &figures, const Placements &placements);
-/// Returns the distribution of an agent's latency for the given stages (by piece).
-Distribution latencyDistribution(const Figures &figures, int agent, const Placements &placements,
-                                 const std::vector<Stage> &stages, Measure measure, bool &exact);
+/// Returns a time of an agent for the given stages (by piece) and times of edges: at a percentile, or nominal.
+double timeOf(const Figures &figures, int agent, Measure measure, std::optional<double> percentile,
+              const std::vector<Stage> &stages, AgentLatency::EdgeTime edgeMs);
 ExecutionTime executionTimeOf(const Region &region, const Stage &stage, bool later);
 /// Returns true if the value is above the bound by more than rounding explains.
 bool exceeds(double value, double bound);

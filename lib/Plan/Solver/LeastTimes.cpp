@@ -46,7 +46,7 @@ static Stage leastStageOf(const Piece &piece) {
 namespace {
 class LeastTimes {
 public:
-  explicit LeastTimes(const PlacementProblem &problem) : problem(problem) {
+  explicit LeastTimes(const PlacementProblem &problem) : problem(problem), figures(problem) {
     for (const Piece &piece : problem.pieces)
       stages.push_back(leastStageOf(piece));
   }
@@ -64,17 +64,16 @@ public:
       const ServiceLevel &level = agent.level;
       offer(Conflict::Kind::Token, index, level.tokenMs, tokenMs(agent),
             [&] { return formatv("agent '{0}': {1:f3} ms between tokens at most", agent.name, level.tokenMs).str(); });
-      AgentLatency latency(agent);
       for (auto [kind, measure, bound, what] :
            {std::tuple(Conflict::Kind::FirstOutput, Measure::FirstOutput, level.firstOutputMs,
                        "first output after {1:f3} ms"),
             std::tuple(Conflict::Kind::EndToEnd, Measure::EndToEnd, level.endToEndMs, "end-to-end in {1:f3} ms")}) {
         if (bound == unlimited)
           continue;
-        double least = msOf(latency, measure);
-        offer(kind, index, bound, least, [&, measure = measure, what = what, bound = bound] {
+        double least = msOf(index, measure);
+        offer(kind, index, bound, least, [&, index = index, measure = measure, what = what, bound = bound] {
           std::string promise = formatv((std::string("agent '{0}': ") + what + " at most").c_str(), agent.name, bound);
-          return promise + reasonOf(latency, measure, least);
+          return promise + reasonOf(index, measure, least);
         });
       }
     }
@@ -83,6 +82,7 @@ public:
 
 private:
   const PlacementProblem &problem;
+  const Figures figures;
   std::vector<Stage> stages;
 
   double tokenMs(const Agent &agent) const {
@@ -93,33 +93,15 @@ private:
     return least;
   }
 
-  double msOf(const AgentLatency &latency, Measure measure) const {
-    const Agent &agent = latency.agent;
+  double msOf(size_t agent, Measure measure) const {
     auto nothingIsSent = [](int) { return 0.0; };
-    if (!agent.level.percentile)
-      return latency.linear(
-          measure, {},
-          [&](int region, bool later) {
-            return executionTimeOf(agent.regions[region], stages[agent.regions[region].piece], later);
-          },
-          nothingIsSent);
-    bool exact = true;
-    return latency
-        .distribution(
-            measure,
-            [&](int index, bool later, ExecutionPart part) {
-              const Region &region = agent.regions[index];
-              double scale = region.timeScale * (later ? region.laterTurnScale : 1);
-              return durationOf(stages[region.piece], problem.pieces[region.piece].shape, scale, part);
-            },
-            nothingIsSent, exact)
-        .quantile(*agent.level.percentile);
+    return timeOf(figures, int(agent), measure, problem.agents[agent].level.percentile, stages, nothingIsSent);
   }
 
   /// Names the piece without whose time the most would be saved.
-  std::string reasonOf(const AgentLatency &latency, Measure measure, double least) {
+  std::string reasonOf(size_t agent, Measure measure, double least) {
     std::set<int> pieces;
-    for (const Region &region : latency.agent.regions)
+    for (const Region &region : problem.agents[agent].regions)
       if (region.kind == Region::Kind::Piece)
         pieces.insert(region.piece);
     int slowest = -1;
@@ -127,7 +109,7 @@ private:
     for (int piece : pieces) {
       Stage own = stages[piece];
       stages[piece].firstMs = stages[piece].restMs = 0;
-      if (double ms = msOf(latency, measure); ms < without)
+      if (double ms = msOf(agent, measure); ms < without)
         slowest = piece, without = ms;
       stages[piece] = own;
     }

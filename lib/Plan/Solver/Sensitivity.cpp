@@ -235,17 +235,15 @@ private:
       return {evaluation.violations.front()};
     Verdict verdict{"", -unlimited};
     for (auto [index, level] : enumerate(levels))
-      for (auto [measure, nominal, bound, what] :
-           {std::tuple(Measure::FirstOutput, evaluation.agents[index].firstOutputMs, level.firstOutputMs,
-                       "first output"),
-            std::tuple(Measure::EndToEnd, evaluation.agents[index].endToEndMs, level.endToEndMs, "end-to-end time")}) {
+      for (auto [measure, bound, what] : {std::tuple(Measure::FirstOutput, level.firstOutputMs, "first output"),
+                                          std::tuple(Measure::EndToEnd, level.endToEndMs, "end-to-end time")}) {
         if (bound == unlimited)
           continue;
-        bool exact = true;
-        double value = level.percentile
-                           ? latencyDistribution(figures, int(index), result.placements, stages, measure, exact)
-                                 .quantile(*level.percentile)
-                           : nominal;
+        auto edgeMs = [&](int edge) {
+          const Edge &of = changed.edges[edge];
+          return figures.transfer(edge, result.placements[of.from].choice, result.placements[of.to].choice).ms;
+        };
+        double value = timeOf(figures, int(index), measure, level.percentile, stages, edgeMs);
         if (exceeds(value, bound) && verdict.violation.empty())
           verdict.violation = formatv("the {0} of agent '{1}' breaks its bound", what, changed.agents[index].name);
         verdict.excess = std::max(verdict.excess, value / bound - 1);
