@@ -117,6 +117,7 @@ void Component::planSteps() {
         states *= program.groups[piece];
       return states;
     };
+    step.compared = frontier;
     // Tables that do not distinguish a piece take the best of its groups.
     while (statesOf() > mostStates)
       frontier.erase(llvm::max_element(frontier, [&](int a, int b) { return program.groups[a] < program.groups[b]; }));
@@ -373,11 +374,6 @@ std::vector<int> Component::pairsInside() const {
   return inside;
 }
 
-bool Component::isOfForks(const Label &label) const {
-  return isAlone &&
-         !exceeds(program.nominalMs(bound.agent, bound.measure, assignment), label.ms + chain->roomBefore(label.step));
-}
-
 Component::Result Component::search(double below, bool compares) {
   Result result;
   result.bound = below;
@@ -421,9 +417,10 @@ Component::Result Component::search(double below, bool compares) {
     double cost, ms;
     std::vector<float> function;
   };
-  std::map<std::pair<int, int>, std::vector<Known>> known; // by step and state
+  std::map<std::pair<int, std::vector<int>>, std::vector<Known>> known; // by step and groups
   compares &= chain->isLinear() || (isAlone && chain->isSmooth());
-  bool isIncomplete = false; // a comparison left out what would have been the only one in time
+  // Other paths or bounds decide, of which comparisons know nothing: they may have left out the only plan in time.
+  bool isIncomplete = false;
   double leastOpen = unlimited;
   for (size_t visited = 0;; ++visited) {
     if (!next) {
@@ -451,7 +448,7 @@ Component::Result Component::search(double below, bool compares) {
         continue;
       double latency = latencyOf(assignment);
       if (latency == unlimited) {
-        isIncomplete = compares && chain->isLinear() && !isOfForks(label);
+        isIncomplete = compares && chain->isLinear();
         if (isIncomplete)
           break;
         continue;
@@ -469,15 +466,29 @@ Component::Result Component::search(double below, bool compares) {
     for (auto [piece, option] : zip(order, label.options))
       if (option >= 0)
         groupsTaken[piece] = program.options[piece][option].group;
+    // The time of a fork is known in full when the steps around it are.
+    auto forksMs = [&](bool withOwn) {
+      double sum = 0;
+      for (int fork : chain->isLinear() ? chain->forksAround(label.step) : ArrayRef<int>())
+        sum += withOwn || fork < label.step ? chain->msOfFork(fork, assignment) : 0;
+      return sum;
+    };
+    for (auto [position, piece] : enumerate(order))
+      assignment[piece] = label.options[position];
+    double forksBefore = forksMs(false);
     std::vector<Label> children;
     std::vector<uint8_t> isOpen(step.combinations.size());
     for (auto [number, combination] : enumerate(step.combinations)) {
       if (combination.dominator >= 0 && !isOpen[combination.dominator])
         continue;
-      for (auto [piece, option] : zip(own, combination.options))
+      for (auto [piece, option] : zip(own, combination.options)) {
         groupsTaken[piece] = program.options[piece][option].group;
+        assignment[piece] = option;
+      }
       llvm::fill(ms, 0.0);
       double cost = label.cost + combination.cost + linked(step, &ms);
+      double forks = forksMs(true) - forksBefore;
+      double later = label.ms + ms[0] + forks + (own.size() == 1 || !chain->isLinear() ? combination.ms : 0);
       int state = stateOf(steps[label.step + 1]);
       if (!(cost + after[label.step + 1][state].cost < below) && !chain->isLinear())
         continue;
@@ -487,7 +498,7 @@ Component::Result Component::search(double below, bool compares) {
           chain->shift(function.data() + of * points, by, shifted.data());
           std::copy(shifted.begin(), shifted.end(), function.begin() + of * points);
         }
-      Label child{0, cost, label.ms + combination.ms + ms[0], label.step + 1, label.options, std::vector<float>(size)};
+      Label child{0, cost, later, label.step + 1, label.options, std::vector<float>(size)};
       chain->toDensity(function.data(), child.density.data());
       child.bound = std::max(label.bound, completed(child, state, below));
       if (!(child.bound < below))
@@ -496,7 +507,10 @@ Component::Result Component::search(double below, bool compares) {
       // Another label in the same groups that cost no more and is never later leaves at least as much to what remains.
       // Only sums of many random times are compared, which the grid does not make equal.
       if (compares) {
-        auto &others = known[{child.step, state}];
+        std::vector<int> groups;
+        for (int piece : steps[child.step].compared)
+          groups.push_back(groupsTaken[piece]);
+        auto &others = known[{child.step, std::move(groups)}];
         double room = chain->isLinear() ? chain->roomBefore(child.step) : 0;
         bool isDominated = any_of(others, [&](const Known &other) {
           return other.cost <= cost && other.ms + room <= child.ms &&

@@ -87,7 +87,8 @@ private:
   };
   struct StepHere {
     std::vector<Link> links;
-    std::vector<int> frontier; ///< earlier pieces that this or a later step has pairs with, and tables distinguish
+    std::vector<int> compared; ///< earlier pieces that this or a later step has pairs with
+    std::vector<int> frontier; ///< those of them that tables distinguish
     std::vector<int> strides;
     int states = 1;
     std::vector<Combination> combinations;
@@ -108,9 +109,6 @@ private:
   std::optional<Found> improved();
   /// Searches for the cheapest assignment that costs less than `below`, in at most `labels` steps.
   Result search(double below, bool compares = true);
-  /// Returns true if the time of `assignment` is longer than that of its label in a linear chain by no more than
-  /// transfers around forks explain. Comparisons of labels have room for these, but not for other paths.
-  bool isOfForks(const Label &label) const;
   /// Entries of a table for one state: finer amounts take time in proportion and raise the bound little.
   static constexpr int mostEntries = 40;
   double costOf(llvm::ArrayRef<int> options) const; ///< at these prices, without latency; options by piece

@@ -90,7 +90,8 @@ void Component::combine(StepHere &step, size_t index) {
           return false;
       return true;
     };
-    auto dominator = find_if(before, isNoLater);
+    // In a fork of a linear chain it depends on the transfers around it which one is later.
+    auto dominator = chain->isLinear() && of.pieces.size() > 1 ? before.end() : find_if(before, isNoLater);
     int which = dominator == before.end() ? -1 : int(*dominator);
     before.push_back(step.functions.size());
     step.functions.push_back(function);

@@ -263,6 +263,11 @@ void TimedChain::findForks(std::vector<Case> &cases) {
       steps.push_back(std::move(step));
     }
   }
+  leastAround.resize(program.options.size());
+  for (const Step &step : steps)
+    for (int piece : step.pieces)
+      for (int group = 0; group < program.groups[piece]; ++group)
+        leastAround[piece].push_back(transfersAround(piece, group));
 }
 
 double TimedChain::transfersAround(int piece, int group, ArrayRef<int> assignment, bool longest) const {
@@ -271,12 +276,15 @@ double TimedChain::transfersAround(int piece, int group, ArrayRef<int> assignmen
   for (int index : edgesAround[piece]) {
     const Edge &edge = program.problem.edges[index];
     int other = edge.from == piece ? edge.to : edge.from;
+    auto msTo = [&](int of) {
+      return edge.from == piece ? program.edgeMs(index, group, of) : program.edgeMs(index, of, group);
+    };
     double own = longest ? 0 : unlimited;
-    for (int of = 0; of < program.groups[other]; ++of)
-      if (assignment.empty() || program.options[other][assignment[other]].group == of) {
-        double ms = edge.from == piece ? program.edgeMs(index, group, of) : program.edgeMs(index, of, group);
-        own = longest ? std::max(own, ms) : std::min(own, ms);
-      }
+    if (!assignment.empty() && assignment[other] >= 0)
+      own = msTo(program.options[other][assignment[other]].group);
+    else
+      for (int of = 0; of < program.groups[other]; ++of)
+        own = longest ? std::max(own, msTo(of)) : std::min(own, msTo(of));
     double &side = edge.from == piece ? out : in;
     side = std::max(side, own);
   }
@@ -285,7 +293,14 @@ double TimedChain::transfersAround(int piece, int group, ArrayRef<int> assignmen
 
 double TimedChain::moreAround(int piece, ArrayRef<int> assignment) const {
   int group = program.options[piece][assignment[piece]].group;
-  return transfersAround(piece, group, assignment) - transfersAround(piece, group);
+  return transfersAround(piece, group, assignment) - leastAround[piece][group];
+}
+
+double TimedChain::msOfFork(int step, ArrayRef<int> assignment) const {
+  double ms = 0;
+  for (int piece : steps[step].pieces)
+    ms = std::max(ms, steps[step].copies * (msOf(piece, assignment[piece]) + moreAround(piece, assignment)));
+  return ms;
 }
 
 static double partOf(const ExecutionTime &ms, ExecutionPart part) {
@@ -352,12 +367,24 @@ double TimedChain::transfersOfPiece(const Case &one, int piece, int group) const
   return ms;
 }
 
+/// Returns true if data flows between a piece and one of a fork.
+bool TimedChain::isAround(const Step &fork, int piece) const {
+  return any_of(fork.pieces, [&](int of) {
+    return any_of(edgesAround[of], [&](int index) {
+      const Edge &edge = program.problem.edges[index];
+      return edge.from == piece || edge.to == piece;
+    });
+  });
+}
+
 /// Sets the milliseconds of a linear chain, which has one case, or none if no time counts.
 void TimedChain::addUp(ArrayRef<Case> cases) {
   points = 1;
   times.resize(program.options.size());
   milliseconds.resize(program.options.size());
-  for (const Step &step : steps) {
+  rooms.assign(steps.size() + 1, 0.0);
+  around.resize(steps.size());
+  for (auto [index, step] : enumerate(steps)) {
     double most = 0;
     for (int piece : step.pieces) {
       times[piece].assign(program.options[piece].size(), 1.0f);
@@ -373,7 +400,16 @@ void TimedChain::addUp(ArrayRef<Case> cases) {
         most = std::max(most, transfersAround(piece, option.group, {}, true) - transfersAround(piece, option.group));
       }
     }
-    rooms.push_back(rooms.back() + step.copies * most);
+    if (step.pieces.size() == 1)
+      continue;
+    size_t last = index;
+    for (auto [other, of] : enumerate(ArrayRef(steps).drop_front(index)))
+      if (other == 0 || any_of(of.pieces, [&](int piece) { return isAround(step, piece); })) {
+        last = index + other;
+        around[last].push_back(int(index));
+      }
+    for (size_t before = index + 1; before <= last; ++before)
+      rooms[before] += step.copies * most;
   }
 }
 

@@ -47,8 +47,13 @@ public:
   const float *timeOf(int piece, int option) const { return times[piece].data() + size_t(option) * size(); }
   /// Returns the milliseconds of an option of a piece in a linear chain; as in `timeOf` for a piece of a fork.
   double msOf(int piece, int option) const { return milliseconds[piece][option]; }
-  /// Returns by how much the steps before one may be too short in a linear chain, which takes the least transfers
-  /// around forks.
+  /// Returns the milliseconds of a fork of a linear chain, with the transfers around it in an assignment (option by
+  /// piece of the program; -1: not known, so that they may be the least).
+  double msOfFork(int step, llvm::ArrayRef<int> assignment) const;
+  /// Returns the forks of a linear chain up to a step that have transfers from or to its pieces.
+  llvm::ArrayRef<int> forksAround(int step) const { return around[step]; }
+  /// Returns by how much the steps before one may be too short in a linear chain, as transfers from forks to later
+  /// steps may be longer than the least.
   double roomBefore(int step) const { return rooms[step]; }
   /// Returns by how much the transfers around a piece of a fork take longer in an assignment (option by piece of the
   /// program) than `timeOf` includes.
@@ -87,6 +92,7 @@ private:
   void findSteps(llvm::ArrayRef<int> pieces, llvm::ArrayRef<int> agents);
   /// Returns the milliseconds of transfers that a case adds to a piece itself, of options of one group.
   double transfersOfPiece(const Case &one, int piece, int group) const;
+  bool isAround(const Step &fork, int piece) const;
   void addUp(llvm::ArrayRef<Case> cases);
   void discretize(llvm::ArrayRef<Case> cases);
   void putOnGrid(const Distribution &time, float *function) const;
@@ -95,7 +101,7 @@ private:
   void add(const float *density, const float *function, float *sum, size_t cases) const;
   void toDensity(const float *function, float *density, size_t cases) const;
   /// Returns the time of the transfers around a piece of a fork: the least over all groups of the other ends, the
-  /// longest, or in an assignment.
+  /// longest, or in an assignment as far as it is known.
   double transfersAround(int piece, int group, llvm::ArrayRef<int> assignment = {}, bool longest = false) const;
 
   const Program &program;
@@ -104,10 +110,12 @@ private:
   const Agent *agent = nullptr;          ///< set if a time counts
   bool splits = false;                   ///< true if values between two points count for both, else for the lower one
   std::vector<std::vector<float>> times; ///< by piece: of all options
-  std::vector<double> rooms{0};          ///< by step of a linear chain
+  std::vector<double> rooms;             ///< by step of a linear chain
+  std::vector<std::vector<int>> around;  ///< forks by step of a linear chain
   std::vector<std::vector<double>> milliseconds;           ///< by piece and option, of a linear chain
   std::vector<std::vector<std::vector<double>>> transfers; ///< by pair and case
   std::vector<std::vector<int>> edgesAround;               ///< by piece of a fork
+  std::vector<std::vector<double>> leastAround;            ///< milliseconds of its transfers at least, by its group
 };
 
 } // namespace intarsia::plan
