@@ -25,8 +25,6 @@ struct SimulationOptions {
   uint64_t seed = 1;
   /// Recorded arrivals (milliseconds, agent) in order of time; empty: Poisson at the agents' rates.
   std::vector<std::pair<double, int>> arrivals;
-  /// (piece, probability): an execution fails at its end, and runs again.
-  std::vector<std::pair<int, double>> failures;
   /// By pool; empty: no device fails. A replica fails when one of its devices does. Its executions start again from the
   /// beginning, at the end of the queue; a first output that was given stays given.
   std::vector<DeviceFailures> deviceFailures;

@@ -116,12 +116,6 @@ Expected<SimulationReport> simulate(const PlacementProblem &problem, const Place
           formatv("a recorded arrival is of agent {0}, there are {1}", agent, problem.agents.size()));
     before = time;
   }
-  for (auto [piece, probability] : options.failures)
-    if (piece < 0 || piece >= int(problem.pieces.size()) || !(probability >= 0 && probability < 1))
-      return createStringError(
-          formatv("failures of piece {0} with probability {1}: pieces are 0 to {2}, probabilities from 0 "
-                  "to below 1",
-                  piece, probability, problem.pieces.size() - 1));
   if (!options.deviceFailures.empty() && options.deviceFailures.size() != problem.pools.size())
     return createStringError(formatv("failures of devices are given for {0} pools, there are {1}",
                                      options.deviceFailures.size(), problem.pools.size()));

@@ -14,8 +14,6 @@ Simulator::Simulator(const PlacementProblem &problem, const Placements &placemen
     : problem(problem), placements(placements), options(options), figures(problem), random(options.seed) {
   for (size_t piece = 0; piece < problem.pieces.size(); ++piece)
     addStation(piece);
-  for (auto [piece, probability] : options.failures)
-    stations[piece].failure = probability;
   for (auto [index, edge] : llvm::enumerate(problem.edges)) {
     Transfer transfer = figures.transfer(int(index), placements[edge.from].choice, placements[edge.to].choice);
     transfers.push_back(transfer);

@@ -14,6 +14,7 @@
 #include "Random.h"
 #include "intarsia/Plan/Simulation.h"
 #include "lib/Plan/Solver/Figures.h"
+#include <deque>
 
 namespace intarsia::plan {
 
@@ -81,9 +82,8 @@ struct Station {
   bool limited;    ///< limited by the capacity of caches
   double turn = 0; ///< in the replicas of another piece: time for which an execution keeps the next one waiting
   int64_t replicas, freeSlots;
-  std::vector<int> members; ///< global numbers of the replicas, if they are simulated
-  Waiting waiting;
-  double failure = 0;
+  std::vector<int> members;    ///< global numbers of the replicas, if they are simulated
+  std::deque<Waiting> waiting; ///< first in, first out
   double waitSum = 0, serviceSum = 0, busySum = 0;
   int64_t executions = 0;
 };
@@ -122,11 +122,11 @@ private:
   // Stations.cpp
   void addStation(size_t index);
   void enter(int request, int index);
-  void join(Station &station, const Waiting::Entry &entry);
+  void join(Station &station, const Waiting &entry);
   /// Returns true if a replica takes the execution now; `replica` is its number, if replicas are simulated.
-  bool takes(const Station &station, const Waiting::Entry &entry, int &replica) const;
-  double tokensOf(const Station &station, const Waiting::Entry &entry) const;
-  void serve(const Waiting::Entry &entry, int replica);
+  bool takes(const Station &station, const Waiting &entry, int &replica) const;
+  double tokensOf(const Station &station, const Waiting &entry) const;
+  void serve(const Waiting &entry, int replica);
   void serveWaiting(Station &station);
   double pace(const Replica &replica) const { return stations[replica.piece].pace[replica.jobs.size()]; }
   void advance(Replica &replica);

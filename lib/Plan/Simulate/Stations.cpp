@@ -58,11 +58,11 @@ void Simulator::addStation(size_t index) {
       scheduleFailure(member);
 }
 
-double Simulator::tokensOf(const Station &station, const Waiting::Entry &entry) const {
+double Simulator::tokensOf(const Station &station, const Waiting &entry) const {
   return station.piece->heldTokens + station.piece->writtenTokens * entry.drawn * scaleOf(entry.request, entry.node);
 }
 
-bool Simulator::takes(const Station &station, const Waiting::Entry &entry, int &replica) const {
+bool Simulator::takes(const Station &station, const Waiting &entry, int &replica) const {
   if (station.outside)
     return true;
   if (station.freeSlots == 0)
@@ -89,21 +89,24 @@ void Simulator::enter(int request, int index) {
   join(station, {now, station.sampler.draw(random), request, index});
 }
 
-void Simulator::join(Station &station, const Waiting::Entry &entry) {
+void Simulator::join(Station &station, const Waiting &entry) {
   int replica = -1;
   if (station.waiting.empty() && takes(station, entry, replica))
     serve(entry, replica);
   else
-    station.waiting.push(entry);
+    station.waiting.push_back(entry);
 }
 
 void Simulator::serveWaiting(Station &station) {
   int replica = -1;
-  while (!station.waiting.empty() && takes(station, station.waiting.front(), replica))
-    serve(station.waiting.pop(), replica);
+  while (!station.waiting.empty() && takes(station, station.waiting.front(), replica)) {
+    Waiting first = station.waiting.front();
+    station.waiting.pop_front();
+    serve(first, replica);
+  }
 }
 
-void Simulator::serve(const Waiting::Entry &entry, int replicaIndex) {
+void Simulator::serve(const Waiting &entry, int replicaIndex) {
   const Node &node = nodeOf(entry.request, entry.node);
   Station &station = stations[node.piece];
   const NodeState &own = state(entry.request, entry.node);
@@ -199,8 +202,6 @@ void Simulator::done(int request, int index) {
     ++station.freeSlots;
     serveWaiting(station);
   }
-  if (station.failure > 0 && random.unit() < station.failure)
-    return enter(request, index);
   finishToken(request, index);
 }
 

@@ -218,13 +218,6 @@ TEST(PlanSimulation, linksTakeTurns) {
   EXPECT_NEAR(report.agents[0].endToEndMs.mean, expected, 0.06 * expected);
 }
 
-TEST(PlanSimulation, failuresRunAgain) {
-  PlacementProblem p = station(10, 8, {}, 1);
-  SimulationReport report = checked(simulate(p, {{0, 1}}, {.requests = 100000, .failures = {{0, 0.2}}}));
-  EXPECT_NEAR(report.pieces[0].executions / 100000.0, 1.25, 0.01);
-  EXPECT_NEAR(report.agents[0].endToEndMs.mean, 12.5, 0.15);
-}
-
 /// Interrupted work starts again from the beginning (Gaver 1962): with failures at rate f and repairs of mean R, a
 /// service of x that is alone takes (e^(f x) - 1) (1/f + R), and begins with R if the device is down, 1 / (1 + 1 / (f
 /// R)) of the time.
@@ -408,7 +401,7 @@ TEST(PlanSimulation, costsGoOnUntilTheLastAnswer) {
   EXPECT_NEAR(report.simulatedSeconds, 10, 1e-9);
   EXPECT_NEAR(report.dollarsPerRequest, 0.001 * 10 / 1000 + 2e-4, 1e-12);
   EXPECT_NEAR(report.dollarsPerHour, 3.6 + 1000 * 2e-4 * 360, 1e-9);
-  // If answers keep up, the cost is the planned one, also with transfers and repeated executions.
+  // If answers keep up, the cost is the planned one, also with transfers.
   p.links = {{.name = "link", .pairs = {{0, 0}}, .gigabytesPerSecond = 1, .dollarsPerGigabyte = 1}};
   p.edges = {{.name = "data", .from = 0, .to = 0, .bytes = 1e5}};
   p.agents[0].regions[0].entryEdges = {0};
@@ -417,8 +410,6 @@ TEST(PlanSimulation, costsGoOnUntilTheLastAnswer) {
   report = checked(simulate(p, {{0, 1}}, {.requests = 200000}));
   EXPECT_NEAR(report.dollarsPerRequest, planned.dollarsPerRequest, 0.01 * planned.dollarsPerRequest);
   EXPECT_NEAR(report.dollarsPerHour, planned.dollarsPerHour, 0.01 * planned.dollarsPerHour);
-  report = checked(simulate(p, {{0, 1}}, {.requests = 200000, .failures = {{0, 0.2}}}));
-  EXPECT_NEAR(report.dollarsPerRequest, planned.dollarsPerRequest + 0.25 * 2e-4, 0.01 * planned.dollarsPerRequest);
 }
 
 TEST(PlanSimulation, arrivalsAreReadFromTables) {
@@ -539,7 +530,6 @@ TEST(PlanSimulation, refusesWhatCannotBe) {
       {station(10, 1, {}, 10), {{0, 1}}, {.requests = 0}, "a simulation of no request"},
       {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 0}, {4, 0}}}, "are not in order"},
       {station(10, 1, {}, 10), {{0, 1}}, {.arrivals = {{5, 2}}}, "is of agent 2, there are 1"},
-      {station(10, 1, {}, 10), {{0, 1}}, {.failures = {{0, 1.0}}}, "probabilities from 0 to below 1"},
       {station(1000, 1, {}, 1e-3),
        {{0, 1}},
        {.deviceFailures = {{0.9 / 3600, 1}}},
