@@ -18,8 +18,6 @@ namespace intarsia::plan {
 constexpr double objectiveInProgram = 1000;
 /// Cost of the columns that keep the linear program feasible: at first, and at most.
 constexpr double firstArtificialCost = 100 * objectiveInProgram, mostArtificialCost = 1e6 * objectiveInProgram;
-/// Weight of the best prices so far in the prices at which columns are generated.
-constexpr double smoothing = 0.5;
 constexpr int nodesBetweenDives = 20;
 constexpr int roundsOfFirstPlan = 2;
 constexpr size_t branchingsTried = 12;
@@ -222,13 +220,13 @@ std::vector<std::vector<uint8_t>> BranchAndPrice::allowedIn(const Node &node) co
   return allowed;
 }
 
-double BranchAndPrice::countsAt(const Node &node, ArrayRef<double> prices) const {
+double BranchAndPrice::countsAt(const Node &node, ArrayRef<double> prices, double costs) const {
   double sum = 0;
   for (auto [index, row] : enumerate(shared)) {
     sum -= prices[index] * row.limit;
     if (row.nodeSize == 0)
       continue;
-    double cost = row.nodeCost - prices[index] * row.nodeSize;
+    double cost = costs * row.nodeCost - prices[index] * row.nodeSize;
     for (auto [used, amount] : row.nodeUses)
       cost += prices[used] * amount;
     sum += cost * (cost > 0 ? node.counts[index].first : node.counts[index].second);
@@ -240,19 +238,15 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
   ++nodesSolved;
   auto allowed = allowedIn(node);
   std::vector<uint8_t> usable = enter(node, allowed);
-  // Prices heuristically at first, then exactly with smoothed prices, then exactly at the linear program's prices.
-  bool exactly = false, smooth = !node.prices.empty(), stale = false;
+  // Prices heuristically at first, then exactly.
+  bool exactly = false, stale = false;
   double best = -unlimited;
   for (int round = 0; round < rounds && secondsLeft() > 0; ++round) {
     if (!master->solve())
       return;
-    std::vector<double> exact(shared.size()), prices;
-    for (auto [row, price] : enumerate(exact))
+    std::vector<double> prices(shared.size());
+    for (auto [row, price] : enumerate(prices))
       price = std::max(0.0, -master->dual(int(components.size() + row)));
-    prices = exact;
-    if (smooth)
-      for (auto [price, center] : zip(prices, node.prices))
-        price = smoothing * center + (1 - smoothing) * price;
     setPrices(prices, allowed, scale);
     stale = false;
     double bound = countsAt(node, prices);
@@ -285,21 +279,13 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     bool isBounded = node.bound > -unlimited;
     // Who asks for any plan at all has a large gap, which says nothing before there is one.
     double tolerance = 0.1 * (owner.bestObjective() == unlimited ? std::min(relativeGap, 1e-6) : relativeGap);
-    if ((isBounded && master->objective() - node.bound <= tolerance * std::abs(node.bound)) ||
-        (!added && exactly && !smooth)) {
+    if ((isBounded && master->objective() - node.bound <= tolerance * std::abs(node.bound)) || (!added && exactly)) {
       if (llvm::all_of(artificial, [&](int column) { return master->solution(column) < integral; }))
         break;
       // The artificial columns may be cheaper than any plan of this node. Where not even plans that cost nothing stay
       // within the resources at these prices, there is none (Farkas).
-      setPrices(exact, allowed, 0);
-      double missing = 0;
-      for (auto [index, row] : enumerate(shared)) {
-        missing -= exact[index] * row.limit;
-        double cost = row.nodeSize > 0 ? -exact[index] * row.nodeSize : 0;
-        for (auto [used, amount] : row.nodeUses)
-          cost += exact[used] * amount;
-        missing += cost * (cost > 0 ? node.counts[index].first : node.counts[index].second);
-      }
+      setPrices(prices, allowed, 0);
+      double missing = countsAt(node, prices, /*costs=*/0);
       bool found = false;
       for (auto [index, component] : enumerate(components)) {
         Component::Result result = component.minimize(unlimited, true);
@@ -314,7 +300,7 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
             found = true;
           }
       }
-      double largest = exact.empty() ? 0 : *std::max_element(exact.begin(), exact.end());
+      double largest = prices.empty() ? 0 : *std::max_element(prices.begin(), prices.end());
       if (missing > toleranceOfRays * largest && largest > 0) {
         node.bound = unlimited;
         return;
@@ -326,13 +312,8 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
         for (int column : artificial)
           master->setCost(column, artificialCost);
       }
-      smooth = false;
-    } else if (added) {
-      smooth = true;
-    } else if (!exactly) {
+    } else if (!added) {
       exactly = true;
-    } else {
-      smooth = false;
     }
   }
   if (stale)

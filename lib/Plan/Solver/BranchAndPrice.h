@@ -8,7 +8,6 @@
 // one column of each component. The linear program over the known columns gives resources their prices; at these prices
 // each component is solved exactly, which gives new columns and a bound (Dantzig and Wolfe, 1960) that is as good as if
 // latencies and routes inside components were convex. Branches fix numbers of whole nodes, then where pieces may go.
-// Prices are smoothed (Wentges, 1997).
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_BRANCHANDPRICE_H
 #define INTARSIA_PLAN_BRANCHANDPRICE_H
@@ -85,8 +84,8 @@ private:
   /// `scale`: factor of costs.
   void setPrices(llvm::ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed, double scale);
   std::vector<std::vector<uint8_t>> allowedIn(const Node &node) const;
-  /// Returns the contribution of limits and whole nodes to the bound at these prices.
-  double countsAt(const Node &node, llvm::ArrayRef<double> prices) const;
+  /// Returns the contribution of limits and whole nodes to the bound at these prices; `costs` is a factor of costs.
+  double countsAt(const Node &node, llvm::ArrayRef<double> prices, double costs = 1) const;
   /// Adds columns until the bound equals the optimum of the linear program.
   void solveNode(Node &node, int rounds = 1000);
   /// Gives the linear program the bounds of a node; returns the columns that it may use.

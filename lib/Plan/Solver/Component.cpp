@@ -220,44 +220,6 @@ double Component::completed(const Label &label, int state, double below) const {
   return best < below ? best : unlimited;
 }
 
-double Component::costOnGrid(double cost, double below) const {
-  size_t size = chain->size(), points = chain->points;
-  std::vector<float> function(size, 1.0f), density(size), sum(size), step(size), shifted(size);
-  auto shiftBy = [&](std::vector<float> &of, ArrayRef<double> ms) {
-    for (auto [number, by] : enumerate(ms))
-      if (by > 0) {
-        chain->shift(of.data() + number * points, by, shifted.data());
-        std::copy_n(shifted.begin(), points, of.begin() + number * points);
-      }
-  };
-  for (const TimedChain::Step &of : chain->steps) {
-    llvm::fill(step, 1.0f);
-    for (int piece : of.pieces) {
-      std::vector<float> own(size);
-      std::copy_n(chain->timeOf(piece, assignment[piece]), size, own.begin());
-      if (of.pieces.size() > 1) {
-        // Cases without the fork have no transfers either.
-        std::vector<double> more(chain->probabilities.size(), chain->moreAround(piece, assignment));
-        for (size_t number = 0; number < more.size(); ++number)
-          more[number] *= own[number * points] < 1;
-        shiftBy(own, more);
-      }
-      for (auto [product, factor] : zip(step, own))
-        product *= factor;
-    }
-    chain->toDensity(step.data(), density.data());
-    for (int copy = 0; copy < of.copies; ++copy) {
-      chain->add(density.data(), function.data(), sum.data());
-      std::swap(function, sum);
-    }
-  }
-  std::vector<double> ms(chain->probabilities.size(), 0.0);
-  addTransfers(assignment, ms);
-  shiftBy(function, ms);
-  chain->toDensity(function.data(), density.data());
-  return completed({0, cost, 0, int(steps.size()) - 1, {}, std::move(density)}, 0, below);
-}
-
 void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive) {
   if (chain->isLinear())
     return markCheap(below, alive);
@@ -443,9 +405,6 @@ Component::Result Component::search(double below, bool compares) {
     if (label.step + 1 == int(steps.size())) {
       for (auto [position, piece] : enumerate(order))
         assignment[piece] = label.options[position];
-      // Judging exactly takes a hundred times as long.
-      if (!chain->isLinear() && costOnGrid(label.cost, below) == unlimited)
-        continue;
       double latency = latencyOf(assignment);
       if (latency == unlimited) {
         isIncomplete = compares && chain->isLinear();

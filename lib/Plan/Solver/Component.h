@@ -135,9 +135,6 @@ private:
   /// Returns the least cost of completing a label from a state of its step; infinity if nothing cheaper than `below`
   /// does.
   double completed(const Label &label, int state, double below) const;
-  /// Returns a lower bound of the cost of `assignment`, which infinity says to be no better than `below`. Unlike labels
-  /// it has the transfers around forks in full.
-  double costOnGrid(double cost, double below) const;
   double probabilityAt(const float *density, const float *function, size_t point) const;
 
   const Program &program;
