@@ -68,7 +68,7 @@ Evaluation evaluate(const PlacementProblem &problem, const Placements &placement
   return evaluate(Figures(problem), placements);
 }
 
-Evaluation evaluate(const Figures &figures, const Placements &placements) {
+Evaluation evaluate(const Figures &figures, const Placements &placements, bool onlyPromised) {
   const PlacementProblem &problem = figures.problem;
   Evaluation result;
   auto violated = [&](const llvm::Twine &text) { result.violations.push_back(text.str()); };
@@ -167,15 +167,18 @@ Evaluation evaluate(const Figures &figures, const Placements &placements) {
       for (auto &execution : terms.executions)
         critical.insert(execution.region);
       of.criticalRegions.assign(critical.begin(), critical.end());
-      if (agent.level.percentile) {
+      auto counts = [&](double bound) { return agent.level.percentile && (!onlyPromised || bound < unlimited); };
+      if (counts(agent.level.endToEndMs)) {
         Distribution end = distributionOf(latency, problem, Measure::EndToEnd, stages, edgeTime, of.exact);
         of.endToEndMs = end.quantile(*agent.level.percentile);
         of.meanMs = end.mean();
+      }
+      if (counts(agent.level.firstOutputMs))
         of.firstOutputMs = distributionOf(latency, problem, Measure::FirstOutput, stages, edgeTime, of.exact)
                                .quantile(*agent.level.percentile);
-        // Both lie on grids of their own.
+      // Percentiles lie on grids of their own.
+      if (counts(agent.level.endToEndMs) && counts(agent.level.firstOutputMs))
         of.firstOutputMs = std::min(of.firstOutputMs, of.endToEndMs);
-      }
     }
     std::string which =
         agent.level.percentile ? formatv("p{0}", llvm::format("%g", *agent.level.percentile * 100)).str() : "nominal";

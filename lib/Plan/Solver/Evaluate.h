@@ -11,7 +11,8 @@
 
 namespace intarsia::plan {
 
-Evaluation evaluate(const Figures &figures, const Placements &placements);
+/// `onlyPromised`: percentiles that nothing bounds, which take nearly all of the time, are left at the nominal times.
+Evaluation evaluate(const Figures &figures, const Placements &placements, bool onlyPromised = false);
 /// Returns a time of an agent for the given stages (by piece) and times of edges: at a percentile, or nominal.
 double timeOf(const Figures &figures, int agent, Measure measure, std::optional<double> percentile,
               const std::vector<Stage> &stages, AgentLatency::EdgeTime edgeMs);

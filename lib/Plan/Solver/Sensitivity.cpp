@@ -210,44 +210,27 @@ private:
     double excess = unlimited;
   };
 
-  /// Evaluates the plan. Computes only percentiles that are bounded, as they take nearly all of the time.
   Verdict judge(PlacementProblem changed) const {
-    std::vector<ServiceLevel> levels;
-    for (Agent &agent : changed.agents) {
-      levels.push_back(agent.level);
-      agent.level.percentile.reset();
-      agent.level.endToEndMs = agent.level.firstOutputMs = unlimited;
-    }
     for (Piece &piece : changed.pieces)
       piece.headroom = 0; // it is there for slower times and more requests
     Figures figures(changed);
-    std::vector<Stage> stages;
-    for (auto [index, piece] : enumerate(changed.pieces)) {
-      auto [choiceIndex, replicas] = result.placements[index];
-      const Choice &choice = piece.candidates[choiceIndex];
-      // An unstable queue has no times to evaluate.
-      if (replicas < smallestReplicas(choice, figures.loads[index]))
+    for (auto [index, piece] : enumerate(changed.pieces))
+      if (auto [choice, replicas] = result.placements[index];
+          replicas < smallestReplicas(piece.candidates[choice], figures.loads[index]))
         return {formatv("the replicas of '{0}' do not sustain the load", piece.name)};
-      stages.push_back(figures.stage(int(index), choice, replicas));
-    }
-    Evaluation evaluation = evaluate(figures, result.placements);
-    if (!evaluation.feasible())
-      return {evaluation.violations.front()};
+    Evaluation evaluation = evaluate(figures, result.placements, /*onlyPromised=*/true);
     Verdict verdict{"", -unlimited};
-    for (auto [index, level] : enumerate(levels))
-      for (auto [measure, bound, what] : {std::tuple(Measure::FirstOutput, level.firstOutputMs, "first output"),
-                                          std::tuple(Measure::EndToEnd, level.endToEndMs, "end-to-end time")}) {
+    for (auto [agent, of] : zip(changed.agents, evaluation.agents))
+      for (auto [value, bound, what] : {std::tuple(of.firstOutputMs, agent.level.firstOutputMs, "first output"),
+                                        std::tuple(of.endToEndMs, agent.level.endToEndMs, "end-to-end time")}) {
         if (bound == unlimited)
           continue;
-        auto edgeMs = [&](int edge) {
-          const Edge &of = changed.edges[edge];
-          return figures.transfer(edge, result.placements[of.from].choice, result.placements[of.to].choice).ms;
-        };
-        double value = timeOf(figures, int(index), measure, level.percentile, stages, edgeMs);
         if (exceeds(value, bound) && verdict.violation.empty())
-          verdict.violation = formatv("the {0} of agent '{1}' breaks its bound", what, changed.agents[index].name);
+          verdict.violation = formatv("the {0} of agent '{1}' breaks its bound", what, agent.name);
         verdict.excess = std::max(verdict.excess, value / bound - 1);
       }
+    if (verdict.violation.empty() && !evaluation.feasible())
+      return {evaluation.violations.front()};
     return verdict;
   }
 
