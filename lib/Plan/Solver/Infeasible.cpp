@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <set>
 
 using namespace llvm;
@@ -48,12 +49,44 @@ static std::set<std::pair<int, int>> waysOf(const PlacementProblem &p) {
   return ways;
 }
 
-static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
-  std::vector<Conflict> all;
-  auto add = [&](Kind kind, int index, double given, std::string text) {
-    all.push_back({kind, index, std::move(text), given, std::nullopt});
+namespace {
+/// A constraint of a problem, and how it is changed.
+struct Constraint {
+  Conflict conflict;
+  std::function<void(PlacementProblem &, double)> set; ///< sets the bound; infinity removes the constraint
+  /// Returns the amount of it that a plan takes; unset: it has no bound that could be looser.
+  std::function<double(const PlacementProblem &, const Evaluation &)> taken;
+  const char *unit = ""; ///< the bound in words
+  double perUnit = 1e3;  ///< bounds are printed in multiples of one over this
+
+  /// Returns the bound rounded up to the digits that are printed: the printed bound must suffice.
+  double shown(double bound) const { return std::ceil(bound * perUnit) / perUnit; }
+};
+} // namespace
+
+/// Returns the pairs of pools that no link connects.
+static std::vector<std::pair<int, int>> missingRoutes(const PlacementProblem &p) {
+  std::set<std::pair<int, int>> routes;
+  for (auto &link : p.links)
+    routes.insert(link.pairs.begin(), link.pairs.end());
+  std::vector<std::pair<int, int>> missing;
+  for (int a = 0; a < int(p.pools.size()); ++a)
+    for (int b = 0; b < int(p.pools.size()); ++b)
+      if (a != b && !routes.count({a, b}))
+        missing.push_back({a, b});
+  return missing;
+}
+
+/// Returns all constraints. The filter drops what it can in this order: those that people change last come last.
+static std::vector<Constraint> constraintsOf(const PlacementProblem &p) {
+  std::vector<Constraint> all;
+  auto bound = [&](Kind kind, int index, double given, std::string text, const char *unit, double perUnit, auto set,
+                   auto taken) {
+    all.push_back({{kind, index, std::move(text), given, std::nullopt}, set, taken, unit, perUnit});
   };
-  // The filter drops what it can in this order: the constraints that people change last come last.
+  auto rule = [&](Kind kind, int index, std::string text, auto remove) {
+    all.push_back({{kind, index, std::move(text), 0, std::nullopt}, [=](auto &problem, double) { remove(problem); }});
+  };
   std::set<int> usedPools;
   for (const Piece &piece : p.pieces)
     for (const Choice &choice : piece.candidates)
@@ -61,25 +94,49 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
         usedPools.insert(choice.pool);
   for (auto [index, pool] : enumerate(p.pools))
     if (usedPools.count(int(index)) && !pool.isService)
-      add(Kind::PoolDevices, int(index), double(pool.devices),
-          formatv("pool '{0}' has {1} devices", pool.name, pool.devices));
-  for (auto [index, piece] : enumerate(p.pieces))
-    if (p.pools[piece.candidates.front().pool].isService)
-      add(Kind::Calls, int(index), piece.candidates.front().slots,
-          formatv("'{0}' takes {1} calls at once at most",
-                  StringRef(p.pools[piece.candidates.front().pool].name).rsplit(':').second,
-                  piece.candidates.front().slots));
+      bound(
+          Kind::PoolDevices, int(index), double(pool.devices),
+          formatv("pool '{0}' has {1} devices", pool.name, pool.devices), "{0:f0} devices", 1,
+          [=](PlacementProblem &to, double value) {
+            Pool &of = to.pools[index];
+            of.devices = value == unlimited ? plentyOfDevices * of.devicesPerNode : int64_t(std::llround(value));
+          },
+          [=](const PlacementProblem &of, const Evaluation &evaluation) {
+            const Pool &pool = of.pools[index];
+            return double(pool.wholeNodes ? evaluation.nodes[index] * pool.devicesPerNode : evaluation.devices[index]);
+          });
+  for (auto [index, piece] : enumerate(p.pieces)) {
+    const Choice &service = piece.candidates.front();
+    if (!p.pools[service.pool].isService)
+      continue;
+    bound(
+        Kind::Calls, int(index), service.slots,
+        formatv("'{0}' takes {1} calls at once at most", StringRef(p.pools[service.pool].name).rsplit(':').second,
+                service.slots),
+        "{0:f0} calls at once", 1,
+        [=](PlacementProblem &to, double value) {
+          to.pieces[index].candidates.front().slots = value == unlimited ? plentyOfCalls : int(std::llround(value));
+        },
+        [=](const PlacementProblem &of, const Evaluation &evaluation) {
+          // Calls under way, and room for their spread: by the square-root rule of staffing few of them wait.
+          double underWay = evaluation.utilization[index] * of.pieces[index].candidates.front().slots;
+          return std::ceil(underWay + 4 * std::sqrt(underWay) + 1);
+        });
+  }
   std::set<std::pair<int, int>> ways = waysOf(p);
   auto isWay = [&](std::pair<int, int> pair) { return ways.count(pair) > 0; };
   for (auto [index, link] : enumerate(p.links))
     if (link.gigabytesPerSecond < plentyOfGBps && any_of(link.pairs, isWay))
-      add(Kind::LinkBandwidth, int(index), link.gigabytesPerSecond,
-          formatv("link '{0}' has {1:f3} GB/s", link.name, link.gigabytesPerSecond));
-  std::set<std::pair<int, int>> routes;
-  for (auto &link : p.links)
-    routes.insert(link.pairs.begin(), link.pairs.end());
-  if (any_of(ways, [&](auto way) { return way.first != way.second && !routes.count(way); }))
-    add(Kind::Route, -1, 0, "some pools are not linked");
+      bound(
+          Kind::LinkBandwidth, int(index), link.gigabytesPerSecond,
+          formatv("link '{0}' has {1:f3} GB/s", link.name, link.gigabytesPerSecond), "{0:f3} GB/s", 1e3,
+          [=](PlacementProblem &to, double value) {
+            to.links[index].gigabytesPerSecond = std::min(value, plentyOfGBps);
+          },
+          [=](const PlacementProblem &, const Evaluation &evaluation) { return evaluation.linkGBps[index]; });
+  if (any_of(missingRoutes(p), isWay))
+    rule(Kind::Route, -1, "some pools are not linked",
+         [](PlacementProblem &to) { to.links.push_back({"missing", missingRoutes(to), plentyOfGBps}); });
   auto namesOf = [&](ArrayRef<int> group) {
     std::string names;
     for (auto [position, piece] : enumerate(group)) {
@@ -90,14 +147,17 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
   };
   for (auto [index, group] : enumerate(p.together))
     if (group.size() > 1)
-      add(Kind::Together, int(index), 0, namesOf(group) + " must share a pool");
+      rule(Kind::Together, int(index), namesOf(group) + " must share a pool",
+           [=](PlacementProblem &to) { to.together[index].clear(); });
   for (auto [index, group] : enumerate(p.apart))
     if (group.size() > 1)
-      add(Kind::Apart, int(index), 0, namesOf(group) + " must not share a pool");
+      rule(Kind::Apart, int(index), namesOf(group) + " must not share a pool",
+           [=](PlacementProblem &to) { to.apart[index].clear(); });
   for (auto [index, edge] : enumerate(p.edges))
     if (!edge.fromKinds.empty())
-      add(Kind::Kinds, int(index), 0,
-          formatv("{0}: both ends must be alike (one precision, or the same replicas)", edge.name));
+      rule(Kind::Kinds, int(index),
+           formatv("{0}: both ends must be alike (one precision, or the same replicas)", edge.name),
+           [=](PlacementProblem &to) { to.edges[index].mixesKinds = true; });
   for (auto [index, piece] : enumerate(p.pieces)) {
     std::vector<std::string> to;
     if (piece.pinnedPool)
@@ -105,96 +165,61 @@ static std::vector<Conflict> allConstraints(const PlacementProblem &p) {
     if (piece.pinnedReplicas)
       to.push_back(formatv("{0} replicas", *piece.pinnedReplicas));
     if (!to.empty())
-      add(Kind::Pin, int(index), 0, formatv("'{0}' is pinned to {1}", piece.name, join(to, ", ")));
+      rule(Kind::Pin, int(index), formatv("'{0}' is pinned to {1}", piece.name, join(to, ", ")),
+           [=](PlacementProblem &of) {
+             of.pieces[index].pinnedPool.reset();
+             of.pieces[index].pinnedReplicas.reset();
+           });
   }
   double headroom = 0;
   for (const Piece &piece : p.pieces)
     headroom = std::max(headroom, piece.headroom);
   if (headroom > 0)
-    add(Kind::Busy, -1, 1 - headroom,
-        formatv("replicas are busy for {0:P1} of what they sustain at most", 1 - headroom));
-  if (p.gramsPerHourCap < unlimited)
-    add(Kind::Grams, -1, p.gramsPerHourCap, formatv("{0:f3} g of CO2 an hour at most", p.gramsPerHourCap));
-  if (p.wattsCap < unlimited)
-    add(Kind::Watts, -1, p.wattsCap, formatv("{0:f2} W at most", p.wattsCap));
-  if (p.dollarsPerHourCap < unlimited)
-    add(Kind::Dollars, -1, p.dollarsPerHourCap, formatv("${0:f4} an hour at most", p.dollarsPerHourCap));
-  for (auto [index, agent] : enumerate(p.agents)) {
-    if (agent.level.tokenMs < unlimited)
-      add(Kind::Token, int(index), agent.level.tokenMs,
-          formatv("agent '{0}': {1:f3} ms between tokens at most", agent.name, agent.level.tokenMs));
-    if (agent.level.firstOutputMs < unlimited)
-      add(Kind::FirstOutput, int(index), agent.level.firstOutputMs,
-          formatv("agent '{0}': first output after {1:f3} ms at most", agent.name, agent.level.firstOutputMs));
-    if (agent.level.endToEndMs < unlimited)
-      add(Kind::EndToEnd, int(index), agent.level.endToEndMs,
-          formatv("agent '{0}': end-to-end in {1:f3} ms at most", agent.name, agent.level.endToEndMs));
+    bound(
+        Kind::Busy, -1, 1 - headroom,
+        formatv("replicas are busy for {0:P1} of what they sustain at most", 1 - headroom), "{0:P1}", 1e3,
+        [](PlacementProblem &to, double value) {
+          for (Piece &piece : to.pieces)
+            if (piece.headroom > 0) // stays above zero, to tell these pieces from those without headroom
+              piece.headroom = std::max(1e-12, 1 - value);
+        },
+        [](const PlacementProblem &of, const Evaluation &evaluation) {
+          double busiest = 0;
+          for (auto [piece, utilization] : zip(of.pieces, evaluation.utilization))
+            if (piece.headroom > 0)
+              busiest = std::max(busiest, utilization);
+          return busiest;
+        });
+  auto cap = [&](Kind kind, double PlacementProblem::*limit, double Evaluation::*figure, const char *text,
+                 const char *unit, double perUnit) {
+    if (p.*limit < unlimited)
+      bound(
+          kind, -1, p.*limit, formatv(text, p.*limit), unit, perUnit,
+          [=](PlacementProblem &to, double value) { to.*limit = value; },
+          [=](const PlacementProblem &, const Evaluation &evaluation) { return evaluation.*figure; });
+  };
+  cap(Kind::Grams, &PlacementProblem::gramsPerHourCap, &Evaluation::gramsPerHour, "{0:f3} g of CO2 an hour at most",
+      "{0:f3} g an hour", 1e3);
+  cap(Kind::Watts, &PlacementProblem::wattsCap, &Evaluation::peakWatts, "{0:f2} W at most", "{0:f2} W", 1e2);
+  cap(Kind::Dollars, &PlacementProblem::dollarsPerHourCap, &Evaluation::dollarsPerHour, "${0:f4} an hour at most",
+      "${0:f4} an hour", 1e4);
+  auto promise = [&](size_t agent, Kind kind, double ServiceLevel::*limit, double Evaluation::OfAgent::*figure,
+                     const char *text) {
+    if (double given = p.agents[agent].level.*limit; given < unlimited)
+      bound(
+          kind, int(agent), given, formatv(text, p.agents[agent].name, given), "{0:f3} ms", 1e3,
+          [=](PlacementProblem &to, double value) { to.agents[agent].level.*limit = value; },
+          [=](const PlacementProblem &, const Evaluation &evaluation) { return evaluation.agents[agent].*figure; });
+  };
+  for (size_t agent = 0; agent < p.agents.size(); ++agent) {
+    promise(agent, Kind::Token, &ServiceLevel::tokenMs, &Evaluation::OfAgent::tokenMs,
+            "agent '{0}': {1:f3} ms between tokens at most");
+    promise(agent, Kind::FirstOutput, &ServiceLevel::firstOutputMs, &Evaluation::OfAgent::firstOutputMs,
+            "agent '{0}': first output after {1:f3} ms at most");
+    promise(agent, Kind::EndToEnd, &ServiceLevel::endToEndMs, &Evaluation::OfAgent::endToEndMs,
+            "agent '{0}': end-to-end in {1:f3} ms at most");
   }
   return all;
-}
-
-/// Sets the bound of a constraint; infinity removes it.
-static void setBound(PlacementProblem &p, const Conflict &conflict, double value) {
-  switch (conflict.kind) {
-  case Kind::EndToEnd:
-    p.agents[conflict.index].level.endToEndMs = value;
-    break;
-  case Kind::FirstOutput:
-    p.agents[conflict.index].level.firstOutputMs = value;
-    break;
-  case Kind::Token:
-    p.agents[conflict.index].level.tokenMs = value;
-    break;
-  case Kind::PoolDevices:
-    p.pools[conflict.index].devices =
-        value == unlimited ? plentyOfDevices * p.pools[conflict.index].devicesPerNode : int64_t(std::llround(value));
-    break;
-  case Kind::Dollars:
-    p.dollarsPerHourCap = value;
-    break;
-  case Kind::Watts:
-    p.wattsCap = value;
-    break;
-  case Kind::Grams:
-    p.gramsPerHourCap = value;
-    break;
-  case Kind::Busy:
-    for (Piece &piece : p.pieces)
-      if (piece.headroom > 0) // stays above zero, to tell these pieces from those without headroom
-        piece.headroom = std::max(1e-12, 1 - value);
-    break;
-  case Kind::LinkBandwidth:
-    p.links[conflict.index].gigabytesPerSecond = std::min(value, plentyOfGBps);
-    break;
-  case Kind::Calls:
-    p.pieces[conflict.index].candidates.front().slots = value == unlimited ? plentyOfCalls : int(std::llround(value));
-    break;
-  case Kind::Pin:
-    p.pieces[conflict.index].pinnedPool.reset();
-    p.pieces[conflict.index].pinnedReplicas.reset();
-    break;
-  case Kind::Together:
-    p.together[conflict.index].clear();
-    break;
-  case Kind::Apart:
-    p.apart[conflict.index].clear();
-    break;
-  case Kind::Kinds:
-    p.edges[conflict.index].mixesKinds = true;
-    break;
-  case Kind::Route: {
-    Link link{"missing", {}, plentyOfGBps};
-    std::set<std::pair<int, int>> routes;
-    for (auto &known : p.links)
-      routes.insert(known.pairs.begin(), known.pairs.end());
-    for (int a = 0; a < int(p.pools.size()); ++a)
-      for (int b = 0; b < int(p.pools.size()); ++b)
-        if (a != b && !routes.count({a, b}))
-          link.pairs.push_back({a, b});
-    p.links.push_back(std::move(link));
-    break;
-  }
-  }
 }
 
 /// The time limit shared by all questions of an explanation.
@@ -241,44 +266,6 @@ private:
   double shareOfQuestion = 1; ///< below 1, so that an unsettled question leaves time for the others
 };
 
-/// Returns the amount of a constraint that a plan takes.
-static double takenBy(const Evaluation &evaluation, const PlacementProblem &p, const Conflict &conflict) {
-  switch (conflict.kind) {
-  case Kind::EndToEnd:
-    return evaluation.agents[conflict.index].endToEndMs;
-  case Kind::FirstOutput:
-    return evaluation.agents[conflict.index].firstOutputMs;
-  case Kind::Token:
-    return evaluation.agents[conflict.index].tokenMs;
-  case Kind::PoolDevices:
-    return double(p.pools[conflict.index].wholeNodes
-                      ? evaluation.nodes[conflict.index] * p.pools[conflict.index].devicesPerNode
-                      : evaluation.devices[conflict.index]);
-  case Kind::Dollars:
-    return evaluation.dollarsPerHour;
-  case Kind::Watts:
-    return evaluation.peakWatts;
-  case Kind::Grams:
-    return evaluation.gramsPerHour;
-  case Kind::Busy: {
-    double busiest = 0;
-    for (auto [piece, utilization] : zip(p.pieces, evaluation.utilization))
-      if (piece.headroom > 0)
-        busiest = std::max(busiest, utilization);
-    return busiest;
-  }
-  case Kind::LinkBandwidth:
-    return evaluation.linkGBps[conflict.index];
-  case Kind::Calls: {
-    // Calls under way, and room for their spread: by the square-root rule of staffing few of them wait.
-    double underWay = evaluation.utilization[conflict.index] * p.pieces[conflict.index].candidates.front().slots;
-    return std::ceil(underWay + 4 * std::sqrt(underWay) + 1);
-  }
-  default:
-    return 0;
-  }
-}
-
 namespace {
 /// A bound that makes a plan possible, or none.
 struct Relaxation {
@@ -288,9 +275,10 @@ struct Relaxation {
 } // namespace
 
 /// Returns the least relaxation, by bisection; each plan found moves the bound to its own figure.
-static Relaxation relax(const PlacementProblem &problem, const Conflict &conflict, const Questions &questions) {
+static Relaxation relax(const PlacementProblem &problem, const Constraint &constraint, const Questions &questions) {
+  const Conflict &conflict = constraint.conflict;
   PlacementProblem p = problem;
-  setBound(p, conflict, unlimited);
+  constraint.set(p, unlimited);
   if (conflict.kind == Kind::EndToEnd || conflict.kind == Kind::Dollars) {
     p.objective = conflict.kind == Kind::Dollars ? Objective::DollarsPerHour : Objective::Latency;
     p.latencyAgent = conflict.kind == Kind::Dollars ? -1 : conflict.index;
@@ -298,14 +286,14 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
     std::optional<SolveResult> result = questions.best(p);
     if (!result || !result->hasPlan())
       return {std::nullopt, result && result->status == SolveResult::Status::Infeasible};
-    return {takenBy(result->evaluation, p, conflict), result->status == SolveResult::Status::Optimal};
+    return {constraint.taken(p, result->evaluation), result->status == SolveResult::Status::Optimal};
   }
   Evaluation found;
   std::optional<bool> possible = questions.isPossible(p, &found);
   if (!possible.value_or(false))
     return {std::nullopt, possible.has_value()};
   bool whole = conflict.kind == Kind::PoolDevices || conflict.kind == Kind::Calls, settled = true;
-  double low = conflict.given, high = takenBy(found, p, conflict);
+  double low = conflict.given, high = constraint.taken(p, found);
   if (conflict.kind == Kind::LinkBandwidth)
     high = std::max(high, plentyOfGBps); // times depend on it too
   while (whole ? high - low > 1 : high - low > 1e-4 * high) {
@@ -313,13 +301,13 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
                     : conflict.kind == Kind::LinkBandwidth && high > 4 * low ? std::sqrt(low * high)
                                                                              : (low + high) / 2;
     PlacementProblem tried = problem;
-    setBound(tried, conflict, middle);
+    constraint.set(tried, middle);
     possible = questions.isPossible(tried, &found);
     settled &= possible.has_value();
     if (possible.value_or(false))
       high = conflict.kind == Kind::LinkBandwidth || conflict.kind == Kind::Calls
                  ? middle
-                 : std::min(middle, takenBy(found, tried, conflict));
+                 : std::min(middle, constraint.taken(tried, found));
     else if (questions.timeIsOver()) {
       settled = false;
       break;
@@ -329,46 +317,14 @@ static Relaxation relax(const PlacementProblem &problem, const Conflict &conflic
   return {high, settled};
 }
 
-/// Rounds a bound up to the digits that allConstraints prints: the printed bound must suffice.
-static double shownBound(Kind kind, double value) {
-  double perUnit = kind == Kind::PoolDevices || kind == Kind::Calls ? 1
-                   : kind == Kind::Dollars                          ? 1e4
-                   : kind == Kind::Watts                            ? 1e2
-                                                                    : 1e3;
-  return std::ceil(value * perUnit) / perUnit;
-}
-
-/// Returns the bound with its unit.
-static std::string textOfBound(Kind kind, double value) {
-  double shown = shownBound(kind, value);
-  switch (kind) {
-  case Kind::PoolDevices:
-    return formatv("{0} devices", int64_t(shown));
-  case Kind::Calls:
-    return formatv("{0} calls at once", int64_t(shown));
-  case Kind::LinkBandwidth:
-    return formatv("{0:f3} GB/s", shown);
-  case Kind::Dollars:
-    return formatv("${0:f4} an hour", shown);
-  case Kind::Watts:
-    return formatv("{0:f2} W", shown);
-  case Kind::Grams:
-    return formatv("{0:f3} g an hour", shown);
-  case Kind::Busy:
-    return formatv("{0:P1}", shown);
-  default:
-    return formatv("{0:f3} ms", shown);
-  }
-}
-
 /// Raises the bound until the problem with the printed bound has a plan. Percentiles lie on grids, so that at the exact
 /// bound a cut may exclude a plan that only just satisfies it.
-static Relaxation confirmed(const PlacementProblem &problem, const Conflict &conflict, const Questions &questions,
+static Relaxation confirmed(const PlacementProblem &problem, const Constraint &constraint, const Questions &questions,
                             Relaxation relaxation) {
   double first = *relaxation.bound;
   for (double step = 1e-3; step < 0.1; step *= 2) {
     PlacementProblem tried = problem;
-    setBound(tried, conflict, shownBound(conflict.kind, *relaxation.bound));
+    constraint.set(tried, constraint.shown(*relaxation.bound));
     std::optional<bool> possible = questions.isPossible(tried);
     relaxation.settled &= possible.has_value();
     if (possible.value_or(true))
@@ -380,55 +336,60 @@ static Relaxation confirmed(const PlacementProblem &problem, const Conflict &con
 
 /// Adds to each constraint of a conflict what would be enough. On entry `settled` says whether it is known that the
 /// constraint is part of the conflict; if another bound for it alone is enough, it is.
-static void sayWhatWouldDo(const PlacementProblem &problem, std::vector<Conflict> &kept, Questions &questions) {
+static std::vector<Conflict> sayWhatWouldDo(const PlacementProblem &problem, ArrayRef<Constraint> kept,
+                                            Questions &questions) {
   constexpr const char *unsettled = " (not settled in time whether this is part of it)";
-  for (auto [position, conflict] : enumerate(kept)) {
-    if (conflict.kind == Kind::Pin || conflict.kind == Kind::Together || conflict.kind == Kind::Apart ||
-        conflict.kind == Kind::Kinds || conflict.kind == Kind::Route) {
+  std::vector<Conflict> conflicts;
+  for (auto [position, constraint] : enumerate(kept)) {
+    conflicts.push_back(constraint.conflict);
+    Conflict &conflict = conflicts.back();
+    if (!constraint.taken) {
       conflict.text += conflict.settled ? "" : unsettled;
       continue;
     }
     questions.share(1.0 / double(kept.size() - position), 0.5);
-    Relaxation relaxation = relax(problem, conflict, questions);
+    Relaxation relaxation = relax(problem, constraint, questions);
     if (relaxation.bound)
-      relaxation = confirmed(problem, conflict, questions, relaxation);
+      relaxation = confirmed(problem, constraint, questions, relaxation);
     conflict.text += conflict.settled || relaxation.bound ? "" : unsettled;
     conflict.relaxed = relaxation.bound, conflict.settled = relaxation.settled;
     conflict.text += "; ";
     if (relaxation.bound)
-      conflict.text += textOfBound(conflict.kind, *relaxation.bound) + " would do" +
+      conflict.text += formatv(constraint.unit, constraint.shown(*relaxation.bound)).str() + " would do" +
                        (relaxation.settled ? "" : ", perhaps less: not settled in time");
     else
       conflict.text += relaxation.settled ? "changing this alone is not enough: it is not all that conflicts"
                                           : "not settled in time what would do";
   }
+  return conflicts;
 }
 
 Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &problem, const SolveOptions &options) {
   if (Error error = problem.validate())
     return std::move(error);
-  std::vector<Conflict> kept;
+  std::vector<Constraint> all = constraintsOf(problem), kept;
   if (std::optional<Conflict> promise = impossiblePromise(problem)) {
     SolveOptions own = options;
     own.timeLimitSeconds = std::min(own.timeLimitSeconds, secondsOfImpossible);
     Questions questions(own);
-    kept.push_back(std::move(*promise));
-    sayWhatWouldDo(problem, kept, questions);
-    return kept;
+    kept.push_back(*find_if(all, [&](const Constraint &constraint) {
+      return constraint.conflict.kind == promise->kind && constraint.conflict.index == promise->index;
+    }));
+    kept.back().conflict = std::move(*promise);
+    return sayWhatWouldDo(problem, kept, questions);
   }
   Questions questions(options);
   questions.share(0.5, 0.5);
   if (questions.isPossible(problem).value_or(false))
-    return kept;
+    return std::vector<Conflict>();
   PlacementProblem p = problem;
-  std::vector<Conflict> all = allConstraints(problem);
   // Tries halves first: most constraints are not part of the conflict.
-  auto filter = [&](auto &self, ArrayRef<Conflict> group) -> void {
+  auto filter = [&](auto &self, ArrayRef<Constraint> group) -> void {
     if (group.empty())
       return;
     PlacementProblem without = p;
-    for (auto &conflict : group)
-      setBound(without, conflict, unlimited);
+    for (const Constraint &constraint : group)
+      constraint.set(without, unlimited);
     // An unsettled question counts as possible: the set may then be larger than minimal, but it is never wrong.
     std::optional<bool> possible = questions.isPossible(without);
     if (possible == false) {
@@ -437,7 +398,7 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
     }
     if (group.size() == 1) {
       kept.push_back(group[0]);
-      kept.back().settled = possible.has_value();
+      kept.back().conflict.settled = possible.has_value();
       return;
     }
     self(self, group.take_front(group.size() / 2));
@@ -445,14 +406,13 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
   };
   questions.share(0.5, 0.1);
   // Kinds are not constraints that somebody asked for: they are reported only if nothing else conflicts.
-  std::vector<Conflict> asked = all;
-  erase_if(asked, [](const Conflict &conflict) { return conflict.kind == Kind::Kinds; });
+  std::vector<Constraint> asked = all;
+  erase_if(asked, [](const Constraint &constraint) { return constraint.conflict.kind == Kind::Kinds; });
   PlacementProblem free = problem;
-  for (const Conflict &conflict : asked)
-    setBound(free, conflict, unlimited);
+  for (const Constraint &constraint : asked)
+    constraint.set(free, unlimited);
   filter(filter, questions.isPossible(free) == false ? all : asked);
-  sayWhatWouldDo(problem, kept, questions);
-  return kept;
+  return sayWhatWouldDo(problem, kept, questions);
 }
 
 } // namespace intarsia::plan
