@@ -359,11 +359,6 @@ llvm::Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &pro
                                                      const SolveOptions &options = {},
                                                      const SolveResult *best = nullptr, bool *isComplete = nullptr);
 
-/// Returns the problem without lost devices, given as (pool, devices); `previous` is the plan whose placements are kept
-/// where possible.
-llvm::Expected<PlacementProblem> withoutDevices(const PlacementProblem &problem, const Placements &previous,
-                                                const std::vector<std::pair<int, int64_t>> &lost, double moveCost);
-
 } // namespace intarsia::plan
 
 #endif

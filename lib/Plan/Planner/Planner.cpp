@@ -25,7 +25,6 @@
 #include "llvm/Support/WithColor.h"
 #include <chrono>
 #include <cmath>
-#include <map>
 
 using namespace mlir;
 using llvm::Error;
@@ -519,25 +518,18 @@ private:
 
   Error replan(const std::vector<std::pair<int, int64_t>> &lost) {
     Replan &since = *report.replan;
-    std::map<int, int64_t> lostOfPool;
+    reduced = built.problem;
+    reduced.previous = since.before;
     for (auto [pool, devices] : lost)
-      if ((lostOfPool[pool] += devices) > built.problem.pools[pool].devices)
-        return llvm::createStringError("--without=" + llvm::join(options.lost, ",") + ": pool @" +
-                                       built.problem.pools[pool].name + " has " +
-                                       llvm::Twine(built.problem.pools[pool].devices) + " devices, " +
-                                       llvm::Twine(lostOfPool[pool]) + " cannot be lost");
-    int64_t left = 0;
-    for (const Pool &pool : llvm::ArrayRef(built.problem.pools).take_front(built.fleetPools))
-      left += pool.devices;
-    for (auto [pool, devices] : lost)
-      left -= devices;
-    if (left <= 0)
+      if ((reduced.pools[pool].devices -= devices) < 0)
+        return llvm::createStringError(
+            "--without=" + llvm::join(options.lost, ",") + ": pool @" + reduced.pools[pool].name + " has " +
+            llvm::Twine(built.problem.pools[pool].devices) + " devices, " +
+            llvm::Twine(built.problem.pools[pool].devices - reduced.pools[pool].devices) + " cannot be lost");
+    auto hasDevices = [](const Pool &pool) { return pool.devices > 0; };
+    if (llvm::none_of(llvm::ArrayRef(reduced.pools).take_front(built.fleetPools), hasDevices))
       return llvm::createStringError("--without=" + llvm::join(options.lost, ",") +
                                      ": leaves the fleet no device; name fewer of them");
-    llvm::Expected<PlacementProblem> changed = withoutDevices(built.problem, since.before, lost, 0);
-    if (!changed)
-      return changed.takeError();
-    reduced = std::move(*changed);
     report.problem = &reduced;
     if (llvm::all_of(since.before, [](const Placed &placed) { return placed.choice >= 0; }))
       since.stay = evaluate(reduced, since.before);

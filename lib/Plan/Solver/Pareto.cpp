@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// Trade-offs and changes: the Pareto front of latency against dollars, and problems that start from a plan.
+// Trade-offs: the Pareto front of latency against dollars.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Solver.h"
 #include "llvm/ADT/STLExtras.h"
@@ -113,24 +113,6 @@ Expected<std::vector<ParetoPoint>> paretoFront(const PlacementProblem &problem, 
     kept.push_back(std::move(point));
   }
   return kept;
-}
-
-Expected<PlacementProblem> withoutDevices(const PlacementProblem &problem, const Placements &previous,
-                                          const std::vector<std::pair<int, int64_t>> &lost, double moveCost) {
-  PlacementProblem changed = problem;
-  for (auto [pool, devices] : lost) {
-    if (pool < 0 || pool >= int(problem.pools.size()))
-      return createStringError(formatv("pool {0} does not exist (there are {1})", pool, problem.pools.size()));
-    if (devices < 0 || devices > changed.pools[pool].devices)
-      return createStringError(formatv("pool '{0}' cannot lose {1} devices, it has {2}", problem.pools[pool].name,
-                                       devices, changed.pools[pool].devices));
-    changed.pools[pool].devices -= devices;
-  }
-  changed.previous = previous;
-  changed.moveCost = moveCost;
-  if (Error error = changed.validate())
-    return std::move(error);
-  return changed;
 }
 
 } // namespace intarsia::plan

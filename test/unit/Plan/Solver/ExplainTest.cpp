@@ -416,8 +416,10 @@ TEST(PlanReplan, keepsWhatCanStay) {
       continue;
     int64_t lost = problem.pools[used].devices - result.evaluation.devices[used] + 1;
     // A move costs more than anything else: the new plan moves as few pieces as possible.
-    PlacementProblem changed =
-        checked(withoutDevices(problem, result.placements, {{used, lost}}, result.evaluation.objective * 100 + 1));
+    PlacementProblem changed = problem;
+    changed.pools[used].devices -= lost;
+    changed.previous = result.placements;
+    changed.moveCost = result.evaluation.objective * 100 + 1;
     SolveResult again = checked(solve(changed));
     int fewest = 1000;
     oracle::Oracle oracle(changed);
