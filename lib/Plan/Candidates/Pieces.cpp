@@ -39,9 +39,8 @@ Error ProblemBuilder::addPiece(Group &group) {
                              "': " + toString(candidates.takeError()));
   for (const std::string &refusal : candidates->refusals)
     notes.insert(refusal);
-  piece.candidates = std::move(candidates->choices);
   if (!anyRate)
-    for (auto [choice, meaning] : llvm::zip(piece.candidates, candidates->meanings)) {
+    for (auto [choice, meaning] : llvm::zip(candidates->choices, candidates->meanings)) {
       int devices = meaning.aggregate ? meaning.devices() : choice.devicesPerReplica;
       double deviceSeconds =
           choice.millisecondsAlone.value_or(choice.milliseconds) / 1000 * devices * choice.deviceShare;
@@ -70,6 +69,7 @@ Error ProblemBuilder::addPiece(Group &group) {
   }
   if (Error error = pin(piece, *candidates, first, graph))
     return error;
+  piece.candidates = std::move(candidates->choices);
   group.piece = int(result.problem.pieces.size());
   for (const Member &member : group.members)
     result.pieceOfTask[member.graph][member.task] = group.piece;
@@ -133,19 +133,16 @@ Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &
   // A language model that is placed as a whole has the batch of its decode; the batch of its prefill follows from it.
   bool anyBatch =
       task.kind == Kind::Prefill && (placement.batch == 1 || (ofDecode && textOf(*ofDecode) == textOf(placement)));
-  std::vector<Choice> choices;
-  std::vector<ChoiceMeaning> meanings;
-  for (auto [choice, meaning] : llvm::zip(piece.candidates, candidates.meanings))
-    if (choice.pool == *piece.pinnedPool && meaning.tensor == placement.tensor &&
-        meaning.pipeline == placement.pipeline && meaning.expert == placement.expert &&
-        meaning.data == placement.data && meaning.parts == placement.parts &&
-        (anyBatch || meaning.batch == placement.batch) &&
-        (placement.precision.empty() || meaning.precision == placement.precision) &&
-        placement.aggregated == (meaning.aggregate > 0)) {
-      choices.push_back(choice);
-      meanings.push_back(meaning);
-    }
-  if (choices.empty())
+  candidates.keep([&](size_t at) {
+    const ChoiceMeaning &meaning = candidates.meanings[at];
+    return candidates.choices[at].pool == *piece.pinnedPool && meaning.tensor == placement.tensor &&
+           meaning.pipeline == placement.pipeline && meaning.expert == placement.expert &&
+           meaning.data == placement.data && meaning.parts == placement.parts &&
+           (anyBatch || meaning.batch == placement.batch) &&
+           (placement.precision.empty() || meaning.precision == placement.precision) &&
+           placement.aggregated == (meaning.aggregate > 0);
+  });
+  if (candidates.choices.empty())
     return createStringError(
         where + formatv(" with tensor {0}, pipeline {1}, expert {2}, data {3}, parts {4}, batch {5}{6}{7}, "
                         "which does not fit there or is not offered; give the pool alone and "
@@ -154,8 +151,6 @@ Error ProblemBuilder::pin(Piece &piece, Candidates &candidates, const wf::Task &
                         placement.batch, placement.precision.empty() ? "" : ", " + placement.precision,
                         placement.aggregated ? ", aggregated" : "")
                     .str());
-  piece.candidates = std::move(choices);
-  candidates.meanings = std::move(meanings);
   return Error::success();
 }
 
@@ -526,15 +521,10 @@ bool ProblemBuilder::replaces(const std::vector<int> &pieces, const std::string 
 }
 
 void ProblemBuilder::dropPrecision(int piece, const std::string &precision) {
-  std::vector<Choice> candidates;
-  std::vector<ChoiceMeaning> meanings;
-  for (auto [choice, meaning] : llvm::zip(result.problem.pieces[piece].candidates, result.meanings[piece]))
-    if (meaning.precision != precision) {
-      candidates.push_back(choice);
-      meanings.push_back(meaning);
-    }
-  result.problem.pieces[piece].candidates = std::move(candidates);
-  result.meanings[piece] = std::move(meanings);
+  Candidates of{std::move(result.problem.pieces[piece].candidates), std::move(result.meanings[piece]), {}};
+  of.keep([&](size_t at) { return of.meanings[at].precision != precision; });
+  result.problem.pieces[piece].candidates = std::move(of.choices);
+  result.meanings[piece] = std::move(of.meanings);
 }
 
 } // namespace intarsia::plan
