@@ -121,7 +121,10 @@ def test_choices_are_asked_what_was_measured():
     ):
         found.predicted = np.array([*predicted, 1.0, 1.0])
         assert serving_validation.choices(found) == pytest.approx(of)
-    assert serving_validation.choices(found, margin=1.2)[2] == 1
+    # With room for 1.2 times as long: the first for 1.5, where none has the room, and for 2; the second for 2.5.
+    found.predicted = np.array([1.4, 1.9, 2.4, 1.0, 1.0])
+    assert serving_validation.choices(found, margin=1.2) == pytest.approx((3, 0, 0))
+    assert serving_validation.choices(found) == pytest.approx((3, 1 / 3, 0))  # the third, for 2.5
 
 
 def test_intervals_are_those_of_other_families_and_systems():
