@@ -60,13 +60,12 @@ def run(*command: object, cwd: Path | None = None, capture: bool = False) -> str
     return done.stdout
 
 
-def make_model(shape: str, folder: Path) -> None:
+def make_model(config: dict, folder: Path) -> None:
     """Writes a Llama of random weights in bf16, complete or not at all."""
     if folder.exists():
         return
-    config = json.loads((ROOT / "catalogue" / "models" / f"{shape}.json").read_text())
     if config["model_type"] != "llama":
-        raise SystemExit(f"error: {shape} is no Llama: this script writes weights of Llamas only")
+        raise SystemExit(f"error: {folder.name} is no Llama: this script writes weights of Llamas only")
     hidden, width = config["hidden_size"], config["intermediate_size"]
     head = config.get("head_dim", hidden // config["num_attention_heads"])
     queries, keys = head * config["num_attention_heads"], head * config["num_key_value_heads"]
@@ -144,7 +143,7 @@ def main() -> None:
     if options.probe or not device.exists():
         run(BUILD / "bin" / "intarsia-plan", f"--probe={device}")
     model = work / options.shape
-    make_model(options.shape, model)
+    make_model(json.loads((ROOT / "catalogue" / "models" / f"{options.shape}.json").read_text()), model)
     (work / "chat.mlir").write_text(
         AGENT.format(
             flops=EMBEDDER_FLOPS,
