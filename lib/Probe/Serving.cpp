@@ -60,8 +60,8 @@ constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are
 /// slows all of it alike. A turn of a pass is one round of it, or as many as take `turnSeconds`, and counts by their
 /// median; the lower quartile of the turns stands, since other work on the machine only ever adds to a time. Passes
 /// that have taken `enoughSeconds` rest after `fewestTurns`.
-constexpr int fewestTurns = 3, mostTurns = 7;
-constexpr double turnSeconds = 0.02, enoughSeconds = 0.5;
+constexpr int fewestTurns = 3, mostTurns = 5;
+constexpr double turnSeconds = 0.02, enoughSeconds = 0.3;
 constexpr double handOverTimeout = 60;
 
 template <typename T, void (*release)(T *)> struct Release {
