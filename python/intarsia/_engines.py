@@ -268,7 +268,8 @@ def write(plan: Path, kind: str, models: Mapping[str, str], folder: Path, manife
             *(f"# {remark}" for remark in remarks(engine, kind)),
         ]
         written[f"{engine.name}.sh"] = "\n".join([*head, f"exec {shlex.join(words)}"]) + "\n"
-        lines.append(f"{engine.name}.sh: {engine.replicas} on @{engine.pool}, {engine.devices} devices each")
+        devices = "1 device" if engine.devices == 1 else f"{engine.devices} devices"
+        lines.append(f"{engine.name}.sh: {engine.replicas} on @{engine.pool}, {devices} each")
         lines += [f"  {remark}" for remark in remarks(engine, kind)]
         if manifests:
             objects = [manifest(engine, kind, words), service(engine)]
