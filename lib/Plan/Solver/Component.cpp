@@ -8,7 +8,6 @@
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
-#include <map>
 
 using namespace llvm;
 
@@ -108,16 +107,17 @@ void Component::planSteps() {
       last = std::max({last, stepOf[program.pairs[pair].from], stepOf[program.pairs[pair].to]});
     return last;
   };
-  std::vector<int> frontier;
+  std::vector<int> frontier, compared;
   for (auto [index, step] : enumerate(steps)) {
-    erase_if(frontier, [&](int piece) { return lastUse(piece) < int(index); });
+    for (auto *pieces : {&frontier, &compared})
+      erase_if(*pieces, [&](int piece) { return lastUse(piece) < int(index); });
     auto statesOf = [&] {
       double states = 1;
       for (int piece : frontier)
         states *= program.groups[piece];
       return states;
     };
-    step.compared = frontier;
+    step.compared = compared;
     // Tables that do not distinguish a piece take the best of its groups.
     while (statesOf() > mostStates)
       frontier.erase(llvm::max_element(frontier, [&](int a, int b) { return program.groups[a] < program.groups[b]; }));
@@ -134,7 +134,7 @@ void Component::planSteps() {
         if (stepOf[other] < int(index) || (stepOf[other] == int(index) && other < piece))
           step.links.push_back({pair, other, piece, ownIsFrom});
       }
-      frontier.push_back(piece);
+      frontier.push_back(piece), compared.push_back(piece);
     }
   }
 }
@@ -336,7 +336,67 @@ std::vector<int> Component::pairsInside() const {
   return inside;
 }
 
-Component::Result Component::search(double below, bool compares) {
+bool Component::isSetAside(Comparisons &comparisons, Label &label, const std::vector<float> &function) const {
+  std::vector<int> groups;
+  for (int piece : steps[label.step].compared)
+    groups.push_back(program.options[piece][label.options[positionOf[piece]]].group);
+  auto &others = comparisons.alike[{label.step, std::move(groups)}];
+  erase_if(others, [&](int other) { return comparisons.known[other].misleads; });
+  double room = chain->isLinear() ? chain->roomBefore(label.step) : 0;
+  for (int index : others)
+    if (Known &other = comparisons.known[index];
+        other.cost <= label.cost && other.ms + room <= label.ms &&
+        std::equal(function.begin(), function.end(), other.function.begin(), std::less_equal<float>())) {
+      label.density.clear();
+      other.aside.push_back({std::move(label), function});
+      return true;
+    }
+  if (others.size() < mostComparisons) {
+    label.known.push_back(int(comparisons.known.size()));
+    others.push_back(label.known.back());
+    comparisons.known.push_back({label.cost, label.ms, function, {}, false});
+  }
+  return false;
+}
+
+void Component::takeKnownTransfers(int step, std::vector<float> &function) const {
+  std::vector<double> ms(chain->probabilities.size(), 0.0);
+  std::vector<float> own(function.size()), density(function.size());
+  std::vector<int> options;
+  for (int index = 0; index < step; ++index) {
+    options.clear();
+    for (int piece : chain->steps[index].pieces)
+      options.push_back(assignment[piece]);
+    linked(steps[index], &ms);
+    chain->timeOfStep(index, options, own.data(), assignment);
+    if (index > 0) {
+      chain->toDensity(function.data(), density.data());
+      chain->add(density.data(), own.data(), function.data());
+    } else {
+      function = own;
+    }
+  }
+  own = function;
+  for (auto [of, by] : enumerate(ms))
+    if (by > 0)
+      chain->shift(own.data() + of * chain->points, by, function.data() + of * chain->points);
+}
+
+std::vector<Component::Label> Component::reopened(Comparisons &comparisons, const Label &label, double below) const {
+  for (int index : label.known)
+    comparisons.known[index].misleads = true;
+  std::vector<Label> again;
+  for (int index : label.known)
+    for (Aside &aside : std::exchange(comparisons.known[index].aside, {}))
+      if (aside.label.bound < below && !isSetAside(comparisons, aside.label, aside.function)) {
+        aside.label.density.resize(chain->size());
+        chain->toDensity(aside.function.data(), aside.label.density.data());
+        again.push_back(std::move(aside.label));
+      }
+  return again;
+}
+
+Component::Result Component::search(double below) {
   Result result;
   result.bound = below;
   priceTime();
@@ -375,14 +435,9 @@ Component::Result Component::search(double below, bool compares) {
   std::vector<float> function(size), shifted(points);
   std::vector<double> ms(chain->probabilities.size());
   std::optional<Label> next;
-  struct Known {
-    double cost, ms;
-    std::vector<float> function;
-  };
-  std::map<std::pair<int, std::vector<int>>, std::vector<Known>> known; // by step and groups
-  compares &= chain->isLinear() || (isAlone && chain->isSmooth());
-  // Other paths or bounds decide, of which comparisons know nothing: they may have left out the only plan in time.
-  bool isIncomplete = false;
+  Comparisons comparisons;
+  // Only sums of many random times are compared, which the grid does not make equal.
+  bool compares = chain->isLinear() || (isAlone && chain->isSmooth());
   double leastOpen = unlimited;
   for (size_t visited = 0;; ++visited) {
     if (!next) {
@@ -406,17 +461,18 @@ Component::Result Component::search(double below, bool compares) {
       for (auto [position, piece] : enumerate(order))
         assignment[piece] = label.options[position];
       double latency = latencyOf(assignment);
-      if (latency == unlimited) {
-        isIncomplete = compares && chain->isLinear();
-        if (isIncomplete)
-          break;
-        continue;
-      }
-      double cost = label.cost + perMs * latency;
+      double cost = latency == unlimited ? unlimited : label.cost + perMs * latency;
       if (cost < below) {
         below = cost;
         result.found.push_back({cost, label.options});
       }
+      // The plan may take longer than the chain says: then labels that it made unnecessary are searched after all.
+      double expected = chain->isLinear() ? label.cost + leastPrice * label.ms : label.bound;
+      if (cost > expected + 1e-9 * std::abs(expected))
+        for (Label &again : reopened(comparisons, label, below)) {
+          open.push_back(std::move(again));
+          std::push_heap(open.begin(), open.end(), worse);
+        }
       continue;
     }
     StepHere &step = steps[label.step];
@@ -457,32 +513,23 @@ Component::Result Component::search(double below, bool compares) {
           chain->shift(function.data() + of * points, by, shifted.data());
           std::copy(shifted.begin(), shifted.end(), function.begin() + of * points);
         }
-      Label child{0, cost, later, label.step + 1, label.options, std::vector<float>(size)};
+      Label child{0, cost, later, label.step + 1, label.options, std::vector<float>(size), label.known};
       chain->toDensity(function.data(), child.density.data());
       child.bound = std::max(label.bound, completed(child, state, below));
       if (!(child.bound < below))
         continue;
-      isOpen[number] = 1;
-      // Another label in the same groups that cost no more and is never later leaves at least as much to what remains.
-      // Only sums of many random times are compared, which the grid does not make equal.
-      if (compares) {
-        std::vector<int> groups;
-        for (int piece : steps[child.step].compared)
-          groups.push_back(groupsTaken[piece]);
-        auto &others = known[{child.step, std::move(groups)}];
-        double room = chain->isLinear() ? chain->roomBefore(child.step) : 0;
-        bool isDominated = any_of(others, [&](const Known &other) {
-          return other.cost <= cost && other.ms + room <= child.ms &&
-                 std::equal(function.begin(), function.end(), other.function.begin(), std::less_equal<float>());
-        });
-        if (isDominated)
+      isOpen[number] = 1; // with the least transfers, as dominators are compared
+      if (!chain->isLinear() && !chain->forksAround(label.step).empty()) {
+        takeKnownTransfers(label.step + 1, function);
+        chain->toDensity(function.data(), child.density.data());
+        child.bound = std::max(child.bound, completed(child, state, below));
+        if (!(child.bound < below))
           continue;
-        if (others.size() < mostComparisons)
-          others.push_back({cost, child.ms, function});
       }
       for (auto [piece, option] : zip(own, combination.options))
         child.options[positionOf[piece]] = option;
-      children.push_back(std::move(child));
+      if (!compares || !isSetAside(comparisons, child, function))
+        children.push_back(std::move(child));
     }
     // Goes on with the best of the new labels: plans are found by following one to its end.
     auto best = llvm::min_element(children, [](const Label &a, const Label &b) { return a.bound < b.bound; });
@@ -494,12 +541,6 @@ Component::Result Component::search(double below, bool compares) {
       open.push_back(std::move(*child));
       std::push_heap(open.begin(), open.end(), worse);
     }
-  }
-  if (isIncomplete) {
-    Result again = search(isBounded || !result.found.empty() ? below : unlimited, false);
-    append_range(result.found, again.found);
-    result.bound = again.bound;
-    return result;
   }
   result.bound = !isBounded && result.found.empty() && leastOpen == unlimited ? unlimited : std::min(below, leastOpen);
   return result;

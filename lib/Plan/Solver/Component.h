@@ -19,6 +19,8 @@
 
 #include "LocalSearch.h"
 #include "TimedChain.h"
+#include <deque>
+#include <map>
 #include <unordered_map>
 
 namespace intarsia::plan {
@@ -102,13 +104,41 @@ private:
     int step;
     std::vector<int> options; ///< by position
     std::vector<float> density;
+    std::vector<int> known; ///< of the comparisons: this label and those that it continues
+  };
+  /// A label that another one makes unnecessary, without its density.
+  struct Aside {
+    Label label;
+    std::vector<float> function;
+  };
+  struct Known {
+    double cost, ms;
+    std::vector<float> function;
+    std::vector<Aside> aside;
+    bool misleads; ///< a plan of this label did not keep what the chain said
+  };
+  /// Labels are compared in the same groups: another one that costs no more and is never later leaves at least as much
+  /// to what remains. That is so in the chain, which is only a lower bound: transfers around forks, other paths and
+  /// other agents may take longer, and the grid rounds. Labels are therefore set aside until a plan of the other one
+  /// takes longer than the chain says.
+  struct Comparisons {
+    std::deque<Known> known;
+    std::map<std::pair<int, std::vector<int>>, std::vector<int>> alike; ///< known ones by step and groups
   };
 
   class Moves;
   /// Returns an assignment that no move of one or two pieces makes cheaper, if one is found.
   std::optional<Found> improved();
   /// Searches for the cheapest assignment that costs less than `below`, in at most `labels` steps.
-  Result search(double below, bool compares = true);
+  Result search(double below);
+  /// Writes the distribution function of the steps before one of `assignment`, whose groups are taken, with all
+  /// transfers around forks that are known; the tables have the least ones.
+  void takeKnownTransfers(int step, std::vector<float> &function) const;
+  /// Takes a label, with its distribution function, if a known one makes it unnecessary; else it becomes known itself.
+  bool isSetAside(Comparisons &comparisons, Label &label, const std::vector<float> &function) const;
+  /// Returns the labels cheaper than `below` that nothing makes unnecessary once `label` and those that it continues
+  /// mislead.
+  std::vector<Label> reopened(Comparisons &comparisons, const Label &label, double below) const;
   /// Entries of a table for one state: finer amounts take time in proportion and raise the bound little.
   static constexpr int mostEntries = 40;
   double costOf(llvm::ArrayRef<int> options) const; ///< at these prices, without latency; options by piece

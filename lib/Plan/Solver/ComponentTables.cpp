@@ -53,22 +53,9 @@ void Component::combine(StepHere &step, size_t index) {
   // A combination is dropped if another one in the same groups costs no more and each of its stages is no slower. If
   // another one is only no later on the grid, it is kept for plans, but bounds leave it out (`dominator`).
   std::map<std::vector<int>, std::pair<int, std::vector<size_t>>> kept; // its kind, and combinations
-  std::vector<float> function(size), density(size), sum(size);
+  std::vector<float> function(size);
   for (Mixed &mixed : all) {
-    std::copy_n(chain->timeOf(of.pieces[0], mixed.options[0]), size, function.begin());
-    for (size_t at = 1; at < of.pieces.size(); ++at) {
-      const float *other = chain->timeOf(of.pieces[at], mixed.options[at]);
-      for (size_t point = 0; point < size; ++point)
-        function[point] *= other[point];
-    }
-    if (of.copies > 1) {
-      std::vector<float> one = function;
-      chain->toDensity(one.data(), density.data());
-      for (int copy = 1; copy < of.copies; ++copy) {
-        chain->add(density.data(), function.data(), sum.data());
-        function = sum;
-      }
-    }
+    chain->timeOfStep(int(index), mixed.options, function.data());
     auto &[kind, before] = kept.try_emplace(mixed.groups, int(kept.size()), std::vector<size_t>()).first->second;
     if (before.empty())
       step.kinds.push_back(mixed.groups);

@@ -43,6 +43,7 @@ TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, ArrayRef<in
     findForks(cases);
   }
   findSteps(pieces, agents);
+  findAround();
   for (auto [index, of] : enumerate(cases))
     for (auto [edgeIndex, factor] : of.edges) {
       const Edge &edge = program.problem.edges[edgeIndex];
@@ -247,6 +248,8 @@ void TimedChain::findForks(std::vector<Case> &cases) {
       if (!holds || copies == 0)
         continue;
       step.copies = copies;
+      for (int sum : of)
+        step.runs.push_back(sum > 0);
       for (auto [piece, region, child] : zip(step.pieces, regions, children)) {
         auto &edges = edgesAround[piece];
         append_range(edges, agent->regions[region].entryEdges);
@@ -377,13 +380,23 @@ bool TimedChain::isAround(const Step &fork, int piece) const {
   });
 }
 
+void TimedChain::findAround() {
+  around.resize(steps.size());
+  for (auto [index, step] : enumerate(steps)) {
+    if (step.pieces.size() == 1)
+      continue;
+    for (size_t other = index; other < steps.size(); ++other)
+      if (other == index || any_of(steps[other].pieces, [&](int piece) { return isAround(step, piece); }))
+        around[other].push_back(int(index));
+  }
+}
+
 /// Sets the milliseconds of a linear chain, which has one case, or none if no time counts.
 void TimedChain::addUp(ArrayRef<Case> cases) {
   points = 1;
   times.resize(program.options.size());
   milliseconds.resize(program.options.size());
   rooms.assign(steps.size() + 1, 0.0);
-  around.resize(steps.size());
   for (auto [index, step] : enumerate(steps)) {
     double most = 0;
     for (int piece : step.pieces) {
@@ -402,14 +415,38 @@ void TimedChain::addUp(ArrayRef<Case> cases) {
     }
     if (step.pieces.size() == 1)
       continue;
-    size_t last = index;
-    for (auto [other, of] : enumerate(ArrayRef(steps).drop_front(index)))
-      if (other == 0 || any_of(of.pieces, [&](int piece) { return isAround(step, piece); })) {
-        last = index + other;
-        around[last].push_back(int(index));
-      }
+    size_t last = steps.size() - 1;
+    while (!is_contained(around[last], int(index)))
+      --last;
     for (size_t before = index + 1; before <= last; ++before)
       rooms[before] += step.copies * most;
+  }
+}
+
+void TimedChain::timeOfStep(int index, ArrayRef<int> options, float *function, ArrayRef<int> assignment) const {
+  const Step &step = steps[index];
+  std::fill(function, function + size(), 1.0f);
+  std::vector<float> shifted(points);
+  for (auto [piece, option] : zip(step.pieces, options)) {
+    double more = assignment.empty() || step.pieces.size() == 1 ? 0 : moreAround(piece, assignment);
+    for (size_t number = 0; number < probabilities.size(); ++number) {
+      const float *own = timeOf(piece, option) + number * points;
+      if (more > 0 && step.runs[number]) {
+        shift(own, more, shifted.data());
+        own = shifted.data();
+      }
+      float *to = function + number * points;
+      for (size_t point = 0; point < points; ++point)
+        to[point] *= own[point];
+    }
+  }
+  if (step.copies == 1)
+    return;
+  std::vector<float> density(size()), sum(size());
+  toDensity(function, density.data());
+  for (int copy = 1; copy < step.copies; ++copy) {
+    add(density.data(), function, sum.data());
+    std::copy(sum.begin(), sum.end(), function);
   }
 }
 

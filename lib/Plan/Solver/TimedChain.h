@@ -29,7 +29,8 @@ public:
   /// Pieces of one step; of several the slowest counts (a fork that joins at once).
   struct Step {
     std::vector<int> pieces;
-    int copies = 1; ///< number of times that the slowest of several pieces counts
+    int copies = 1;            ///< number of times that the slowest of several pieces counts
+    std::vector<uint8_t> runs; ///< by case, of a fork: whether it runs
   };
   std::vector<Step> steps;
   std::vector<double> probabilities; ///< by case
@@ -45,12 +46,15 @@ public:
   /// Returns the distribution function of an option of a piece. Of a piece of a step with several it includes the least
   /// time of transfers from and to the steps around it.
   const float *timeOf(int piece, int option) const { return times[piece].data() + size_t(option) * size(); }
+  /// Writes the distribution function of a step with options of its pieces; given an assignment (option by piece of the
+  /// program; -1: not known, so that they may be the least), with the transfers around a fork.
+  void timeOfStep(int step, llvm::ArrayRef<int> options, float *function, llvm::ArrayRef<int> assignment = {}) const;
   /// Returns the milliseconds of an option of a piece in a linear chain; as in `timeOf` for a piece of a fork.
   double msOf(int piece, int option) const { return milliseconds[piece][option]; }
   /// Returns the milliseconds of a fork of a linear chain, with the transfers around it in an assignment (option by
   /// piece of the program; -1: not known, so that they may be the least).
   double msOfFork(int step, llvm::ArrayRef<int> assignment) const;
-  /// Returns the forks of a linear chain up to a step that have transfers from or to its pieces.
+  /// Returns the forks up to a step that have transfers from or to its pieces.
   llvm::ArrayRef<int> forksAround(int step) const { return around[step]; }
   /// Returns by how much the steps before one may be too short in a linear chain, as transfers from forks to later
   /// steps may be longer than the least.
@@ -93,6 +97,7 @@ private:
   /// Returns the milliseconds of transfers that a case adds to a piece itself, of options of one group.
   double transfersOfPiece(const Case &one, int piece, int group) const;
   bool isAround(const Step &fork, int piece) const;
+  void findAround();
   void addUp(llvm::ArrayRef<Case> cases);
   void discretize(llvm::ArrayRef<Case> cases);
   void putOnGrid(const Distribution &time, float *function) const;
@@ -111,7 +116,7 @@ private:
   bool splits = false;                   ///< true if values between two points count for both, else for the lower one
   std::vector<std::vector<float>> times; ///< by piece: of all options
   std::vector<double> rooms;             ///< by step of a linear chain
-  std::vector<std::vector<int>> around;  ///< forks by step of a linear chain
+  std::vector<std::vector<int>> around;  ///< forks by step
   std::vector<std::vector<double>> milliseconds;           ///< by piece and option, of a linear chain
   std::vector<std::vector<std::vector<double>>> transfers; ///< by pair and case
   std::vector<std::vector<int>> edgesAround;               ///< by piece of a fork
