@@ -112,7 +112,8 @@ OPERATOR_PRIORS = DECODE_PRIORS | {
     "layer_us": (15, 0.7),
     "expert_layer_us": (10, 0.7),
     "latent_layer_us": (8, 0.7),
-    # Of one measured family each, whose kernels are its own: what they take must not move figures that all models share.
+    # Each of these two is measured in one family only, which has kernels of its own. A wide prior lets these figures take
+    # what the family needs, so that it does not move the figures that all models share.
     "linear_layer_us": (15, 2.0),
     "selected_layer_us": (20, 2.0),
     # An exchange with the experts of other replicas: 45 us for few tokens between 8 devices, the best of four libraries

@@ -56,10 +56,10 @@ constexpr int64_t contexts[] = {512, 1536}; ///< behind which steps and parts of
 constexpr int64_t promptPart = 512;         ///< tokens of a prompt that are computed together
 constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
-/// What is measured together is timed in turns, so that a machine that becomes slower meanwhile, as shared ones do,
-/// slows all of it alike. A turn of a pass is one round of it, or as many as take `turnSeconds`, and counts by their
-/// median; the lower quartile of the turns stands, since other work on the machine only ever adds to a time. Passes
-/// that have taken `enoughSeconds` rest after `fewestTurns`.
+/// Passes that are compared with each other take turns: shared machines become slower for some time, and that then
+/// affects all of them alike. In a turn a pass runs once, or as often as `turnSeconds` allow, and the median of these
+/// rounds is the time of the turn. The lower quartile of the turns is the time of the pass, since other work on the
+/// machine only adds to times. A pass that has taken `enoughSeconds` has no more turns after `fewestTurns`.
 constexpr int fewestTurns = 3, mostTurns = 5;
 constexpr double turnSeconds = 0.02, enoughSeconds = 0.3;
 constexpr double handOverTimeout = 60;

@@ -132,7 +132,8 @@ def test_intervals_are_those_of_other_families_and_systems():
     logs = np.linspace(-1, 1, 100)
     cells = ["llama-3.1|h100_sxm", "kimi-k2.5|b200_sxm"]
     found = left_out([*np.exp(logs), *[3.0] * 10], ["llama-3.1-8b|h100_sxm"] * 100 + ["kimi-k2.5|b200_sxm"] * 10)
-    # Of 100 rows evenly between -1 and 1, those between the quartiles of the same errors; of ten far above, none.
+    # The first cell has 100 errors evenly between -1 and 1 and the same ones to compare with: half of its rows are between
+    # their quartiles. The ten errors of the second cell are far above all of them.
     inside = serving_validation.inside_intervals(found, dict.fromkeys(cells, logs))
     assert [int(inside[level].sum()) for level in serving_validation.LEVELS] == [50, 80, 90]
     wide = serving_validation.inside_intervals(found, {cells[0]: np.zeros(5), cells[1]: 2 * logs})

@@ -108,7 +108,7 @@ def test_standard_output_is_the_file_alone(flag: str) -> None:
     assert done.stderr.startswith("task ")
     begins = {"--report": "<!DOCTYPE html>", "-o": ""}.get(flag, "{")
     assert done.stdout.startswith(begins)
-    assert done.stdout.endswith({"--report": "</html>\n", "--export-lp": "End\n"}.get(flag, "}\n"))
+    assert done.stdout.endswith({"--report": "</html>\n"}.get(flag, "}\n"))
     # A page has the table for browsers that run no script.
     assert done.stdout.count("task            pool") == (flag == "--report")
     if flag == "--json":

@@ -10,6 +10,7 @@
 #define INTARSIA_PLAN_SIMULATE_EVENTS_H
 
 #include <cstdint>
+#include <functional>
 #include <queue>
 #include <vector>
 

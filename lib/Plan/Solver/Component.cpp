@@ -228,10 +228,10 @@ void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive
       llvm::fill(of, 1);
     return;
   }
-  size_t size = chain->size(), points = chain->points;
+  size_t size = chain->size();
   std::vector<Entry> nothing(1, {0.0, std::vector<float>(size, 1.0f)});
   std::vector<std::vector<Entry>> entries{std::move(nothing)};
-  std::vector<float> density(size), sum(size), shifted(points);
+  std::vector<float> density(size), sum(size);
   Label whole{0, 0, 0, 0, {}, std::vector<float>(size)};
   std::vector<double> ms(chain->probabilities.size());
   for (size_t index = 0; index + 1 < steps.size(); ++index) {
@@ -241,12 +241,7 @@ void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive
     for (const Combination &combination : step.combinations) {
       chain->toDensity(combination.time, density.data());
       for (int state = 0; state < step.states; ++state) {
-        llvm::fill(groupsTaken, -1);
-        enter(step, state);
-        for (auto [piece, option] : zip(own, combination.options))
-          groupsTaken[piece] = program.options[piece][option].group;
-        llvm::fill(ms, 0.0);
-        double cost = combination.cost + linked(step, &ms);
+        double cost = combination.cost + linkedAt(index, state, combination, ms);
         int then = stateOf(next);
         double least = before[index + 1][then].cost, room = below - after[index + 1][then].cost;
         auto &into = buckets[then];
@@ -255,11 +250,7 @@ void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive
           if (!(total < room))
             break;
           chain->add(density.data(), entry.function.data(), sum.data());
-          for (size_t number = 0; number < ms.size(); ++number)
-            if (ms[number] > 0) {
-              chain->shift(sum.data() + number * points, ms[number], shifted.data());
-              std::copy(shifted.begin(), shifted.end(), sum.begin() + number * points);
-            }
+          chain->shift(ms, sum);
           chain->toDensity(sum.data(), whole.density.data());
           whole.cost = total, whole.step = int(index) + 1;
           if (completed(whole, then, below) == unlimited)
@@ -376,10 +367,7 @@ void Component::takeKnownTransfers(int step, std::vector<float> &function) const
       function = own;
     }
   }
-  own = function;
-  for (auto [of, by] : enumerate(ms))
-    if (by > 0)
-      chain->shift(own.data() + of * chain->points, by, function.data() + of * chain->points);
+  chain->shift(ms, function);
 }
 
 std::vector<Component::Label> Component::reopened(Comparisons &comparisons, const Label &label, double below) const {
@@ -432,7 +420,7 @@ Component::Result Component::search(double below) {
   if (start.bound == unlimited)
     return result;
   open.push_back(std::move(start));
-  std::vector<float> function(size), shifted(points);
+  std::vector<float> function(size);
   std::vector<double> ms(chain->probabilities.size());
   std::optional<Label> next;
   Comparisons comparisons;
@@ -508,11 +496,8 @@ Component::Result Component::search(double below) {
       if (!(cost + after[label.step + 1][state].cost < below) && !chain->isLinear())
         continue;
       chain->add(label.density.data(), combination.time, function.data());
-      for (auto [of, by] : enumerate(ms))
-        if (by > 0 && !chain->isLinear()) {
-          chain->shift(function.data() + of * points, by, shifted.data());
-          std::copy(shifted.begin(), shifted.end(), function.begin() + of * points);
-        }
+      if (!chain->isLinear())
+        chain->shift(ms, function);
       Label child{0, cost, later, label.step + 1, label.options, std::vector<float>(size), label.known};
       chain->toDensity(function.data(), child.density.data());
       child.bound = std::max(label.bound, completed(child, state, below));

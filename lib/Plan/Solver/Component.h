@@ -151,6 +151,9 @@ private:
   int stateOf(const StepHere &step) const;
   /// Returns the least cost of the links of a step at the groups taken; adds their transfers to `ms`, by case.
   double linked(const StepHere &step, std::vector<double> *ms) const;
+  /// Takes the groups of a state of a step and of a combination; returns the cost of the links there, and writes the
+  /// milliseconds of their transfers, by case.
+  double linkedAt(size_t index, int state, const Combination &combination, std::vector<double> &ms);
   void findWays();
   /// Returns by step and state the least of `ofCost` times the cost plus `ofMs` times the milliseconds of a linear
   /// chain: of the steps before, or else of this step and those after it.

@@ -136,6 +136,15 @@ double Component::linked(const StepHere &step, std::vector<double> *ms) const {
   return cost;
 }
 
+double Component::linkedAt(size_t index, int state, const Combination &combination, std::vector<double> &ms) {
+  llvm::fill(groupsTaken, -1);
+  enter(steps[index], state);
+  for (auto [piece, option] : zip(chain->steps[index].pieces, combination.options))
+    groupsTaken[piece] = program.options[piece][option].group;
+  llvm::fill(ms, 0.0);
+  return linked(steps[index], &ms);
+}
+
 void Component::findWays() {
   std::vector<double> ms(chain->probabilities.size());
   for (size_t index = 0; index + 1 < steps.size(); ++index) {
@@ -216,7 +225,6 @@ bool Component::completions(double below) {
   std::vector<double> ms(cases);
   for (size_t index = steps.size() - 1; index-- > 0;) {
     StepHere &step = steps[index], &next = steps[index + 1];
-    const std::vector<int> &own = chain->steps[index].pieces;
     step.entries.assign(step.states, {});
     std::vector<std::vector<Entry>> buckets(step.states);
     // Sums for states of the next step, once asked for.
@@ -233,12 +241,7 @@ bool Component::completions(double below) {
         double room = below - before[index][state].cost;
         if (!(after[index][state].cost < room))
           continue;
-        llvm::fill(groupsTaken, -1);
-        enter(step, state);
-        for (auto [piece, option] : zip(own, combination.options))
-          groupsTaken[piece] = program.options[piece][option].group;
-        llvm::fill(ms, 0.0);
-        double cost = combination.cost + linked(step, &ms);
+        double cost = combination.cost + linkedAt(index, state, combination, ms);
         int then = stateOf(next);
         if (!(cost + after[index + 1][then].cost < room))
           continue;

@@ -542,4 +542,13 @@ void TimedChain::shift(const float *function, double ms, float *shifted) const {
     shifted[point] = (1 - share) * function[point - by] + share * function[point - by - 1];
 }
 
+void TimedChain::shift(ArrayRef<double> ms, std::vector<float> &function) const {
+  std::vector<float> shifted(points);
+  for (auto [number, by] : enumerate(ms))
+    if (by > 0) {
+      shift(function.data() + number * points, by, shifted.data());
+      std::copy(shifted.begin(), shifted.end(), function.begin() + number * points);
+    }
+}
+
 } // namespace intarsia::plan

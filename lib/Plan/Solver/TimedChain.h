@@ -70,6 +70,8 @@ public:
   }
   /// Writes a distribution function that begins `ms` later, in one case.
   void shift(const float *function, double ms, float *shifted) const;
+  /// Lets a distribution begin later, by milliseconds of each case.
+  void shift(llvm::ArrayRef<double> ms, std::vector<float> &function) const;
   void toDensity(const float *function, float *density) const { toDensity(function, density, probabilities.size()); }
   /// Returns a lower bound of the time at the level, which lies at or just below `point`, the first one at which the
   /// probability reaches the level.

@@ -73,7 +73,7 @@ public:
 
   Error run() {
     require(!p.pools.empty(), "the fleet", "is empty: list at least one pool");
-    require(!p.agents.empty(), "the agents", "are none: there is nothing to place");
+    require(!p.agents.empty(), "there", "is no agent to place");
     for (const Pool &pool : p.pools)
       check(pool);
     for (const Link &link : p.links)

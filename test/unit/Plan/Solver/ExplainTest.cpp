@@ -461,7 +461,7 @@ TEST(PlanBadInput, isNamed) {
     const char *message;
   } cases[] = {
       {[](auto &p) { p.pools.clear(); }, "the fleet is empty: list at least one pool"},
-      {[](auto &p) { p.agents.clear(); }, "the agents are none"},
+      {[](auto &p) { p.agents.clear(); }, "there is no agent to place"},
       {[](auto &p) { p.pieces[0].candidates.clear(); }, "piece 'decode' (chat.py:7): has no candidates"},
       {[](auto &p) { p.pools[0].dollarsPerDeviceHour = -1; }, "pool 'fast': dollars per device-hour -1"},
       {[](auto &p) { p.pools[0].dollarsPerDeviceHour = NAN; }, "pool 'fast': dollars per device-hour nan"},
