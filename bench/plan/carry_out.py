@@ -61,7 +61,7 @@ def run(*command: object, cwd: Path | None = None, capture: bool = False) -> str
 
 
 def make_model(config: dict, folder: Path) -> None:
-    """Writes a Llama of random weights in bf16, complete or not at all."""
+    """Writes a Llama of random weights in its torch_dtype, bfloat16 or float32, complete or not at all."""
     if folder.exists():
         return
     if config["model_type"] != "llama":
@@ -86,9 +86,10 @@ def make_model(config: dict, folder: Path) -> None:
         }.items():
             tensors[f"model.layers.{layer}.{name}.weight"] = sizes
     header, offset = {}, 0
+    is_float32 = config["torch_dtype"] == "float32"
     for name, sizes in tensors.items():
-        end = offset + 2 * int(np.prod(sizes))
-        header[name] = {"dtype": "BF16", "shape": list(sizes), "data_offsets": [offset, end]}
+        end = offset + (4 if is_float32 else 2) * int(np.prod(sizes))
+        header[name] = {"dtype": "F32" if is_float32 else "BF16", "shape": list(sizes), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -99,7 +100,7 @@ def make_model(config: dict, folder: Path) -> None:
         out.write(len(text).to_bytes(8, "little") + text)
         for sizes in tensors.values():
             values = random.standard_normal(sizes, np.float32) * 0.02
-            out.write((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
+            out.write((values if is_float32 else (values.view(np.uint32) >> 16).astype(np.uint16)).tobytes())
     (partial / "config.json").write_text(json.dumps(config))
     partial.rename(folder)
 

@@ -6,12 +6,15 @@
 //===----------------------------------------------------------------------------------------------------------===//
 // Time of planning: intarsia-bench-plan-solve [--pieces=100] [--pools=10] [--pieces-per-agent=10] [--seeds=5]
 // [--first-seed=0] [--limit=60] [--gap=1e-6] [--queueing]
-// [--percentiles]. Prints seconds of this process (user and wall), the gap and where the time went, and medians.
+// [--percentiles] [--tighten=1]. Prints seconds of this process (user and wall), the gap and where the time went, and
+// medians. Service levels are multiplied by --tighten: where none of the plans then is possible, the time is that until
+// the reasons are known, and they are printed.
 // Instances: agents of chains and forks over models of unlike size, a fleet whose dear pools are fast, some of them
 // scarce, half of the pools rented by the node, service levels of 1.15 to 1.5 times the least possible.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Placement.h"
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +28,7 @@ namespace {
 
 struct Settings {
   int pieces = 100, pools = 10, piecesPerAgent = 10, seeds = 5, firstSeed = 0;
-  double limit = 60, gap = 1e-6;
+  double limit = 60, gap = 1e-6, tighten = 1;
   bool queueing = false, percentiles = false;
 };
 
@@ -193,6 +196,8 @@ int main(int count, char **arguments) {
       settings.limit = std::atof(text);
     else if (auto text = value("--gap="))
       settings.gap = std::atof(text);
+    else if (auto text = value("--tighten="))
+      settings.tighten = std::atof(text);
     else if (value("--queueing"))
       settings.queueing = true;
     else if (value("--percentiles"))
@@ -203,6 +208,8 @@ int main(int count, char **arguments) {
   std::vector<double> users, walls, gaps;
   for (int seed = settings.firstSeed; seed < settings.firstSeed + settings.seeds; ++seed) {
     PlacementProblem problem = Instances(seed).make(settings);
+    for (Agent &agent : problem.agents)
+      agent.level.endToEndMs *= settings.tighten;
     SolveOptions options;
     options.timeLimitSeconds = settings.limit;
     options.relativeGap = settings.gap;
@@ -210,8 +217,17 @@ int main(int count, char **arguments) {
     auto result = solve(problem, options);
     if (!result)
       return std::fprintf(stderr, "%s\n", toString(result.takeError()).c_str()), 1;
+    std::vector<Conflict> conflicts;
+    auto begin = std::chrono::steady_clock::now();
+    if (result->status == SolveResult::Status::Infeasible) {
+      auto found = explainInfeasibility(problem, options);
+      if (!found)
+        return std::fprintf(stderr, "%s\n", toString(found.takeError()).c_str()), 1;
+      conflicts = std::move(*found);
+    }
     double user = userSeconds() - before;
     auto &s = result->statistics;
+    s.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const char *names[] = {"optimal", "time limit", "infeasible", "no plan"};
     std::printf(
         "seed %d: %s, %.3f s user, %.3f s wall, gap %.3g, objective %.6g (local search %.6g in %.2f s, root %.6g in "
@@ -219,6 +235,8 @@ int main(int count, char **arguments) {
         seed, names[int(result->status)], user, s.seconds, result->gap, result->evaluation.objective,
         s.heuristicObjective, s.heuristicSeconds, s.rootBound, s.rootSeconds, result->bound, s.nodes,
         s.branchAndPriceSeconds, s.options, s.optionsAfterPruning, s.optionsAfterBound);
+    for (const Conflict &conflict : conflicts)
+      std::printf("  %s\n", conflict.text.c_str());
     std::fflush(stdout);
     users.push_back(user), walls.push_back(s.seconds), gaps.push_back(result->gap);
   }

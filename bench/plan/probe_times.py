@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares times that intarsia-plan predicts for this machine, as --probe measured it, with measured ones.
 
-For each number of threads the machine is measured (some minutes), and a table is printed: first tokens of prompts, next
-tokens of several sequences at once, and MiniLM, planned and measured, with the error of the plan. The language model has
-random weights, and layers of a size between those that the probe measures; times do not depend on values of weights.
-Measured times are medians of rounds, which alternate between all sizes.
+Rounds of measuring the machine and of running models alternate, since a shared machine is at times slower for minutes:
+the table has medians of the rounds of first tokens of prompts, next tokens of several sequences at once, and MiniLM, and
+its last line also says how far single probes are from what ran just after them. The language model has random weights,
+and layers of a size between those that the probe measures; times do not depend on values of weights.
 
-usage: probe_times.py [--threads=1,2] [--precisions=int4,int8,f32] [--rounds=5] [--probe] [--work=build/bench/probe_times]
+usage: probe_times.py [--threads=1,2] [--precisions=int4,int8,f32] [--rounds=3] [--work=build/bench/probe_times]
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ CONFIG = {
     "rope_theta": 10000.0,
     "hidden_act": "silu",
     "tie_word_embeddings": True,
-    "torch_dtype": "bfloat16",
 }
 PROMPTS = (16, 64, 256, 1024, 2048)
 BATCHES = (1, 2, 4, 8)
 CONTEXT, WRITTEN = 256, 32  # tokens before, and of, what is decoded
 TEXTS = (16, 64, 128, 256)  # tokens of a text that MiniLM embeds
+TURNS, TURN_MS = 3, 50  # of everything that is timed, which is repeated so long
 FORMATS = {"int4": ("int4", "stored"), "int8": ("int8", "stored"), "bf16": ("none", "bf16"), "f32": ("none", "f32")}
+EMBEDDED = ("f32", "int8")  # precisions that MiniLM is compiled in
 
 AGENT = """
 agent.model @m {{shape = "{shape}", precisions = ["{precision}"]}}
@@ -85,14 +86,16 @@ def planned(work: Path, text: str, **figures: object) -> dict[str, dict[str, flo
     return {piece["kind"]: piece for piece in json.loads((work / "ask.json").read_text())["pieces"]}
 
 
-def rounds_ms(calls: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of calls that give their own; the first round is not counted."""
+def turns_ms(calls: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Return the median milliseconds of calls that give their own; the first turn is not counted."""
     found: dict[str, list[float]] = {name: [] for name in calls}
-    for index in range(-1, rounds):
+    for index in range(-1, TURNS):
         for name, call in calls.items():
-            ms = call()
+            turn = [call()]
+            while index >= 0 and sum(turn) < TURN_MS:
+                turn.append(call())
             if index >= 0:
-                found[name].append(ms)
+                found[name].append(statistics.median(turn))
     return {name: statistics.median(values) for name, values in found.items()}
 
 
@@ -103,7 +106,7 @@ def timed(call: Callable[[], object]) -> float:
     return 1000 * (time.perf_counter() - start)
 
 
-def serve_decoder(artifact: Path, rounds: int) -> dict[str, float]:
+def serve_decoder(artifact: Path) -> dict[str, float]:
     """Time prompts and steps."""
     import intarsia
 
@@ -131,10 +134,10 @@ def serve_decoder(artifact: Path, rounds: int) -> dict[str, float]:
         cache.step([(sequence, ids[:CONTEXT], 0)])
     calls = {f"first token, {tokens} tokens": lambda tokens=tokens: first(tokens) for tokens in PROMPTS}
     calls |= {f"next token, {batch} at once": lambda batch=batch: following(batch) for batch in BATCHES}
-    return rounds_ms(calls, rounds)
+    return turns_ms(calls)
 
 
-def serve_embedder(artifact: Path, rounds: int) -> dict[str, float]:
+def serve_embedder(artifact: Path) -> dict[str, float]:
     """Time texts."""
     import intarsia
     import numpy as np
@@ -148,47 +151,51 @@ def serve_embedder(artifact: Path, rounds: int) -> dict[str, float]:
         return timed(lambda: module.main(**(given | {"input_ids": ids})))
 
     calls = {f"MiniLM, {tokens} tokens": lambda ids=ids: call(ids) for tokens, ids in texts.items()}
-    return rounds_ms(calls, rounds * 5)
+    return turns_ms(calls)
 
 
-def compare(model: Path, minilm: Path, precision: str, threads: int, arguments: argparse.Namespace) -> list[float]:
-    """Print the rows of a precision, and return their errors."""
-    work, device = arguments.work, arguments.work / f"here-{threads}.yaml"
-    quantize, matmul = FORMATS[precision]
+def compile_models(work: Path, minilm: Path, precisions: list[str]) -> None:
+    """Write the artifacts of all precisions."""
+    for precision in precisions:
+        quantize, matmul = FORMATS[precision]
+        stored = "float32" if precision == "f32" else "bfloat16"
+        model = work / f"llama-200m-{stored}"
+        make_model(CONFIG | {"torch_dtype": stored}, model)
+        models = {"decoder": model} | ({"embedder": minilm} if precision in EMBEDDED else {})
+        for kind, directory in models.items():
+            run(
+                BUILD / "bin" / "intarsia-compile", directory, "-o", work / f"{kind}-{precision}.itx",
+                f"--quantize={quantize}", f"--matmul-precision={matmul}", capture=True,
+            )  # fmt: skip
+
+
+def predict(work: Path, device: Path, precision: str) -> dict[str, float]:
+    """Return the milliseconds that plans have."""
     rows: dict[str, float] = {}
-    shape = model / "config.json"
+    shape = next(work.glob("llama-200m-*")) / "config.json"
     common = {"shape": shape, "precision": precision, "device": device, "written": WRITTEN, "flops": EMBEDDER_FLOPS}
     for tokens in PROMPTS:
-        rows[f"first token, {tokens} tokens"] = planned(work, AGENT, **common, prompt=tokens, batch=1)["prefill"][
-            "alone_ms"
-        ]
+        prefill = planned(work, AGENT, **common, prompt=tokens, batch=1)["prefill"]
+        rows[f"first token, {tokens} tokens"] = prefill["alone_ms"]
     for batch in BATCHES:
         decode = planned(work, AGENT, **common, prompt=CONTEXT, batch=batch)["decode"]
         rows[f"next token, {batch} at once"] = decode["full_ms"] / (WRITTEN - 1)
-    models = {"decoder": model}
-    if precision in ("f32", "int8"):
-        models["embedder"] = minilm
-        for tokens in TEXTS:
-            (piece,) = planned(work, EMBEDDER, **common, prompt=tokens).values()
-            rows[f"MiniLM, {tokens} tokens"] = piece["alone_ms"]
-    measured: dict[str, float] = {}
-    for kind, directory in models.items():
-        artifact = work / f"{kind}-{precision}.itx"
-        run(
-            BUILD / "bin" / "intarsia-compile", directory, "-o", artifact, f"--quantize={quantize}",
-            f"--matmul-precision={matmul}", capture=True,
-        )  # fmt: skip
+    for tokens in TEXTS if precision in EMBEDDED else ():
+        (piece,) = planned(work, EMBEDDER, **common, prompt=tokens).values()
+        rows[f"MiniLM, {tokens} tokens"] = piece["alone_ms"]
+    return rows
+
+
+def measure(work: Path, precision: str, threads: int) -> dict[str, float]:
+    """Return the milliseconds that models take."""
+    rows: dict[str, float] = {}
+    for kind in ("decoder", "embedder") if precision in EMBEDDED else ("decoder",):
         done = subprocess.run(
-            [sys.executable, __file__, f"--serve-{kind}={artifact}", f"--rounds={arguments.rounds}"],
+            [sys.executable, __file__, f"--serve-{kind}={work / f'{kind}-{precision}.itx'}"],
             env=os.environ | {"ITX_THREADS": str(threads)}, check=True, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        measured |= json.loads(done.stdout)
-    errors = [rows[name] / measured[name] - 1 for name in rows]
-    for name, error in zip(rows, errors, strict=True):
-        print(
-            f"| {threads} | {precision} | {name} | {rows[name]:.1f} | {measured[name]:.1f} | {error:+.0%} |", flush=True
-        )
-    return errors
+        rows |= json.loads(done.stdout)
+    return rows
 
 
 def main() -> None:
@@ -196,8 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--precisions", default="int4,int8,f32")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--probe", action="store_true", help="measure the machine again")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minilm", type=Path, help="directory of MiniLM (default: of the Python package)")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench" / "probe_times")
     parser.add_argument("--serve-decoder", type=Path, help=argparse.SUPPRESS)
@@ -205,28 +211,38 @@ def main() -> None:
     arguments = parser.parse_args()
     for served, serve in ((arguments.serve_decoder, serve_decoder), (arguments.serve_embedder, serve_embedder)):
         if served:
-            print(json.dumps(serve(served, arguments.rounds)))
+            print(json.dumps(serve(served)))
             return
     from make_models import find_minilm
 
-    work = arguments.work
+    work, precisions = arguments.work.resolve(), arguments.precisions.split(",")
     work.mkdir(parents=True, exist_ok=True)
-    model = work / "llama-200m"
-    make_model(CONFIG, model)
-    minilm = arguments.minilm or find_minilm()
+    compile_models(work, arguments.minilm or find_minilm(), precisions)
     print("| threads | precision | | planned (ms) | measured (ms) | error |\n|---:|---|---|---:|---:|---:|")
     errors: list[float] = []
+    single: list[float] = []
     for threads in (int(count) for count in arguments.threads.split(",")):
-        device = work / f"here-{threads}.yaml"
-        if arguments.probe or not device.exists():
+        rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for _ in range(arguments.rounds):
+            device = work / f"here-{threads}.yaml"
             subprocess.run(
                 [BUILD / "bin" / "intarsia-plan", f"--probe={device}"],
                 env=os.environ | {"ITX_THREADS": str(threads)}, check=True,
             )  # fmt: skip
-        for precision in arguments.precisions.split(","):
-            errors += compare(model, minilm, precision, threads, arguments)
-    absolute = [abs(error) for error in errors]
-    print(f"\n{len(errors)} times: median error {statistics.median(absolute):.0%}, largest {max(absolute):.0%}")
+            for precision in precisions:
+                measured = measure(work, precision, threads)
+                for name, ms in predict(work, device, precision).items():
+                    rows.setdefault((precision, name), []).append((ms, measured[name]))
+        for (precision, name), pairs in rows.items():
+            predicted, measured = (statistics.median(values) for values in zip(*pairs, strict=True))
+            single += [abs(one / other - 1) for one, other in pairs]
+            errors.append(abs(predicted / measured - 1))
+            error = predicted / measured - 1
+            print(f"| {threads} | {precision} | {name} | {predicted:.1f} | {measured:.1f} | {error:+.0%} |", flush=True)
+    print(
+        f"\n{len(errors)} times: median error {statistics.median(errors):.0%}, largest {max(errors):.0%}; "
+        f"single probes: median {statistics.median(single):.0%}, largest {max(single):.0%}"
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include "lib/Quantize/ErrorFeedback.h"
 
 #include "dialects/Nn/BlockFormats.h"
+#include "lib/Support/InstructionSets.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -20,25 +21,6 @@
 using llvm::ArrayRef;
 using llvm::MutableArrayRef;
 
-#define INTARSIA_INLINE __attribute__((always_inline)) static inline
-
-/// Defines `name` as `name##Here` for the processor that runs it: AVX-512, AVX2 or any.
-#ifdef __x86_64__
-#define INTARSIA_FOR_PROCESSORS(name, parameters, arguments)                                                           \
-  __attribute__((target("avx512f"))) static void name##Avx512 parameters { name##Here arguments; }                     \
-  __attribute__((target("avx2"))) static void name##Avx2 parameters { name##Here arguments; }                          \
-  static void name parameters {                                                                                        \
-    if (__builtin_cpu_supports("avx512f"))                                                                             \
-      return name##Avx512 arguments;                                                                                   \
-    if (__builtin_cpu_supports("avx2"))                                                                                \
-      return name##Avx2 arguments;                                                                                     \
-    name##Here arguments;                                                                                              \
-  }
-#else
-#define INTARSIA_FOR_PROCESSORS(name, parameters, arguments)                                                           \
-  static void name parameters { name##Here arguments; }
-#endif
-
 namespace intarsia {
 namespace {
 
@@ -48,15 +30,6 @@ using Floats = float __attribute__((ext_vector_type(16)));
 constexpr size_t kRows = ErrorFeedback::kMostRows;
 /// Columns of a panel of the Cholesky factor, and places whose errors are added to later ones together.
 constexpr int64_t kPanel = 64, kPlaces = 64;
-
-template <typename Vector, typename Element> INTARSIA_INLINE Vector load(const Element *from) {
-  Vector value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
-}
-template <typename Vector, typename Element> INTARSIA_INLINE void store(Vector value, Element *to) {
-  std::memcpy(to, &value, sizeof(value));
-}
 
 //===-- Cholesky factor ------------------------------------------------------------------------------------------===//
 
@@ -146,7 +119,7 @@ INTARSIA_INLINE void updateTileHere(double *values, int64_t stride, int64_t numb
     }
   }
 }
-INTARSIA_FOR_PROCESSORS(updateTile,
+INTARSIA_FOR_PROCESSORS(void, updateTile,
                         (double *values, int64_t stride, int64_t number, int64_t begin, int64_t end,
                          const double *panel),
                         (values, stride, number, begin, end, panel))
@@ -180,7 +153,7 @@ INTARSIA_INLINE void spreadHere(const float *errors, const float *directions, in
       store(sum[part], sums + place * kRows + 16 * part);
   }
 }
-INTARSIA_FOR_PROCESSORS(spread,
+INTARSIA_FOR_PROCESSORS(void, spread,
                         (const float *errors, const float *directions, int64_t first, int64_t last, int64_t begin,
                          int64_t end, float *sums),
                         (errors, directions, first, last, begin, end, sums))

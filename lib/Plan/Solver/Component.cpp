@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Component.h"
+#include "Convolution.h"
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
@@ -167,10 +168,7 @@ double Component::latencyOf(ArrayRef<int> whole) {
 double Component::probabilityAt(const float *density, const float *function, size_t point) const {
   double all = 0;
   for (double share : chain->probabilities) {
-    float sum = 0;
-    for (size_t at = 0; at <= point; ++at)
-      sum += density[at] * function[point - at];
-    all += share * sum;
+    all += share * convolvedAt(density, function, point);
     density += chain->points, function += chain->points;
   }
   return all;

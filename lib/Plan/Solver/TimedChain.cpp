@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "TimedChain.h"
+#include "Convolution.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <map>
@@ -510,18 +511,8 @@ double TimedChain::timeAt(size_t point, function_ref<double(size_t)> probability
 }
 
 void TimedChain::add(const float *density, const float *function, float *sum, size_t cases) const {
-  for (size_t number = 0; number < cases; ++number) {
-    std::fill(sum, sum + points, 0.0f);
-    for (size_t at = 0; at < points; ++at) {
-      float mass = density[at];
-      if (mass == 0)
-        continue;
-      float *to = sum + at;
-      for (size_t point = 0; point < points - at; ++point)
-        to[point] += mass * function[point];
-    }
-    density += points, function += points, sum += points;
-  }
+  for (size_t number = 0; number < cases; ++number)
+    convolve(density + number * points, function + number * points, sum + number * points, points);
 }
 
 void TimedChain::shift(const float *function, double ms, float *shifted) const {
