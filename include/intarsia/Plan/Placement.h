@@ -278,6 +278,9 @@ struct SolveResult {
   Evaluation evaluation;
   double bound = 0;       ///< lower bound of the objective of all plans
   double gap = unlimited; ///< (objective - bound) / objective
+  /// If there is no plan: the limits of resources by which that was proven. Others rarely conflict, by leaving out
+  /// choices that need more of them than there is.
+  std::vector<std::pair<Conflict::Kind, int>> scarce;
   struct Statistics {
     int options = 0, optionsAfterPruning = 0, optionsAfterBound = 0;
     int nodes = 0;

@@ -36,6 +36,8 @@ namespace {
 /// Time limit of all questions of one kind together (alternatives, sensitivities), each of which solves the problem
 /// again.
 constexpr double explanationSeconds = 10;
+/// Without a plan nothing is on the screen before the reason is.
+constexpr double conflictSeconds = 4;
 /// Shares of the time limit for questions, relative to the share of the plan, which is 1.
 constexpr double weightWithoutHeadroom = 0.5, weightOfProbability = 0.05, weightOfChecks = 1, weightOfFront = 1,
                  weightOfExplanation = 0.25;
@@ -258,7 +260,7 @@ private:
       return error;
     if (report.result.status == SolveResult::Status::Infeasible) {
       llvm::Expected<std::vector<Conflict>> conflicts =
-          explainInfeasibility(*report.problem, timed(1, 0, explanationSeconds));
+          explainInfeasibility(*report.problem, timed(1, 0, conflictSeconds));
       if (!conflicts)
         return conflicts.takeError();
       report.conflicts = std::move(*conflicts);

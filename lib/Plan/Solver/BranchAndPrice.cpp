@@ -23,10 +23,13 @@ constexpr int roundsOfFirstPlan = 2;
 constexpr size_t branchingsTried = 12;
 /// Share of the largest price by which plans must exceed resources in a proof that there is none.
 constexpr double toleranceOfRays = 1e-6;
+/// Price of a component without a plan where that of a resource exceeded by its limit is one.
+constexpr double priceOfNone = 1000;
 
-BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap)
-    : program(program), owner(std::move(owner)), deadline(deadline), relativeGap(relativeGap),
-      artificialCost(firstArtificialCost) {
+BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap,
+                               bool anyPlan)
+    : scarce(program.resources.size()), program(program), owner(std::move(owner)), deadline(deadline),
+      relativeGap(relativeGap), anyPlan(anyPlan), artificialCost(anyPlan ? 1 : firstArtificialCost) {
   std::vector<double> mostMs;
   for (double weight : program.latencyWeights)
     mostMs.push_back(weight > 0 ? this->owner.bestObjective() / weight : unlimited);
@@ -44,7 +47,7 @@ BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point 
       best += least;
     }
   }
-  scale = best > 0 ? objectiveInProgram / best : 1;
+  scale = anyPlan ? 0 : best > 0 ? objectiveInProgram / best : 1;
 
   // Resources that can be scarce.
   std::vector<double> most(program.resources.size(), 0.0);
@@ -101,7 +104,8 @@ BranchAndPrice::BranchAndPrice(Program &program, Owner owner, Clock::time_point 
     artificial.push_back(master->addColumn(artificialCost, 0, unlimited, {{first + int(index), -1.0}}));
   }
   for (size_t component = 0; component < components.size(); ++component)
-    artificial.push_back(master->addColumn(artificialCost, 0, unlimited, {{int(component), 1.0}}));
+    artificial.push_back(
+        master->addColumn(artificialCost * (anyPlan ? priceOfNone : 1), 0, unlimited, {{int(component), 1.0}}));
 }
 
 BranchAndPrice::~BranchAndPrice() = default;
@@ -110,6 +114,8 @@ double BranchAndPrice::secondsLeft() const { return std::chrono::duration<double
 
 double BranchAndPrice::cutoff() const {
   double best = owner.bestObjective();
+  if (anyPlan)
+    return best == unlimited ? toleranceOfRays : -unlimited;
   return best == unlimited ? unlimited : best * scale - relativeGap * std::abs(best) * scale;
 }
 
@@ -244,6 +250,10 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
   for (int round = 0; round < rounds && secondsLeft() > 0; ++round) {
     if (!master->solve())
       return;
+    if (anyPlan && master->objective() < integral) { // plans stay within all resources
+      node.bound = std::max(node.bound, 0.0);
+      return;
+    }
     std::vector<double> prices(shared.size());
     for (auto [row, price] : enumerate(prices))
       price = std::max(0.0, -master->dual(int(components.size() + row)));
@@ -274,8 +284,16 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
       node.prices = prices;
     }
     node.bound = std::max(node.bound, best);
-    if (node.bound >= cutoff())
+    if (node.bound >= cutoff()) {
+      noteScarce(prices);
       break;
+    }
+    if (anyPlan) {
+      if (!added && exactly)
+        break;
+      exactly |= !added;
+      continue;
+    }
     bool isBounded = node.bound > -unlimited;
     // Who asks for any plan at all has a large gap, which says nothing before there is one.
     double tolerance = 0.1 * (owner.bestObjective() == unlimited ? std::min(relativeGap, 1e-6) : relativeGap);
@@ -318,6 +336,11 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
   }
   if (stale)
     master->solve();
+}
+
+void BranchAndPrice::noteScarce(ArrayRef<double> prices) {
+  for (auto [row, price] : zip(shared, prices))
+    scarce[row.resource] |= price > 0;
 }
 
 std::vector<uint8_t> BranchAndPrice::enter(const Node &node, const std::vector<std::vector<uint8_t>> &allowed) {
@@ -407,7 +430,16 @@ bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) {
 // The tree
 //===----------------------------------------------------------------------------------------------------------===//
 
-double BranchAndPrice::run() {
+bool BranchAndPrice::findAnyPlan(int nodes) {
+  if (owner.bestObjective() < unlimited)
+    return true;
+  BranchAndPrice search(program, owner, deadline, relativeGap, /*anyPlan=*/true);
+  double bound = search.run(nodes);
+  nodesSolved += search.nodesSolved, scarce = search.scarce;
+  return bound < unlimited;
+}
+
+double BranchAndPrice::run(int mostNodes) {
   Clock::time_point begin = Clock::now();
   Node root;
   root.bound = -unlimited;
@@ -416,28 +448,32 @@ double BranchAndPrice::run() {
   addBest();
   bool isPlan;
   // A first plan comes before bounds, which take long where times count.
-  if (owner.bestObjective() == unlimited) {
+  if (owner.bestObjective() == unlimited && !anyPlan) {
     Node first = root;
     solveNode(first, roundsOfFirstPlan);
     owner.offer(assignmentOfSolution(isPlan));
     if (owner.bestObjective() == unlimited && first.bound < unlimited)
       dive(first);
+    if (!findAnyPlan(/*nodes=*/1))
+      return unlimited;
     addBest();
   }
   solveNode(root);
   rootSeconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  rootBound = root.bound / scale;
+  rootBound = anyPlan ? -unlimited : root.bound / scale;
   if (root.bound == unlimited)
     return owner.bestObjective();
   std::vector<Node> open;
   double lowest = root.bound, unresolved = unlimited;
-  auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0; };
+  auto ended = [&] { return lowest >= cutoff() || secondsLeft() <= 0 || nodesSolved >= mostNodes; };
   if (std::vector<int> assignment = assignmentOfSolution(isPlan); isPlan)
     owner.offer(assignment);
   if (!ended())
     dive(root);
   if (!ended())
     combine(root, std::clamp(secondsLeft() * 0.1, 0.05, 2.0));
+  if (!anyPlan && !ended() && !findAnyPlan())
+    return unlimited;
   double eliminatedAt = unlimited;
   int nodesAtDive = nodesSolved;
   auto tryEliminate = [&] {
@@ -505,6 +541,8 @@ double BranchAndPrice::run() {
     lowest = std::min(lowest, open.front().bound);
   else if (!next)
     lowest = std::min(cutoff(), unresolved);
+  if (anyPlan)
+    return owner.bestObjective() == unlimited && lowest >= cutoff() ? unlimited : -unlimited;
   return std::min(lowest / scale, owner.bestObjective());
 }
 

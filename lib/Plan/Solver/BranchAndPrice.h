@@ -16,6 +16,7 @@
 #include "LinearProgram.h"
 #include "LocalSearch.h"
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
 
@@ -30,15 +31,18 @@ public:
     std::function<double()> bestObjective; ///< objective of the best assignment offered; infinity if none is feasible
     std::function<llvm::ArrayRef<int>()> best;
   };
-  /// Starts a search, which changes only `program.active`.
-  BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap);
+  /// Starts a search, which changes only `program.active`. One for `anyPlan` ends with the first plan: its linear
+  /// programs have no costs, and their optimum is by how much resources are exceeded.
+  BranchAndPrice(Program &program, Owner owner, Clock::time_point deadline, double relativeGap, bool anyPlan = false);
   ~BranchAndPrice();
 
-  /// Returns a lower bound of all plans' objectives: the objective of the best plan if the search ended in time.
-  double run();
+  /// Returns a lower bound of all plans' objectives: the objective of the best plan if the search ended in time and in
+  /// so many nodes. Of a search for any plan: infinity if there is none.
+  double run(int mostNodes = std::numeric_limits<int>::max());
 
   int nodesSolved = 0, pricings = 0;
   double rootBound = -unlimited, rootSeconds = 0;
+  std::vector<uint8_t> scarce; ///< by resource: it had a price where nodes were proven to have no plan at all
 
 private:
   static constexpr double integral = 1e-6; ///< largest distance to an integer that counts as integral
@@ -75,6 +79,7 @@ private:
   };
 
   double secondsLeft() const;
+  /// Returns the bound from which on a node cannot have the plan that is searched for.
   double cutoff() const;
   /// Returns false if the column is known already.
   bool addColumn(int component, llvm::ArrayRef<int> options);
@@ -86,8 +91,13 @@ private:
   std::vector<std::vector<uint8_t>> allowedIn(const Node &node) const;
   /// Returns the contribution of limits and whole nodes to the bound at these prices; `costs` is a factor of costs.
   double countsAt(const Node &node, llvm::ArrayRef<double> prices, double costs = 1) const;
-  /// Adds columns until the bound equals the optimum of the linear program.
+  /// Adds columns until the bound equals the optimum of the linear program; in a search for any plan, until that is
+  /// zero or the bound is not.
   void solveNode(Node &node, int rounds = 1000);
+  /// Returns false if there is no plan, as far as so many nodes of a search for any say.
+  bool findAnyPlan(int nodes = std::numeric_limits<int>::max());
+  /// Adds the resources that have a price to those that are scarce.
+  void noteScarce(llvm::ArrayRef<double> prices);
   /// Gives the linear program the bounds of a node; returns the columns that it may use.
   std::vector<uint8_t> enter(const Node &node, const std::vector<std::vector<uint8_t>> &allowed);
   /// Returns pairs of child nodes that both exclude the linear program's solution, the most promising first.
@@ -109,6 +119,7 @@ private:
   Owner owner;
   Clock::time_point deadline;
   double relativeGap;
+  bool anyPlan;
   std::vector<Component> components;
   std::vector<Shared> shared;
   std::vector<int> rowOf; ///< by resource; -1 if it cannot be scarce

@@ -57,6 +57,19 @@ INTARSIA_INLINE float pointOfSumHere(const float *density, const float *function
 INTARSIA_FOR_PROCESSORS(float, pointOfSum, (const float *density, const float *function, size_t point),
                         (density, function, point))
 
+INTARSIA_INLINE void splitSumHere(const double *dense, double left, double right, double *sum, size_t count) {
+  using Doubles = double __attribute__((ext_vector_type(8)));
+  size_t at = 0;
+  for (; at + 8 <= count; at += 8)
+    store(load<Doubles>(sum + at) + (left * load<Doubles>(dense + at + 1) + right * load<Doubles>(dense + at)),
+          sum + at);
+  for (; at < count; ++at)
+    sum[at] += left * dense[at + 1] + right * dense[at];
+}
+INTARSIA_FOR_PROCESSORS(void, splitSum,
+                        (const double *dense, double left, double right, double *sum, size_t count),
+                        (dense, left, right, sum, count))
+
 void convolve(const float *density, const float *function, float *sum, size_t points) {
   size_t first = 0, end = points;
   while (first < points && density[first] == 0)
@@ -69,6 +82,10 @@ void convolve(const float *density, const float *function, float *sum, size_t po
   convolveBlocks(density, before.data(), sum, first, end, points);
   for (size_t point = points / block * block; point < points; ++point)
     sum[point] = convolvedAt(density, function, point);
+}
+
+void addSplit(const double *dense, double left, double right, double *sum, size_t count) {
+  splitSum(dense, left, right, sum, count);
 }
 
 float convolvedAt(const float *density, const float *function, size_t point) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Distribution.h"
+#include "Convolution.h"
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -191,15 +192,16 @@ Distribution Distribution::plus(const Distribution &other) const {
       double position = (value - sparse.minimum()) / step;
       size_t bin = size_t(position);
       double right = probability * (position - bin), left = probability - right;
-      double *to = &mass[bin];
-      for (size_t i = 0; i + 1 < dense.size(); ++i)
-        to[i] += left * dense[i + 1] + right * dense[i];
+      addSplit(dense.data(), left, right, &mass[bin], dense.size() - 1);
     }
+    sums.reserve(mass.size() + 1);
     for (size_t i = 0; i < mass.size(); ++i)
       if (mass[i] > 0)
         sums.push_back({low + i * step, mass[i]});
-    if (tailMass > 0)
-      sums.push_back({tailMoment / tailMass, tailMass});
+    if (tailMass > 0) {
+      std::pair<double, double> tail{tailMoment / tailMass, tailMass};
+      sums.insert(std::upper_bound(sums.begin(), sums.end(), tail), tail);
+    }
     return Distribution(std::move(sums));
   }
   sums.reserve(entries.size() * other.entries.size());

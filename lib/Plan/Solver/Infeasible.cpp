@@ -28,6 +28,8 @@ static constexpr int64_t plentyOfDevices = 1000000;
 /// Bandwidth that is no limit. Links of it cannot conflict.
 static constexpr double plentyOfGBps = 1e6;
 static constexpr int plentyOfCalls = 1000000;
+/// Relative precision of percentiles that would do: they lie on grids of about that.
+static constexpr double gapOfPercentiles = 1e-3;
 /// Limit of the question what would do where a promise alone is impossible.
 static constexpr double secondsOfImpossible = 3;
 
@@ -63,6 +65,11 @@ struct Constraint {
   double shown(double bound) const { return std::ceil(bound * perUnit) / perUnit; }
 };
 } // namespace
+
+/// Returns whether a constraint limits a sum over pieces and nothing else. Proofs name those that they need.
+static bool isSum(const Constraint &constraint) {
+  return is_contained({Kind::PoolDevices, Kind::Dollars, Kind::Watts, Kind::Grams}, constraint.conflict.kind);
+}
 
 /// Returns the pairs of pools that no link connects.
 static std::vector<std::pair<int, int>> missingRoutes(const PlacementProblem &p) {
@@ -222,6 +229,8 @@ static std::vector<Constraint> constraintsOf(const PlacementProblem &p) {
   return all;
 }
 
+using Scarce = std::vector<std::pair<Kind, int>>;
+
 /// The time limit shared by all questions of an explanation.
 class Questions {
 public:
@@ -247,13 +256,17 @@ public:
   }
   std::optional<SolveResult> best(const PlacementProblem &problem) const { return solve(problem, options.relativeGap); }
 
-  /// Returns whether there is a feasible plan; nothing if that is not settled in time.
-  std::optional<bool> isPossible(const PlacementProblem &problem, Evaluation *found = nullptr) const {
+  /// Returns whether there is a feasible plan; nothing if that is not settled in time. Sets `found` to the evaluation of
+  /// a plan, and `scarce` to the resources of a proof that there is none.
+  std::optional<bool> isPossible(const PlacementProblem &problem, Evaluation *found = nullptr,
+                                 Scarce *scarce = nullptr) const {
     std::optional<SolveResult> result = solve(problem, 1e9);
     if (!result || result->status == SolveResult::Status::NoPlanInTime)
       return std::nullopt;
     if (result->hasPlan() && found)
       *found = result->evaluation;
+    if (!result->hasPlan() && scarce)
+      *scarce = result->scarce;
     return result->hasPlan();
   }
 
@@ -283,7 +296,8 @@ static Relaxation relax(const PlacementProblem &problem, const Constraint &const
     p.objective = conflict.kind == Kind::Dollars ? Objective::DollarsPerHour : Objective::Latency;
     p.latencyAgent = conflict.kind == Kind::Dollars ? -1 : conflict.index;
     p.previous.clear();
-    std::optional<SolveResult> result = questions.best(p);
+    bool isPercentile = conflict.kind == Kind::EndToEnd && p.agents[conflict.index].level.percentile;
+    std::optional<SolveResult> result = isPercentile ? questions.solve(p, gapOfPercentiles) : questions.best(p);
     if (!result || !result->hasPlan())
       return {std::nullopt, result && result->status == SolveResult::Status::Infeasible};
     return {constraint.taken(p, result->evaluation), result->status == SolveResult::Status::Optimal};
@@ -380,38 +394,84 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
   }
   Questions questions(options);
   questions.share(0.5, 0.5);
-  if (questions.isPossible(problem).value_or(false))
+  Scarce scarce;
+  std::optional<bool> isPossible = questions.isPossible(problem, nullptr, &scarce);
+  if (isPossible.value_or(false))
     return std::vector<Conflict>();
   PlacementProblem p = problem;
+  std::set<std::pair<Kind, int>> dropped;
+  auto keyOf = [](const Constraint &constraint) {
+    return std::pair(constraint.conflict.kind, constraint.conflict.index);
+  };
+  // Returns whether a plan is possible without more constraints; if not, they are dropped. An unsettled question counts
+  // as possible: the set may then be larger than minimal, but it is never wrong.
+  auto without = [&](ArrayRef<Constraint> group) {
+    PlacementProblem tried = p;
+    for (const Constraint &constraint : group)
+      constraint.set(tried, unlimited);
+    std::optional<bool> possible = questions.isPossible(tried, nullptr, &scarce);
+    if (possible == false) {
+      p = std::move(tried);
+      for (const Constraint &constraint : group)
+        dropped.insert(keyOf(constraint));
+    }
+    return possible;
+  };
+  auto leftOf = [&](ArrayRef<Constraint> group) {
+    std::vector<Constraint> left;
+    for (const Constraint &constraint : group)
+      if (!dropped.count(keyOf(constraint)))
+        left.push_back(constraint);
+    return left;
+  };
+  // Drops the resources that a proof did without, which leaves few; a new proof may do without more.
+  auto dropSpare = [&] {
+    while (true) {
+      std::vector<Constraint> spare = leftOf(all);
+      erase_if(spare, [&](const Constraint &constraint) {
+        return !isSum(constraint) || is_contained(scarce, keyOf(constraint));
+      });
+      if (spare.empty() || without(spare) != std::optional(false))
+        return;
+    }
+  };
   // Tries halves first: most constraints are not part of the conflict.
   auto filter = [&](auto &self, ArrayRef<Constraint> group) -> void {
-    if (group.empty())
+    std::vector<Constraint> left = leftOf(group);
+    if (left.empty())
       return;
-    PlacementProblem without = p;
-    for (const Constraint &constraint : group)
-      constraint.set(without, unlimited);
-    // An unsettled question counts as possible: the set may then be larger than minimal, but it is never wrong.
-    std::optional<bool> possible = questions.isPossible(without);
-    if (possible == false) {
-      p = std::move(without);
-      return;
-    }
-    if (group.size() == 1) {
-      kept.push_back(group[0]);
+    std::optional<bool> possible = without(left);
+    bool isLink = left.front().conflict.kind == Kind::LinkBandwidth;
+    if (possible == false)
+      return dropSpare();
+    if (isLink && !possible)
+      return; // the rest conflicts with links as they are
+    if (left.size() == 1) {
+      kept.push_back(left[0]);
       kept.back().conflict.settled = possible.has_value();
       return;
     }
-    self(self, group.take_front(group.size() / 2));
-    self(self, group.drop_front(group.size() / 2));
+    self(self, ArrayRef(left).take_front(left.size() / 2));
+    self(self, ArrayRef(left).drop_front(left.size() / 2));
   };
-  questions.share(0.5, 0.1);
+  questions.share(0.7, 0.3);
   // Kinds are not constraints that somebody asked for: they are reported only if nothing else conflicts.
   std::vector<Constraint> asked = all;
   erase_if(asked, [](const Constraint &constraint) { return constraint.conflict.kind == Kind::Kinds; });
   PlacementProblem free = problem;
   for (const Constraint &constraint : asked)
     constraint.set(free, unlimited);
-  filter(filter, questions.isPossible(free) == false ? all : asked);
+  if (questions.isPossible(free) == false)
+    asked = all;
+  if (isPossible == false)
+    dropSpare();
+  // Links come last: without their limits all times change, and few conflicts need that.
+  auto links = std::stable_partition(asked.begin(), asked.end(), [](const Constraint &constraint) {
+    return constraint.conflict.kind != Kind::LinkBandwidth;
+  });
+  size_t others = size_t(links - asked.begin());
+  filter(filter, ArrayRef(asked).take_front(others));
+  filter(filter, ArrayRef(asked).drop_front(others));
   return sayWhatWouldDo(problem, kept, questions);
 }
 

@@ -147,6 +147,10 @@ void Solver::branchAndPrice() {
                         deadline, options.relativeGap);
   lowerBound = std::max(lowerBound, std::min(search.run(), bestObjective));
   infeasible = lowerBound == unlimited;
+  if (infeasible)
+    for (auto [resource, isScarce] : zip(program.resources, search.scarce))
+      if (isScarce)
+        scarce.push_back({resource.kind, resource.index});
   statistics.rootBound = search.rootBound;
   statistics.nodes = search.nodesSolved;
   statistics.rootSeconds = search.rootSeconds;
@@ -165,6 +169,7 @@ SolveResult Solver::finish() {
   } else {
     result.status = infeasible ? SolveResult::Status::Infeasible : SolveResult::Status::NoPlanInTime;
     result.bound = lowerBound;
+    result.scarce = scarce;
   }
   for (auto &active : program.active)
     statistics.optionsAfterBound += int(llvm::count(active, 1));

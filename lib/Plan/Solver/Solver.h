@@ -50,6 +50,7 @@ private:
   Evaluation bestEvaluation;
   double bestObjective = unlimited, lowerBound = 0; ///< nothing costs less than nothing
   bool infeasible = false;
+  std::vector<std::pair<Conflict::Kind, int>> scarce;
   double firstPlanSeconds = 0;
   SolveResult::Statistics statistics;
 };
