@@ -66,8 +66,7 @@ INTARSIA_INLINE void splitSumHere(const double *dense, double left, double right
   for (; at < count; ++at)
     sum[at] += left * dense[at + 1] + right * dense[at];
 }
-INTARSIA_FOR_PROCESSORS(void, splitSum,
-                        (const double *dense, double left, double right, double *sum, size_t count),
+INTARSIA_FOR_PROCESSORS(void, splitSum, (const double *dense, double left, double right, double *sum, size_t count),
                         (dense, left, right, sum, count))
 
 void convolve(const float *density, const float *function, float *sum, size_t points) {

@@ -256,8 +256,8 @@ public:
   }
   std::optional<SolveResult> best(const PlacementProblem &problem) const { return solve(problem, options.relativeGap); }
 
-  /// Returns whether there is a feasible plan; nothing if that is not settled in time. Sets `found` to the evaluation of
-  /// a plan, and `scarce` to the resources of a proof that there is none.
+  /// Returns whether there is a feasible plan; nothing if that is not settled in time. Sets `found` to the evaluation
+  /// of a plan, and `scarce` to the resources of a proof that there is none.
   std::optional<bool> isPossible(const PlacementProblem &problem, Evaluation *found = nullptr,
                                  Scarce *scarce = nullptr) const {
     std::optional<SolveResult> result = solve(problem, 1e9);
