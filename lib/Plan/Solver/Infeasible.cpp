@@ -254,7 +254,9 @@ public:
     limited.timeLimitSeconds = left * shareOfQuestion;
     return Solver(problem, limited).run();
   }
-  std::optional<SolveResult> best(const PlacementProblem &problem) const { return solve(problem, options.relativeGap); }
+  std::optional<SolveResult> best(const PlacementProblem &problem, double relativeGap) const {
+    return solve(problem, std::max(options.relativeGap, relativeGap));
+  }
 
   /// Returns whether there is a feasible plan; nothing if that is not settled in time. Sets `found` to the evaluation
   /// of a plan, and `scarce` to the resources of a proof that there is none.
@@ -297,7 +299,7 @@ static Relaxation relax(const PlacementProblem &problem, const Constraint &const
     p.latencyAgent = conflict.kind == Kind::Dollars ? -1 : conflict.index;
     p.previous.clear();
     bool isPercentile = conflict.kind == Kind::EndToEnd && p.agents[conflict.index].level.percentile;
-    std::optional<SolveResult> result = isPercentile ? questions.solve(p, gapOfPercentiles) : questions.best(p);
+    std::optional<SolveResult> result = questions.best(p, isPercentile ? gapOfPercentiles : 0);
     if (!result || !result->hasPlan())
       return {std::nullopt, result && result->status == SolveResult::Status::Infeasible};
     return {constraint.taken(p, result->evaluation), result->status == SolveResult::Status::Optimal};
