@@ -154,12 +154,17 @@ def serve_embedder(artifact: Path) -> dict[str, float]:
     return turns_ms(calls)
 
 
+def model_of(work: Path, precision: str) -> tuple[Path, str]:
+    """Return the language model of a precision and the type that its weights are stored in."""
+    stored = "float32" if precision == "f32" else "bfloat16"
+    return work / f"llama-200m-{stored}", stored
+
+
 def compile_models(work: Path, minilm: Path, precisions: list[str]) -> None:
     """Write the artifacts of all precisions."""
     for precision in precisions:
         quantize, matmul = FORMATS[precision]
-        stored = "float32" if precision == "f32" else "bfloat16"
-        model = work / f"llama-200m-{stored}"
+        model, stored = model_of(work, precision)
         make_model(CONFIG | {"torch_dtype": stored}, model)
         models = {"decoder": model} | ({"embedder": minilm} if precision in EMBEDDED else {})
         for kind, directory in models.items():
@@ -172,7 +177,7 @@ def compile_models(work: Path, minilm: Path, precisions: list[str]) -> None:
 def predict(work: Path, device: Path, precision: str) -> dict[str, float]:
     """Return the milliseconds that plans have."""
     rows: dict[str, float] = {}
-    shape = next(work.glob("llama-200m-*")) / "config.json"
+    shape = model_of(work, precision)[0] / "config.json"
     common = {"shape": shape, "precision": precision, "device": device, "written": WRITTEN, "flops": EMBEDDER_FLOPS}
     for tokens in PROMPTS:
         prefill = planned(work, AGENT, **common, prompt=tokens, batch=1)["prefill"]

@@ -431,12 +431,15 @@ bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) {
 //===----------------------------------------------------------------------------------------------------------===//
 
 bool BranchAndPrice::findAnyPlan(int nodes) {
-  if (owner.bestObjective() < unlimited)
-    return true;
-  BranchAndPrice search(program, owner, deadline, relativeGap, /*anyPlan=*/true);
-  double bound = search.run(nodes);
-  nodesSolved += search.nodesSolved, scarce = search.scarce;
-  return bound < unlimited;
+  if (owner.bestObjective() == unlimited) {
+    BranchAndPrice search(program, owner, deadline, relativeGap, /*anyPlan=*/true);
+    double bound = search.run(nodes);
+    nodesSolved += search.nodesSolved, scarce = search.scarce;
+    if (bound == unlimited)
+      return false;
+  }
+  addBest();
+  return true;
 }
 
 double BranchAndPrice::run(int mostNodes) {
@@ -456,7 +459,6 @@ double BranchAndPrice::run(int mostNodes) {
       dive(first);
     if (!findAnyPlan(/*nodes=*/1))
       return unlimited;
-    addBest();
   }
   solveNode(root);
   rootSeconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -94,7 +94,8 @@ private:
   /// Adds columns until the bound equals the optimum of the linear program; in a search for any plan, until that is
   /// zero or the bound is not.
   void solveNode(Node &node, int rounds = 1000);
-  /// Returns false if there is no plan, as far as so many nodes of a search for any say.
+  /// Adds the columns of the best plan, which so many nodes of a search for any look for where none is known. Returns
+  /// false if they prove that there is none.
   bool findAnyPlan(int nodes = std::numeric_limits<int>::max());
   /// Adds the resources that have a price to those that are scarce.
   void noteScarce(llvm::ArrayRef<double> prices);

@@ -474,6 +474,8 @@ Expected<std::vector<Conflict>> explainInfeasibility(const PlacementProblem &pro
   size_t others = size_t(links - asked.begin());
   filter(filter, ArrayRef(asked).take_front(others));
   filter(filter, ArrayRef(asked).drop_front(others));
+  // What was kept because its question stayed open may have been dropped by a later proof.
+  erase_if(kept, [&](const Constraint &constraint) { return dropped.count(keyOf(constraint)) > 0; });
   return sayWhatWouldDo(problem, kept, questions);
 }
 
