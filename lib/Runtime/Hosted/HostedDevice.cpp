@@ -197,6 +197,7 @@ Status HostedDevice::load(const ExecutableSource &source, std::unique_ptr<Execut
 
 Status HostedDevice::submit(uint32_t queue, CommandQueues::Work work, const itx_event *after, uint32_t afterCount,
                             itx_event &event) {
+  std::lock_guard lock(submitMutex_);
   DeviceHealth::Numbered numbered = health_.countCommand();
   auto command = [this, numbered, work = std::move(work)]() -> Status {
     if (numbered.fault == Fault::DeviceLost)

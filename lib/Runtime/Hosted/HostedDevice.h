@@ -100,6 +100,7 @@ private:
   Status settingsStatus_; ///< the error in the environment; the device then does not start
   DeviceHealth health_;
   mutable std::mutex startMutex_;
+  std::mutex submitMutex_; ///< commands reach the queues in the order of their numbers, or a fault would come late
   std::unique_ptr<HostedMemory> memory_;
   std::unique_ptr<CommandQueues> queues_;
 };
