@@ -213,8 +213,8 @@ def test_confidence_is_drawn_and_required(tmp_path: pathlib.Path) -> None:
     assert held["confidence"]["probability"] >= 0.9
     assert held["confidence"]["holds"]
     assert held["totals"]["dollars_per_hour"] > drawn["totals"]["dollars_per_hour"]
-    # Its figures are still those of times as predicted.
-    assert held["agents"][0]["end_to_end_ms"] < drawn["agents"][0]["end_to_end_ms"]
+    # Its figures are still those of times as predicted, not of the slower ones that it was made for.
+    assert held["agents"][0]["end_to_end_ms"] == pytest.approx(drawn["agents"][0]["end_to_end_ms"], rel=0.01)
     strict = tmp_path / "strict.mlir"
     strict.write_text(agent.read_text().replace("tbt_ms = 50", "tbt_ms = 1"))
     (conflict,) = plan(tmp_path, strict, code=2)["conflicts"]

@@ -39,7 +39,8 @@ public:
   double mean() const;
   double squaredVariation() const;
   double minimum() const { return entries.front().first; }
-  /// Returns the smallest value v with P(X <= v) >= level (up to 1e-12).
+  /// Returns the smallest value v with P(X <= v) >= level (up to 1e-12). On a grid an atom stands for values spread
+  /// evenly over its cell.
   double quantile(double level) const;
 
   Distribution scaled(double factor) const;
@@ -57,7 +58,9 @@ public:
 
 private:
   void normalize();
+  Distribution(std::vector<std::pair<double, double>> valuesAndProbabilities, double spacing);
   std::vector<std::pair<double, double>> entries;
+  double spacing = 0; ///< of the grid that values were moved to; 0: none was
 };
 
 /// Spread of a piece's durations around their mean; all shapes have mean 1.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "BranchAndPrice.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Parallel.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,6 +20,8 @@ constexpr double objectiveInProgram = 1000;
 /// Cost of the columns that keep the linear program feasible: at first, and at most.
 constexpr double firstArtificialCost = 100 * objectiveInProgram, mostArtificialCost = 1e6 * objectiveInProgram;
 constexpr int nodesBetweenDives = 20;
+/// Nodes of a search without costs: of the first, and at most. Each has twice as many as the one before.
+constexpr int nodesForAnyPlanAtFirst = 40, mostNodesForAnyPlan = 1 << 20;
 constexpr int roundsOfFirstPlan = 2;
 constexpr size_t branchingsTried = 12;
 /// Share of the largest price by which plans must exceed resources in a proof that there is none.
@@ -210,8 +213,29 @@ void BranchAndPrice::setPrices(ArrayRef<double> prices, const std::vector<std::v
         for (auto [cost, amount] : zip(costs, amounts))
           cost += price * amount;
   }
-  for (auto &component : components)
-    component.setPrices(optionCosts, pairCosts, allowed, scale);
+  forComponents([&](size_t index) { components[index].setPrices(optionCosts, pairCosts, allowed, scale); });
+}
+
+void BranchAndPrice::forComponents(function_ref<void(size_t)> work) {
+  if (any_of(components, [](const Component &component) { return component.hasDistributions(); }))
+    return parallelFor(0, components.size(), work);
+  for (size_t index = 0; index < components.size(); ++index)
+    work(index);
+}
+
+std::vector<double> BranchAndPrice::leastOf(ArrayRef<double> prices, ArrayRef<uint8_t> usable) const {
+  std::vector<double> least(components.size(), unlimited);
+  for (auto [of, known] : zip(least, columnsOf))
+    for (int column : known)
+      if (usable[column])
+        of = std::min(of, priceOf(columns[column], prices));
+  return least;
+}
+
+std::vector<Component::Result> BranchAndPrice::minimizeAll(ArrayRef<double> below, bool exactly) {
+  std::vector<Component::Result> results(components.size());
+  forComponents([&](size_t index) { results[index] = components[index].minimize(below[index], exactly); });
+  return results;
 }
 
 //===----------------------------------------------------------------------------------------------------------===//
@@ -261,13 +285,7 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
     stale = false;
     double bound = countsAt(node, prices);
     bool added = false;
-    for (auto [index, component] : enumerate(components)) {
-      double least = unlimited;
-      for (int column : columnsOf[index])
-        if (usable[column])
-          least = std::min(least, priceOf(columns[column], prices));
-      Component::Result result = component.minimize(least, exactly);
-      ++pricings;
+    for (auto [index, result] : enumerate(minimizeAll(leastOf(prices, usable), exactly))) {
       bound += result.bound;
       if (result.bound == unlimited) {
         node.bound = unlimited;
@@ -305,8 +323,8 @@ void BranchAndPrice::solveNode(Node &node, int rounds) {
       setPrices(prices, allowed, 0);
       double missing = countsAt(node, prices, /*costs=*/0);
       bool found = false;
-      for (auto [index, component] : enumerate(components)) {
-        Component::Result result = component.minimize(unlimited, true);
+      for (auto [index, result] :
+           enumerate(minimizeAll(std::vector<double>(components.size(), unlimited), /*exactly=*/true))) {
         if (result.bound == unlimited && result.found.empty()) {
           node.bound = unlimited;
           return;
@@ -474,7 +492,8 @@ double BranchAndPrice::run(int mostNodes) {
     dive(root);
   if (!ended())
     combine(root, std::clamp(secondsLeft() * 0.1, 0.05, 2.0));
-  if (!anyPlan && !ended() && !findAnyPlan())
+  int nodesForAnyPlan = nodesForAnyPlanAtFirst;
+  if (!anyPlan && !ended() && !findAnyPlan(nodesForAnyPlan))
     return unlimited;
   double eliminatedAt = unlimited;
   int nodesAtDive = nodesSolved;
@@ -515,6 +534,11 @@ double BranchAndPrice::run(int mostNodes) {
       if (nodesSolved >= nodesAtDive + nodesBetweenDives) {
         Node copy = node;
         dive(node);
+        if (!anyPlan && owner.bestObjective() == unlimited && !ended()) {
+          nodesForAnyPlan = std::min(2 * nodesForAnyPlan, mostNodesForAnyPlan);
+          if (!findAnyPlan(nodesForAnyPlan))
+            return unlimited;
+        }
         nodesAtDive = nodesSolved;
         solveNode(copy);
       }

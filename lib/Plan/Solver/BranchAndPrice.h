@@ -40,7 +40,7 @@ public:
   /// so many nodes. Of a search for any plan: infinity if there is none.
   double run(int mostNodes = std::numeric_limits<int>::max());
 
-  int nodesSolved = 0, pricings = 0;
+  int nodesSolved = 0;
   double rootBound = -unlimited, rootSeconds = 0;
   std::vector<uint8_t> scarce; ///< by resource: it had a price where nodes were proven to have no plan at all
 
@@ -88,6 +88,11 @@ private:
   double priceOf(const Column &column, llvm::ArrayRef<double> prices) const;
   /// `scale`: factor of costs.
   void setPrices(llvm::ArrayRef<double> prices, const std::vector<std::vector<uint8_t>> &allowed, double scale);
+  /// Does the work of each component, by index; in parallel where components take long.
+  void forComponents(llvm::function_ref<void(size_t)> work);
+  /// Returns by component the least cost of usable columns at these prices.
+  std::vector<double> leastOf(llvm::ArrayRef<double> prices, llvm::ArrayRef<uint8_t> usable) const;
+  std::vector<Component::Result> minimizeAll(llvm::ArrayRef<double> below, bool exactly);
   std::vector<std::vector<uint8_t>> allowedIn(const Node &node) const;
   /// Returns the contribution of limits and whole nodes to the bound at these prices; `costs` is a factor of costs.
   double countsAt(const Node &node, llvm::ArrayRef<double> prices, double costs = 1) const;
@@ -96,7 +101,7 @@ private:
   void solveNode(Node &node, int rounds = 1000);
   /// Adds the columns of the best plan, which so many nodes of a search for any look for where none is known. Returns
   /// false if they prove that there is none.
-  bool findAnyPlan(int nodes = std::numeric_limits<int>::max());
+  bool findAnyPlan(int nodes);
   /// Adds the resources that have a price to those that are scarce.
   void noteScarce(llvm::ArrayRef<double> prices);
   /// Gives the linear program the bounds of a node; returns the columns that it may use.

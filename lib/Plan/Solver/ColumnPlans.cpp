@@ -147,34 +147,32 @@ void BranchAndPrice::eliminate(const Node &root) {
   if (root.prices.empty() && !shared.empty())
     return; // time ended before the first bound
   setPrices(root.prices, program.active, scale);
-  std::vector<double> bounds;
+  std::vector<uint8_t> usable;
+  for (const Column &column : columns)
+    usable.push_back(isAllowed(column, program.active));
+  std::vector<Component::Result> results = minimizeAll(leastOf(root.prices, usable), /*exactly=*/true);
   double bound = countsAt(root, root.prices);
-  for (auto [index, component] : enumerate(components)) {
-    double least = unlimited;
-    for (int column : columnsOf[index])
-      if (isAllowed(columns[column], program.active))
-        least = std::min(least, priceOf(columns[column], root.prices));
-    bounds.push_back(component.minimize(least).bound);
-    bound += bounds.back();
-  }
+  for (const Component::Result &result : results)
+    bound += result.bound;
   double room = owner.bestObjective() * scale - bound;
   room += 1e-9 * std::abs(room) + 1e-9;
-  for (auto [index, component] : enumerate(components)) {
-    double most = bounds[index] + room;
-    std::vector<std::vector<uint8_t>> alive;
-    for (int piece : component.pieces())
-      alive.emplace_back(program.options[piece].size());
+  std::vector<std::vector<std::vector<uint8_t>>> alive(components.size());
+  forComponents([&](size_t index) {
+    double most = results[index].bound + room;
+    for (int piece : components[index].pieces())
+      alive[index].emplace_back(program.options[piece].size());
     for (int column : columnsOf[index])
       if (priceOf(columns[column], root.prices) < most)
         for (auto [position, option] : enumerate(columns[column].options))
-          alive[position][option] = 1;
-    if (secondsLeft() <= 0)
-      return;
-    component.markAlive(most, alive);
-    for (auto [position, piece] : enumerate(component.pieces()))
-      for (auto [active, isAlive] : zip(program.active[piece], alive[position]))
+          alive[index][position][option] = 1;
+    components[index].markAlive(most, alive[index]);
+  });
+  if (secondsLeft() <= 0)
+    return;
+  for (auto [component, ofComponent] : zip(components, alive))
+    for (auto [piece, ofPiece] : zip(component.pieces(), ofComponent))
+      for (auto [active, isAlive] : zip(program.active[piece], ofPiece))
         active &= isAlive;
-  }
 }
 
 } // namespace intarsia::plan

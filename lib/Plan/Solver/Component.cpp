@@ -8,7 +8,9 @@
 #include "Convolution.h"
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include <cmath>
+#include <random>
 
 using namespace llvm;
 
@@ -18,8 +20,14 @@ namespace intarsia::plan {
 constexpr size_t labelsAtFirst = 500, mostLabels = 10'000'000, labelsOfLinear = 100'000;
 /// Slowest times over those of the slowest options and of one transfer on each edge.
 constexpr double slowestFactor = 3;
+/// Margin of a chain before it is measured, by so many assignments, and what is added to twice the most that was
+/// measured: splits make sums longer, by 5e-5 to 9e-4 of the bound; where they count for the lower point nothing does.
+constexpr double firstMargin = 1e-2, leastMargin = 1e-4, leastMarginOfLumpy = 1e-7;
+constexpr int samplesOfMargin = 12;
 /// Labels to compare one with.
 constexpr size_t mostComparisons = 300;
+/// Entries for the steps before one, of which each is continued by all combinations: more keep out few more options.
+constexpr int mostEntriesBefore = 10;
 /// States of a table; beyond these it does not distinguish all pieces.
 constexpr int mostStates = 600;
 
@@ -91,7 +99,7 @@ Component::Component(const Program &program, std::vector<int> pieces, ArrayRef<d
   isAlone = bounds.size() <= 1;
   if (bound.agent >= 0 && bound.measure == Measure::EndToEnd)
     weight = program.latencyWeights[bound.agent];
-  chain = std::make_unique<TimedChain>(program, order, agents, bound);
+  chain = std::make_unique<TimedChain>(program, order, agents, bound, firstMargin);
   labels = chain->isLinear() ? labelsOfLinear : labelsAtFirst;
   planSteps();
 }
@@ -140,6 +148,54 @@ void Component::planSteps() {
   }
 }
 
+double Component::chainMs() {
+  std::vector<float> density(chain->size(), 0.0f), function(chain->size());
+  for (size_t number = 0; number < chain->probabilities.size(); ++number)
+    density[number * chain->points] = 1;
+  llvm::fill(groupsTaken, -1);
+  for (int piece : order)
+    groupsTaken[piece] = program.options[piece][assignment[piece]].group;
+  takeKnownTransfers(0, density, int(chain->steps.size()), function);
+  auto probability = [&](size_t point) {
+    double sum = 0;
+    for (auto [number, share] : enumerate(chain->probabilities))
+      sum += share * function[number * chain->points + point];
+    return sum;
+  };
+  for (size_t point = 0; point < chain->points; ++point)
+    if (probability(point) >= chain->level - TimedChain::roomOfSums)
+      return chain->timeAt(point, probability);
+  return unlimited;
+}
+
+void Component::measureMargin() {
+  isMeasured = true;
+  if (chain->isLinear() || all_of(order, [&](int piece) { return program.options[piece].size() == 1; }))
+    return;
+  std::mt19937 random(1);
+  double latest = 0;
+  for (int sample = 0; sample < samplesOfMargin; ++sample) {
+    if (Clock::now() >= deadline)
+      return;
+    // The fastest options, and as many others at random as the bound allows.
+    double ms = unlimited;
+    for (double share = 1; ms == unlimited && share > 0; share = share > 0.05 ? share / 2 : 0) {
+      for (int piece : order) {
+        auto &all = program.options[piece];
+        auto fastest = llvm::min_element(
+            all, [](const Option &a, const Option &b) { return a.stage.meanMs() < b.stage.meanMs(); });
+        bool takesOther = random() % 1000 < 1000 * share;
+        assignment[piece] = takesOther ? int(random() % all.size()) : int(fastest - all.begin());
+      }
+      ms = chainMs();
+    }
+    if (ms < unlimited)
+      latest = std::max(latest, (ms - program.msOf(bound.agent, bound.measure, assignment)) / bound.most);
+  }
+  double least = chain->isSmooth() ? leastMargin : leastMarginOfLumpy;
+  chain = std::make_unique<TimedChain>(program, order, agents, bound, least + 2 * latest);
+}
+
 double Component::latencyOf(ArrayRef<int> whole) {
   std::string key;
   for (int piece : order)
@@ -183,18 +239,26 @@ double Component::completed(const Label &label, int state, double below) const {
     cost -= price > leastPrice ? (price - leastPrice) * bound.most : 0;
     return cost < below ? cost : unlimited;
   }
-  const std::vector<float> &density = label.density;
   const std::vector<Entry> &entries = steps[label.step].entries[state];
+  return completed(cost, label.step, state, below, [&](size_t entry, size_t point) {
+    return probabilityAt(label.density.data(), entries[entry].function.data(), point);
+  });
+}
+
+double Component::completed(double cost, int step, int state, double below,
+                            function_ref<double(size_t, size_t)> probability) const {
+  const std::vector<Entry> &entries = steps[step].entries[state];
   double level = chain->level - TimedChain::roomOfSums;
-  auto holds = [&](const Entry &entry, size_t point) {
-    return probabilityAt(density.data(), entry.function.data(), point) >= level;
-  };
   size_t last = chain->points - 1;
-  // Functions rise with the cost.
+  // Functions rise with the cost. Where even the last entry that a label can pay is too late, none does, as for most.
   size_t low = 0, high = entries.size();
-  while (low < high && cost + entries[low].cost < below) {
+  while (high > 0 && !(cost + entries[high - 1].cost < below))
+    --high;
+  if (high == 0 || probability(--high, last) < level)
+    return unlimited;
+  while (low < high) {
     size_t middle = (low + high) / 2;
-    if (holds(entries[middle], last))
+    if (probability(middle, last) >= level)
       high = middle;
     else
       low = middle + 1;
@@ -206,21 +270,65 @@ double Component::completed(const Label &label, int state, double below) const {
     size_t least = 0, most = last;
     while (least < most) {
       size_t middle = (least + most) / 2;
-      if (holds(entries[at], middle))
+      if (probability(at, middle) >= level)
         most = middle;
       else
         least = middle + 1;
     }
-    best = std::min(best, cost + entries[at].cost + perMs * weight * chain->timeAt(least, [&](size_t point) {
-      return probabilityAt(density.data(), entries[at].function.data(), point);
-    }));
+    double ms = chain->timeAt(least, [&](size_t point) { return probability(at, point); });
+    best = std::min(best, cost + entries[at].cost + perMs * weight * std::max(0.0, ms - chain->mostLate()));
   }
   return best < below ? best : unlimited;
+}
+
+const std::vector<float> &Component::sumOf(size_t index, size_t number, int state, size_t entry,
+                                           std::vector<float> &density) {
+  const StepHere &step = steps[index];
+  steps[index].sums.resize(step.combinations.size());
+  auto &of = steps[index].sums[number];
+  const std::vector<Entry> &entries = steps[index + 1].entries[state];
+  of.resize(steps[index + 1].states);
+  of[state].resize(entries.size());
+  std::vector<float> &sum = of[state][entry];
+  if (sum.empty()) {
+    if (density.empty()) {
+      density.resize(chain->size());
+      chain->toDensity(step.combinations[number].time, density.data());
+    }
+    sum.resize(chain->size());
+    chain->add(density.data(), entries[entry].function.data(), sum.data());
+    ++sumsKept;
+  }
+  return sum;
+}
+
+void Component::dropSums() {
+  for (StepHere &step : steps)
+    step.sums = {};
+  sumsKept = 0;
+}
+
+double Component::completedThrough(const Label &label, size_t number, double cost, ArrayRef<double> ms, int state,
+                                   double below) {
+  size_t points = chain->points;
+  std::vector<float> combination;
+  if (sumsKept * chain->size() > mostOfSums)
+    dropSums();
+  return completed(cost, label.step + 1, state, below, [&](size_t entry, size_t point) {
+    const float *sum = sumOf(label.step, number, state, entry, combination).data(), *density = label.density.data();
+    double all = 0;
+    for (auto [share, by] : zip(chain->probabilities, ms)) {
+      all += share * chain->shiftedAt(point, by, [&](size_t at) { return convolvedAt(density, sum, at); });
+      density += points, sum += points;
+    }
+    return all;
+  });
 }
 
 void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive) {
   if (chain->isLinear())
     return markCheap(below, alive);
+  auto release = make_scope_exit([&] { dropSums(); });
   if (!completions(below)) {
     for (auto &of : alive)
       llvm::fill(of, 1);
@@ -229,42 +337,48 @@ void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive
   size_t size = chain->size();
   std::vector<Entry> nothing(1, {0.0, std::vector<float>(size, 1.0f)});
   std::vector<std::vector<Entry>> entries{std::move(nothing)};
-  std::vector<float> density(size), sum(size);
-  Label whole{0, 0, 0, 0, {}, std::vector<float>(size)};
+  std::vector<float> sum(size);
   std::vector<double> ms(chain->probabilities.size());
   for (size_t index = 0; index + 1 < steps.size(); ++index) {
     StepHere &step = steps[index], &next = steps[index + 1];
     const std::vector<int> &own = chain->steps[index].pieces;
     std::vector<std::vector<Entry>> buckets(next.states);
-    for (const Combination &combination : step.combinations) {
-      chain->toDensity(combination.time, density.data());
-      for (int state = 0; state < step.states; ++state) {
-        double cost = combination.cost + linkedAt(index, state, combination, ms);
-        int then = stateOf(next);
-        double least = before[index + 1][then].cost, room = below - after[index + 1][then].cost;
-        auto &into = buckets[then];
-        for (const Entry &entry : entries[state]) {
-          double total = cost + entry.cost;
-          if (!(total < room))
-            break;
-          chain->add(density.data(), entry.function.data(), sum.data());
-          chain->shift(ms, sum);
-          chain->toDensity(sum.data(), whole.density.data());
-          whole.cost = total, whole.step = int(index) + 1;
-          if (completed(whole, then, below) == unlimited)
+    for (int state = 0; state < step.states; ++state)
+      for (const Entry &entry : entries[state]) {
+        if (Clock::now() >= deadline) {
+          for (auto &of : alive)
+            llvm::fill(of, 1);
+          return;
+        }
+        Label before{0, entry.cost, 0, int(index), {}, std::vector<float>(size), {}, {}};
+        chain->toDensity(entry.function.data(), before.density.data());
+        for (auto [number, combination] : enumerate(step.combinations)) {
+          auto isAlive = [&](auto of) { return alive[positionOf[std::get<0>(of)]][std::get<1>(of)] != 0; };
+          bool isDominated = combination.dominator >= 0; // who continues its dominator does no worse
+          if (isDominated && all_of(zip(own, combination.options), isAlive))
+            continue;
+          double total = entry.cost + combination.cost + linkedAt(index, state, combination, ms);
+          int then = stateOf(next);
+          double least = this->before[index + 1][then].cost, room = below - after[index + 1][then].cost;
+          if (!(total < room) || completedThrough(before, number, total, ms, then, below) == unlimited)
             continue;
           for (auto [piece, option] : zip(own, combination.options))
             alive[positionOf[piece]][option] = 1;
+          if (isDominated)
+            continue;
+          chain->add(before.density.data(), combination.time, sum.data());
+          chain->shift(ms, sum);
+          auto &into = buckets[then];
           if (into.empty())
-            into.resize(mostEntries, {unlimited, {}});
-          Entry &bucket = into[std::clamp(int((total - least) / (room - least) * mostEntries), 0, mostEntries - 1)];
+            into.resize(mostEntriesBefore, {unlimited, {}});
+          Entry &bucket =
+              into[std::clamp(int((total - least) / (room - least) * mostEntriesBefore), 0, mostEntriesBefore - 1)];
           bucket.cost = std::min(bucket.cost, total);
           bucket.function.resize(size, 0.0f);
           for (auto [to, from] : zip(bucket.function, sum))
             to = std::max(to, from);
         }
       }
-    }
     entries.assign(next.states, {});
     for (auto [of, into] : zip(entries, buckets))
       for (Entry &bucket : into)
@@ -283,7 +397,7 @@ void Component::markCheap(double below, std::vector<std::vector<uint8_t>> &alive
         const Way &way = step.ways[size_t(state) * step.kinds.size() + combination.kind];
         // The cost of the steps before has the price of their time in it.
         double cost = before[index][state].cost + combination.cost + way.cost;
-        Label through{0, cost, combination.ms + way.ms, int(index) + 1, {}, {}};
+        Label through{0, cost, combination.ms + way.ms, int(index) + 1, {}, {}, {}, {}};
         if (completed(through, way.next, below) < unlimited)
           for (auto [piece, option] : zip(chain->steps[index].pieces, combination.options))
             alive[positionOf[piece]][option] = 1;
@@ -325,6 +439,14 @@ std::vector<int> Component::pairsInside() const {
   return inside;
 }
 
+/// Returns whether a distribution function is at or above another one everywhere.
+static bool isNoLater(const std::vector<float> &one, const std::vector<float> &other) {
+  for (size_t point = 8; point < one.size(); point += 16) // most pairs differ in many places
+    if (one[point] < other[point])
+      return false;
+  return std::equal(one.begin(), one.end(), other.begin(), std::greater_equal<float>());
+}
+
 bool Component::isSetAside(Comparisons &comparisons, Label &label, const std::vector<float> &function) const {
   std::vector<int> groups;
   for (int piece : steps[label.step].compared)
@@ -334,8 +456,7 @@ bool Component::isSetAside(Comparisons &comparisons, Label &label, const std::ve
   double room = chain->isLinear() ? chain->roomBefore(label.step) : 0;
   for (int index : others)
     if (Known &other = comparisons.known[index];
-        other.cost <= label.cost && other.ms + room <= label.ms &&
-        std::equal(function.begin(), function.end(), other.function.begin(), std::less_equal<float>())) {
+        other.cost <= label.cost && other.ms + room <= label.ms && isNoLater(other.function, function)) {
       label.density.clear();
       other.aside.push_back({std::move(label), function});
       return true;
@@ -348,22 +469,20 @@ bool Component::isSetAside(Comparisons &comparisons, Label &label, const std::ve
   return false;
 }
 
-void Component::takeKnownTransfers(int step, std::vector<float> &function) const {
+void Component::takeKnownTransfers(int from, const std::vector<float> &density, int to,
+                                   std::vector<float> &function) const {
   std::vector<double> ms(chain->probabilities.size(), 0.0);
-  std::vector<float> own(function.size()), density(function.size());
+  std::vector<float> own(density.size()), sum = density;
   std::vector<int> options;
-  for (int index = 0; index < step; ++index) {
+  for (int index = from; index < to; ++index) {
     options.clear();
     for (int piece : chain->steps[index].pieces)
       options.push_back(assignment[piece]);
     linked(steps[index], &ms);
     chain->timeOfStep(index, options, own.data(), assignment);
-    if (index > 0) {
-      chain->toDensity(function.data(), density.data());
-      chain->add(density.data(), own.data(), function.data());
-    } else {
-      function = own;
-    }
+    chain->add(sum.data(), own.data(), function.data());
+    if (index + 1 < to)
+      chain->toDensity(function.data(), sum.data());
   }
   chain->shift(ms, function);
 }
@@ -404,6 +523,7 @@ Component::Result Component::search(double below) {
     if (weight > 0)
       below += perMs * weight * bound.most * 1.01; // the grid reaches a little farther
   }
+  auto release = make_scope_exit([&] { dropSums(); });
   if (!completions(below)) {
     result.bound = std::min(result.bound, after[0][0].cost);
     return result;
@@ -411,7 +531,7 @@ Component::Result Component::search(double below) {
   size_t size = chain->size(), points = chain->points;
   auto worse = [](const Label &a, const Label &b) { return a.bound > b.bound; };
   std::vector<Label> open;
-  Label start{0, 0, 0, 0, std::vector<int>(order.size(), -1), std::vector<float>(size, 0.0f)};
+  Label start{0, 0, 0, 0, std::vector<int>(order.size(), -1), std::vector<float>(size, 0.0f), {}, {}};
   for (size_t number = 0; number < chain->probabilities.size(); ++number)
     start.density[number * points] = 1;
   start.bound = completed(start, 0, below);
@@ -477,6 +597,25 @@ Component::Result Component::search(double below) {
     for (auto [position, piece] : enumerate(order))
       assignment[piece] = label.options[position];
     double forksBefore = forksMs(false);
+    // What is known of the transfers around forks without this step's pieces.
+    ArrayRef<int> forks = chain->isLinear() ? ArrayRef<int>() : chain->forksAround(label.step);
+    auto moreAround = [&] {
+      double sum = 0;
+      for (int fork : forks)
+        for (int piece : chain->steps[fork].pieces)
+          sum += assignment[piece] >= 0 ? chain->moreAround(piece, assignment) : 0;
+      return sum;
+    };
+    for (int piece : own)
+      assignment[piece] = -1;
+    double moreBefore = moreAround();
+    const BeforeFork *from = label.forks.get();
+    std::shared_ptr<const BeforeFork> ofChildren = label.forks;
+    if (!chain->isLinear() && own.size() > 1)
+      ofChildren = std::make_shared<const BeforeFork>(BeforeFork{label.step, label.density, label.forks});
+    if (!forks.empty())
+      for (from = ofChildren.get(); from->step > chain->restartOf(label.step);)
+        from = from->earlier.get();
     std::vector<Label> children;
     std::vector<uint8_t> isOpen(step.combinations.size());
     for (auto [number, combination] : enumerate(step.combinations)) {
@@ -493,21 +632,25 @@ Component::Result Component::search(double below) {
       int state = stateOf(steps[label.step + 1]);
       if (!(cost + after[label.step + 1][state].cost < below) && !chain->isLinear())
         continue;
-      chain->add(label.density.data(), combination.time, function.data());
-      if (!chain->isLinear())
-        chain->shift(ms, function);
-      Label child{0, cost, later, label.step + 1, label.options, std::vector<float>(size), label.known};
-      chain->toDensity(function.data(), child.density.data());
-      child.bound = std::max(label.bound, completed(child, state, below));
-      if (!(child.bound < below))
+      double continued = chain->isLinear() ? completed({0, cost, later, label.step + 1, {}, {}, {}, {}}, state, below)
+                                           : completedThrough(label, number, cost, ms, state, below);
+      continued = std::max(label.bound, continued);
+      if (!(continued < below))
         continue;
+      Label child{continued, cost, later, label.step + 1, label.options, {}, label.known, ofChildren};
       isOpen[number] = 1; // with the least transfers, as dominators are compared
-      if (!chain->isLinear() && !chain->forksAround(label.step).empty()) {
-        takeKnownTransfers(label.step + 1, function);
+      child.density.resize(size);
+      if (moreAround() > moreBefore + 1e-9) {
+        takeKnownTransfers(from->step, from->density, label.step + 1, function);
         chain->toDensity(function.data(), child.density.data());
         child.bound = std::max(child.bound, completed(child, state, below));
         if (!(child.bound < below))
           continue;
+      } else {
+        chain->add(label.density.data(), combination.time, function.data());
+        if (!chain->isLinear())
+          chain->shift(ms, function);
+        chain->toDensity(function.data(), child.density.data());
       }
       for (auto [piece, option] : zip(own, combination.options))
         child.options[positionOf[piece]] = option;

@@ -43,6 +43,7 @@ public:
   };
   const std::vector<int> &pieces() const { return order; } ///< in the order of positions
   std::vector<int> pairsInside() const;                    ///< of the program
+  bool hasDistributions() const { return !chain->isLinear(); }
 
   /// Costs of options by piece, and of pairs, of the whole program; infinity: excluded. `perMs` is the cost of a
   /// millisecond of latency times the agent's weight in the objective.
@@ -98,6 +99,15 @@ private:
     std::vector<std::vector<int>> kinds;       ///< groups by piece of the step that some combination has
     std::vector<Way> ways;                     ///< by state and kind
     std::vector<std::vector<Entry>> entries;   ///< by state, by cost
+    /// Distribution functions of a combination and what remains after it: by combination, state of the next step and
+    /// entry of that; empty where nothing asked for them.
+    std::vector<std::vector<std::vector<std::vector<float>>>> sums;
+  };
+  /// The density of a label before a fork, to go on from once more of the transfers around the fork is known.
+  struct BeforeFork {
+    int step;
+    std::vector<float> density;
+    std::shared_ptr<const BeforeFork> earlier;
   };
   struct Label {
     double bound, cost, ms;
@@ -105,6 +115,7 @@ private:
     std::vector<int> options; ///< by position
     std::vector<float> density;
     std::vector<int> known; ///< of the comparisons: this label and those that it continues
+    std::shared_ptr<const BeforeFork> forks;
   };
   /// A label that another one makes unnecessary, without its density.
   struct Aside {
@@ -131,9 +142,9 @@ private:
   std::optional<Found> improved();
   /// Searches for the cheapest assignment that costs less than `below`, in at most `labels` steps.
   Result search(double below);
-  /// Writes the distribution function of the steps before one of `assignment`, whose groups are taken, with all
-  /// transfers around forks that are known; the tables have the least ones.
-  void takeKnownTransfers(int step, std::vector<float> &function) const;
+  /// Continues a density before one step to a distribution function before another, by the pieces' options and groups
+  /// taken, with all transfers around forks that are known; the tables have the least ones.
+  void takeKnownTransfers(int from, const std::vector<float> &density, int to, std::vector<float> &function) const;
   /// Takes a label, with its distribution function, if a known one makes it unnecessary; else it becomes known itself.
   bool isSetAside(Comparisons &comparisons, Label &label, const std::vector<float> &function) const;
   /// Returns the labels cheaper than `below` that nothing makes unnecessary once `label` and those that it continues
@@ -145,6 +156,10 @@ private:
   void addTransfers(llvm::ArrayRef<int> options, std::vector<double> &ms) const;
 
   void planSteps();
+  /// Lets the chain allow for what it is later than the exact times of some assignments near the bound.
+  void measureMargin();
+  /// Returns the chain's time of the assignment; infinity if it is beyond the bound.
+  double chainMs();
   void combine(StepHere &step, size_t index);
   /// Sets the groups of the frontier pieces of a state.
   void enter(const StepHere &step, int state);
@@ -168,6 +183,21 @@ private:
   /// Returns the least cost of completing a label from a state of its step; infinity if nothing cheaper than `below`
   /// does.
   double completed(const Label &label, int state, double below) const;
+  /// The same for a label of `cost` before a step, given the probability that it ends up to a point with an entry of
+  /// the step's table.
+  double completed(double cost, int step, int state, double below,
+                   llvm::function_ref<double(size_t entry, size_t point)> probability) const;
+  /// The same for a label continued by a combination, to `cost` and `state` and with transfers that take `ms`, without
+  /// its distribution.
+  double completedThrough(const Label &label, size_t combination, double cost, llvm::ArrayRef<double> ms, int state,
+                          double below);
+  /// Returns the function of a combination of a step and an entry of the next one. `density` is filled with that of the
+  /// combination where it is empty and needed.
+  const std::vector<float> &sumOf(size_t step, size_t combination, int state, size_t entry,
+                                  std::vector<float> &density);
+  void dropSums();
+  /// Most floats in the sums that a component keeps: 64 MB.
+  static constexpr size_t mostOfSums = size_t(16) << 20;
   double probabilityAt(const float *density, const float *function, size_t point) const;
 
   const Program &program;
@@ -178,9 +208,11 @@ private:
   double perMs = 0, weight = 0;
   double price = 0, leastPrice = 0; ///< of a millisecond of a linear chain; leastPrice: as part of the objective
   std::vector<std::vector<Least>> before, after, fastest; ///< by step and state
+  bool isMeasured = false;                                ///< the margin of the chain
   bool isAlone = false;                                   ///< the chain's time is all that is bounded
   size_t labels;                                          ///< most steps of a search
   std::vector<StepHere> steps;                            ///< the last has no pieces
+  size_t sumsKept = 0;
   std::vector<std::vector<double>> optionCosts, pairCosts;
   std::vector<std::vector<uint8_t>> allowed;
   std::vector<int> groupsTaken;                      ///< by piece of the program; -1: not taken

@@ -8,6 +8,7 @@
 // grid.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Component.h"
+#include "Convolution.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -25,8 +26,11 @@ class Component::Moves {
 public:
   Moves(Component &search, double level)
       : search(search), chain(*search.chain), level(level), size(chain.size()), taken(search.assignment) {
-    // The last point of the grid lies beyond the bound by the margin; this one lies before it.
-    limit = size_t(double(chain.points - 1) * (1 - 2 * chain.margin));
+    // The last point of the grid lies beyond the bound by the margin; this place lies before it.
+    double last = double(chain.points) - (chain.isSmooth() ? 0.5 : 1.0);
+    double place = last * (1 - chain.margin) / (1 + chain.margin) - (chain.isSmooth() ? 0.5 : 0.0);
+    limit = std::min(size_t(std::max(place, 0.0)), chain.points - 2);
+    shareOfNext = chain.isSmooth() ? place - double(limit) : 0;
     candidates.resize(taken.size());
     for (int piece : search.order) {
       std::map<int, std::vector<int>> groups;
@@ -52,7 +56,7 @@ public:
   bool run() {
     refresh();
     cost = search.costOf(taken);
-    probability = evaluate(rest(-1, -1), nullptr);
+    probability = evaluate(rest(-1, -1), Function(size, 1.0f).data());
     while (Clock::now() < search.deadline && (moveOne() || moveTwo()))
       ;
     return probability >= level && cost < unlimited;
@@ -66,6 +70,7 @@ private:
   const TimedChain &chain;
   double level;
   size_t size, limit;
+  double shareOfNext;     ///< of the point after the limit
   std::vector<int> taken; ///< by piece of the program
   std::vector<std::vector<int>> candidates;
   std::vector<Function> functions; ///< by step
@@ -111,15 +116,11 @@ private:
     search.addTransfers(taken, ms);
     double sum = 0;
     for (auto [number, share] : enumerate(chain.probabilities)) {
-      double later = std::ceil(ms[number] / chain.pointMs);
-      if (later > double(limit))
-        continue;
-      size_t last = limit - size_t(later);
-      const float *own = density.data() + number * chain.points;
-      float all = 0;
-      for (size_t at = 0; at <= last; ++at)
-        all += own[at] * (function ? function[number * chain.points + last - at] : 1);
-      sum += share * all;
+      const float *own = density.data() + number * chain.points, *other = function + number * chain.points;
+      auto at = [&](size_t point) {
+        return chain.shiftedAt(point, ms[number], [&](size_t of) { return convolvedAt(own, other, of); });
+      };
+      sum += share * ((1 - shareOfNext) * at(limit) + (shareOfNext > 0 ? shareOfNext * at(limit + 1) : 0));
     }
     return sum;
   }

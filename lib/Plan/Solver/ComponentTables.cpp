@@ -92,6 +92,8 @@ void Component::setPrices(const std::vector<std::vector<double>> &optionCostsOfA
                           const std::vector<std::vector<double>> &pairCostsOfAll,
                           const std::vector<std::vector<uint8_t>> &allowedOfAll, double perMsOfAll) {
   optionCosts = optionCostsOfAll, pairCosts = pairCostsOfAll, allowed = allowedOfAll, perMs = perMsOfAll;
+  if (!isMeasured)
+    measureMargin();
   for (size_t index = 0; index + 1 < steps.size(); ++index)
     combine(steps[index], index);
   findWays();
@@ -221,22 +223,19 @@ bool Component::completions(double below) {
     return true; // least costs are the bounds
   size_t size = chain->size(), points = chain->points, cases = chain->probabilities.size();
   steps.back().entries.assign(steps.back().states, {{0.0, std::vector<float>(size, 1.0f)}});
-  std::vector<float> density(size), shifted(points);
+  std::vector<float> density, shifted(points);
   std::vector<double> ms(cases);
   for (size_t index = steps.size() - 1; index-- > 0;) {
     StepHere &step = steps[index], &next = steps[index + 1];
     step.entries.assign(step.states, {});
     std::vector<std::vector<Entry>> buckets(step.states);
-    // Sums for states of the next step, once asked for.
-    std::vector<std::vector<std::vector<float>>> sums(next.states);
-    for (const Combination &combination : step.combinations) {
+    step.sums.assign(step.combinations.size(), {});
+    for (auto [chosen, combination] : enumerate(step.combinations)) {
       if (combination.dominator >= 0)
         continue;
       if (Clock::now() >= deadline)
         return false;
-      for (auto &of : sums)
-        of.clear();
-      bool hasDensity = false;
+      density.clear();
       for (int state = 0; state < step.states; ++state) {
         double room = below - before[index][state].cost;
         if (!(after[index][state].cost < room))
@@ -245,23 +244,15 @@ bool Component::completions(double below) {
         int then = stateOf(next);
         if (!(cost + after[index + 1][then].cost < room))
           continue;
-        auto &of = sums[then];
-        of.resize(next.entries[then].size());
         double least = after[index][state].cost, unit = (room - least) / mostEntries;
         auto &into = buckets[state];
         if (into.empty())
           into.resize(mostEntries, {unlimited, {}});
-        for (auto [entry, sum] : zip(next.entries[then], of)) {
+        for (auto [which, entry] : enumerate(next.entries[then])) {
           double total = cost + entry.cost;
           if (!(total < room))
             break;
-          if (sum.empty()) {
-            if (!hasDensity)
-              chain->toDensity(combination.time, density.data());
-            hasDensity = true;
-            sum.resize(size);
-            chain->add(density.data(), entry.function.data(), sum.data());
-          }
+          const std::vector<float> &sum = sumOf(index, chosen, then, which, density);
           Entry &bucket = into[std::clamp(int((total - least) / unit), 0, mostEntries - 1)];
           bucket.cost = std::min(bucket.cost, total);
           bucket.function.resize(size, 0.0f);
@@ -276,6 +267,11 @@ bool Component::completions(double below) {
               to[point] = std::max(to[point], from[point]);
           }
         }
+      }
+      if (sumsKept * size > mostOfSums) {
+        for (auto &ofState : step.sums[chosen])
+          sumsKept -= size_t(count_if(ofState, [](const std::vector<float> &sum) { return !sum.empty(); }));
+        step.sums[chosen] = {};
       }
     }
     // Who may spend more may also spend less.

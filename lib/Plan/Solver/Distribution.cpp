@@ -48,6 +48,8 @@ double intarsia::plan::normalQuantile(double level) {
 
 Distribution::Distribution(Atoms valuesAndProbabilities) : entries(std::move(valuesAndProbabilities)) { normalize(); }
 
+Distribution::Distribution(Atoms atoms, double spacing) : entries(std::move(atoms)), spacing(spacing) { normalize(); }
+
 void Distribution::normalize() {
   if (entries.size() == 1)
     return;
@@ -70,6 +72,7 @@ void Distribution::normalize() {
   double low = entries.front().first, high = quantile(0.9995);
   size_t bins = maximumAtoms - 64;
   double step = (high - low) / (bins - 1);
+  spacing = step;
   std::vector<double> mass(bins, 0.0);
   Atoms tail;
   double tailMass = 0, tailMoment = 0, beyond = 0;
@@ -131,10 +134,18 @@ double Distribution::squaredVariation() const {
 
 double Distribution::quantile(double level) const {
   double sum = 0;
-  for (auto [value, probability] : entries) {
+  for (size_t index = 0; index < entries.size(); ++index) {
+    auto [value, probability] = entries[index];
     sum += probability;
-    if (sum >= level - 1e-12)
-      return value;
+    if (sum < level - 1e-12)
+      continue;
+    // Half of the distance to a neighbor on the grid; an atom without one is a value of its own.
+    auto half = [&, value = value](size_t neighbor) {
+      double away = neighbor < entries.size() ? std::abs(entries[neighbor].first - value) : INFINITY;
+      return away <= 1.5 * spacing ? std::min(away, spacing) / 2 : 0;
+    };
+    double before = half(index - 1), share = std::clamp(1 + (level - sum) / probability, 0.0, 1.0);
+    return value - before + share * (before + half(index + 1));
   }
   return entries.back().first;
 }
@@ -143,6 +154,7 @@ Distribution Distribution::scaled(double factor) const {
   Distribution result = *this;
   for (auto &[value, probability] : result.entries)
     value *= factor;
+  result.spacing *= factor;
   if (factor == 0)
     return {};
   return result;
@@ -202,13 +214,13 @@ Distribution Distribution::plus(const Distribution &other) const {
       std::pair<double, double> tail{tailMoment / tailMass, tailMass};
       sums.insert(std::upper_bound(sums.begin(), sums.end(), tail), tail);
     }
-    return Distribution(std::move(sums));
+    return Distribution(std::move(sums), std::max(spacing, other.spacing));
   }
   sums.reserve(entries.size() * other.entries.size());
   for (auto [left, leftProbability] : entries)
     for (auto [right, rightProbability] : other.entries)
       sums.push_back({left + right, leftProbability * rightProbability});
-  return Distribution(std::move(sums));
+  return Distribution(std::move(sums), std::max(spacing, other.spacing));
 }
 
 Distribution Distribution::maximumWith(const Distribution &other) const {
@@ -224,7 +236,7 @@ Distribution Distribution::maximumWith(const Distribution &other) const {
       result.push_back({value, now - before});
     before = now;
   }
-  return Distribution(std::move(result));
+  return Distribution(std::move(result), std::max(spacing, other.spacing));
 }
 
 Distribution Distribution::maximumOf(int count) const {
@@ -236,7 +248,7 @@ Distribution Distribution::maximumOf(int count) const {
     result.push_back({value, now - before});
     before = now;
   }
-  return Distribution(std::move(result));
+  return Distribution(std::move(result), spacing);
 }
 
 namespace {
@@ -343,11 +355,14 @@ Distribution Distribution::sumOf(std::vector<std::pair<int64_t, double>> counts)
 
 Distribution Distribution::mixture(const std::vector<std::pair<Distribution, double>> &parts) {
   Atoms result;
-  for (auto &[part, weight] : parts)
+  double spacing = 0;
+  for (auto &[part, weight] : parts) {
+    spacing = std::max(spacing, part.spacing);
     for (auto [value, probability] : part.entries)
       if (weight > 0)
         result.push_back({value, probability * weight});
-  return Distribution(std::move(result));
+  }
+  return Distribution(std::move(result), spacing);
 }
 
 double Shape::logarithmDeviation() const {

@@ -28,7 +28,7 @@ static constexpr int64_t plentyOfDevices = 1000000;
 /// Bandwidth that is no limit. Links of it cannot conflict.
 static constexpr double plentyOfGBps = 1e6;
 static constexpr int plentyOfCalls = 1000000;
-/// Relative precision of percentiles that would do: they lie on grids of about that.
+/// Relative precision of percentiles that would do.
 static constexpr double gapOfPercentiles = 1e-3;
 /// Limit of the question what would do where a promise alone is impossible.
 static constexpr double secondsOfImpossible = 3;

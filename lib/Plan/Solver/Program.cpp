@@ -329,13 +329,18 @@ double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) 
           measure,
           [&](int index, bool later, ExecutionPart part) {
             const Region &region = agent.regions[index];
+            std::tuple key{agentIndex, index, assignment[region.piece], later, part};
+            {
+              std::lock_guard lock(durationsMutex);
+              if (auto known = durations.find(key); known != durations.end())
+                return known->second;
+            }
+            Distribution time = durationOf(stageOf(index), problem.pieces[region.piece].shape,
+                                           region.timeScale * (later ? region.laterTurnScale : 1), part);
+            std::lock_guard lock(durationsMutex);
             if (durations.size() > mostDurations)
               durations.clear();
-            auto [known, inserted] = durations.try_emplace({agentIndex, index, assignment[region.piece], later, part});
-            if (inserted)
-              known->second = durationOf(stageOf(index), problem.pieces[region.piece].shape,
-                                         region.timeScale * (later ? region.laterTurnScale : 1), part);
-            return known->second;
+            return durations.try_emplace(key, std::move(time)).first->second;
           },
           edgeTime, exact)
       .quantile(*agent.level.percentile);

@@ -12,6 +12,7 @@
 
 #include "Evaluate.h"
 #include <map>
+#include <mutex>
 
 namespace intarsia::plan {
 
@@ -103,6 +104,7 @@ private:
   std::vector<EdgeTimes> edgeTimes;
   /// Times of executions by agent, region, option, turn and part: each is part of many plans.
   mutable std::map<std::tuple<int, int, int, bool, ExecutionPart>, Distribution> durations;
+  mutable std::mutex durationsMutex;
   std::vector<std::vector<int>> agentPieces;
 };
 

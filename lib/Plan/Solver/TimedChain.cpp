@@ -22,13 +22,10 @@ constexpr size_t mostCombinations = 6000;
 /// Points of the grid where many random times are added, whose sum is smooth, and where only few are or none is.
 constexpr size_t pointsOfSmooth = 256, pointsOfLumpy = 768;
 constexpr double fewestRandomOfSmooth = 3;
-/// Relative error that is allowed for where values are split between two points. A split adds a quarter of a squared
-/// distance to the variance at most; a dozen of them move the 95th percentile of a sum by 3e-4 if its deviation is an
-/// eighth of it.
-constexpr double marginOfSmooth = 6e-4, marginOfCopy = 5e-5;
 
-TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, ArrayRef<int> agents, const Bound &bound)
-    : program(program), bound(bound), linear(true), transfers(program.pairs.size()),
+TimedChain::TimedChain(const Program &program, ArrayRef<int> pieces, ArrayRef<int> agents, const Bound &bound,
+                       double margin)
+    : margin(margin), program(program), bound(bound), linear(true), transfers(program.pairs.size()),
       edgesAround(program.options.size()) {
   probabilities = {1};
   std::vector<Case> cases;
@@ -390,6 +387,15 @@ void TimedChain::findAround() {
       if (other == index || any_of(steps[other].pieces, [&](int piece) { return isAround(step, piece); }))
         around[other].push_back(int(index));
   }
+  // Forks before that are followed by one more with transfers to or from this step change with it.
+  for (auto [index, forks] : enumerate(around)) {
+    int first = forks.empty() ? int(index) : forks.front();
+    for (int fork = first; fork-- > 0;)
+      for (size_t other = first; other < steps.size(); ++other)
+        if (is_contained(around[other], fork))
+          first = fork;
+    restarts.push_back(first);
+  }
 }
 
 /// Sets the milliseconds of a linear chain, which has one case, or none if no time counts.
@@ -464,19 +470,7 @@ void TimedChain::discretize(ArrayRef<Case> cases) {
   }
   splits = random >= fewestRandomOfSmooth;
   points = splits ? pointsOfSmooth : pointsOfLumpy;
-  margin = splits ? marginOfSmooth : 1e-7;
-  double copies = 0;
-  for (const Case &one : cases) {
-    double own = 0;
-    for (auto &terms : one.terms)
-      for (const Term &term : terms)
-        own += term.copies;
-    copies = std::max(copies, own);
-  }
-  // Errors of all copies add up.
-  if (splits)
-    margin = std::max(margin, marginOfCopy * copies);
-  pointMs = std::max(bound.most * (1 + margin) + 2e-7, 1e-9) / double(points - 1);
+  pointMs = std::max(bound.most * (1 + margin) + 2e-7, 1e-9) / (double(points) - (splits ? 0.5 : 1.0));
   times.resize(program.options.size());
   for (const Step &step : steps)
     for (int piece : step.pieces) {
@@ -507,7 +501,7 @@ double TimedChain::timeAt(size_t point, function_ref<double(size_t)> probability
     return double(point) * pointMs;
   double before = probabilityAt(point - 1), here = probabilityAt(point);
   double share = here > before ? std::clamp((level - roomOfSums - before) / (here - before), 0.0, 1.0) : 0;
-  return (double(point) - 1 + share) * pointMs / (1 + margin);
+  return (double(point) - 0.5 + share) * pointMs;
 }
 
 void TimedChain::add(const float *density, const float *function, float *sum, size_t cases) const {
@@ -531,6 +525,18 @@ void TimedChain::shift(const float *function, double ms, float *shifted) const {
   shifted[by] = (1 - share) * function[0];
   for (size_t point = by + 1; point < points; ++point)
     shifted[point] = (1 - share) * function[point - by] + share * function[point - by - 1];
+}
+
+double TimedChain::shiftedAt(size_t point, double ms, function_ref<double(size_t)> functionAt) const {
+  if (ms == 0)
+    return functionAt(point);
+  double position = ms / pointMs + (splits ? 0 : 1e-9);
+  if (!(position < double(points)))
+    return 0;
+  size_t by = size_t(position);
+  double share = splits ? position - double(by) : 0;
+  double value = point < by ? 0 : (1 - share) * functionAt(point - by);
+  return share == 0 || point < by + 1 ? value : value + share * functionAt(point - by - 1);
 }
 
 void TimedChain::shift(ArrayRef<double> ms, std::vector<float> &function) const {

@@ -23,8 +23,9 @@ public:
     double most = unlimited;
   };
   /// Makes the chain of all `pieces`, in the order in which `agents` run them; those that the time does not depend on
-  /// take none.
-  TimedChain(const Program &program, llvm::ArrayRef<int> pieces, llvm::ArrayRef<int> agents, const Bound &bound);
+  /// take none. `margin`: error of times that is allowed for, as a part of the bound.
+  TimedChain(const Program &program, llvm::ArrayRef<int> pieces, llvm::ArrayRef<int> agents, const Bound &bound,
+             double margin);
 
   /// Pieces of one step; of several the slowest counts (a fork that joins at once).
   struct Step {
@@ -37,11 +38,14 @@ public:
   double level = 1;                  ///< the percentile that counts
   size_t points = 0;                 ///< of the grid
   double pointMs = 0;                ///< distance of two points
-  double margin = 0;                 ///< relative error of times on this grid
+  double margin;                     ///< error of times that is allowed for, as a part of the bound
 
   /// True if a time is a sum of numbers, or none counts: there are no distributions then, only `msOf`.
   bool isLinear() const { return linear; }
-  bool isSmooth() const { return splits; }                      ///< many random times are added
+  bool isSmooth() const { return splits; } ///< many random times are added
+  /// Returns the milliseconds by which a time up to the bound may be too long. Splits spread short times more, which
+  /// few points lie before, by less than half the distance of two points.
+  double mostLate() const { return margin * bound.most + (splits ? pointMs / 2 : 0); }
   size_t size() const { return probabilities.size() * points; } ///< numbers of one distribution, case by case
   /// Returns the distribution function of an option of a piece. Of a piece of a step with several it includes the least
   /// time of transfers from and to the steps around it.
@@ -56,6 +60,8 @@ public:
   double msOfFork(int step, llvm::ArrayRef<int> assignment) const;
   /// Returns the forks up to a step that have transfers from or to its pieces.
   llvm::ArrayRef<int> forksAround(int step) const { return around[step]; }
+  /// Returns the first step whose time another option at a step may change, by transfers around forks.
+  int restartOf(int step) const { return restarts[step]; }
   /// Returns by how much the steps before one may be too short in a linear chain, as transfers from forks to later
   /// steps may be longer than the least.
   double roomBefore(int step) const { return rooms[step]; }
@@ -70,11 +76,12 @@ public:
   }
   /// Writes a distribution function that begins `ms` later, in one case.
   void shift(const float *function, double ms, float *shifted) const;
+  /// Returns the value at a point of a distribution function that begins `ms` later.
+  double shiftedAt(size_t point, double ms, llvm::function_ref<double(size_t)> functionAt) const;
   /// Lets a distribution begin later, by milliseconds of each case.
   void shift(llvm::ArrayRef<double> ms, std::vector<float> &function) const;
   void toDensity(const float *function, float *density) const { toDensity(function, density, probabilities.size()); }
-  /// Returns a lower bound of the time at the level, which lies at or just below `point`, the first one at which the
-  /// probability reaches the level.
+  /// Returns the time at the level, given the first point at which the probability reaches the level.
   double timeAt(size_t point, llvm::function_ref<double(size_t)> probabilityAt) const;
 
   /// Numbers of single precision add up to one with this error.
@@ -119,6 +126,7 @@ private:
   std::vector<std::vector<float>> times; ///< by piece: of all options
   std::vector<double> rooms;             ///< by step of a linear chain
   std::vector<std::vector<int>> around;  ///< forks by step
+  std::vector<int> restarts;             ///< by step
   std::vector<std::vector<double>> milliseconds;           ///< by piece and option, of a linear chain
   std::vector<std::vector<std::vector<double>>> transfers; ///< by pair and case
   std::vector<std::vector<int>> edgesAround;               ///< by piece of a fork

@@ -26,6 +26,30 @@ std::vector<std::pair<int64_t, double>> geometric(double mean, int64_t most) {
   return counts;
 }
 
+TEST(PlanQuantile, readsBetweenPointsOfTheGrid) {
+  // Many values spread evenly over [0, 1): the grid has some 700 points, half of whose distance is 7e-4.
+  std::vector<std::pair<double, double>> even;
+  for (int i = 0; i < 100000; ++i)
+    even.push_back({(i + 0.5) / 100000, 1e-5});
+  Distribution one(even);
+  EXPECT_LE(one.atoms().size(), Distribution::maximumAtoms);
+  for (double level : {0.05, 0.303, 0.5, 0.777, 0.95, 0.99}) {
+    EXPECT_NEAR(one.quantile(level), level, 5e-5);
+    EXPECT_NEAR(one.scaled(4).shifted(-1).quantile(level), 4 * level - 1, 2e-4);
+    EXPECT_NEAR(one.maximumOf(3).quantile(level), std::cbrt(level), 5e-5);
+    EXPECT_NEAR(one.maximumWith(one.scaled(0.5)).quantile(level), level < 0.5 ? std::sqrt(level / 2) : level, 3e-4);
+    // The sum of two is spread as a triangle.
+    double sum = level < 0.5 ? std::sqrt(2 * level) : 2 - std::sqrt(2 * (1 - level));
+    EXPECT_NEAR(one.plus(one).quantile(level), sum, 1e-4) << level;
+  }
+  // A value of its own stays one beside a grid.
+  Distribution mixed = Distribution::mixture({{Distribution::point(-50), 0.96}, {one.scaled(1e4), 0.04}});
+  EXPECT_EQ(mixed.quantile(0.95), -50);
+  EXPECT_NEAR(mixed.quantile(0.98), 5e3, 1);
+  // Few values are no grid.
+  EXPECT_EQ(Distribution({{1, 0.5}, {2, 0.5}}).quantile(0.75), 2);
+}
+
 TEST(PlanSumOf, isTermByTermForFewCopies) {
   Distribution one({{1, 0.5}, {3, 0.25}, {10, 0.25}});
   std::vector<std::pair<int64_t, double>> counts{{0, 0.1}, {5, 0.2}, {1, 0.4}, {3, 0.3}};
