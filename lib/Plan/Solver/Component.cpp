@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Component.h"
-#include "Convolution.h"
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -219,110 +218,6 @@ double Component::latencyOf(ArrayRef<int> whole) {
       return known->second = unlimited;
   }
   return known->second = sum;
-}
-
-double Component::probabilityAt(const float *density, const float *function, size_t point) const {
-  double all = 0;
-  for (double share : chain->probabilities) {
-    all += share * convolvedAt(density, function, point);
-    density += chain->points, function += chain->points;
-  }
-  return all;
-}
-
-double Component::completed(const Label &label, int state, double below) const {
-  double cost = label.cost;
-  if (chain->isLinear()) {
-    if (bound.most < unlimited && exceeds(label.ms + fastest[label.step][state].cost, bound.most))
-      return unlimited;
-    cost += price * label.ms + after[label.step][state].cost;
-    cost -= price > leastPrice ? (price - leastPrice) * bound.most : 0;
-    return cost < below ? cost : unlimited;
-  }
-  const std::vector<Entry> &entries = steps[label.step].entries[state];
-  return completed(cost, label.step, state, below, [&](size_t entry, size_t point) {
-    return probabilityAt(label.density.data(), entries[entry].function.data(), point);
-  });
-}
-
-double Component::completed(double cost, int step, int state, double below,
-                            function_ref<double(size_t, size_t)> probability) const {
-  const std::vector<Entry> &entries = steps[step].entries[state];
-  double level = chain->level - TimedChain::roomOfSums;
-  size_t last = chain->points - 1;
-  // Functions rise with the cost. Where even the last entry that a label can pay is too late, none does, as for most.
-  size_t low = 0, high = entries.size();
-  while (high > 0 && !(cost + entries[high - 1].cost < below))
-    --high;
-  if (high == 0 || probability(--high, last) < level)
-    return unlimited;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (probability(middle, last) >= level)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  double best = below;
-  for (size_t at = low; at < entries.size() && cost + entries[at].cost < best; ++at) {
-    if (weight == 0)
-      return cost + entries[at].cost;
-    size_t least = 0, most = last;
-    while (least < most) {
-      size_t middle = (least + most) / 2;
-      if (probability(at, middle) >= level)
-        most = middle;
-      else
-        least = middle + 1;
-    }
-    double ms = chain->timeAt(least, [&](size_t point) { return probability(at, point); });
-    best = std::min(best, cost + entries[at].cost + perMs * weight * std::max(0.0, ms - chain->mostLate()));
-  }
-  return best < below ? best : unlimited;
-}
-
-const std::vector<float> &Component::sumOf(size_t index, size_t number, int state, size_t entry,
-                                           std::vector<float> &density) {
-  const StepHere &step = steps[index];
-  steps[index].sums.resize(step.combinations.size());
-  auto &of = steps[index].sums[number];
-  const std::vector<Entry> &entries = steps[index + 1].entries[state];
-  of.resize(steps[index + 1].states);
-  of[state].resize(entries.size());
-  std::vector<float> &sum = of[state][entry];
-  if (sum.empty()) {
-    if (density.empty()) {
-      density.resize(chain->size());
-      chain->toDensity(step.combinations[number].time, density.data());
-    }
-    sum.resize(chain->size());
-    chain->add(density.data(), entries[entry].function.data(), sum.data());
-    ++sumsKept;
-  }
-  return sum;
-}
-
-void Component::dropSums() {
-  for (StepHere &step : steps)
-    step.sums = {};
-  sumsKept = 0;
-}
-
-double Component::completedThrough(const Label &label, size_t number, double cost, ArrayRef<double> ms, int state,
-                                   double below) {
-  size_t points = chain->points;
-  std::vector<float> combination;
-  if (sumsKept * chain->size() > mostOfSums)
-    dropSums();
-  return completed(cost, label.step + 1, state, below, [&](size_t entry, size_t point) {
-    const float *sum = sumOf(label.step, number, state, entry, combination).data(), *density = label.density.data();
-    double all = 0;
-    for (auto [share, by] : zip(chain->probabilities, ms)) {
-      all += share * chain->shiftedAt(point, by, [&](size_t at) { return convolvedAt(density, sum, at); });
-      density += points, sum += points;
-    }
-    return all;
-  });
 }
 
 void Component::markAlive(double below, std::vector<std::vector<uint8_t>> &alive) {
@@ -597,7 +492,8 @@ Component::Result Component::search(double below) {
     for (auto [position, piece] : enumerate(order))
       assignment[piece] = label.options[position];
     double forksBefore = forksMs(false);
-    // What is known of the transfers around forks without this step's pieces.
+    // A child needs a new distribution from the fork on only if its pieces make longer transfers around it known: this
+    // sum then grows.
     ArrayRef<int> forks = chain->isLinear() ? ArrayRef<int>() : chain->forksAround(label.step);
     auto moreAround = [&] {
       double sum = 0;
