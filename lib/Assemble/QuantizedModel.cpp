@@ -59,7 +59,7 @@ class Writer {
 public:
   Writer(ModuleOp module, const QuantizedModelOptions &options, StepCallback step)
       : module(module), options(options), step(step), archives(module, options.model),
-        files(options.model, options.output), pool(llvm::hardware_concurrency(options.threads)) {}
+        pool(llvm::hardware_concurrency(options.threads)), files(options.model, options.output) {}
 
   Expected<std::vector<QuantizedMatrix>> write();
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace intarsia::run {
 namespace {
@@ -72,8 +73,9 @@ std::string simulatedTimes(const std::string &profile, const StepCalls &calls) {
   std::vector<NamedSum> kernels;
   for (const auto &[name, sum] : byName)
     kernels.push_back({name, sum});
-  std::stable_sort(kernels.begin(), kernels.end(),
-                   [](const NamedSum &a, const NamedSum &b) { return a.sum.cycles > b.sum.cycles; });
+  std::sort(kernels.begin(), kernels.end(), [](const NamedSum &a, const NamedSum &b) {
+    return std::tie(b.sum.cycles, a.name) < std::tie(a.sum.cycles, b.name);
+  });
   std::string text = format("Simulated wafer at %.2f GHz; copies and other devices are not counted\n  %-44s %8s %8s "
                             "%14s %12s %6s\n",
                             all.cycles / all.microseconds * 1e-3, "kernel", "launches", "rows", "cycles", "us", "%");

@@ -46,7 +46,7 @@ Status GpuGroup::check(nccl::Result result, const char *call) const {
 
 Status GpuGroup::join(const nccl::Api &api, GpuDevice &device, const DeviceGroupId &id, size_t index, size_t size,
                       std::unique_ptr<DeviceGroup> &group) {
-  std::unique_ptr<GpuGroup> made(new GpuGroup(api, device, nullptr, index, size));
+  std::unique_ptr<GpuGroup> made(new GpuGroup(api, device, nullptr, size));
   nccl::UniqueId bytes;
   std::memcpy(bytes.bytes, id.data(), id.size());
   nccl::Handle communicator = nullptr;

@@ -31,8 +31,8 @@ public:
   void abort() override;
 
 private:
-  GpuGroup(const nccl::Api &api, GpuDevice &device, nccl::Handle communicator, size_t index, size_t size)
-      : api_(api), device_(device), communicator_(communicator), index_(index), size_(size) {}
+  GpuGroup(const nccl::Api &api, GpuDevice &device, nccl::Handle communicator, size_t size)
+      : api_(api), device_(device), communicator_(communicator), size_(size) {}
   Status check(nccl::Result result, const char *call) const;
   Status put(const DeviceExchange &exchange, void *stream);
   Status putRows(const DeviceExchange &exchange, nccl::Element element, uint64_t elementBytes, void *stream);
@@ -40,7 +40,7 @@ private:
   const nccl::Api &api_;
   GpuDevice &device_;
   nccl::Handle communicator_;
-  const size_t index_, size_;
+  const size_t size_;
   std::atomic<bool> isAborted_{false};
   std::timed_mutex mutex_; ///< while the library is called
 };
