@@ -242,21 +242,24 @@ def test_estimates_are_near_what_is_measured(model, windows, tmp_path):
     arguments = {"candidates": ["int4-g64", "int4", "int5", "int6"], "parts": ["linears"]}
     measured = choose(model, tmp_path / "m", windows, Budget(bits=5.5), **arguments)
     estimated = choose(model, tmp_path / "e", windows, Budget(bits=5.5), proxy=True, **arguments)
+    of_format: dict[str, list[float]] = {}
     for one, other in zip(measured.problem.items, estimated.problem.items, strict=True):
         assert one.key == other.key
         losses = {
             have.format: (have.loss, want.loss) for have, want in zip(other.candidates, one.candidates, strict=True)
         }
         assert losses.pop("none") == (0, 0)
-        # What eight bits of the inputs lose is as much as what weights of six bits do on some processors.
-        most = max(want for _, want in losses.values())
-        ratios = np.array([have / want for have, want in losses.values() if want > 0.1 * most])
-        for have, want in losses.values():
-            assert 0.5 < have / want / np.median(ratios) < 1.25
+        ratios = {form: have / want for form, (have, want) in losses.items()}
         # One factor for a layer is measured on one tensor; what is between formats of a tensor comes from its outputs.
-        np.testing.assert_allclose(ratios / np.median(ratios), 1, atol=0.25)
+        for form, ratio in ratios.items():
+            of_format.setdefault(form, []).append(ratio / np.median(list(ratios.values())))
         errors = [have.output_error for have in other.candidates if have.format != "none"]
         assert errors == sorted(errors, reverse=True)
+    # The loss of one rounding is a sample, and another processor rounds other weights up: over models with other weights
+    # a ratio deviates by 8 to 10 % (standard deviation), but the mean of a format by 4 % at most.
+    for ratios in of_format.values():
+        assert abs(np.log(ratios).mean()) < np.log(1.1)
+        assert np.abs(np.log(ratios)).max() < np.log(1.5)
     assert estimated.loss <= 1.25 * measured.loss
     # The head is measured alone, and each layer on one tensor.
     assert np.isfinite(estimated.correlation)
