@@ -97,6 +97,11 @@ Error writeModel(const std::string &folder, json::Object config, ArrayRef<Tensor
 
 } // namespace
 
+double layerWeights(const DecoderSize &size) {
+  int64_t keys = size.hidden / size.heads * size.keyHeads;
+  return double(size.hidden * (2 * size.hidden + 2 * keys + 3 * size.width));
+}
+
 double multipliedWeights(const EncoderSize &size) {
   return double(size.layers) * double(4 * size.hidden * size.hidden + 2 * size.hidden * size.width);
 }

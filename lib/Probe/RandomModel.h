@@ -25,6 +25,8 @@ struct EncoderSize {
   int64_t hidden, width, heads, layers, vocabulary;
 };
 
+/// Returns the weights that each token is multiplied with in a layer of a decoder.
+double layerWeights(const DecoderSize &size);
 /// Returns the weights that each token of an encoder is multiplied with.
 double multipliedWeights(const EncoderSize &size);
 
