@@ -64,12 +64,12 @@ constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
 /// Passes that are compared with each other take turns: shared machines become slower for some time, and that then
 /// affects all of them alike. In a turn a pass runs once, or as often as `turnSeconds` allow, and the median of these
-/// rounds is the time of the turn. Rounds of as many seconds come before and do not count: caches then hold what the
-/// pass before them has read, by which a step took up to twice its time. Of rounds of `longSeconds` that is a small
-/// part. The lower quartile of the turns is the time of the pass, since other work on the machine only adds to times. A
-/// pass that has taken `enoughSeconds` has no more turns after `fewestTurns`.
+/// rounds is the time of the turn. Rounds of `warmSeconds` come before and do not count: caches then hold what the pass
+/// before them has read, by which a step took up to twice its time. Of rounds of `longSeconds` that is a small part.
+/// The lower quartile of the turns is the time of the pass, since other work on the machine only adds to times. A pass
+/// that has taken `enoughSeconds` has no more turns after `fewestTurns`.
 constexpr int fewestTurns = 3, mostTurns = 5;
-constexpr double turnSeconds = 0.02, longSeconds = 0.1, enoughSeconds = 0.3;
+constexpr double turnSeconds = 0.02, warmSeconds = 0.1, longSeconds = 0.2, enoughSeconds = 0.3;
 constexpr double handOverTimeout = 60;
 
 template <typename T, void (*release)(T *)> struct Release {
@@ -106,7 +106,7 @@ Expected<std::vector<double>> timeInTurns(ArrayRef<Pass> passes) {
       if (turn >= fewestTurns && totals[i] >= enoughSeconds)
         continue;
       std::vector<double> rounds;
-      double before = 0, seconds = 0;
+      double warm = 0, seconds = 0;
       do {
         auto start = Clock::now();
         if (Error error = passes[i].round())
@@ -114,8 +114,8 @@ Expected<std::vector<double>> timeInTurns(ArrayRef<Pass> passes) {
         double round = std::chrono::duration<double>(Clock::now() - start).count();
         if (Error error = passes[i].reset())
           return std::move(error);
-        if (before < turnSeconds && round < longSeconds) {
-          before += round;
+        if (warm < warmSeconds && round < longSeconds) {
+          warm += round;
           continue;
         }
         rounds.push_back(round);
