@@ -53,7 +53,7 @@ const probe::DecoderSize decoderSizes[] = {
     {256, 768, 4, 2, 8, 512}, {576, 1536, 9, 3, 8, 512}, {2048, 5632, 32, 4, 3, 16384}};
 /// Bytes that all layers of the larger two have at least, so that weights come from memory as those of whole models do:
 /// on a server whose processors share 480 MB of last cache, one sequence's step takes 23 ps a weight in int4 where the
-/// model has 42 MB, and 53 ps where it has 100 MB.
+/// model has 42 MB, and 53 ps where it has 100 MB. This is somewhat more than the latter.
 constexpr double leastModelBytes = 128e6;
 const probe::EncoderSize encoderSize = {384, 1536, 12, 6, 1024};
 
@@ -64,10 +64,11 @@ constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
 /// Passes that are compared with each other take turns: shared machines become slower for some time, and that then
 /// affects all of them alike. In a turn a pass runs once, or as often as `turnSeconds` allow, and the median of these
-/// rounds is the time of the turn. Rounds of `warmSeconds` come before and do not count: caches then hold what the pass
-/// before them has read, by which a step took up to twice its time. Of rounds of `longSeconds` that is a small part.
-/// The lower quartile of the turns is the time of the pass, since other work on the machine only adds to times. A pass
-/// that has taken `enoughSeconds` has no more turns after `fewestTurns`.
+/// rounds is the time of the turn. Rounds of `warmSeconds` come before and do not count: the first ones find
+/// caches with what another pass has read, and a step takes up to twice its time in them. A round of `longSeconds`
+/// counts at once, since that is a small part of it. The lower quartile of the turns is the time of the pass, since
+/// other work on the machine only adds to times. A pass that has taken `enoughSeconds` has no more turns after
+/// `fewestTurns`.
 constexpr int fewestTurns = 3, mostTurns = 5;
 constexpr double turnSeconds = 0.02, warmSeconds = 0.1, longSeconds = 0.2, enoughSeconds = 0.3;
 constexpr double handOverTimeout = 60;
