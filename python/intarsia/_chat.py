@@ -117,7 +117,7 @@ def open_chat_template(files: Files) -> ChatTemplate | None:
     ``tokenizer_config.json``, as in transformers.
     """
     config = files.json("tokenizer_config.json")
-    special = {**files.json("special_tokens_map.json"), **config}
+    special = config if "added_tokens_decoder" in config else {**config, **files.json("special_tokens_map.json")}
     tokens = {}
     for name in SPECIAL_TOKENS:
         value = special.get(name)

@@ -97,7 +97,6 @@ class Generator:
         self.vocabulary = self._limit(inputs, "input_ids")
         self.context = self._limit(inputs, "positions")
         self._ends = set(metadata.get("eos_token_ids", []))
-        self._bos = metadata.get("bos_token_id")
         self._document_end = sorted(self._ends)[:1]
         self._given_template = chat_template
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
@@ -151,7 +150,7 @@ class Generator:
         if text.chat_template is not None and text.tokenizer is not None:
             # Chat models often end an answer with another token than a document.
             end = text.tokenizer.token_to_id(text.chat_template.special_tokens.get("eos_token", ""))
-            self._ends |= set() if end is None else {end}
+            self._ends |= set() if end is None or end >= self.vocabulary else {end}
         return text
 
     @property
@@ -183,8 +182,6 @@ class Generator:
                     f"have: its vocabulary is 0 to {self.vocabulary - 1}",
                     "invalid argument",
                 )
-            if self._bos is not None and self._text.add_bos and ids[:1] != [self._bos]:
-                ids = [self._bos, *ids]
         if not ids:
             raise InvalidArgumentError("a prompt is empty", "invalid argument")
         if len(ids) > self.context:
@@ -250,10 +247,10 @@ class Generator:
         return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
 
     def encode_document(self, text: str) -> list[int]:
-        """Return the token ids of a whole text, with the tokens that begin and end it if the model has them."""
-        tokenizer = self._need_tokenizer("a text")
-        begin = [self._bos] if self._bos is not None and self._text.add_bos else []
-        return begin + encode(tokenizer, text, add_special_tokens=False) + self._document_end
+        """Return the token ids of a whole text, with what the tokenizer puts around it, and the model's end."""
+        ids = encode(self._need_tokenizer("a text"), text)
+        end = self._document_end if self._text.document_end is None else [self._text.document_end]
+        return ids if ids[-1:] == end else ids + end
 
     def cross_entropy(self, window: Sequence[int]) -> float:
         """Return the mean of -log p over tokens 1 … of a window, each given the tokens before it."""

@@ -73,13 +73,13 @@ class GgufText:
         Its special tokens are matched in text.
     chat_template : ChatTemplate or None
         From ``tokenizer.chat_template``.
-    add_bos : bool
-        True if a text begins with the token for that.
+    document_end : int or None
+        The token that ends a whole text, which ``tokenizer.ggml.eos_token_id`` names.
     """
 
     tokenizer: Any
     chat_template: ChatTemplate | None
-    add_bos: bool
+    document_end: int | None
 
 
 def read_gguf_text(path: Path) -> GgufText:
@@ -114,26 +114,28 @@ def _text_of(metadata: _Metadata) -> GgufText:
     types = metadata.items("tokenizer.ggml.token_type", int, [_NORMAL] * len(tokens))
     if len(types) != len(tokens):
         raise metadata.corrupt(f"{len(tokens)} tokens, {len(types)} token types")
-    try:
-        with panics_as_errors():
-            tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
-            _add_special_tokens(tokenizer, tokens, types)
-    except Error:
-        raise
-    except Exception as error:  # the package tokenizers raises plain Exception
-        raise metadata.corrupt(f"its tokenizer cannot be made: {error}") from error
-    special = {}
+    # llama.cpp has these for SentencePiece where a file names none.
+    ids = {"bos": 1, "eos": 2, "unknown": 0} if kind == "llama" and len(tokens) > 2 else {}
     for name in ("bos", "eos", "unknown", "padding"):
         if not metadata.has(f"tokenizer.ggml.{name}_token_id"):
             continue
         token = metadata.get(f"tokenizer.ggml.{name}_token_id", int)
         if not 0 <= token < len(tokens):
             raise metadata.corrupt(f"tokenizer.ggml.{name}_token_id is {token}, there are {len(tokens)} tokens")
-        special[{"unknown": "unk", "padding": "pad"}.get(name, name) + "_token"] = tokens[token]
-    add_bos = metadata.get("tokenizer.ggml.add_bos_token", bool, add_bos) and "bos_token" in special
-    if add_bos:
-        _begin_with(tokenizer, special["bos_token"])
-    return GgufText(tokenizer, _chat_template(metadata, special), add_bos)
+        ids[name] = token
+    try:
+        with panics_as_errors():
+            tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
+            _add_special_tokens(tokenizer, tokens, types)
+            add_bos = metadata.get("tokenizer.ggml.add_bos_token", bool, add_bos)
+            add_eos = metadata.get("tokenizer.ggml.add_eos_token", bool, False)
+            _put_around(tokenizer, tokens, ids.get("bos") if add_bos else None, ids.get("eos") if add_eos else None)
+    except Error:
+        raise
+    except Exception as error:  # the package tokenizers raises plain Exception
+        raise metadata.corrupt(f"its tokenizer cannot be made: {error}") from error
+    special = {{"unknown": "unk", "padding": "pad"}.get(name, name) + "_token": tokens[ids[name]] for name in ids}
+    return GgufText(tokenizer, _chat_template(metadata, special), ids.get("eos"))
 
 
 def _fields_of(path: Path) -> Mapping[str, Any]:
@@ -285,12 +287,16 @@ def _add_special_tokens(tokenizer: Any, tokens: list[str], types: list[int]) -> 
     tokenizer.add_tokens(added)
 
 
-def _begin_with(tokenizer: Any, token: str) -> None:
+def _put_around(tokenizer: Any, tokens: list[str], begin: int | None, end: int | None) -> None:
+    """Let a text begin and end with tokens; None: with none."""
     from tokenizers import processors
 
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=[token, "$A"], special_tokens=[(token, tokenizer.token_to_id(token))]
-    )
+    if begin is not None or end is not None:
+        ids = {tokens[token]: token for token in (begin, end) if token is not None}
+        before, after = ([tokens[token]] if token is not None else [] for token in (begin, end))
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=[*before, "$A", *after], special_tokens=list(ids.items())
+        )
 
 
 def _chat_template(metadata: _Metadata, special: dict[str, str]) -> ChatTemplate | None:

@@ -94,7 +94,7 @@ def _is_encoder(config: dict[str, object]) -> bool:
 def encode_documents(
     model: str | os.PathLike[str], documents: Sequence[str], tokenizer: str | os.PathLike[str] | None = None
 ) -> list[int]:
-    """Return the token ids of texts one after another, each with the tokens that begin and end it in the model.
+    """Return the token ids of texts one after another, each with what the tokenizer puts around it and its end.
 
     Parameters
     ----------
@@ -107,18 +107,13 @@ def encode_documents(
     """
     text = open_tokenizer(tokenizer or model)
     config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
-    begin, end = (_first_id(config, name) for name in ("bos_token_id", "eos_token_id"))
-    if _is_encoder(config):  # its tokenizer may pad and truncate too
-        text.tokenizer.no_padding()
-        text.tokenizer.no_truncation()
-        return [token for document in documents for token in encode(text.tokenizer, document)]
-    before = [] if begin is None or not text.add_bos else [begin]
-    after = [] if end is None else [end]
-    return [
-        token
-        for document in documents
-        for token in [*before, *encode(text.tokenizer, document, add_special_tokens=False), *after]
-    ]
+    end = _first_id(config, "eos_token_id")  # encoders have none
+    ids: list[int] = []
+    for document in documents:
+        ids += encode(text.tokenizer, document)
+        if end is not None and ids[-1:] != [end]:
+            ids.append(end)
+    return ids
 
 
 def quantize(

@@ -14,6 +14,7 @@ from ._checks import panics_as_errors
 from ._errors import InvalidArgumentError, NotFoundError
 from ._files import Files
 from ._gguf_tokenizer import GgufText, read_gguf_json, read_gguf_text
+from ._tokenizer_config import read_tokenizer
 
 if TYPE_CHECKING:
     from ._module import Module
@@ -29,15 +30,15 @@ class Text:
         None: there is no text, only token ids.
     chat_template : ChatTemplate or None
         None: the model is not for chats.
-    add_bos : bool
-        True if a text begins with the token for that, if the model has one.
+    document_end : int or None
+        The token that ends a whole text; None: the model says it.
     missing : str
         The reason why there is no tokenizer, and what to do.
     """
 
     tokenizer: Any = None
     chat_template: ChatTemplate | None = None
-    add_bos: bool = True
+    document_end: int | None = None
     missing: str = ""
 
 
@@ -109,19 +110,12 @@ def import_tokenizers() -> Any:
 
 
 def _of_gguf(text: GgufText) -> Text:
-    return Text(text.tokenizer, text.chat_template, text.add_bos)
+    return Text(text.tokenizer, text.chat_template, text.document_end)
 
 
 def _of_files(files: Files, name: str) -> Text:
     """Open a file of the package tokenizers, and the files beside it."""
-    tokenizers = import_tokenizers()
-    try:
-        with panics_as_errors():
-            tokenizer = tokenizers.Tokenizer.from_buffer(files.read(name))
-    except Exception as error:  # the package raises plain Exception
-        raise InvalidArgumentError(f"{files.where(name)}: {error}", "invalid argument") from error
-    add_bos = files.json("tokenizer_config.json").get("add_bos_token")
-    return Text(tokenizer, open_chat_template(files), add_bos if isinstance(add_bos, bool) else True)
+    return Text(read_tokenizer(import_tokenizers(), files, name), open_chat_template(files))
 
 
 def check_tokenizer(tokenizer: Any, vocabulary: int, ends: set[int]) -> None:

@@ -133,13 +133,13 @@ def llama_cpp_losses(model: ctypes.c_void_p, windows: np.ndarray) -> Iterator[fl
 
 def main() -> None:
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
-    begin, end = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
+    end = tokenizer.token_to_id("</s>")
     model = LlamaForCausalLM.from_pretrained(MODEL, dtype=torch.float32, attn_implementation="eager").eval()
 
     def logits(ids: list[int]) -> torch.Tensor:
         return model(torch.tensor([ids])).logits[0]
 
-    prompts = [[begin, *tokenizer.encode(prompt).ids] for prompt in PROMPTS]
+    prompts = [tokenizer.encode(prompt).ids for prompt in PROMPTS]
     longest = max(map(len, prompts))
     tokens = np.zeros((len(prompts), longest), np.int64)
     values = np.zeros((len(prompts), longest, model.config.vocab_size), np.float32)
@@ -153,7 +153,7 @@ def main() -> None:
                 text.append(int(logits(text)[-1].argmax()))
             greedy.append(text[len(ids) :])
         lines = (MODEL / "heldout.txt").read_text().splitlines()
-        stream = [token for line in lines for token in (begin, *tokenizer.encode(line).ids, end)]
+        stream = [token for line in lines for token in (*tokenizer.encode(line).ids, end)]
         windows = np.array([stream[i * STRIDE : i * STRIDE + STRIDE + 1] for i in range(WINDOWS)], np.int64)
         losses = [torch.nn.functional.cross_entropy(logits(list(w[:-1])), torch.tensor(w[1:])).item() for w in windows]
     lengths = np.array([len(ids) for ids in prompts])

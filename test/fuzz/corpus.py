@@ -139,13 +139,15 @@ def write_tokenizers() -> None:
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     split = {"type": "Split", "pattern": {"Regex": "\\s+|\\p{L}+"}, "behavior": "Isolated", "invert": False}
     write("tokenizer/bpe", "tokenizer.json", tokenizer(bpe, pre_tokenizer=byte_level, decoder=byte_level))
-    config = {"bos_token": {"content": "<s>"}, "add_bos_token": True, "chat_template": template}
+    config = {"bos_token": {"content": "<s>"}, "tokenizer_class": "GPT2Tokenizer", "chat_template": template}
+    config |= {"added_tokens_decoder": {"10": {"content": "<s>", "lstrip": True}}, "split_special_tokens": False}
     write("tokenizer/bpe", "tokenizer_config.json", json.dumps(config).encode())
     pieces = {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##", "vocab": vocab}
     pieces["max_input_chars_per_word"] = 100
     lower = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
     write("tokenizer/wordpiece", "tokenizer.json", tokenizer(pieces, normalizer=lower, pre_tokenizer=split))
     write("tokenizer/wordpiece", "special_tokens_map.json", b'{"bos_token": "<s>", "eos_token": "</s>"}')
+    write("tokenizer/wordpiece", "added_tokens.json", b'{"</s>": 12, "<x>": 11}')
     write("tokenizer/wordpiece", "chat_template.jinja", template.encode())
     unigram = {"type": "Unigram", "unk_id": 0, "vocab": [[token, -float(i)] for i, token in enumerate(tokens)]}
     space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
@@ -154,6 +156,7 @@ def write_tokenizers() -> None:
     write("tokenizer/unigram", "tokenizer_config.json", json.dumps({"chat_template": named}).encode())
     gguf = {"model": "llama", "tokens": [*tokens, "<0x41>"], "unknown_token_id": 0}
     gguf |= {"token_type": [2] + [1] * (len(tokens) - 1) + [6], "bos_token_id": 1, "add_bos_token": True}
+    gguf["add_eos_token"] = True
     write("tokenizer/gguf-llama", "tokenizer.gguf.json", ggml(gguf | {"scores": [0.0] * (len(tokens) + 1)}, template))
     gguf = {"model": "gpt2", "pre": "llama-bpe", "tokens": [*tokens, "a"], "merges": ["a n", "o c"], "eos_token_id": 0}
     write("tokenizer/gguf-gpt2", "tokenizer.gguf.json", ggml(gguf | {"token_type": [3] + [1] * len(tokens)}, template))

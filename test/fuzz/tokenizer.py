@@ -95,7 +95,7 @@ def try_one(seed: Path, folder: Path, draw: random.Random) -> None:
         if (folder / "tokenizer.gguf.json").exists():
             path = folder / "tokenizer.gguf.json"
             gguf = read_gguf_json(str(path), path.read_text(errors="replace"))
-            use(Text(gguf.tokenizer, gguf.chat_template, gguf.add_bos))
+            use(Text(gguf.tokenizer, gguf.chat_template, gguf.document_end))
         else:
             use(open_tokenizer(folder))
     except intarsia.Error:

@@ -12,9 +12,11 @@ from pathlib import Path
 import intarsia
 import pytest
 import tokenizers
+from intarsia._tokenizer import encode, open_tokenizer
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 HELLO = [{"role": "user", "content": "Hello"}]
+GOLDENS = json.loads((Path(__file__).resolve().parent / "tokenizer_goldens.json").read_text())
 
 
 def copy_model(folder: Path, *names: str) -> Path:
@@ -31,6 +33,69 @@ def move(artifact: Path, folder: Path) -> Path:
     return folder / artifact.name
 
 
+def write_tokenizer(folder: Path, changes: dict[str, object], files: dict[str, object]) -> Path:
+    """Write the tokenizer of the example without a begin, with changes and other files."""
+    folder.mkdir(exist_ok=True)
+    description = json.loads((MODEL / "tokenizer.json").read_text()) | {"post_processor": None} | changes
+    for name, content in {"tokenizer.json": description, **files}.items():
+        (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden["name"])
+def test_as_transformers(golden, tmp_path):
+    tokenizer = open_tokenizer(write_tokenizer(tmp_path / "m", golden["changes"], golden["files"])).tokenizer
+    for text, ids, decoded in zip(golden["texts"], golden["ids"], golden["decoded"], strict=True):
+        assert encode(tokenizer, text) == ids
+        assert tokenizer.decode(ids) == decoded
+
+
+def test_prompts_begin_as_in_transformers(glossary_artifact, tmp_path):
+    """The model has a token for that, which is put only where the tokenizer puts it."""
+    module = intarsia.load(glossary_artifact)
+    goldens = [golden for golden in GOLDENS if golden["name"].startswith("begin: ")]
+    assert len(goldens) == 42
+    for golden in goldens:
+        folder = write_tokenizer(tmp_path / "m", golden["changes"], golden["files"])
+        generator = intarsia.Generator(module, tokenizer=folder)
+        (ids,) = golden["ids"][:1]
+        assert generator.encode(golden["texts"][0]) == ids, golden["name"]
+        assert generator.encode_document(golden["texts"][0]) == [*ids, 1]
+
+
+PIECES = {"normalizer": {"type": "Prepend", "prepend": "_"}, "pre_tokenizer": None, "decoder": None}
+SPACE = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "config", "message"),
+    [
+        ({}, {"split_special_tokens": "yes"}, "split_special_tokens is 'yes', must be true or false"),
+        ({}, {"add_prefix_space": 1}, "add_prefix_space is 1, must be true or false"),
+        (PIECES, {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False}, "is false, but tokenizer.json puts a"),
+        (PIECES, {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": True}, None),
+        (PIECES, {"tokenizer_class": "LlamaTokenizer"}, None),
+        (PIECES, {"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": False}, None),
+        ({}, {"add_prefix_space": True}, "is true, but tokenizer.json puts no space before a text: save the tokenizer"),
+        ({"pre_tokenizer": SPACE}, {"add_prefix_space": True}, None),
+        ({}, {"added_tokens_decoder": []}, "added_tokens_decoder is no object"),
+        ({}, {"added_tokens_decoder": {"x": {"content": "a"}}}, "has a key 'x', must be a token id"),
+        ({}, {"added_tokens_decoder": {"7": {"text": "a"}}}, r"added_tokens_decoder\[7\] is neither a token nor an object"),
+        ({}, {"added_tokens_decoder": {"7": {"content": "a", "lstrip": 3}}}, r"added_tokens_decoder\[7\]: "),
+        ({}, {"extra_special_tokens": [7]}, "an item of extra_special_tokens is neither a token nor an object"),
+        ({}, {"additional_special_tokens": 7}, "extra_special_tokens is neither a list of tokens nor an object"),
+        ({}, {"eos_token": 7}, "eos_token is neither a token nor an object"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_followed(changes, config, message, tmp_path):
+    folder = write_tokenizer(tmp_path / "m", changes, {"tokenizer_config.json": config})
+    if message is None:
+        assert open_tokenizer(folder).tokenizer
+        return
+    with pytest.raises(intarsia.InvalidArgumentError, match=rf"tokenizer_config\.json: .*{message}"):
+        open_tokenizer(folder)
+
+
 def test_the_artifact_is_all_that_texts_need(glossary_artifact, tmp_path):
     path = move(glossary_artifact, tmp_path)
     module = intarsia.load(path, verify=True)
@@ -45,8 +110,11 @@ def test_the_artifact_is_all_that_texts_need(glossary_artifact, tmp_path):
 
 
 def test_chat_templates_and_settings_are_carried(tools, tmp_path):
-    folder = copy_model(tmp_path / "model", "tokenizer.json")
-    (folder / "tokenizer_config.json").write_text('{"add_bos_token": false, "bos_token": "<s>"}')
+    folder = copy_model(tmp_path / "model")
+    truncation = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    config = {"bos_token": "<s>", "eos_token": "Ġviol", "mask_token": "Ġthe"}
+    files = {"tokenizer_config.json": config, "added_tokens.json": {"Ġviol": 1929}, "special_tokens_map.json": {}}
+    write_tokenizer(folder, {"truncation": truncation}, files)
     (folder / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}é")
     (folder / "additional_chat_templates").mkdir()
     (folder / "additional_chat_templates" / "rag.jinja").write_text("rag")
@@ -54,14 +122,19 @@ def test_chat_templates_and_settings_are_carried(tools, tmp_path):
     tools.compile(folder, "-o", tmp_path / "m.itx", "--embed-weights")
     carried = intarsia.Generator(tmp_path / "m.itx")
     assert carried.module.files == (
-        *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
-        "additional_chat_templates/rag.jinja",
+        *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+        *("chat_template.jinja", "additional_chat_templates/rag.jinja"),
     )
     given = intarsia.Generator(tmp_path / "m.itx", tokenizer=folder)
     assert carried.chat_template == given.chat_template
     assert carried.chat_template.render(HELLO, template="rag") == "rag"
     assert carried.encode_chat(HELLO) == given.encode_chat(HELLO) == carried.tokenizer.encode("<s>Helloé").ids
-    assert carried.encode("a") == given.encode("a") == carried.tokenizer.encode("a").ids
+    text = "of Ġviol in Ġthe end"
+    assert carried.encode(text) == given.encode(text) == carried.tokenizer.encode(text).ids
+    of = [carried.tokenizer.token_to_id(token) for token in ("of", "Ġ", "Ġviol", "Ġin", "Ġ", "Ġthe", "Ġend")]
+    assert carried.encode(text) == of
+    # The end that only the files beside tokenizer.json make a token ends an answer.
+    assert {1, 1929} <= carried._ends
     shutil.rmtree(folder)
     assert intarsia.Generator(tmp_path / "m.itx").encode_chat(HELLO) == carried.encode_chat(HELLO)
 
@@ -102,7 +175,7 @@ def test_a_tokenizer_beside_the_artifact(wordless_artifact, tmp_path):
     (tmp_path / "tokenizer.json").symlink_to(MODEL / "tokenizer.json")
     (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}")
     generator = intarsia.Generator(path)
-    assert generator.encode_chat(HELLO) == generator.tokenizer.encode("Hello").ids
+    assert [0, *generator.encode_chat(HELLO)] == generator.tokenizer.encode("Hello").ids
 
 
 def test_a_carried_tokenizer_goes_before_one_beside(glossary_artifact, tmp_path):

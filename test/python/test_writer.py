@@ -45,7 +45,7 @@ def test_prompt_and_text_are_the_whole(make):
     logits = np.zeros(4096)
     splits = 0
     for text in TEXTS:
-        ids = tokenizer.encode(text).ids
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
         assert tokenizer.decode(ids) == text
         for at in range(len(ids)):
             prompt = tokenizer.decode(ids[:at])
@@ -75,7 +75,7 @@ def test_only_new_tokens_are_decoded():
             return tokenizer.decode(ids)
 
     model = SimpleNamespace(tokenizer=Counting(), vocabulary=4096, _ends=set())
-    ids = tokenizer.encode(" ".join(TEXTS)).ids
+    ids = tokenizer.encode(" ".join(TEXTS), add_special_tokens=False).ids
     writer = intarsia.Writer(model, ids[:3], [], intarsia.Sampling(), np.random.default_rng(), None)
     for token in ids[3:]:
         writer.add(token, np.zeros(4096))

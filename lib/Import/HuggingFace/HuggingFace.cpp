@@ -272,8 +272,9 @@ void HuggingFaceImport::nameTextFiles(ModuleOp module) const {
                                    "need one (intarsia generate --tokenizer), token ids do not";
     return;
   }
-  llvm::SmallVector<std::string> names = {"tokenizer.json",      "tokenizer_config.json", "special_tokens_map.json",
-                                          "chat_template.jinja", "chat_template.json",    "calibration.json"};
+  llvm::SmallVector<std::string> names = {"tokenizer.json",    "tokenizer_config.json", "special_tokens_map.json",
+                                          "added_tokens.json", "chat_template.jinja",   "chat_template.json",
+                                          "calibration.json"};
   std::error_code code;
   llvm::SmallString<256> templates(directory);
   llvm::sys::path::append(templates, "additional_chat_templates");
