@@ -18,8 +18,16 @@ using llvm::createStringError;
 
 namespace intarsia::assemble {
 
-/// Returns the tokenizer metadata of a GGUF file as a JSON object with the file's keys. Returns an error if JSON cannot
-/// represent a value.
+/// Returns true for metadata on which token ids of a text depend. Some families of models are known by their names
+/// alone; a name that is no text is none of these.
+static bool isAboutText(llvm::StringRef key, const gguf::Value &value) {
+  if (key == "general.name")
+    return value.string() && llvm::json::isUTF8(*value.string());
+  return key.starts_with("tokenizer.ggml.") || key.starts_with("tokenizer.chat_template");
+}
+
+/// Returns the metadata about text of a GGUF file as a JSON object with the file's keys. Returns an error if JSON
+/// cannot represent a value.
 static llvm::Expected<std::string> tokenizerOf(const gguf::File &file) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -28,7 +36,7 @@ static llvm::Expected<std::string> tokenizerOf(const gguf::File &file) {
   json.object([&] {
     for (const auto &[name, value] : file.metadata()) {
       llvm::StringRef key(name);
-      if (!key.starts_with("tokenizer.ggml.") && !key.starts_with("tokenizer.chat_template"))
+      if (!isAboutText(key, value))
         continue;
       auto write = [&](const gguf::Value &one) {
         std::optional<std::string_view> string = one.string();

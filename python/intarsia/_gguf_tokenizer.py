@@ -8,6 +8,7 @@ The keys are those of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md,
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,22 @@ _SPLITS: dict[str, _Split] = {
     **dict.fromkeys(("gpt-4o", "llama4"), _Split((_O200K,))),
     **dict.fromkeys(("tekken",), _Split((_TEKKEN,), True, True)),
 }
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Models whose tokens have attributes that GGUF files do not hold."""
+
+    name: str  # a regular expression for general.name, whatever the case of letters
+    plain: frozenset[str]  # tokens that leave the white space behind them; the other special ones take it
+
+    def is_named(self, model: str) -> bool:
+        return re.search(self.name, model, re.IGNORECASE) is not None
+
+
+#: llama.cpp knows these models by their names too (llama_vocab::impl::load); it wants a hyphen or nothing before the 3,
+#: while converters write "Phi 3 Mini". The tokens are those with "rstrip" in the tokenizer.json of Phi-3 and Phi-3.5.
+_FAMILIES = (_Family("phi[- ]?3", frozenset({"<unk>", "<s>", "<|endoftext|>"})),)
 
 
 @dataclass(frozen=True)
@@ -126,7 +143,7 @@ def _text_of(metadata: _Metadata) -> GgufText:
     try:
         with panics_as_errors():
             tokenizer, add_bos = (_byte_level if kind == "gpt2" else _sentence_piece)(metadata, tokens, types)
-            _add_special_tokens(tokenizer, tokens, types)
+            _add_special_tokens(tokenizer, tokens, types, metadata.get("general.name", str, ""))
             add_bos = metadata.get("tokenizer.ggml.add_bos_token", bool, add_bos)
             add_eos = metadata.get("tokenizer.ggml.add_eos_token", bool, False)
             _put_around(tokenizer, tokens, ids.get("bos") if add_bos else None, ids.get("eos") if add_eos else None)
@@ -276,15 +293,23 @@ def _sentence_piece(metadata: _Metadata, tokens: list[str], types: list[int]) ->
     return tokenizer, True
 
 
-def _add_special_tokens(tokenizer: Any, tokens: list[str], types: list[int]) -> None:
+def _add_special_tokens(tokenizer: Any, tokens: list[str], types: list[int], model: str) -> None:
+    """Add the tokens that are found in a text as they are spelled; `model` is the model's name."""
     from tokenizers import AddedToken
 
-    added = [
-        AddedToken(token, special=kind == _CONTROL, normalized=False)
-        for token, kind in zip(tokens, types, strict=True)
-        if kind in (_CONTROL, _USER_DEFINED) and token
-    ]
-    tokenizer.add_tokens(added)
+    family = next((family for family in _FAMILIES if family.is_named(model)), None)
+    tokenizer.add_tokens(
+        [
+            AddedToken(
+                token,
+                special=kind in (_CONTROL, _UNKNOWN),
+                normalized=False,
+                rstrip=family is not None and token not in family.plain,
+            )
+            for token, kind in zip(tokens, types, strict=True)
+            if kind in (_CONTROL, _USER_DEFINED, _UNKNOWN) and token
+        ]
+    )
 
 
 def _put_around(tokenizer: Any, tokens: list[str], begin: int | None, end: int | None) -> None:

@@ -17,7 +17,7 @@ MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
-def gguf_model(path: Path, **changes: object) -> Path:
+def gguf_model(path: Path, name: str | None = None, **changes: object) -> Path:
     """Write the model as llama.cpp's converter does, its tokenizer too; names stand for tokenizer.ggml.NAME."""
     config = json.loads((MODEL / "config.json").read_text())
     description = json.loads((MODEL / "tokenizer.json").read_text())
@@ -26,6 +26,8 @@ def gguf_model(path: Path, **changes: object) -> Path:
     special = {token["content"] for token in description["added_tokens"]}
     writer = gguf.GGUFWriter(path, "llama")
     write_settings(writer, config)
+    if name:
+        writer.add_name(name)
     values = {
         "model": "gpt2",
         "pre": "gpt-2",
@@ -56,7 +58,7 @@ def gguf_model(path: Path, **changes: object) -> Path:
 
 
 def test_the_tokenizer_of_a_gguf_file(tools, tmp_path, monkeypatch):
-    source = gguf_model(tmp_path / "glossary.gguf")
+    source = gguf_model(tmp_path / "glossary.gguf", name="Phi 3 of the glossary")
     tools.compile(source, "-o", tmp_path / "m.itx")
     given = intarsia.Generator(tmp_path / "m.itx", tokenizer=source)
     monkeypatch.setitem(sys.modules, "gguf", None)
@@ -66,6 +68,10 @@ def test_the_tokenizer_of_a_gguf_file(tools, tmp_path, monkeypatch):
     for line in (MODEL / "heldout.txt").read_text().splitlines()[:200]:
         assert carried.encode(line) == given.encode(line)
     assert carried.encode_chat(HELLO) == given.encode_chat(HELLO)
+    # What special tokens of this family do with white space goes by the model's name.
+    tokenizer = carried.tokenizer
+    assert carried.encode("</s> \n violin <s> a") == given.encode("</s> \n violin <s> a")
+    assert carried.encode("</s> \n violin") == [0, *tokenizer.encode("</s>violin", add_special_tokens=False).ids]
     assert carried.generate("violin (noun):", 12) == given.generate("violin (noun):", 12)
 
 

@@ -9,7 +9,9 @@ The byte-level vocabulary is trained on text that is not cut into words, so that
 where one of the kinds of tokenizer.ggml.pre cuts. llama.cpp and SentencePiece must agree on the second vocabulary.
 
 gguf_goldens.json: "bpe" {tokens, types, merges}, "spm" {tokens, types, scores}, "texts", "ids" of each text by kind,
-for "spm" also without a space before ("spm, no prefix").
+"settings" by kind: metadata other than these ("pre" is tokenizer.ggml.pre), null for one that is left out; "chat_tokens":
+control tokens that the kinds with "chat" have too; "ends": other vocabularies {tokens, types, settings} with the "ids" of
+the tokens at which llama.cpp ends an answer.
 """
 
 from __future__ import annotations
@@ -49,7 +51,45 @@ TEXTS = [
     "a",
     "\u00a0no\u2003break\u3000wide",
     "don't 'quoted' \"double\" `tick` o'clock 'tis",
+    "<unk>x <unk>\n<s> y </s>\n\n z<|im_end|> \t<tool>\n w<s>\n<|im_start|>",
+    "<s><|user|>\nhello world<|end|>\n<|assistant|>\n yes<|end|> <|endoftext|>\n\n<|user|> \n what <|end|>  ",
 ]
+SETTINGS = {kind: {"pre": kind} for kind in KINDS} | {
+    "gpt-2, begin and end": {"pre": "gpt-2", "add_bos_token": True, "add_eos_token": True},
+    "llama-bpe, no begin": {"pre": "llama-bpe", "add_bos_token": False},
+    "spm": {},
+    "spm, no prefix": {"add_space_prefix": False},
+    "spm, no begin, but an end": {"add_bos_token": False, "add_eos_token": True},
+    "spm, no tokens": {"bos_token_id": None, "eos_token_id": None},
+    "spm, chat": {"general.name": "Phi 2"},
+    "spm, chat of Phi-3": {"general.name": "My PHI3 mini"},
+    "spm, chat of Phi-3.5": {"general.name": "phi-3.5"},
+}
+CHAT_TOKENS = ["<|endoftext|>", "<|assistant|>", "<|end|>", "<|user|>"]  # more tokens of the kinds with "chat"
+# Names of tokens, those that are not control tokens with their type; the first is what eos_token_id says.
+ENDS = {
+    "llama 3": (["<|end_of_text|>", "<|begin_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|start_header_id|>"], {}),
+    "llama 3 with keys": (["<|end_of_text|>", "<|eot_id|>", "<|eom_id|>"], {"eot_token_id": 1, "eom_token_id": 2}),
+    "ChatML": (["<|endoftext|>", "<|im_start|>", "<|im_end|>"], {}),
+    "another eot": (["<|im_end|>", "<|im_start|>", "<|endoftext|>"], {"eot_token_id": 1}),
+    "Phi-3": (["<|endoftext|>", "<|assistant|>", "<|end|>", "<|user|>", "</s>"], {}),
+    "Gemma": (["<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>", ("</s>", 4)], {}),
+    "gpt-oss": (["<|return|>", "<|end|>", "<|call|>", "<|start|>", "<|channel|>", "<|endoftext|>"], {}),
+    "half of gpt-oss": (["<|return|>", "<|end|>", "<|start|>"], {}),
+    "Solar": (["<|flush|>", "<|end|>", "<|calls|>"], {}),
+    "end is the eot": (["<|return|>", "<|end|>", "<|call|>"], {"eot_token_id": 1}),
+    "Qwen coder": (["<|im_end|>", "<|fim_pad|>", "<|fim_prefix|>", "<|repo_name|>", "<|file_sep|>"], {}),
+    "named fim tokens": (
+        ["</s>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<a>", "<b>", "<c>"],
+        {"fim_pad_token_id": 4, "fim_rep_token_id": 5, "fim_sep_token_id": 6},
+    ),
+    "Kimi": (["[EOS]", "[EOT]", "[PAD]", "[BOS]"], {}),
+    "DeepSeek": (["<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", ("<EOT>", 4), ("_<EOT>", 4)], {}),
+    "Gemma 4": (["<eos>", "<turn|>", "<|tool_response>", ("</s>", 4)], {}),
+    "PLaMo": (["<|plamo:eos|>", "</s>"], {}),
+    "others": (["<end_of_utterance>", "[e~[", "<fim-pad>", "<fim-repo>"], {}),
+    "no tokens of this kind": (["<x>", "<|eot|>", "<|endofprompt|>", "<|EOT|>"], {}),
+}
 
 
 def corpus() -> list[str]:
@@ -137,13 +177,17 @@ def add_vocabulary(writer: GGUFWriter, vocabulary: dict, settings: dict) -> None
         writer.add_token_merges(vocabulary["merges"])
     else:
         writer.add_token_scores(vocabulary["scores"])
-    writer.add_bos_token_id(vocabulary["tokens"].index("<s>"))
-    writer.add_eos_token_id(vocabulary["tokens"].index("</s>"))
+    if "<s>" in vocabulary["tokens"]:
+        usual = {"bos_token_id": vocabulary["tokens"].index("<s>"), "eos_token_id": vocabulary["tokens"].index("</s>")}
+        settings = usual | settings
     for name, value in settings.items():
+        key = name if "." in name else f"tokenizer.ggml.{name}"
         if isinstance(value, bool):
-            writer.add_bool(f"tokenizer.ggml.{name}", value)
-        else:
-            writer.add_string(f"tokenizer.ggml.{name}", value)
+            writer.add_bool(key, value)
+        elif isinstance(value, int):
+            writer.add_uint32(key, value)
+        elif value is not None:
+            writer.add_string(key, value)
 
 
 class LlamaCpp:
@@ -163,14 +207,23 @@ class LlamaCpp:
         self.library.llama_model_get_vocab.argtypes = [ctypes.c_void_p]
         text = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
         self.library.llama_tokenize.argtypes = [*text, ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool, ctypes.c_bool]
+        self.library.llama_vocab_is_eog.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        self.library.llama_vocab_is_eog.restype = ctypes.c_bool
         self.library.ggml_backend_load_all()
         self.library.llama_backend_init()
 
-    def encode(self, path: Path, texts: list[str]) -> list[list[int]]:
+    def vocabulary(self, path: Path) -> int:
         parameters = self.library.llama_model_default_params()
         model = self.library.llama_model_load_from_file(str(path).encode(), parameters)
         assert model
-        vocabulary = self.library.llama_model_get_vocab(model)
+        return self.library.llama_model_get_vocab(model)
+
+    def ends(self, path: Path, tokens: int) -> list[int]:
+        vocabulary = self.vocabulary(path)
+        return [token for token in range(tokens) if self.library.llama_vocab_is_eog(vocabulary, token)]
+
+    def encode(self, path: Path, texts: list[str]) -> list[list[int]]:
+        vocabulary = self.vocabulary(path)
         result = []
         for text in texts:
             ids = (ctypes.c_int32 * 1000)()
@@ -183,18 +236,34 @@ class LlamaCpp:
 def main() -> None:
     llama_cpp = LlamaCpp()
     bpe, (spm, pieces) = train_bpe(), train_spm()
-    ids = {}
+    ids, ends = {}, []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
-        for kind in KINDS:
-            write_model(path, bpe, {"pre": kind})
+        for kind, settings in SETTINGS.items():
+            vocabulary = spm if kind.startswith("spm") else bpe
+            if "chat" in kind:
+                more = {"tokens": CHAT_TOKENS, "types": [3] * len(CHAT_TOKENS), "scores": [0.0] * len(CHAT_TOKENS)}
+                vocabulary = {key: vocabulary[key] + more[key] for key in more}
+            write_model(path, vocabulary, settings)
             ids[kind] = llama_cpp.encode(path, TEXTS)
-        for name, settings in (("spm", {}), ("spm, no prefix", {"add_space_prefix": False})):
-            write_model(path, spm, settings)
-            ids[name] = llama_cpp.encode(path, TEXTS)
+        for name, (special, settings) in ENDS.items():
+            pairs = [(token, 3) if isinstance(token, str) else token for token in special]
+            pairs += [(token, 1) for token in "abc"]
+            value = {"tokens": [token for token, _ in pairs], "types": [kind for _, kind in pairs]}
+            settings = {"pre": "gpt-2", "eos_token_id": 0, **settings}
+            write_model(path, value | {"merges": ["a b"]}, settings)
+            ends.append({"name": name, **value, "settings": settings, "ids": llama_cpp.ends(path, len(pairs))})
     plain = [i for i, text in enumerate(TEXTS) if "<" not in text and text]
     assert [ids["spm"][i] for i in plain] == [[1, *pieces.encode(TEXTS[i])] for i in plain]
-    golden = {"bpe": bpe, "spm": spm, "texts": TEXTS, "ids": ids}
+    golden = {
+        "bpe": bpe,
+        "spm": spm,
+        "texts": TEXTS,
+        "settings": SETTINGS,
+        "chat_tokens": CHAT_TOKENS,
+        "ids": ids,
+        "ends": ends,
+    }
     (HERE / "gguf_goldens.json").write_text(json.dumps(golden, ensure_ascii=False) + "\n")
     print({kind: sum(map(len, value)) for kind, value in ids.items()})
 
