@@ -18,6 +18,8 @@ from safetensors.numpy import save_file
 from test_decoders import Server, check
 
 DECODERS = Path(__file__).resolve().parent / "decoders"
+GOLDEN_ENDS = json.loads((DECODERS.parents[1] / "python" / "gguf_goldens.json").read_text())["ends"]
+FIM = ("fim_pad", "fim_rep", "fim_sep")
 MODELS = [
     "llama", "llama-tied-bf16", "llama-llama3", "llama-yarn", "llama-linear", "mistral", "mistral-whole", "qwen2",
     "qwen3", "phi3", "phi3-longrope", "gemma2", "gemma3-text-bf16", "gpt2", "mixtral",
@@ -261,6 +263,48 @@ def set_key(key: str, value: object, kind: gguf.GGUFValueType = gguf.GGUFValueTy
         writer.add_key_value(key, value, kind)
 
     return change
+
+
+def imported(tools, path: Path, change, model: str = "llama"):
+    """Return what importing a changed model prints, without the hash of the file."""
+    write_changed(path, change, model=model)
+    done = tools.run("intarsia-compile", path, "--stop-after=import", check=False)
+    return re.sub(r'model_hash = "\w+"', "", done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("golden", GOLDEN_ENDS, ids=lambda golden: golden["name"])
+def test_ends_as_llama_cpp(tools, scratch, golden):
+    def change(writer: gguf.GGUFWriter) -> None:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_token_list(golden["tokens"])
+        writer.add_token_types(golden["types"])
+        for name, value in golden["settings"].items():
+            kind = gguf.GGUFValueType.STRING if isinstance(value, str) else gguf.GGUFValueType.UINT32
+            set_key(f"tokenizer.ggml.{name}", value, kind)(writer)
+
+    ir, remarks = imported(tools, scratch / "ends.gguf", change)
+    ends = json.loads(re.search(r"eos_token_ids = (\[.*?\])", ir)[1])
+    assert sorted(ends) == golden["ids"]
+    named = [golden["settings"].get(f"{name}_token_id") for name in ("eos", "eot", "eom", *FIM)]
+    unnamed = [f"{golden['tokens'][token]} ({token})" for token in golden["ids"] if token not in named]
+    assert (f"answers also end at {', '.join(unnamed)}: no key says so" in remarks) == bool(unnamed)
+
+
+def test_ends_are_special_tokens(tools, scratch):
+    """A word, an unused token and a byte of such a spelling end nothing; nor does anything in a file without types."""
+
+    def change(types: list[int]):
+        def add(writer: gguf.GGUFWriter) -> None:
+            writer.add_token_list(["a", "b", "<|im_end|>", "</s>", "<EOT>", "<|file_sep|>"])
+            if types:
+                writer.add_token_types(types)
+
+        return add
+
+    for types in ([1, 1, 3, 1, 5, 6], [1, 1, 3, 1], []):
+        ir, remarks = imported(tools, scratch / "ends.gguf", change(types))
+        assert "eos_token_ids = [2]," in ir
+        assert "also end" not in remarks
 
 
 @pytest.mark.parametrize(

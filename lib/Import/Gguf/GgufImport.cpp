@@ -101,6 +101,9 @@ OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &opti
     return {};
   for (const std::string &remark : architecture->remarks())
     emitRemark(module->getLoc()) << remark;
+  if (!tokens.unnamed.empty())
+    emitRemark(module->getLoc()) << "answers also end at " << tokens.unnamed
+                                 << ": no key says so, but tokens with these spellings do in llama.cpp";
   llvm::StringRef file = llvm::sys::path::filename(path);
   if (archive->first().metadata("tokenizer.ggml.model"))
     (*module)->setAttr("nn.files", OpBuilder(context).getStrArrayAttr(file));

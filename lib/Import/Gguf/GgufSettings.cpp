@@ -7,8 +7,11 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/Gguf/GgufSettings.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <array>
 #include <cmath>
 
 namespace intarsia::importer {
@@ -412,6 +415,78 @@ std::string inTermsOfGguf(llvm::StringRef message, const GgufArchitecture &archi
   return result;
 }
 
+namespace {
+
+/// Spellings of tokens that end an answer, whatever the keys say: special_eog_ids in llama-vocab.cpp of llama.cpp.
+/// Files often name the end of a text alone, while answers end with that of a turn.
+constexpr llvm::StringLiteral spellingsOfEnds[] = {"<|eot_id|>",
+                                                   "<|im_end|>",
+                                                   "<|end|>",
+                                                   "<|return|>",
+                                                   "<|call|>",
+                                                   "<|flush|>",
+                                                   "<|calls|>",
+                                                   "<end_of_turn>",
+                                                   "<|endoftext|>",
+                                                   "</s>",
+                                                   "<|eom_id|>",
+                                                   "<EOT>",
+                                                   "_<EOT>",
+                                                   "[EOT]",
+                                                   "[EOS]",
+                                                   "<|end_of_text|>",
+                                                   "<end_of_utterance>",
+                                                   "<eos>",
+                                                   "<turn|>",
+                                                   "<|tool_response>",
+                                                   "<｜end▁of▁sentence｜>",
+                                                   "[e~["};
+
+/// Tokens of code completion that end an answer, by key; by their spellings where a file lacks the key.
+struct CompletionToken {
+  llvm::StringLiteral key;
+  std::array<llvm::StringLiteral, 5> spellings;
+};
+constexpr CompletionToken completionTokens[] = {
+    {"fim_pad", {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"fim_rep", {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"fim_sep", {"<|file_sep|>", "", "", "", ""}}};
+
+/// Returns the spelling of each token; empty unless it is a control token or a user-defined one.
+std::vector<llvm::StringRef> readSpecialTokens(const gguf::File &file) {
+  constexpr int64_t control = 3, userDefined = 4; // TokenType in the `gguf` package
+  std::vector<llvm::StringRef> tokens;
+  const gguf::Value *texts = file.metadata("tokenizer.ggml.tokens");
+  const gguf::Value *types = file.metadata("tokenizer.ggml.token_type");
+  if (!texts || !types || !texts->isArray || !types->isArray)
+    return tokens;
+  texts->forEach([&](const gguf::Value &text) { tokens.push_back(text.string().value_or("")); });
+  size_t next = 0;
+  types->forEach([&](const gguf::Value &type) {
+    int64_t kind = type.integer().value_or(0);
+    if (next < tokens.size() && kind != control && kind != userDefined)
+      tokens[next] = "";
+    ++next;
+  });
+  tokens.resize(std::min(tokens.size(), next));
+  return tokens;
+}
+
+/// Removes ends that are none in the models that have certain others, as llama.cpp does: "<|end|>" ends only a part of
+/// an answer in the format of gpt-oss, "</s>" is a tag in Gemma's vocabulary.
+void removeFalseEnds(llvm::SmallVector<int64_t> &ends, llvm::ArrayRef<llvm::StringRef> tokens) {
+  auto spelling = [&](int64_t end) { return uint64_t(end) < tokens.size() ? tokens[end] : ""; };
+  auto has = [&](llvm::StringRef text) { return llvm::is_contained(llvm::map_range(ends, spelling), text); };
+  bool hasCalls = has("<|call|>") || has("<|calls|>");
+  bool isHarmony = hasCalls && (has("<|return|>") || has("<|flush|>"));
+  bool hasTags = has("<|tool_response>") || has("<|plamo:eos|>");
+  llvm::erase_if(ends, [&](int64_t end) {
+    return (isHarmony && spelling(end) == "<|end|>") || (hasTags && spelling(end) == "</s>");
+  });
+}
+
+} // namespace
+
 GgufTokens readGgufTokens(const GgufArchive &archive, Errors &errors) {
   GgufTokens tokens;
   auto read = [&](llvm::StringRef name) -> std::optional<int64_t> {
@@ -424,9 +499,30 @@ GgufTokens readGgufTokens(const GgufArchive &archive, Errors &errors) {
       errors.report(archive.name() + ": key '" + key + "' is " + std::to_string(*id) + ", token ids are not negative");
     return id;
   };
+  auto add = [&](int64_t id) {
+    if (!llvm::is_contained(tokens.ends, id))
+      tokens.ends.push_back(id);
+  };
   for (llvm::StringRef name : {"eos", "eot", "eom"}) // the ends of a text, of a turn and of a message
-    if (std::optional<int64_t> id = read(name); id && !llvm::is_contained(tokens.ends, *id))
-      tokens.ends.push_back(*id);
+    if (std::optional<int64_t> id = read(name))
+      add(*id);
+  llvm::SmallVector<llvm::StringRef> spellings(std::begin(spellingsOfEnds), std::end(spellingsOfEnds));
+  for (const CompletionToken &token : completionTokens)
+    if (std::optional<int64_t> id = read(token.key))
+      add(*id);
+    else
+      llvm::append_range(spellings, token.spellings);
+  size_t named = tokens.ends.size();
+  std::vector<llvm::StringRef> special = readSpecialTokens(archive.first());
+  for (auto [id, text] : llvm::enumerate(special))
+    if (!text.empty() && llvm::is_contained(spellings, text))
+      add(id);
+  llvm::SmallVector<int64_t> unnamed(llvm::ArrayRef(tokens.ends).drop_front(named));
+  removeFalseEnds(tokens.ends, special);
+  llvm::raw_string_ostream list(tokens.unnamed);
+  for (int64_t id : unnamed)
+    if (llvm::is_contained(tokens.ends, id))
+      list << (tokens.unnamed.empty() ? "" : ", ") << special[id] << " (" << id << ")";
   tokens.begin = read("bos");
   return tokens;
 }

@@ -19,10 +19,11 @@ llvm::json::Object readGgufSettings(const GgufArchive &archive, const GgufArchit
 /// Replaces names of config.json in a message by keys of the file: "hidden_size" becomes "llama.embedding_length".
 std::string inTermsOfGguf(llvm::StringRef message, const GgufArchitecture &architecture);
 
-/// Ids of tokens that begin and end texts.
+/// Ids of tokens that begin and end texts. `unnamed` lists, for a message, the ends that no key names.
 struct GgufTokens {
   llvm::SmallVector<int64_t> ends;
   std::optional<int64_t> begin;
+  std::string unnamed;
 };
 GgufTokens readGgufTokens(const GgufArchive &archive, Errors &errors);
 
