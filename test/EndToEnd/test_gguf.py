@@ -307,6 +307,48 @@ def test_ends_are_special_tokens(tools, scratch):
         assert "also end" not in remarks
 
 
+def test_usual_values_of_keys(tools, scratch):
+    """Keys that say what is so without them."""
+    expected, _ = imported(tools, scratch / "m.gguf", lambda writer: None, "llama-yarn")
+    for key, value in (
+        ("yarn_ext_factor", 1.0),
+        ("yarn_ext_factor", -1.0),
+        ("yarn_attn_factor", 1.0),
+        ("yarn_log_multiplier", 0.0),
+        ("yarn_beta_slow", 1.0),
+        ("attn_factor", 1.0),
+    ):
+        change = set_key(f"llama.rope.scaling.{key}", value, gguf.GGUFValueType.FLOAT32)
+        assert imported(tools, scratch / "m.gguf", change, "llama-yarn")[0] == expected, key
+    other, _ = imported(
+        tools,
+        scratch / "m.gguf",
+        set_key("llama.rope.scaling.attn_factor", 0.9, gguf.GGUFValueType.FLOAT32),
+        "llama-yarn",
+    )
+    assert other != expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "model", "message"),
+    [
+        ("rope.scaling.yarn_ext_factor", 0.0, "llama-yarn", "is 0.000; 1 is supported with YaRN"),
+        ("rope.scaling.yarn_ext_factor", 0.5, "llama-yarn", "is 0.500; 1 is supported with YaRN"),
+        ("rope.scaling.yarn_ext_factor", 1.0, "llama", "is 1.000; 0 is supported without YaRN"),
+        ("rope.scaling.yarn_ext_factor", 0.0, "llama", ""),
+        ("rope.scaling.yarn_attn_factor", 0.9, "llama-yarn", "is 0.900; 1 is supported; rope.scaling.attn_factor is"),
+        ("rope.scaling.yarn_log_multiplier", 1.0, "llama-yarn", "is not supported for models of architecture llama"),
+        ("logit_scale", 1.0, "llama", ""),
+        ("attention.scale", 1.0, "llama", "is not supported for models of architecture llama"),
+    ],
+)
+def test_other_values_of_keys(tools, scratch, key, value, model, message):
+    change = set_key(f"llama.{key}", value, gguf.GGUFValueType.FLOAT32)
+    ir, errors = imported(tools, scratch / "m.gguf", change, model)
+    assert bool(ir) == (not message)
+    assert not message or f"m.gguf: key 'llama.{key}' {message}" in errors
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -68,39 +68,42 @@ const SettingNames *findSetting(llvm::StringRef SettingNames::*by, llvm::StringR
   return nullptr;
 }
 
-/// Keys that change results and are refused if the architecture has no setting for them. Zero and false mean "no".
-constexpr llvm::StringLiteral refusedKeys[] = {"expert_count",
-                                               "expert_feed_forward_length",
-                                               "expert_shared_count",
-                                               "expert_shared_feed_forward_length",
-                                               "expert_group_count",
-                                               "expert_weights_scale",
-                                               "leading_dense_block_count",
-                                               "swiglu_clamp_exp",
-                                               "logit_scale",
-                                               "residual_scale",
-                                               "embedding_scale",
-                                               "use_parallel_residual",
-                                               "attn_logit_softcapping",
-                                               "final_logit_softcapping",
-                                               "router_logit_softcapping",
-                                               "attention.scale",
-                                               "attention.output_scale",
-                                               "attention.clamp_kqv",
-                                               "attention.max_alibi_bias",
-                                               "attention.shared_kv_layers",
-                                               "attention.sliding_window_pattern",
-                                               "attention.temperature_scale",
-                                               "attention.temperature_length",
-                                               "attention.key_length_swa",
-                                               "attention.value_length_swa",
-                                               "rope.dimension_sections",
-                                               "rope.dimension_count_swa",
-                                               "rope.freq_base_swa",
-                                               "rope.scaling.alpha",
-                                               "rope.scaling.yarn_log_multiplier",
-                                               "rope.scaling.yarn_ext_factor",
-                                               "rope.scaling.yarn_attn_factor"};
+/// A key that changes results and is refused if the architecture has no setting for it. Zero and false mean "no", and
+/// so does one in factors.
+struct RefusedKey {
+  llvm::StringLiteral key;
+  bool isFactor = false;
+};
+constexpr RefusedKey refusedKeys[] = {{"expert_count"},
+                                      {"expert_feed_forward_length"},
+                                      {"expert_shared_count"},
+                                      {"expert_shared_feed_forward_length"},
+                                      {"expert_group_count"},
+                                      {"expert_weights_scale", true},
+                                      {"leading_dense_block_count"},
+                                      {"swiglu_clamp_exp"},
+                                      {"logit_scale", true},
+                                      {"residual_scale", true},
+                                      {"embedding_scale", true},
+                                      {"use_parallel_residual"},
+                                      {"attn_logit_softcapping"},
+                                      {"final_logit_softcapping"},
+                                      {"router_logit_softcapping"},
+                                      {"attention.scale"},
+                                      {"attention.output_scale"},
+                                      {"attention.clamp_kqv"},
+                                      {"attention.max_alibi_bias"},
+                                      {"attention.shared_kv_layers"},
+                                      {"attention.sliding_window_pattern"},
+                                      {"attention.temperature_scale"},
+                                      {"attention.temperature_length"},
+                                      {"attention.key_length_swa"},
+                                      {"attention.value_length_swa"},
+                                      {"rope.dimension_sections"},
+                                      {"rope.dimension_count_swa"},
+                                      {"rope.freq_base_swa"},
+                                      {"rope.scaling.alpha"},
+                                      {"rope.scaling.yarn_log_multiplier"}};
 
 class SettingsReader {
 public:
@@ -125,6 +128,7 @@ private:
   void readGemma();
   void readRope();
   void readLongRope();
+  void checkYarn();
   /// Stores a value under the builder's name of the key.
   void set(llvm::StringRef key, llvm::json::Value value) {
     settings[findSetting(&SettingNames::key, key, architecture)->setting] = std::move(value);
@@ -169,10 +173,12 @@ std::optional<double> SettingsReader::number(llvm::StringRef key) {
 }
 
 void SettingsReader::refuse() {
-  for (llvm::StringRef key : refusedKeys)
-    if (const gguf::Value *value = find(key); value && !findSetting(&SettingNames::key, key, architecture))
-      if (value->isArray || value->number().value_or(value->boolean().value_or(true)) != 0)
+  for (const auto &[key, isFactor] : refusedKeys)
+    if (const gguf::Value *value = find(key); value && !findSetting(&SettingNames::key, key, architecture)) {
+      double number = value->isArray ? NAN : value->number().value_or(value->boolean().value_or(true));
+      if (number != 0 && !(isFactor && number == 1))
         report(key, "is not supported for models of architecture " + architecture.name);
+    }
   if (const gguf::Value *causal = find("attention.causal"); causal && !causal->boolean().value_or(false))
     report("attention.causal", "is false: only language models that continue a text are imported");
 }
@@ -271,6 +277,22 @@ void SettingsReader::readLongRope() {
   settings["rope_scaling"] = std::move(scaling);
 }
 
+/// Refuses other values than the usual ones of keys that llama.cpp reads for Grok alone: for the architectures here it
+/// computes with the usual ones, whatever the file says.
+void SettingsReader::checkYarn() {
+  const gguf::Value *type = find("rope.scaling.type");
+  bool isYarn = type && type->string() == "yarn";
+  auto check = [&](llvm::StringRef key, double usual, llvm::StringRef why) {
+    std::optional<double> value = number(key);
+    if (value && *value != usual)
+      report(key, llvm::formatv("is {0:f3}; {1} is supported{2}", *value, int(usual), why).str());
+  };
+  constexpr llvm::StringLiteral extrapolation = "rope.scaling.yarn_ext_factor";
+  if (std::optional<double> factor = number(extrapolation); factor && *factor >= 0) // a negative one is unset
+    check(extrapolation, isYarn, isYarn ? " with YaRN" : " without YaRN");
+  check("rope.scaling.yarn_attn_factor", 1, "; rope.scaling.attn_factor is what scales the rotated values");
+}
+
 void SettingsReader::readRope() {
   settings["rope_interleaved"] = architecture.interleavedRope;
   settings["rope_theta"] = number("rope.freq_base").value_or(10000.0);
@@ -281,6 +303,7 @@ void SettingsReader::readRope() {
       report("rope.dimension_count",
              "is " + llvm::Twine(*dimensions) + ", heads have " + llvm::Twine(headDim) + " features");
   }
+  checkYarn();
   if (hasTensor("rope_factors_long.weight") || hasTensor("rope_factors_short.weight"))
     return readLongRope();
   // Without a type a factor is linear: llama-model.cpp, where rope_scaling begins as "linear".
