@@ -8,7 +8,6 @@ import fnmatch
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ._losses import Losses, may_be_chosen
 from ._module import load, make_state
 from ._quantize import Progress, _Calibration, _check_windows, _function, _pages, _round, _token_inputs
 from ._segments import Segments, Values, quietly
+from ._work import WorkFolder, work_folder
 
 #: Formats of weights between 4 and 8.5 bits. Blocks of other lengths are between these in size and in loss.
 CANDIDATES = ("int4-g128", "mxfp4", "int4", "nvfp4", "int5", "int6", "int8")
@@ -107,8 +107,8 @@ def choose(
     targets : sequence of str
         What the model is compiled for later, as ``intarsia-compile --target`` has it: kernels and predicted times.
     work : path, optional
-        A folder for what is measured; by default ``<output>.work``. It is removed at the end. A run that was ended goes
-        on behind the last tensor.
+        A folder for what is measured, apart from `model` and `output`; by default ``<output>.work``. What is written
+        there is removed at the end. A run that was ended goes on behind the last tensor.
     explain, report : path, optional
         Files to write: every alternative as JSON; a page of HTML.
     progress : callable
@@ -131,19 +131,20 @@ def choose(
             "ids, [count, length]; quantize others to a format that you name", "invalid argument",
         )  # fmt: skip
     _check_windows(Path(model), windows)
-    run = _Run(Path(model), Path(output), np.asarray(windows, np.int64), budget, Path(work or f"{Path(output)}.work"))
-    run.progress = progress
-    run.list_candidates(parts, candidates, keep, targets)
-    run.measure(proxy, measured_tokens, cache_tokens)
-    outcome = run.choose()
-    (Path(output) / _overlap.FILE).write_text(_overlap.describe(windows))
-    if explain is not None:
-        Path(explain).write_text(json.dumps(_trace(outcome), indent=1) + "\n")
-    if report is not None:
-        from ._choice_report import write_report
+    with work_folder(work, Path(model), Path(output)) as folder:
+        run = _Run(Path(model), Path(output), np.asarray(windows, np.int64), budget, folder)
+        run.progress = progress
+        run.list_candidates(parts, candidates, keep, targets)
+        run.measure(proxy, measured_tokens, cache_tokens)
+        outcome = run.choose()
+        (Path(output) / _overlap.FILE).write_text(_overlap.describe(windows))
+        if explain is not None:
+            Path(explain).write_text(json.dumps(_trace(outcome), indent=1) + "\n")
+        if report is not None:
+            from ._choice_report import write_report
 
-        write_report(Path(report), outcome, Path(model))
-    shutil.rmtree(run.work)
+            write_report(Path(report), outcome, Path(model))
+        folder.remove()
     return outcome
 
 
@@ -152,7 +153,7 @@ class _Run:
 
     progress: Progress
 
-    def __init__(self, model: Path, output: Path, windows: np.ndarray, budget: Budget, work: Path) -> None:
+    def __init__(self, model: Path, output: Path, windows: np.ndarray, budget: Budget, work: WorkFolder) -> None:
         self.model, self.output, self.windows, self.budget, self.work = model, output, windows, budget, work
 
     def list_candidates(
@@ -191,7 +192,7 @@ class _Run:
         """Measure what each format loses."""
         calibration, measured = _split(self.windows, measured_tokens)
         self._open_work((measured_tokens, proxy, sorted(self.formats.items())))
-        self.segments = Segments(self.model, self.work / "segments", self.progress)
+        self.segments = Segments(self.model, self.work, self.progress)
         self.losses = Losses(self.segments, self.listed["model"], calibration, measured, self.work, self.progress)
         self.calibration, self.cache_tokens = calibration, cache_tokens
         self.losses.measure_exact()
@@ -265,18 +266,8 @@ class _Run:
     def _open_work(self, settings: object) -> None:
         digest = hashlib.sha256(np.ascontiguousarray(self.windows).tobytes())
         digest.update(repr((self.windows.shape, self.listed["model"], settings)).encode())
-        mark = self.work / "choice.state"
-        if self.work.exists() and any(self.work.iterdir()):
-            if not mark.exists():
-                raise InvalidArgumentError(
-                    f"{self.work}: has files of something else; give another folder", "invalid argument"
-                )
-            if mark.read_text() == digest.hexdigest():
-                self.progress("going on with what was measured")
-                return
-            shutil.rmtree(self.work)
-        self.work.mkdir(parents=True, exist_ok=True)
-        mark.write_text(digest.hexdigest())
+        if self.work.begin(digest.hexdigest()):
+            self.progress("going on with what was measured")
 
     def _caches(self) -> list[str]:
         return [name for number in range(len(self.segments)) for name in self.segments.caches(number)]
@@ -357,12 +348,11 @@ class _Run:
             {"intarsia_precision": 1, "model": self.listed["model"], "tensors": tensors, "caches": caches}
         )
         # The name tells choices apart for a calibration that goes on.
-        file = self.work / f"choice-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        file = self.work.file(f"choice-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json")
         file.write_text(text)
-        folder = self.work / "rounding"
         flags = [f"--precision={file}"]
         self.segments.release()
-        with quietly():
+        with quietly(), WorkFolder(self.work.folder("rounding")) as folder:
             pieces = []
             if any(
                 one["linear"] and one["format"] == tensors[key] for key, some in self.formats.items() for one in some
@@ -370,11 +360,11 @@ class _Run:
                 pieces = _Calibration(self.model, self.calibration, flags, folder, self.progress).run()
             self.progress("writing the model")
             _round(self.model, self.output, [*flags, *(f"--part={piece}" for piece in pieces)])
-        shutil.rmtree(folder, ignore_errors=True)
+            folder.remove()
         return self.losses.loss_of_results(self._run_whole())
 
     def _run_whole(self) -> Iterator[Values]:
-        artifact = self.work / "whole.itx"
+        artifact = self.work.artifact("whole.itx")
         with quietly():
             _run([str(self.output), "-o", str(artifact), "--quantize-activations=16"], shows_steps=False)
         module = load(artifact)

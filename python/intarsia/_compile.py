@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ._errors import CompileError, NotFoundError
 from ._module import Module, load
+from ._work import locks
 
 #: A line that intarsia-compile prints about its progress: a step with its time, or the file at the end.
 _PROGRESS = re.compile(r"  \S+ +[\d.]+ s\n|wrote .*\n")
@@ -134,6 +135,7 @@ def _run(arguments: Sequence[str], *, shows_steps: bool = True, shows_remarks: b
             env=_environment(),
             text=True,
             errors="replace",
+            pass_fds=tuple(locks),
         ) as process:
             try:
                 for line in process.stderr:

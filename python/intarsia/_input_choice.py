@@ -15,6 +15,7 @@ import numpy as np
 from . import _overlap
 from ._errors import InvalidArgumentError
 from ._quantize import _check_windows, _round
+from ._work import OWN_FILES
 
 #: The file that intarsia-compile reads beside the weights.
 PRECISION = "intarsia-precision.json"
@@ -76,6 +77,8 @@ def write_choice(
     """Write a directory with the model's files, and beside them formats of tensors and what is known of inputs."""
     output.mkdir(parents=True, exist_ok=True)
     for entry in model.iterdir():
+        if entry.name in OWN_FILES:  # of a rotated model
+            continue
         if entry.is_file():
             shutil.copyfile(entry, output / entry.name)
         elif (entry / "config.json").is_file():  # a module of sentence-transformers

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ._moments import Moments
 from ._quantize import TOKENS_OF_A_CALL, Progress, _round
 from ._safetensors import _header, read_tensors, write_tensors
 from ._segments import Segments, Values, quietly, split_calls
+from ._work import WorkFolder
 
 #: Elements of logits that one call may give: 256 MB in f32.
 LOGITS_OF_A_CALL = 1 << 26
@@ -63,7 +63,7 @@ def may_be_chosen(cache: str, form: str) -> bool:
 
 
 class Losses:
-    """Measures losses, and keeps them in a file as they come.
+    """Measures losses, and keeps them in the state of a folder as they come.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class Losses:
         The model.
     calibration, measured : arrays of int64 [count, length]
         The text that weights are rounded with, and the one that losses are measured on.
-    work : path
-        A folder. ``losses.json`` has what is measured already.
+    work : WorkFolder
+        Its state has what is measured already.
     """
 
     def __init__(
@@ -81,30 +81,31 @@ class Losses:
         model_hash: str,
         calibration: np.ndarray,
         measured: np.ndarray,
-        work: Path,
+        work: WorkFolder,
         progress: Progress = lambda text: None,
     ) -> None:
         self.segments, self.hash, self.work, self.progress = segments, model_hash, work, progress
         self.calibration = split_calls(calibration, TOKENS_OF_A_CALL)
         self.calls = split_calls(measured, self._tokens_of_a_call(measured))
         self.tokens = measured.size
-        self.file = work / "losses.json"
-        kept = json.loads(self.file.read_text()) if self.file.exists() else {}
-        self.tensors: dict[str, dict[str, dict[str, float]]] = kept.get("tensors", {})
-        self.caches: dict[str, dict[str, float]] = kept.get("caches", {})
+        self.tensors: dict[str, dict[str, dict[str, float]]] = work.state.setdefault("tensors", {})
+        self.caches: dict[str, dict[str, float]] = work.state.setdefault("caches", {})
         self.errors: dict[tuple[str, str], float] = {}  # of outputs of linears, by key and format
 
     def measure_exact(self) -> None:
         """Run the measured text through the model as it is, and keep what segments pass on and the results."""
         for call, some in enumerate(self.calls):
-            if self._exact(len(self.segments), call).exists():
+            if self.work.is_kept(_exact(len(self.segments), call)):
                 continue
             values: Values = {}
             for number in range(len(self.segments)):
                 passed, results = self.segments.run(number, some, values, end=number + 1)
                 values = self.segments.pass_on(number, values, passed[0])
                 self._add_results(call, results, is_new=number == 0)
-                write_tensors(self._exact(number + 1, call), values)
+                write_tensors(self.work.file(_exact(number + 1, call)), values)
+                self.work.keep(_exact(number + 1, call))
+            self.work.keep(_results(call))
+            self.work.save()
             self.progress(f"the model as it is: {100 * (call + 1) // len(self.calls)} %")
 
     def measure(
@@ -140,7 +141,7 @@ class Losses:
             own = [key for key in tensors if self.segments.first_reader(key) == number]
             rounded = [key for key in own if any(tensors[key].values())]
             missing = [key for key in own if not self._is_measured(key, tensors[key])]
-            moments = self.work / "moments.safetensors"
+            moments = self.work.file("moments.safetensors")
             if not all(self._is_measured(key, forms) for key, forms in tensors.items()):
                 self._pass_calibration(number, moments if rounded and missing else None, what)
             if missing and by_layer:
@@ -159,7 +160,7 @@ class Losses:
                 self._measure_tensors(number, missing, tensors, files, by_layer, what)
             for cache in self.segments.caches(number) if caches else ():
                 self._measure_cache(number, cache, caches, what)
-        shutil.rmtree(self.work / "calibration", ignore_errors=True)
+        self._forget("calibration")
 
     def _is_measured(self, key: str, forms: Iterable[str]) -> bool:
         return all("loss" in self.tensors.get(key, {}).get(form, {}) for form in forms)
@@ -176,25 +177,25 @@ class Losses:
 
     def _pass_calibration(self, number: int, moments: Path | None, what: str) -> None:
         """Run the calibration text through a segment; write the second moments of what its linears multiply."""
-        following = self.work / "calibration" / str(number + 1)
-        if moments is None and (following / "complete").exists():
+        following = [_calibrated(number + 1, call) for call in range(len(self.sampled))]
+        if moments is None and all(self.work.is_kept(name) for name in following):
             return
-        following.mkdir(parents=True, exist_ok=True)
         sums: dict[str, Moments] = {}
         segment = self.segments.in_8_bits(number)
         for call, some in enumerate(self.sampled):
-            values = read_tensors(self._calibrated(number, call)) if number else {}
+            values = read_tensors(self.work.path / _calibrated(number, call)) if number else {}
             made = segment(some, values)
             for name, rows in segment.inputs(made).items() if moments else ():
                 sums.setdefault(name, Moments(name, rows.shape[1])).add(rows)
             passed = {name: array for name, array in made.items() if name.startswith("value.")}
-            write_tensors(self._calibrated(number + 1, call), values | passed)
+            write_tensors(self.work.file(following[call]), values | passed)
             self.progress(f"{what}: inputs, {100 * (call + 1) // len(self.sampled)} %")
         if moments:
             write_tensors(moments, {f"second_moments.{name}": total.mean() for name, total in sums.items()})
-        (following / "complete").touch()
-        if number and (self.work / "calibration" / str(number + 1)).exists():
-            shutil.rmtree(self.work / "calibration" / str(number - 1), ignore_errors=True)
+        self.work.keep(*following)
+        self.work.save()
+        if number:
+            self._forget(f"calibration/{number - 1}")
 
     def _output_errors(
         self,
@@ -211,7 +212,7 @@ class Losses:
             return {}
         self.progress(f"{what}: errors of outputs")
         formats = dict.fromkeys(form for forms in asked.values() for form in forms)
-        file = self.work / "errors.json"
+        file = self.work.file("errors.json")
         flags = [self._asked({key: forms[0] for key, forms in asked.items()}), "--linears=*"]
         with quietly():
             _round(self.segments.model, file, [*flags, f"--second-moments={moments}", f"--errors={','.join(formats)}"])
@@ -220,7 +221,7 @@ class Losses:
 
     def _asked(self, formats: Mapping[str, str]) -> str:
         """Return the flag of intarsia-quantize that names the formats of linears by the keys of their weights."""
-        file = self.work / "asked.json"
+        file = self.work.file("asked.json")
         file.write_text(json.dumps({"intarsia_precision": 1, "model": self.hash, "tensors": formats}))
         return f"--precision={file}"
 
@@ -238,12 +239,12 @@ class Losses:
             self.progress(f"{what}: rounding weights to {form}")
             rounded = {key: form for key in keys if tensors[key].get(form)}
             nearest = [key for key in keys if tensors[key].get(form) is False]
-            decoded, part = self.work / f"decoded-{form}", self.work / f"part-{form}"
+            decoded, part = self.work.file(f"decoded-{form}"), self.work.file(f"part-{form}")
             if rounded:
                 flags = [self._asked(rounded), "--linears=*", f"--decoded={decoded}"]
                 with quietly():
                     _round(self.segments.model, part, [*flags, f"--second-moments={moments}"])
-            others = self.work / f"nearest-{form}"
+            others = self.work.file(f"nearest-{form}")
             if nearest:
                 with quietly():
                     _round(self.segments.model, others, [f"--nearest={','.join(nearest)}", f"--quantize={form}"])
@@ -272,7 +273,7 @@ class Losses:
                     found[form]["output"] = self.errors[key, form]
                 self.progress(f"{what}: {key.removesuffix('.weight')} in {form}")
             self.tensors[key] = found
-            self._write()
+            self.work.save()
 
     def _ends(self, key: str) -> bool:
         """Return true for what is read behind the layers, which has no error of a layer."""
@@ -298,7 +299,7 @@ class Losses:
             for name, one in self.tensors[other].items():
                 one["loss"] = one["layer"] * ratio
                 one["estimated"] = (other, name) != (key, form)
-        self._write()
+        self.work.save()
 
     def _estimate(self, errors: Mapping[str, Mapping[str, float]], measured: Mapping[str, str]) -> None:
         """Add the formats of linears that were not measured, by the squares of the errors of outputs."""
@@ -308,7 +309,7 @@ class Losses:
                 ratio = (other / error) ** 2 if error > 0 else 0.0
                 scaled = {"layer": one["layer"] * ratio, "loss": one["loss"] * ratio, "estimated": True}
                 self.tensors[key][form] = (one if form == measured[key] else scaled) | {"output": other}
-        self._write()
+        self.work.save()
 
     def _measure_cache(self, number: int, cache: str, formats: Sequence[str], what: str) -> None:
         for form in formats:
@@ -317,7 +318,7 @@ class Losses:
             segment = self.segments.with_caches(number, f"{cache}={form}")
             found = self._measure_change(number, {}, whole=True, replaced=segment)
             self.caches.setdefault(cache, {})[form] = found["loss"]
-            self._write()
+            self.work.save()
             self.progress(f"{what}: {cache} in {form}")
 
     def _measure_change(
@@ -332,10 +333,10 @@ class Losses:
         """Return the loss of a change in a segment, over the first calls, and the error of what it passes on."""
         loss, rows, error, passed_rows = 0.0, 0, 0.0, 0
         for call, some in enumerate(self.calls[:calls]):
-            values = read_tensors(self._exact(number, call)) if number else {}
+            values = read_tensors(self.work.path / _exact(number, call)) if number else {}
             end = None if whole else number + 1
             passed, results = self.segments.run(number, some, values, changed, end=end, replaced=replaced)
-            exact = read_tensors(self._exact(number + 1, call))
+            exact = read_tensors(self.work.path / _exact(number + 1, call))
             for name, array in passed[0].items():
                 left = np.asarray(exact[name], np.float32).reshape(-1, exact[name].shape[-1])
                 right = np.asarray(array, np.float32).reshape(left.shape)
@@ -352,7 +353,7 @@ class Losses:
 
     def _loss(self, call: int, results: Values) -> tuple[float, int]:
         """Return the sum of a call's losses, and of how many rows."""
-        exact = read_tensors(self.work / "exact" / f"results.{call}.safetensors")
+        exact = read_tensors(self.work.path / _results(call))
         if "logits" in exact:
             return kl_divergence(exact["logits"], results["logits"]), len(exact["logits"])
         both = [(exact[name], results[name]) for name in exact if name in results]
@@ -360,14 +361,13 @@ class Losses:
         return sum(cosine_error(left, right) / (left.size // left.shape[-1]) for left, right in both), len(both)
 
     def _add_results(self, call: int, results: Values, *, is_new: bool) -> None:
-        file = self.work / "exact" / f"results.{call}.safetensors"
+        file = self.work.file(_results(call))
         kept = {} if is_new or not file.exists() else {name: array.copy() for name, array in read_tensors(file).items()}
         for name, array in results.items():
             if name == "logits":
                 kept[name] = log_softmax(array)
             elif array.dtype == np.float32:
                 kept[name] = array
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_tensors(file, kept)
 
     def _tokens_of_a_call(self, measured: np.ndarray) -> int:
@@ -375,13 +375,19 @@ class Losses:
         vocabulary = next((value.shape[-1] for value in outputs if value.name == "logits"), 0)
         return min(TOKENS_OF_A_CALL, LOGITS_OF_A_CALL // vocabulary if vocabulary else TOKENS_OF_A_CALL)
 
-    def _exact(self, number: int, call: int) -> Path:
-        return self.work / "exact" / f"{number}.{call}.safetensors"
+    def _forget(self, folder: str) -> None:
+        self.work.forget(folder)
+        self.work.save()
+        self.work.delete(folder)
 
-    def _calibrated(self, number: int, call: int) -> Path:
-        return self.work / "calibration" / str(number) / f"{call}.safetensors"
 
-    def _write(self) -> None:
-        temporary = self.file.with_suffix(".new")
-        temporary.write_text(json.dumps({"tensors": self.tensors, "caches": self.caches}))
-        temporary.replace(self.file)
+def _exact(number: int, call: int) -> str:
+    return f"exact/{number}.{call}.safetensors"
+
+
+def _results(call: int) -> str:
+    return f"exact/results.{call}.safetensors"
+
+
+def _calibrated(number: int, call: int) -> str:
+    return f"calibration/{number}/{call}.safetensors"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from ._errors import InvalidArgumentError
 from ._input_choice import check_directories, check_finite, check_found, digest_of, write_choice
 from ._quantize import Progress, _Calibration, _Segment
+from ._work import WorkFolder, work_folder
 
 #: Features of a block (dialects/Nn/MixedBlocks.h).
 BLOCK = 128
@@ -94,15 +94,16 @@ class _Inputs(_Calibration):
     What is found of a segment lies in ``inputs-<segment>.json`` of the folder `work`.
     """
 
-    def __init__(self, model: Path, windows: np.ndarray, work: Path, progress: Progress) -> None:
+    found = "inputs-{:05}.json"
+
+    def __init__(self, model: Path, windows: np.ndarray, work: WorkFolder, progress: Progress) -> None:
         super().__init__(model, windows, ["--quantize=int4", "--quantize-parts=linears", "fmpq=1"], work, progress)
         self.runs_in = []  # inputs are those of the model as it is
 
     def find(self, narrow: float) -> list[MixedInput]:
         """Return the inputs of all linears whose weights a model holds as floats, in the order of layers."""
-        self.run()
         found = []
-        for file in sorted(self.work.glob("inputs-*.json")):
+        for file in self.run():
             for entry in json.loads(file.read_text()):
                 orders = [
                     MixedInput(entry["weights"], np.array(order["channels"]), np.array(order["losses"]))
@@ -141,7 +142,7 @@ class _Inputs(_Calibration):
             }
             for orders in blocks.values()
         ]
-        (self.work / f"inputs-{number:05}.json").write_text(json.dumps(found))
+        self.work.file(self.found.format(number)).write_text(json.dumps(found))
         return count
 
 
@@ -226,8 +227,8 @@ def quantize_mixed(
     narrow : float
         The share of blocks with 4 bits, 0 to 1.
     work : path, optional
-        A folder for what is between layers; by default ``<output>.work``. It is removed at the end; a run that was
-        ended goes on from the last layer that is there.
+        A folder for what is between layers, apart from `model` and `output`; by default ``<output>.work``. What is
+        written there is removed at the end; a run that was ended goes on from the last layer that is there.
     progress : callable
         Gets a text now and then.
 
@@ -249,18 +250,19 @@ def quantize_mixed(
         )
     windows = None if windows is None else np.asarray(windows)
     check_directories(model, output, windows, "--quantize-activations=fmpq", "finds outliers of inputs")
-    digest = _check_format(model, format)
-    work = Path(work if work is not None else f"{output}.work")
-    inputs = _Inputs(model, windows, work, progress).find(narrow)
-    check_found(model, inputs)
-    choose_wide_blocks(inputs, narrow)
-    progress("writing the model")
-    entries = [
-        {"weights": one.weights, "channels": one.channels.tolist(), "wide_blocks": one.wide_blocks} for one in inputs
-    ]
-    formats = {key: format for one in inputs for key in one.weights}
-    write_choice(model, output, windows, digest, formats, {"inputs": entries})
-    shutil.rmtree(work)
+    with work_folder(work, model, output) as folder:
+        digest = _check_format(model, format)
+        inputs = _Inputs(model, windows, folder, progress).find(narrow)
+        check_found(model, inputs)
+        choose_wide_blocks(inputs, narrow)
+        progress("writing the model")
+        entries = [
+            {"weights": one.weights, "channels": one.channels.tolist(), "wide_blocks": one.wide_blocks}
+            for one in inputs
+        ]
+        formats = {key: format for one in inputs for key in one.weights}
+        write_choice(model, output, windows, digest, formats, {"inputs": entries})
+        folder.remove()
     return _table(inputs)
 
 

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from . import _overlap
+from ._checks import read_json, whole_number
 from ._compile import _run, find_tool
 from ._errors import CompileError, InvalidArgumentError
 from ._module import Function, Module, TensorType, load, make_state
 from ._moments import Moments
-from ._rotate import rotate
+from ._rotate import rotate_into
 from ._safetensors import ModelWeights, read_tensors, write_tensors
 from ._tokenizer import encode, open_tokenizer
+from ._work import WorkFolder, check_apart, locks, work_folder
 
 #: Tokens of one call: enough that the matrix products take longer than reading the weights.
 TOKENS_OF_A_CALL = 4096
@@ -80,7 +80,7 @@ def usual_window(model: str | os.PathLike[str], tokens: int, documents: int) -> 
     tokens, documents : int
         The size of the calibration text, and how many texts it has.
     """
-    config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+    config = read_json(Path(model) / "config.json")
     if documents < 2 or not _is_encoder(config):
         return WINDOW
     return min(max(tokens // documents, 2), WINDOW)
@@ -106,7 +106,7 @@ def encode_documents(
         A ``tokenizer.json`` or the directory that holds it; by default the model's.
     """
     text = open_tokenizer(tokenizer or model)
-    config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+    config = read_json(Path(model) / "config.json")
     end = _first_id(config, "eos_token_id")  # encoders have none
     ids: list[int] = []
     for document in documents:
@@ -152,8 +152,9 @@ def quantize(
     search_scales : bool
         Without a text: try some 50 scales for each block, and take the one with the least squared error of its weights.
     work : path, optional
-        A folder for what is between layers; by default ``<output>.work``. It is removed at the end. A run that was
-        ended goes on from the last layer that is there, if model, text and formats are the same.
+        A folder for what is between layers, apart from `model` and `output`; by default ``<output>.work``. What is
+        written there is removed at the end. A run that was ended goes on from the last layer that is there, if model,
+        text and formats are the same.
     progress : callable
         Gets a text now and then.
 
@@ -167,11 +168,13 @@ def quantize(
             f"{model}: is no model directory (config.json and *.safetensors)", "invalid argument"
         )
     if rotations:
-        rotated = Path(f"{Path(output)}.rotated")
-        rotate(model, rotated, rotations, progress=progress)
-        others = {"parts": parts, "search_scales": search_scales, "work": work, "progress": progress}
-        table = quantize(rotated, output, format, windows, **others)
-        shutil.rmtree(rotated)
+        if work is not None:
+            check_apart(Path(work), model=Path(model), output=Path(output))
+        with WorkFolder(f"{Path(output)}.rotated", model=Path(model), output=Path(output)) as rotated:
+            rotate_into(Path(model), rotated, rotations, progress=progress)
+            others = {"parts": parts, "search_scales": search_scales, "work": work, "progress": progress}
+            table = quantize(rotated.path, output, format, windows, **others)
+            rotated.remove()
         return table
     flags = [f"--quantize={format}", f"--quantize-parts={','.join(parts)}"]
     if windows is None:
@@ -183,19 +186,21 @@ def quantize(
             "invalid argument",
         )
     _check_windows(Path(model), np.asarray(windows))
-    work = Path(work if work is not None else f"{Path(output)}.work")
-    pieces = _Calibration(Path(model), np.asarray(windows), flags, work, progress).run()
-    progress("writing the model")
-    table = _round(model, output, [*flags, *(f"--part={piece}" for piece in pieces)])
-    if windows.ndim == 2:
-        (Path(output) / _overlap.FILE).write_text(_overlap.describe(windows))
-    shutil.rmtree(work)
+    with work_folder(work, Path(model), Path(output)) as folder:
+        pieces = _Calibration(Path(model), np.asarray(windows), flags, folder, progress).run()
+        progress("writing the model")
+        table = _round(model, output, [*flags, *(f"--part={piece}" for piece in pieces)])
+        if windows.ndim == 2:
+            (Path(output) / _overlap.FILE).write_text(_overlap.describe(windows))
+        folder.remove()
     return table
 
 
 def _round(model: str | os.PathLike[str], output: str | os.PathLike[str], flags: Sequence[str]) -> str:
     command = [str(find_tool("intarsia-quantize")), os.fspath(model), "-o", os.fspath(output), *flags]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, pass_fds=tuple(locks)
+    )
     if result.returncode != 0:
         message = result.stderr.strip() or f"{command[0]} ended with code {result.returncode}"
         raise CompileError(message.removeprefix("error: "), "invalid argument")
@@ -210,7 +215,7 @@ def _check_windows(model: Path, windows: np.ndarray) -> None:
         if not np.isfinite(windows).all():
             raise InvalidArgumentError("the calibration images have NaN or infinity", "invalid argument")
         return
-    size = json.loads((model / "config.json").read_text(encoding="utf-8")).get("vocab_size")
+    size = read_json(model / "config.json").get("vocab_size")
     wrong = np.argwhere((windows < 0) | (windows >= size)) if isinstance(size, int) else np.zeros((0, 2), int)
     if len(wrong):
         window, token = wrong[0]
@@ -225,10 +230,16 @@ class _Calibration:
     """Runs the segments of a model over a text, one after another, and quantizes each.
 
     What segments take from earlier ones lies in files of the folder `work`, for each call: ``<segment>/exact.<call>``
-    as the model computes it, ``<segment>/quantized.<call>`` as the quantized one does.
+    as the model computes it, ``<segment>/quantized.<call>`` as the quantized one does. What a segment gives is in a
+    file `found`, if it gives something.
     """
 
-    def __init__(self, model: Path, windows: np.ndarray, flags: list[str], work: Path, progress: Progress) -> None:
+    #: The name of what a segment gives.
+    found = "quantized-{:05}.safetensors"
+
+    def __init__(
+        self, model: Path, windows: np.ndarray, flags: list[str], work: WorkFolder, progress: Progress
+    ) -> None:
         self.model, self.windows, self.flags, self.work, self.progress = model, windows, flags, work, progress
         self.weights = ModelWeights(model)
         self.has_head, formats = _formats_of(flags)
@@ -242,40 +253,27 @@ class _Calibration:
         self.calls = [windows[first : first + at_once] for first in range(0, len(windows), at_once)]
 
     def run(self) -> list[Path]:
-        """Return the files of quantized weights, one for each segment."""
-        digest = self._digest()
-        state = self.work / "state.json"
-        begin = 0
-        kept = json.loads(state.read_text()) if state.exists() else {}
-        if kept.get("digest") == digest:
-            begin = kept["segments"]
-            self.progress(f"going on behind {begin} layers")
-        elif self.work.exists():
-            if any(self.work.iterdir()) and not state.exists():
-                raise InvalidArgumentError(
-                    f"{self.work}: has files of something else; give another folder", "invalid argument"
-                )
-            if state.exists():
-                print(
-                    f"warning: {self.work} has {kept.get('segments', 0)} layers of a run with another model, text or "
-                    "format; they are removed, and this run begins with the first layer",
-                    file=sys.stderr,
-                )
-            shutil.rmtree(self.work)
-        self.work.mkdir(parents=True, exist_ok=True)
-        self._write_state(digest, begin)
-        segment, count = begin, begin + 1
-        while segment < count:
-            count = self._run_segment(segment)
-            segment += 1
-            self._write_state(digest, segment)
-            shutil.rmtree(self.work / f"{segment - 1}", ignore_errors=True)
-        return sorted(self.work.glob("quantized-*.safetensors"))
+        """Return the files that segments have given, in their order.
 
-    def _write_state(self, digest: str, segments: int) -> None:
-        """Say how many layers are finished; a run that is killed here leaves the old state or the new one."""
-        (self.work / "state.new").write_text(json.dumps({"digest": digest, "segments": segments}))
-        (self.work / "state.new").replace(self.work / "state.json")
+        The state says how many segments are finished, and how many there are: a run that was ended behind the last one
+        has none left. It is written with the hashes of what the next segments and the end take.
+        """
+        if self.work.begin(self._digest()):
+            self.progress(f"going on behind {self.work.state.get('segments', 0)} layers")
+        segment, count = self.work.state.get("segments", 0), self.work.state.get("of")
+        while count is None or segment < count:
+            count = self._run_segment(segment)
+            if segment + 1 < count:
+                self.work.keep(*self.work.written(f"{segment + 1}"))
+            if (self.work.path / self.found.format(segment)).exists():
+                self.work.keep(self.found.format(segment))
+            self.work.forget(f"{segment}")
+            self.work.state = {"segments": segment + 1, "of": count}
+            self.work.save()
+            self.work.delete(f"{segment}")
+            segment += 1
+        names = [self.found.format(number) for number in range(count)]
+        return [self.work.path / name for name in names if self.work.is_kept(name)]
 
     def _run_segment(self, number: int) -> int:
         """Quantize a segment and compute what the next ones take; return the number of segments."""
@@ -288,13 +286,14 @@ class _Calibration:
         if segment.linears:
             moments = self._moments(number, segment)
             self.progress(f"{self.what}: rounding weights")
-            write_tensors(self.work / "moments.safetensors", moments)
+            summed = self.work.file("moments.safetensors")
+            write_tensors(summed, moments)
             del moments
             names = segment.linears
             glob = names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
-            decoded = self.work / "weights-of-a-layer.safetensors"
-            flags = [f"--linears={glob}", f"--decoded={decoded}", f"--second-moments={self.work}/moments.safetensors"]
-            _round(self.model, self.work / f"quantized-{number:05}.safetensors", [*self.flags, *flags])
+            decoded = self.work.file("weights-of-a-layer.safetensors")
+            flags = [f"--linears={glob}", f"--decoded={decoded}", f"--second-moments={summed}"]
+            _round(self.model, self.work.file(self.found.format(number)), [*self.flags, *flags])
             if number + 1 < count:
                 self._add_kept(decoded, segment.linears)
                 segment = _Segment(self._compile(number, decoded))
@@ -311,7 +310,7 @@ class _Calibration:
         if decoded is not None:
             model = self._model_beside(decoded)
             flags.append(f"--segment-weights={decoded.name}")
-        artifact = self.work / "segment.itx"
+        artifact = self.work.artifact("segment.itx")
         _run([os.fspath(model), "-o", str(artifact), *flags], shows_steps=False, shows_remarks=False)
         return load(artifact)
 
@@ -325,12 +324,10 @@ class _Calibration:
 
     def _model_beside(self, decoded: Path) -> Path:
         """Return a folder that shows the files of the model and one of decoded weights: archives lie below a model."""
-        folder = self.work / "decoded"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+        self.work.delete("decoded")
         for entry in [*self.model.iterdir(), decoded]:
-            (folder / entry.name).symlink_to(entry.resolve())
-        return folder
+            self.work.file(f"decoded/{entry.name}").symlink_to(entry.resolve())
+        return self.work.path / "decoded"
 
     def _moments(self, number: int, segment: _Segment) -> dict[str, np.ndarray]:
         """Return the second moments of inputs with layers before quantized, and what weights are to be rounded."""
@@ -374,15 +371,12 @@ class _Calibration:
             self.progress(f"{self.what}: {what}, {100 * (call + 1) // len(self.calls)} %")
 
     def _values(self, segment: int, kind: str, call: int) -> dict[str, np.ndarray]:
-        file = self.work / str(segment) / f"{kind}.{call}.safetensors"
-        return read_tensors(file) if segment else {}
+        return read_tensors(self.work.path / f"{segment}/{kind}.{call}.safetensors") if segment else {}
 
     def _keep(self, number: int, segment: _Segment, kind: str, call: int, results: dict[str, np.ndarray]) -> None:
         """Keep what later segments take."""
-        folder = self.work / str(number + 1)
-        folder.mkdir(exist_ok=True)
         values = segment.pass_on(self._values(number, kind, call), results)
-        write_tensors(folder / f"{kind}.{call}.safetensors", values)
+        write_tensors(self.work.file(f"{number + 1}/{kind}.{call}.safetensors"), values)
 
     def _digest(self) -> str:
         """Return a hash of the windows, the formats, the model's settings, and the sizes and times of its weights."""
@@ -492,7 +486,7 @@ def _formats_of(flags: Sequence[str]) -> tuple[bool, list[str]]:
     """Return true if flags of intarsia-quantize ask for the head, and the formats that they name."""
     given = dict(flag.split("=", 1) for flag in flags)
     if "--precision" in given:  # of which the tool takes the head if it is a linear that the file names
-        return True, list(json.loads(Path(given["--precision"]).read_text(encoding="utf-8"))["tensors"].values())
+        return True, list(read_json(Path(given["--precision"]))["tensors"].values())
     parts = [part.partition("=") for part in given["--quantize-parts"].split(",")]
     return any(name == "lm_head" for name, _, _ in parts), [given["--quantize"], *(form for _, _, form in parts)]
 
@@ -500,4 +494,5 @@ def _formats_of(flags: Sequence[str]) -> tuple[bool, list[str]]:
 def _first_id(config: dict[str, Any], name: str) -> int | None:
     """Return a token of config.json, which may list several."""
     value = config.get(name)
-    return (value[0] if value else None) if isinstance(value, list) else value
+    value = (value[0] if value else None) if isinstance(value, list) else value
+    return None if value is None else whole_number(f"config.json: {name}", value, 0)

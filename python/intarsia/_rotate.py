@@ -17,14 +17,15 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ._checks import read_json, whole_number
 from ._errors import InvalidArgumentError
 from ._safetensors import ModelWeights, write_tensors
+from ._work import OWN_FILES, WorkFolder
 
-#: The file of a rotated model that says what was rotated, and whether all of it was written.
+#: The file of a rotated model that says what was rotated.
 FILE = "rotation.json"
 #: What can be rotated.
 KINDS = ("residual", "values")
@@ -73,7 +74,7 @@ class _Rotation:
     """What becomes of each tensor of a model."""
 
     def __init__(self, model: Path, kinds: Sequence[str], seed: int) -> None:
-        config: dict[str, Any] = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        config = read_json(model / "config.json")
         if config.get("model_type") not in MODEL_TYPES:
             raise InvalidArgumentError(
                 f"{model}: models of type '{config.get('model_type')}' cannot be rotated, only "
@@ -89,10 +90,14 @@ class _Rotation:
         self.weights = ModelWeights(model)
         self.is_tied = bool(config.get("tie_word_embeddings")) and "lm_head.weight" not in self.weights.names
         self.residual, self.values = (kind in kinds for kind in KINDS)
-        features, heads = config["hidden_size"], config["num_attention_heads"]
+
+        def size(name: str) -> int:
+            return whole_number(f"{model / 'config.json'}: {name}", config.get(name), 1)
+
+        features = size("hidden_size")
         self.block = power_of_two(features)
         self.signs = np.random.default_rng(seed).choice([-1.0, 1.0], features)
-        self.head = config.get("head_dim") or features // heads
+        self.head = size("head_dim") if config.get("head_dim") else features // size("num_attention_heads")
         self.head_block = power_of_two(self.head)
 
     def read(self, name: str) -> np.ndarray:
@@ -170,23 +175,27 @@ def rotate(
     InvalidArgumentError
         The model has other layers than Llama's, is quantized, a kind is not known, or the folder has other files.
     """
+    with WorkFolder(output, model=Path(model)) as folder:
+        rotate_into(Path(model), folder, kinds, seed=seed, progress=progress)
+
+
+def rotate_into(
+    model: Path,
+    output: WorkFolder,
+    kinds: Sequence[str],
+    *,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Write a rotated model into a folder that marks what was written, see `rotate`."""
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise InvalidArgumentError(
             f"'{unknown[0]}' is nothing to rotate: {' and '.join(KINDS)} are", "invalid argument"
         )
-    model, output = Path(model), Path(output)
     rotation = _Rotation(model, kinds, seed)
     settings = {"rotated": list(kinds), "seed": seed, "model": _digest(model)}
-    if (output / FILE).exists() and json.loads((output / FILE).read_text()) == settings | {"complete": True}:
+    if output.begin(json.dumps(settings)) and output.state.get("complete"):
         return
-    if output.exists():
-        if any(output.iterdir()) and not (output / FILE).exists():
-            raise InvalidArgumentError(
-                f"{output}: has files of something else; give another folder", "invalid argument"
-            )
-        shutil.rmtree(output)
-    output.mkdir(parents=True)
-    _write_json(output / FILE, settings | {"complete": False})
     parts: dict[str, list[str]] = {}
     for name in sorted(rotation.weights.names):
         found = _LAYER.fullmatch(name)
@@ -197,7 +206,8 @@ def rotate(
         if part == "others" and rotation.residual and rotation.is_tied:
             table = rotation.read("model.embed_tokens.weight")
             tensors["lm_head.weight"] = np.ascontiguousarray(rotation.head_of(table), np.float32)
-        write_tensors(output / f"{part}.safetensors", tensors)
+        write_tensors(output.file(f"{part}.safetensors"), tensors)
+        output.keep(f"{part}.safetensors")
         index |= dict.fromkeys(tensors, f"{part}.safetensors")
         progress(f"rotating, {100 * (number + 1) // len(parts)} %")
     config = rotation.config
@@ -205,12 +215,20 @@ def rotate(
     for name in ("dtype", "torch_dtype"):
         if name in config:
             config[name] = "float32"
-    for file in model.iterdir():
-        if file.is_file() and file.suffix != ".safetensors" and not file.name.endswith(".index.json"):
-            shutil.copy(file, output)
-    _write_json(output / "model.safetensors.index.json", {"metadata": {}, "weight_map": index})
-    _write_json(output / "config.json", config)
-    _write_json(output / FILE, settings | {"complete": True})
+    written = ("config.json", FILE, *OWN_FILES)
+    for file in sorted(model.iterdir()):
+        if file.name in written or file.suffix == ".safetensors" or file.name.endswith(".index.json"):
+            continue
+        if file.is_file():
+            shutil.copyfile(file, output.file(file.name))
+            output.keep(file.name)
+    index_file = "model.safetensors.index.json"
+    texts = {index_file: {"metadata": {}, "weight_map": index}, "config.json": config, FILE: settings}
+    for name, value in texts.items():
+        output.file(name).write_text(json.dumps(value, indent=2) + "\n")
+        output.keep(name)
+    output.state["complete"] = True
+    output.save()
 
 
 def _digest(model: Path) -> str:
@@ -220,9 +238,3 @@ def _digest(model: Path) -> str:
         state = file.stat()
         digest.update(f"{file.name}:{state.st_size}:{state.st_mtime_ns};".encode())
     return digest.hexdigest()
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a file, which has its name when it is complete."""
-    path.with_suffix(".new").write_text(json.dumps(value, indent=2) + "\n")
-    path.with_suffix(".new").replace(path)

@@ -16,6 +16,7 @@ from ._compile import _run
 from ._module import Module, load
 from ._quantize import RUNS_IN_8_BITS, Progress, _Segment
 from ._safetensors import ModelWeights
+from ._work import WorkFolder
 
 Values = dict[str, np.ndarray]
 
@@ -52,18 +53,19 @@ class Segments:
     ----------
     model : path
         A Hugging Face directory.
-    folder : path
+    work : WorkFolder
         Where artifacts are kept; those that are there already are not compiled again.
     """
 
-    def __init__(self, model: Path, folder: Path, progress: Progress = lambda text: None) -> None:
-        self.model, self.folder = model, folder
+    def __init__(self, model: Path, work: WorkFolder, progress: Progress = lambda text: None) -> None:
+        self.model, self.work = model, work
         self.weights = ModelWeights(model)
         self.modules = [load(self._compile(0))]
         first = _Weighted(self.modules[0], self.weights)
         for number in range(1, int(first.function.signature.metadata["segments"])):
             progress(f"compiling layer {number + 1}")
             self.modules.append(load(self._compile(number)))
+        work.save()
         self._segments: dict[int, _Weighted] = {}
         self.keys = [_keys(self.segment(number)) for number in range(len(self.modules))]
         self.is_resident = sum(_bytes(segment) for segment in self._segments.values()) <= RESIDENT_BYTES
@@ -96,8 +98,7 @@ class Segments:
 
         The next call replaces its files.
         """
-        artifact = self.folder / "in-8-bits.itx"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        artifact = self.work.artifact("segments/in-8-bits.itx")
         with quietly():
             _run(
                 [os.fspath(self.model), "-o", str(artifact), f"--segment={number}", *RUNS_IN_8_BITS], shows_steps=False
@@ -179,12 +180,15 @@ class Segments:
         return int(next(value.shape for value in inputs if value.name == name)[1])
 
     def _compile(self, number: int, *flags: str, name: str | None = None) -> Path:
-        artifact = self.folder / f"{name or 'segment'}-{number}.itx"
-        if name is not None or not artifact.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            given = [f"--segment={number}", "--segment-arguments", *flags]
-            with quietly() if number or name else contextlib.nullcontext():
-                _run([os.fspath(self.model), "-o", str(artifact), *given], shows_steps=False)
+        file = f"segments/{name or 'segment'}-{number}.itx"
+        if self.work.is_kept(file):
+            return self.work.path / file
+        artifact = self.work.artifact(file)
+        given = [f"--segment={number}", "--segment-arguments", *flags]
+        with quietly() if number or name else contextlib.nullcontext():
+            _run([os.fspath(self.model), "-o", str(artifact), *given], shows_steps=False)
+        if name is None:
+            self.work.keep(file)
         return artifact
 
 

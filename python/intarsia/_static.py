@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from ._errors import InvalidArgumentError
 from ._input_choice import check_directories, check_finite, check_found, digest_of, write_choice
 from ._quantize import Progress, _Calibration, _Segment
+from ._work import WorkFolder, work_folder
 
 #: Largest integer that inputs and weights are rounded to.
 LARGEST = 127
@@ -94,7 +94,9 @@ class _Inputs(_Calibration):
     What is found of a segment lies in ``inputs-<segment>.json`` of the folder `work`.
     """
 
-    def __init__(self, model: Path, windows: np.ndarray, work: Path, progress: Progress) -> None:
+    found = "inputs-{:05}.json"
+
+    def __init__(self, model: Path, windows: np.ndarray, work: WorkFolder, progress: Progress) -> None:
         super().__init__(
             model, windows, [f"--quantize={FORMAT}", "--quantize-parts=linears", "static=1"], work, progress
         )
@@ -102,10 +104,9 @@ class _Inputs(_Calibration):
 
     def find(self) -> list[StaticInput]:
         """Return the inputs of all linears whose weights a model holds as floats, in the order of layers."""
-        self.run()
         return [
             StaticInput(one["weights"], np.array(one["factors"], np.float32), one["strength"], one["loss"])
-            for file in sorted(self.work.glob("inputs-*.json"))
+            for file in self.run()
             for one in json.loads(file.read_text())
         ]
 
@@ -128,7 +129,7 @@ class _Inputs(_Calibration):
                 weight = np.concatenate([self.weights.read(key, "f32") for key in keys])
                 best = choose_factors(keys, one.checked(), np.concatenate(one.rows), weight)
                 found.append(vars(best) | {"factors": best.factors.tolist()})
-        (self.work / f"inputs-{number:05}.json").write_text(json.dumps(found))
+        self.work.file(self.found.format(number)).write_text(json.dumps(found))
         return count
 
 
@@ -174,8 +175,8 @@ def quantize_static(
     windows : array of int64 [count, length]
         Calibration text as token ids, or images, as `quantize` takes them.
     work : path, optional
-        A folder for what is between layers; by default ``<output>.work``. It is removed at the end; a run that was
-        ended goes on from the last layer that is there.
+        A folder for what is between layers, apart from `model` and `output`; by default ``<output>.work``. What is
+        written there is removed at the end; a run that was ended goes on from the last layer that is there.
     progress : callable
         Gets a text now and then.
 
@@ -192,15 +193,15 @@ def quantize_static(
     model, output = Path(model), Path(output)
     windows = None if windows is None else np.asarray(windows)
     check_directories(model, output, windows, "--quantize-activations=8-static", "finds ranges of inputs")
-    digest = digest_of(model, FORMAT)
-    work = Path(work if work is not None else f"{output}.work")
-    inputs = _Inputs(model, windows, work, progress).find()
-    check_found(model, inputs)
-    progress("writing the model")
-    entries = [{"weights": one.weights, "factors": one.factors.tolist()} for one in inputs]
-    formats = {key: FORMAT for one in inputs for key in one.weights}
-    write_choice(model, output, windows, digest, formats, {"static_inputs": entries})
-    shutil.rmtree(work)
+    with work_folder(work, model, output) as folder:
+        digest = digest_of(model, FORMAT)
+        inputs = _Inputs(model, windows, folder, progress).find()
+        check_found(model, inputs)
+        progress("writing the model")
+        entries = [{"weights": one.weights, "factors": one.factors.tolist()} for one in inputs]
+        formats = {key: FORMAT for one in inputs for key in one.weights}
+        write_choice(model, output, windows, digest, formats, {"static_inputs": entries})
+        folder.remove()
     return _table(inputs)
 
 

@@ -18,9 +18,10 @@ from intarsia._choose import choose
 from intarsia._losses import Losses, kl_divergence, log_softmax
 from intarsia._safetensors import _header, read_tensors, write_tensors
 from intarsia._segments import Segments
+from intarsia._work import WorkFolder
 
 HERE = Path(__file__).resolve().parent
-VOCABULARY, HIDDEN, INTERMEDIATE, LAYERS = 96, 64, 128, 2
+VOCABULARY = 96
 LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
            "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")  # fmt: skip
 #: Values of compressed-tensors: bits of integers, and weights that share a scale.
@@ -28,33 +29,8 @@ INTEGERS = {"int4": (4, 32), "int5": (5, 32), "int6": (6, 32), "int8": (8, 32)}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
-    """A language model of two layers with random weights of different sizes, so that layers differ in what they lose."""
-    folder = tmp_path_factory.mktemp("tiny")
-    rng = np.random.default_rng(0)
-    shapes = {"q_proj": (HIDDEN, HIDDEN), "k_proj": (HIDDEN, HIDDEN), "v_proj": (HIDDEN, HIDDEN),
-              "o_proj": (HIDDEN, HIDDEN), "gate_proj": (INTERMEDIATE, HIDDEN), "up_proj": (INTERMEDIATE, HIDDEN),
-              "down_proj": (HIDDEN, INTERMEDIATE)}  # fmt: skip
-    tensors = {"model.embed_tokens.weight": rng.normal(size=(VOCABULARY, HIDDEN)).astype(np.float32)}
-    for layer in range(LAYERS):
-        for name in LINEARS:
-            shape = shapes[name.split(".")[1]]
-            weight = rng.normal(size=shape) * (0.1 + 0.1 * layer) + rng.standard_t(3, shape) * 0.02
-            tensors[f"model.layers.{layer}.{name}.weight"] = weight.astype(np.float32)
-        for norm in ("input_layernorm", "post_attention_layernorm"):
-            tensors[f"model.layers.{layer}.{norm}.weight"] = np.ones(HIDDEN, np.float32)
-    tensors["model.norm.weight"] = np.ones(HIDDEN, np.float32)
-    tensors["lm_head.weight"] = (rng.normal(size=(VOCABULARY, HIDDEN)) * 0.2).astype(np.float32)
-    write_tensors(folder / "model.safetensors", tensors)
-    config = {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN,
-        "intermediate_size": INTERMEDIATE, "num_hidden_layers": LAYERS, "num_attention_heads": 2,
-        "num_key_value_heads": 2, "head_dim": 32, "vocab_size": VOCABULARY, "rms_norm_eps": 1e-6,
-        "max_position_embeddings": 128, "rope_theta": 10000.0, "tie_word_embeddings": False, "hidden_act": "silu",
-        "bos_token_id": 1, "eos_token_id": 2,
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+def model(tiny_decoder) -> Path:
+    return tiny_decoder
 
 
 @pytest.fixture(scope="module")
@@ -210,15 +186,16 @@ def test_a_choice_is_near_the_best_of_all(model, windows, tmp_path):
     """Against every choice for six tensors in four formats: the least loss in as many bytes, measured as a whole."""
     forms = ("int4", "int5", "int6", "int8")
     keys = [f"model.layers.{layer}.{name}.weight" for layer in range(2) for name in LINEARS[4:]]
-    segments = Segments(model, tmp_path / "segments")
-    losses = Losses(segments, "", windows[:2], windows[-6:], tmp_path)
-    losses.measure_exact()
-    losses.measure({key: dict.fromkeys(forms, False) for key in keys}, {})
+    with WorkFolder(tmp_path / "work") as work:
+        segments = Segments(model, work)
+        losses = Losses(segments, "", windows[:2], windows[-6:], work)
+        losses.measure_exact()
+        losses.measure({key: dict.fromkeys(forms, False) for key in keys}, {})
     values = {
         form: {key: np.array(array) for key, array in _nearest(model, keys, form, tmp_path).items()} for form in forms
     }
     bits = np.array([INTEGERS[form][0] + 0.5 for form in forms])
-    exact = read_tensors(tmp_path / "exact" / "results.0.safetensors")["logits"]
+    exact = read_tensors(tmp_path / "work" / "exact" / "results.0.safetensors")["logits"]
     found = {}
     weights = [values["int4"][key].size for key in keys]
     for choice in itertools.product(range(4), repeat=len(keys)):
@@ -267,7 +244,8 @@ def test_estimates_are_near_what_is_measured(model, windows, tmp_path):
 
 def test_errors_are_those_of_rounded_weights(model, windows, tmp_path):
     """What --errors estimates is what the rounded weights say of themselves."""
-    segments = Segments(model, tmp_path / "segments")
+    with WorkFolder(tmp_path / "work") as work:
+        segments = Segments(model, work)
     rows = segments.segment(0).inputs(segments.segment(0)(windows, {}))
     write_tensors(tmp_path / "moments", {f"second_moments.{name}": x.T @ x / len(x) for name, x in rows.items()})
     flags = ["--linears=model.layers.0.*", f"--second-moments={tmp_path / 'moments'}"]
