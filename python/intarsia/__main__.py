@@ -175,10 +175,23 @@ def _calibration_file(name: str) -> Path:
     return Path(__file__).with_name("calibration.txt") if name == "builtin" else Path(name)
 
 
+def _load_array(file: Path) -> np.ndarray:
+    """Read an array of NumPy."""
+    try:
+        array = np.load(file)
+    except OSError:
+        raise
+    except Exception as error:  # EOFError, BadZipFile, SyntaxError, …: whatever is no array
+        raise InvalidArgumentError(f"{file}: is no array of NumPy: {error}", "invalid argument") from error
+    if not isinstance(array, np.ndarray):
+        raise InvalidArgumentError(f"{file}: has several arrays, must be one: .npy", "invalid argument")
+    return array
+
+
 def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
     """Return the calibration text as windows of token ids: of a text, or of an array of ids."""
     if options.calibration.suffix == ".npy":
-        ids = np.load(options.calibration)
+        ids = _load_array(options.calibration)
         if ids.dtype.kind == "f" and ids.ndim == 4:
             return ids
         if ids.dtype.kind not in "iu" or ids.ndim not in (1, 2):

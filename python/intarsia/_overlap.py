@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ._checks import parse_json
 from ._errors import InvalidArgumentError
 
 #: The file of a model directory, and of an artifact made of it, with the hashes.
@@ -59,7 +60,7 @@ def share(text: Sequence[int] | np.ndarray, description: bytes | str) -> float:
         The description is damaged.
     """
     try:
-        known = np.frombuffer(base64.b64decode(json.loads(description)["passages"], validate=True), "<u4")
+        known = np.frombuffer(base64.b64decode(parse_json(FILE, description)["passages"], validate=True), "<u4")
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgumentError(f"{FILE}: is damaged: {error}", "invalid argument") from error
     here = passages(text)

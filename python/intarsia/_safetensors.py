@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._checks import parse_json, read_json
 from ._devices import bfloat16
 from ._errors import InvalidArgumentError, NotFoundError
 
@@ -33,7 +35,7 @@ def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-0.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
@@ -47,17 +49,21 @@ def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """Return the tensors of a file, mapped; bf16 as 16-bit integers."""
     header, begin = _header(path)
-    return {name: _map(path, begin, entry) for name, entry in header.items() if name != "__metadata__"}
+    return {name: _map(path, name, begin, entry) for name, entry in header.items() if name != "__metadata__"}
 
 
 class ModelWeights:
     """The weights of a Hugging Face directory: ``model.safetensors``, or the files that its index names."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         index = folder / "model.safetensors.index.json"
         files = {"model.safetensors"}
         if index.exists():
-            files = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            named = read_json(index).get("weight_map")
+            if not isinstance(named, dict) or not all(isinstance(file, str) for file in named.values()):
+                raise _invalid(index, "has no 'weight_map' that names a file for each tensor")
+            files = set(named.values())
         self._entries: dict[str, tuple[Path, int, dict[str, Any]]] = {}
         for file in sorted(files):
             header, begin = _header(folder / file)
@@ -76,10 +82,14 @@ class ModelWeights:
         Raises
         ------
         NotFoundError
-            The tensor is bfloat16, which NumPy has by the package ml_dtypes alone.
+            There is no such tensor, or it is bfloat16, which NumPy has by the package ml_dtypes alone.
+        InvalidArgumentError
+            The tensor is of a type that NumPy has not, or not within its file.
         """
+        if name not in self._entries:
+            raise NotFoundError(f"{self._folder}: has no tensor '{name}'", "not found")
         path, begin, entry = self._entries[name]
-        array = _map(path, begin, entry)
+        array = _map(path, name, begin, entry)
         if dtype == "bf16":
             if (kind := bfloat16()) is None:
                 raise NotFoundError(
@@ -98,16 +108,38 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
             if size > _LONGEST_HEADER:
-                raise ValueError(f"its header is said to have {size} bytes")
-            return json.loads(file.read(size)), 8 + size
+                raise _invalid(path, f"its header is said to have {size} bytes")
+            header = parse_json(f"{path}: is no file of safetensors: its header", file.read(size))
     except FileNotFoundError as error:
         raise NotFoundError(f"{path}: there is no such file", "not found") from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"{path}: is no file of safetensors: {error}", "invalid argument") from error
+    for name, entry in header.items():
+        if not isinstance(entry, dict):
+            raise _invalid(path, f"the header has {type(entry).__name__} for '{name}'")
+        if name != "__metadata__" and not (
+            isinstance(entry.get("dtype"), str)
+            and _are_sizes(entry.get("shape"))
+            and _are_sizes(entry.get("data_offsets"))
+            and len(entry["data_offsets"]) == 2
+        ):
+            raise _invalid(path, f"the header has no dtype, shape and data_offsets for '{name}'")
+    return header, 8 + size
 
 
-def _map(path: Path, begin: int, entry: dict[str, Any]) -> np.ndarray:
-    shape, kind = tuple(entry["shape"]), _TYPES[entry["dtype"]]
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, list) and all(type(size) is int and 0 <= size < 1 << 63 for size in value)
+
+
+def _map(path: Path, name: str, begin: int, entry: dict[str, Any]) -> np.ndarray:
+    shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
+    if entry["dtype"] not in _TYPES:
+        raise _invalid(path, f"'{name}' is {entry['dtype']}; known are {', '.join(_TYPES)}")
+    kind = np.dtype(_TYPES[entry["dtype"]])
+    if last - first != math.prod(shape) * kind.itemsize or begin + last > path.stat().st_size:
+        raise _invalid(path, f"'{name}' is {entry['dtype']} {list(shape)} at {first} to {last}: not so many bytes")
     if not all(shape):
         return np.zeros(shape, kind)
-    return np.memmap(path, kind, "r", begin + entry["data_offsets"][0], shape)
+    return np.memmap(path, kind, "r", begin + first, shape)
+
+
+def _invalid(path: Path, message: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{path}: is damaged, or no file of safetensors: {message}", "invalid argument")
