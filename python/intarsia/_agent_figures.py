@@ -13,6 +13,8 @@ from numbers import Integral, Real
 from statistics import NormalDist
 from typing import Any
 
+from ._checks import control_character
+
 
 def user_location() -> tuple[str, int]:
     """Return file and line of the user's program: the innermost frame outside this package."""
@@ -139,7 +141,7 @@ def check_all(what: str, figures: Mapping[str, Any]) -> None:
 
 
 def check_text(argument: str, what: str, string: Any) -> None:
-    """Refuse a name that is not a str, is empty, or cannot be encoded as UTF-8; None counts as not given."""
+    """Refuse a name that is not a str, is empty, has control characters, or is no UTF-8; None counts as not given."""
     if string is None:
         return
     if not isinstance(string, str) or not string:
@@ -151,6 +153,11 @@ def check_text(argument: str, what: str, string: Any) -> None:
             f"{argument} of {what} is {string!a}, must be Unicode: character {error.start} is half of a pair; "
             "was it read with errors='surrogateescape'?"
         ) from None
+    if found := control_character(string):
+        raise AgentError(
+            f"{argument} of {what} is {string!a}, must have no line ends and other control characters: it has "
+            f"U+{ord(found):04X}"
+        )
 
 
 def check_probabilities(argument: str, what: str, probabilities: Mapping[Any, Any] | Sequence[Any]) -> None:

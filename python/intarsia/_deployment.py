@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 import os
@@ -21,6 +20,7 @@ import numpy as np
 
 from . import _hand_over
 from ._cache import Cache
+from ._checks import check_form, parse_json
 from ._errors import InvalidArgumentError
 from ._module import Module, load
 
@@ -36,6 +36,21 @@ WAIT = 3600.0
 """Seconds in which the prompts of the other process are measured."""
 
 Entry = dict[str, Any]
+
+#: What is read of deployment.json.
+_FIGURES = dict.fromkeys(("new_tokens", "cached_tokens", "written_tokens", "input_units"), int | float)
+_PIECE = {
+    "name": str,
+    "kind": str,
+    "aggregated": bool,
+    "batch": range(1, 1 << 31),
+    "work": _FIGURES,
+    "tasks": [{"graph": str, "task": str}],
+}
+_MANIFEST = {
+    "plan": {"file": str},
+    "pools": [{"name": str, "artifacts": [{"file": str, "model": str, "world": int, "pieces": [_PIECE]}]}],
+}
 
 
 def measure(folder: Path, show: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -91,21 +106,21 @@ def measure(folder: Path, show: Callable[[str], None] = lambda text: None) -> di
 def _read(folder: Path) -> dict[str, Any]:
     file = folder / "deployment.json"
     try:
-        manifest = json.loads(file.read_text())
+        manifest = parse_json(str(file), file.read_bytes())
     except OSError as error:
         raise InvalidArgumentError(
             f"{file}: {error.strerror}: intarsia-compile --plan makes a deployment", "invalid argument"
         ) from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"{file}: is no JSON: {error}", "invalid argument") from error
-    if not isinstance(manifest, dict) or manifest.get("version") != 1 or "pools" not in manifest:
+    if manifest.get("version") != 1 or "pools" not in manifest:
         raise InvalidArgumentError(f"{file}: is no deployment of this version: compile again", "invalid argument")
+    check_form(f"{file}: it", manifest, {"pools": [{"artifacts": [{"pieces": [dict]}]}]})
     if any("work" not in piece for pool in manifest["pools"] for each in pool["artifacts"] for piece in each["pieces"]):
         raise InvalidArgumentError(
             f"{file}: does not say what its pieces compute, as deployments of earlier versions did not: plan and "
             "compile again",
             "invalid argument",
         )
+    check_form(f"{file}: it", manifest, _MANIFEST)
     return manifest
 
 

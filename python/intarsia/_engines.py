@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ._checks import check_form, read_json
 from ._errors import InvalidArgumentError
 
 #: The versions whose flags are written, and their images.
@@ -22,6 +23,20 @@ ENGINES = {
 PORT = 8000
 #: Resources of Kubernetes' device plugins, by the vendor of the device.
 RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "habana.ai/gaudi"}
+_COUNT = range(1, 1 << 31)
+#: What is read of a plan (docs/plan.schema.json), and of its pieces that are language models.
+_PLAN = {
+    "pieces": [{"name": str, "kind": str | None, "aggregated": bool, "outside": bool}],
+    "pools": [{"name": str, "device": str, "devices_per_node": _COUNT}],
+}
+_ENGINE = {
+    "pool": str,
+    "model": str,
+    "precision": str | None,
+    "cache": str | None,
+    **dict.fromkeys(("tensor", "pipeline", "data", "expert", "batch", "replicas"), _COUNT),
+    "most_context_tokens": int | None,
+}
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 
 
@@ -68,16 +83,23 @@ def read_plan(file: Path) -> tuple[list[Engine], list[str]]:
         The file is no plan, or has a deployment that no engine has flags for.
 
     """
-    try:
-        plan = json.loads(file.read_text(encoding="utf-8"))
-        version, pieces, pools = plan["version"], plan["pieces"], {pool["name"]: pool for pool in plan["pools"]}
-        if version != 1:
-            raise InvalidArgumentError(f"{file}: has version {version} of the format of plans, must have 1", "version")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    plan = read_json(file)
+    if plan.get("version") != 1:
         raise InvalidArgumentError(
-            f"{file}: is no plan ({error!r}); name a file that intarsia-plan --json wrote with a plan in it",
+            f"{file}: has version {plan.get('version')} of the format of plans, must have 1; name a file that "
+            "intarsia-plan --json wrote",
             "invalid argument",
-        ) from error
+        )
+    where = f"{file}: is no plan, such as intarsia-plan --json writes: it"
+    check_form(where, plan, _PLAN)
+    for number, piece in enumerate(plan["pieces"]):
+        if piece["kind"] in ("prefill", "decode"):
+            check_form(f"{where}: pieces[{number}]", piece, _ENGINE)
+            if not any(pool["name"] == piece["pool"] for pool in plan["pools"]):
+                raise InvalidArgumentError(
+                    f"{where} has no pool '{piece['pool']}' of {piece['name']}", "invalid argument"
+                )
+    pieces, pools = plan["pieces"], {pool["name"]: pool for pool in plan["pools"]}
     engines, others = [], []
     for piece in pieces:
         kind = piece["kind"]
@@ -236,6 +258,18 @@ def service(engine: Engine) -> dict[str, Any]:
     }
 
 
+def script(engine: Engine, kind: str, words: list[str]) -> str:
+    """Return a script of the shell that starts one replica."""
+    comments = [
+        f"{ENGINES[kind][0]}, {engine.replicas} of these on @{engine.pool} ({engine.device}), each on "
+        f"{engine.devices} of its devices: {', '.join(engine.pieces)}",
+        *remarks(engine, kind),
+    ]
+    # A comment ends with its line: what comes behind would be run.
+    lines = [f"# {' '.join(comment.split())}" for comment in comments]
+    return "\n".join(["#!/bin/sh", *lines, f"exec {shlex.join(words)}"]) + "\n"
+
+
 def write(plan: Path, kind: str, models: Mapping[str, str], folder: Path, manifests: bool = False) -> list[str]:
     """Write the commands of a plan's engines, and with `manifests` what Kubernetes needs to run them.
 
@@ -261,13 +295,7 @@ def write(plan: Path, kind: str, models: Mapping[str, str], folder: Path, manife
     lines = [f"# {ENGINES[kind][0]}"]
     for engine in engines:
         words = command(engine, kind, models[engine.model])
-        head = [
-            "#!/bin/sh",
-            f"# {ENGINES[kind][0]}, {engine.replicas} of these on @{engine.pool} ({engine.device}), each on "
-            f"{engine.devices} of its devices: {', '.join(engine.pieces)}",
-            *(f"# {remark}" for remark in remarks(engine, kind)),
-        ]
-        written[f"{engine.name}.sh"] = "\n".join([*head, f"exec {shlex.join(words)}"]) + "\n"
+        written[f"{engine.name}.sh"] = script(engine, kind, words)
         devices = "1 device" if engine.devices == 1 else f"{engine.devices} devices"
         lines.append(f"{engine.name}.sh: {engine.replicas} on @{engine.pool}, {devices} each")
         lines += [f"  {remark}" for remark in remarks(engine, kind)]

@@ -147,7 +147,7 @@ def test_figures_are_read_as_they_are(tools, figure):
 
 def test_names_of_any_script(tools):
     """Names of values are ASCII in IR; labels are the user's, byte for byte."""
-    labels = ["été", "ete", "質問", "回答", "²", "٣", "3 à 4", "", "v", "ete_2", "🙂", "a\nb", "%x#0", "ﬁn"]
+    labels = ["été", "ete", "質問", "回答", "²", "٣", "3 à 4", "", "v", "ete_2", "🙂", "a b", "%x#0", "ﬁn"]
 
     @agent.graph(agent.text(9), name="requête")
     def asked(été):

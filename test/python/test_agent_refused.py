@@ -167,6 +167,11 @@ def test_the_line_is_the_users(tmp_path):
         (asks(place=""), "place of answer of 'llama' is '', must be a pool of a system, such as 'dc::fast'"),
         (asks(place="fast"), "place of answer of 'llama' is 'fast', must be a pool"),
         (asks(place="dc::"), "place of answer of 'llama' is 'dc::', must be a pool"),
+        (asks(label="a\ntouch x"), r"label of answer of 'llama' is 'a\\ntouch x', must have no line ends .* U\+000A"),
+        (
+            asks(place="dc::\x1b[2J"),
+            r"place of answer of 'llama' is 'dc::\\x1b\[2J', must have no line ends .* U\+001B",
+        ),
         (asks(place="dc::\udcff"), r"place of answer of 'llama' is 'dc::\\udcff', must be Unicode"),
         (lambda: graph_of(lambda a: agent.compute("", a, ms=1, tokens=1)), "name of a compute is ''"),
         (lambda: graph_of(lambda a: web(a, size=0.5)), "size of tool 'web' is 0.5, must be 0, or between 1 and"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -137,3 +138,115 @@ def test_what_cannot_be_started(tools, tmp_path, capsys) -> None:
     plan.write_text(json.dumps(cpu))
     assert main(["engines", str(plan), "--model=m=y", "--kubernetes", out]) != 0
     assert "no device plugin of Kubernetes is known for it" in capsys.readouterr().err
+
+
+PIECE = {
+    "name": "ask.decode", "kind": "decode", "pool": "here", "model": "m", "precision": "bf16", "cache": "bf16",
+    "aggregated": True, "outside": False, "tensor": 1, "pipeline": 1, "data": 1, "expert": 1, "batch": 8, "replicas": 1,
+    "most_context_tokens": None,
+}  # fmt: skip
+POOL = {"name": "here", "device": "nvidia/h100-sxm", "devices_per_node": 8}
+
+
+def plan_of(folder: pathlib.Path, piece: dict | None = None, pool: dict | None = None, **others: object) -> str:
+    """Return the name of a plan with one piece on one pool, with changes."""
+    plan = {"version": 1, "pieces": [PIECE | (piece or {})], "pools": [POOL | (pool or {})]} | others
+    (folder / "plan.json").write_text(json.dumps(plan))
+    return str(folder / "plan.json")
+
+
+def test_texts_of_a_plan_are_no_commands(tmp_path, monkeypatch) -> None:
+    """Each name is data: in comments, in arguments, in names of files. The script runs `exec` and nothing else."""
+    evil = "a; touch pwned; $(touch pwned) `touch pwned` ' \" \\ # | & > pwned"
+    plan = plan_of(tmp_path, {"name": evil, "pool": evil, "model": evil}, {"name": evil, "device": f"nvidia/{evil}"})
+    for kind in _engines.ENGINES:
+        out = tmp_path / kind
+        _engines.write(pathlib.Path(plan), kind, {evil: evil}, out, manifests=True)
+        (script,) = out.glob("*.sh")
+        assert evil in flags_of(script)
+        assert all(line.startswith(("#", "exec ")) for line in script.read_text().splitlines())
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        for name in ("vllm", "python3"):
+            (tmp_path / "bin" / name).write_text("#!/bin/sh\nexit 7\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        monkeypatch.chdir(tmp_path)
+        done = subprocess.run([script], env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}, check=False)
+        assert done.returncode == 7
+        assert not (tmp_path / "pwned").exists()
+    # Line ends are refused where a plan is read; a script has none of them anyway.
+    (engine,), _ = _engines.read_plan(pathlib.Path(plan))
+    lines = "a\nb\r\nc\u2028d"
+    engine = dataclasses.replace(engine, pool=lines, device=lines, pieces=(lines, lines))
+    assert _engines.script(engine, "vllm", ["true"]).splitlines()[2:] == ["exec true"]
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028", "\udcff"])
+@pytest.mark.parametrize("where", ["name", "pool", "model", "device"])
+def test_control_characters_are_refused(tmp_path, capsys, where, character) -> None:
+    text = f"a{character}touch pwned{character}#"
+    change = {"piece": {where: text}, "pool": {"name": text} if where == "pool" else {}}
+    plan = plan_of(tmp_path, **({"pool": {"device": text}} if where == "device" else change))
+    assert main(["engines", plan, "--model=m=m", f"-o={tmp_path / 'out'}"]) == 1
+    assert f"has the control character U+{ord(character):04X}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pieces": {}}, "it: pieces is {}, must be a list"),
+        ({"pieces": [5]}, "it: pieces[0] is 5, must be an object"),
+        ({"pieces": [{}]}, "it: pieces[0] has no 'name'"),
+        ({"piece": {"kind": []}}, "it: pieces[0]: kind is [], must be a text or null"),
+        ({"piece": {"tensor": "2"}}, 'pieces[0]: tensor is "2", must be a whole number of 1 to'),
+        ({"piece": {"data": 0}}, "pieces[0]: data is 0, must be a whole number of 1 to"),
+        ({"piece": {"batch": True}}, "pieces[0]: batch is true, must be a whole number of 1 to"),
+        ({"piece": {"aggregated": 1}}, "pieces[0]: aggregated is 1, must be true or false"),
+        ({"piece": {"model": None}}, "pieces[0]: model is null, must be a text"),
+        ({"piece": {"pool": "there"}}, "has no pool 'there' of ask.decode"),
+        ({"pools": None}, "it: pools is null, must be a list"),
+        ({"pool": {"device": 5}}, "it: pools[0]: device is 5, must be a text"),
+        ({"version": 2}, "has version 2 of the format of plans, must have 1"),
+    ],
+)
+def test_plans_of_other_forms(tmp_path, capsys, change, message) -> None:
+    assert main(["engines", plan_of(tmp_path, **change), "--model=m=m", f"-o={tmp_path / 'out'}"]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("[]", "must be an object"), ("[" * 100000, "nested too deep"), ("{", "")]
+)
+@pytest.mark.parametrize("command", ["engines", "deployment"])
+def test_files_that_are_no_plans(tmp_path, capsys, command, text, message) -> None:
+    (tmp_path / "deployment.json").write_text(text)
+    commands = {
+        "engines": ["engines", str(tmp_path / "deployment.json"), "--model=m=m", f"-o={tmp_path / 'out'}"],
+        "deployment": ["bench", "deployment", str(tmp_path)],
+    }
+    assert main(commands[command]) == 1
+    said = capsys.readouterr().err
+    assert "deployment.json" in said
+    assert message in said
+
+
+def test_deployments_of_other_forms(tmp_path, capsys) -> None:
+    """What is no deployment is named, and where."""
+    piece = {"name": "a", "kind": "embed", "aggregated": False, "batch": 1, "tasks": [], "work": {}}
+    for pools, message in [
+        ({}, "it: pools is {}, must be a list"),
+        ([{"name": "p"}], "it: pools[0] has no 'artifacts'"),
+        (
+            [{"name": "p", "artifacts": [{"pieces": [[]]}]}],
+            "pools[0]: artifacts[0]: pieces[0] is [], must be an object",
+        ),
+        (
+            [{"name": "p", "artifacts": [{"file": "f", "model": "m", "world": 1, "pieces": [piece]}]}],
+            "pieces[0]: work has no 'new_tokens'",
+        ),
+    ]:
+        text = json.dumps({"version": 1, "plan": {"file": "p", "hash": "0"}, "pools": pools})
+        (tmp_path / "deployment.json").write_text(text)
+        assert main(["bench", "deployment", str(tmp_path)]) == 1
+        assert message in capsys.readouterr().err
