@@ -7,6 +7,7 @@
 #include "lib/Assemble/PackWeights.h"
 
 #include "dialects/Nn/Nn.h"
+#include "lib/Support/FileVersions.h"
 #include "llvm/Support/Path.h"
 #include <sys/mman.h>
 
@@ -17,6 +18,7 @@ namespace intarsia::assemble {
 
 llvm::Expected<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
   auto archive = std::make_unique<Archive>();
+  FileVersions::note(path);
   bool isGguf = StringRef(path).ends_with(".gguf");
   Status status =
       isGguf ? gguf::File::open(path, path, archive->gguf) : SafetensorsFile::open(path, archive->safetensors);

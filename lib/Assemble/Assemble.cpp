@@ -15,6 +15,7 @@
 #include "lib/Formats/ArtifactWriter.h"
 #include "lib/Formats/Manifest.h"
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/Hash.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
@@ -289,12 +290,15 @@ llvm::Error assembleModule(ModuleOp module, const AssembleOptions &options, Weig
     if (!path)
       return path.takeError();
     result = *path;
+    FileVersions::note(options.runner);
     Status status = options.emit == Emit::Exe ? writeExecutable(result, options.runner, artifacts.front())
                                               : writeBundle(result, artifacts);
     if (!status.ok())
       return files.named(createStringError(status.message()));
   }
-  // Nothing is replaced before everything is written.
+  // Nothing is replaced before everything is written, and read as one version of the model.
+  if (Status status = FileVersions::check(); !status.ok())
+    return createStringError(status.message());
   if (hasWeightsBeside(options) && !weightsFile.empty())
     return replacePair(files, result, weightsFile, weights->headerHash, options);
   return files.keep(result, options.output);

@@ -8,6 +8,7 @@
 
 #include "lib/Formats/GgufFile.h"
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
@@ -86,6 +87,7 @@ llvm::Expected<std::vector<CarriedFile>> readCarriedFiles(ModuleOp module, llvm:
                                     << "; texts need another one (intarsia generate --tokenizer)";
       continue;
     }
+    FileVersions::note(path.str().str());
     std::unique_ptr<MappedFile> file;
     if (Status status = MappedFile::open(path.str().str(), file); !status.ok())
       return createStringError(status.message() + " (nn.files of the module names it; --archives says where it is)");

@@ -7,6 +7,7 @@
 #include "lib/Assemble/ModelFiles.h"
 
 #include "intarsia/Assemble/PrecisionFile.h"
+#include "lib/Support/FileVersions.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -51,6 +52,7 @@ Expected<std::unique_ptr<OutputFile>> ModelFiles::create(const std::string &fina
 
 Expected<Json> ModelFiles::readJson(const std::string &name) const {
   std::string path = joined(model, name);
+  FileVersions::note(path);
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return createStringError(path + ": cannot be read: " + buffer.getError().message());
@@ -94,6 +96,7 @@ llvm::Error ModelFiles::copyFolder(const std::string &folder) {
     if (!isCopied || relative == "config.json" || relative == precisionFileName ||
         StringRef(name).ends_with(".index.json"))
       continue;
+    FileVersions::note(path);
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer)
       return createStringError(path + ": cannot be read: " + buffer.getError().message());
@@ -108,6 +111,8 @@ llvm::Error ModelFiles::copyFolder(const std::string &folder) {
 }
 
 llvm::Error ModelFiles::keep() {
+  if (Status status = FileVersions::check(); !status.ok())
+    return createStringError(status.message());
   for (const auto &[path, final] : written)
     if (llvm::Error error = files.keep(path, final))
       return error;

@@ -15,6 +15,7 @@
 #include "lib/Assemble/TemporaryFiles.h"
 #include "lib/Assemble/TensorSource.h"
 #include "lib/Quantize/LinearInputs.h"
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/Json.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -200,6 +201,8 @@ Expected<std::string> listPrecisionCandidates(ModuleOp module, StringRef archive
   Json tensors = Json::array();
   for (auto &[key, matrix] : matrices)
     tensors.push_back(candidatesOf(matrix, formats, devices));
+  if (Status status = FileVersions::check(); !status.ok())
+    return createStringError(status.message());
   Json result = {{"model", *hash},
                  {"bytes", bytes},
                  {"microseconds", otherMicroseconds(module, devices, matrices)},
@@ -306,7 +309,9 @@ llvm::Error writeNearest(ModuleOp module, StringRef archiveDirectory, const std:
   for (const SafetensorsEntry *entry : entries)
     if (llvm::Error error = writeNearest(*entry, *format, *file))
       return files.named(std::move(error));
-  if (status = file->close(); !status.ok())
+  if (status = file->close(); status.ok())
+    status = FileVersions::check();
+  if (!status.ok())
     return createStringError(status.message());
   return files.keep(*temporary, path);
 }

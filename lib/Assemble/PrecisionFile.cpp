@@ -9,6 +9,7 @@
 #include "dialects/Nn/Nn.h"
 #include "lib/Assemble/PackWeights.h"
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/Hash.h"
 #include "lib/Support/Json.h"
 #include "llvm/ADT/StringExtras.h"
@@ -114,6 +115,7 @@ void hashSample(Hasher &hasher, const SafetensorsEntry &tensor, uint64_t begin) 
 } // namespace
 
 Expected<PrecisionFile> PrecisionFile::read(const std::string &path) {
+  FileVersions::note(path);
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return createStringError(path + ": cannot be read: " + buffer.getError().message());

@@ -16,6 +16,7 @@
 #include "lib/Assemble/WeightItem.h"
 #include "lib/Quantize/ErrorFeedback.h"
 #include "lib/Quantize/LinearInputs.h"
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/Json.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -135,12 +136,15 @@ llvm::Error Writer::findMatrices() {
 }
 
 llvm::Error Writer::openInputs() {
+  FileVersions::note(options.secondMoments);
   if (!options.secondMoments.empty())
     if (Status status = SafetensorsFile::open(options.secondMoments, secondMoments); !status.ok())
       return createStringError(status.message());
-  for (const std::string &path : options.parts)
+  for (const std::string &path : options.parts) {
+    FileVersions::note(path);
     if (Status status = SafetensorsFile::open(path, parts.emplace_back()); !status.ok())
       return createStringError(status.message());
+  }
   return llvm::Error::success();
 }
 

@@ -20,6 +20,7 @@
 #include "lib/Compiler/QuantizeDefaults.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/MachineLimits.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -83,6 +84,7 @@ private:
   llvm::Error writeArtifact(WeightPacking packing);
 
   const CompileOptions &options;
+  FileVersions inputs; ///< files of the model, which must not change before the result is there
   compiler::Progress progress;
   compiler::Dumper dumper;
   std::string output;
@@ -295,6 +297,7 @@ llvm::Error Compilation::load() {
     if (!module)
       return createStringError(error.empty() ? options.model + ": cannot be imported" : error);
   } else {
+    FileVersions::note(options.model);
     auto buffer = llvm::MemoryBuffer::getFile(options.model);
     if (!buffer)
       return createStringError(options.model + ": cannot be read: " + buffer.getError().message());
@@ -438,6 +441,8 @@ llvm::Error Compilation::run() {
   if (packing)
     return writeArtifact(std::move(*packing));
   progress.end();
+  if (Status status = FileVersions::check(); !status.ok())
+    return createStringError(status.message());
   std::string problem;
   return compiler::writeIR(*module, output, options.elideResourceStrings, problem) ? llvm::Error::success()
                                                                                    : createStringError(problem);

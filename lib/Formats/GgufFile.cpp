@@ -7,6 +7,7 @@
 #include "lib/Formats/GgufFile.h"
 
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 
 #include <algorithm>
 #include <cstring>
@@ -280,6 +281,7 @@ File::~File() = default;
 Status File::open(const std::string &path, const std::string &name, std::unique_ptr<File> &file) {
   std::unique_ptr<File> result(new File);
   result->name_ = name;
+  FileVersions::note(path);
   ITX_RETURN_IF_ERROR(MappedFile::open(path, result->mapping_));
   result->data_ = result->mapping_->data();
   result->size_ = result->mapping_->size();

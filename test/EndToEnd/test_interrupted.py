@@ -1,11 +1,12 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A compilation that is killed or fails at any step leaves a valid artifact, the old one or the new one."""
+"""A compilation that is killed or fails at any step, or whose input changes, leaves a valid artifact, old or new."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -13,25 +14,55 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
+from gguf_models import as_floats, write_gguf
 from safetensors.numpy import save_file
 
+ROOT = Path(__file__).resolve().parents[2]
+
 # Kills the process before its KILL_AT-th call of one of the functions that KILL_CALLS names. With KILL_ERRNO that call
-# fails with this number instead.
+# fails with this number instead, with CHANGE_FILE that file is changed first: CHANGE_BY bytes are cut from its end, or,
+# if they are negative, written over with zeros.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+static void change(const char *path, long bytes) {
+  int file = open(path, O_RDWR);
+  struct stat info;
+  fstat(file, &info);
+  if (bytes >= 0)
+    (void)!ftruncate(file, info.st_size - bytes);
+  for (lseek(file, bytes, SEEK_END); bytes < 0; ++bytes)
+    (void)!write(file, "", 1);
+  close(file);
+}
+
+static int holds(const char *names, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = names; (at = strstr(at, name)); at += length)
+    if ((at == names || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+      return 1;
+  return 0;
+}
 
 static int fails(const char *name) {
   static int calls;
   const char *at = getenv("KILL_AT"), *names = getenv("KILL_CALLS"), *number = getenv("KILL_ERRNO");
-  if (!at || !names || !strstr(names, name) || __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != atoi(at))
+  if (!at || !names || !holds(names, name) || __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != atoi(at))
     return 0;
+  const char *changed = getenv("CHANGE_FILE");
+  if (changed) {
+    change(changed, atol(getenv("CHANGE_BY")));
+    return 0;
+  }
   if (!number)
     kill(getpid(), SIGKILL);
   errno = atoi(number);
@@ -47,6 +78,7 @@ static int fails(const char *name) {
 SHIM(int, rename, (const char *from, const char *to), (from, to))
 SHIM(int, unlink, (const char *path), (path))
 SHIM(int, linkat, (int a, const char *from, int b, const char *to, int flags), (a, from, b, to, flags))
+SHIM(ssize_t, write, (int file, const void *data, size_t bytes), (file, data, bytes))
 SHIM(ssize_t, pwrite, (int file, const void *data, size_t bytes, off_t at), (file, data, bytes, at))
 SHIM(ssize_t, pwrite64, (int file, const void *data, size_t bytes, off_t at), (file, data, bytes, at))
 """
@@ -79,11 +111,16 @@ def model(tools, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run(shim: Path, *command: object, **variables: object) -> subprocess.CompletedProcess[str]:
+    """Run a tool with these environment variables of the shim."""
+    environment = os.environ | {"LD_PRELOAD": str(shim)} | {name: str(value) for name, value in variables.items()}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
 def compiled(tools, shim: Path, model: Path, **variables: object) -> subprocess.CompletedProcess[str]:
     """Compile the model with these environment variables of the shim."""
-    environment = os.environ | {"LD_PRELOAD": str(shim)} | {name: str(value) for name, value in variables.items()}
     command = [tools.path("intarsia-compile"), model / "m.mlir", "-o", model / "out" / "m.itx"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    return run(shim, *command, **variables)
 
 
 def killed(tools, shim: Path, model: Path, calls: str, at: int) -> bool:
@@ -186,3 +223,57 @@ def test_compilations_of_one_artifact_take_turns(tools, model):
         for process in running:
             assert process.wait(timeout=600) == 0, process.stderr.read()
         assert added(model / "out") == 2.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "by", "message"),
+    [
+        # Behind the new end of a file lies what is left of its page, zeros, and no signal is raised.
+        ("w.safetensors", 1, "was written to and has"),
+        ("w.safetensors", -4096, "w.safetensors: was written to while it was read"),
+        ("m.mlir", -1, "m.mlir: was written to while it was read"),
+    ],
+)
+def test_a_model_that_changes_while_it_is_compiled_makes_no_artifact(tools, shim, model, changed, by, message):
+    before = {path.name: path.read_bytes() for path in (model / "out").iterdir()}
+    result = compiled(tools, shim, model, KILL_CALLS="pwrite", KILL_AT=1, CHANGE_FILE=model / changed, CHANGE_BY=by)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert {path.name: path.read_bytes() for path in (model / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("tool", "source", "changed"),
+    [
+        ("intarsia-compile", "test/EndToEnd/models/bert", "config.json"),
+        ("intarsia-compile", "test/EndToEnd/models/bert", "model.safetensors.index.json"),
+        ("intarsia-compile", "test/EndToEnd/models/bert", "model-00002-of-00002.safetensors"),
+        ("intarsia-compile", "test/EndToEnd/decoders/mistral", "m.gguf"),
+        ("intarsia-compile", "examples/glossary", "tokenizer.json"),
+        ("intarsia-quantize", "examples/glossary", "model.safetensors"),
+        ("intarsia-quantize", "examples/glossary", "config.json"),
+    ],
+)
+def test_each_file_that_is_read_is_watched(tools, shim, tmp_path, tool, source, changed):
+    folder = tmp_path / "model"
+    if changed.endswith(".gguf"):
+        folder.mkdir()
+        write_gguf(ROOT / source, folder / changed, as_floats("F32"))
+    else:
+        shutil.copytree(ROOT / source, folder)
+    model = folder / changed if changed.endswith(".gguf") else folder
+    calls = "pwrite" if tool == "intarsia-compile" else "write"
+    changes = {"KILL_CALLS": calls, "KILL_AT": 1, "CHANGE_FILE": folder / changed, "CHANGE_BY": -1}
+    result = run(shim, tools.path(tool), model, "-o", tmp_path / "result", **changes)
+    assert result.returncode == 1
+    assert f"{folder / changed}: was written to while it was read" in result.stderr
+    written = tmp_path / "result"
+    assert not (list(written.iterdir()) if written.is_dir() else written.exists())
+
+
+def test_a_file_that_is_not_read_may_change(tools, shim, model):
+    (model / "other.safetensors").write_bytes(b"0123")
+    variables = {"CHANGE_FILE": model / "other.safetensors", "CHANGE_BY": 1}
+    assert compiled(tools, shim, model, KILL_CALLS="pwrite", KILL_AT=1, **variables).returncode == 0
+    assert (model / "other.safetensors").read_bytes() == b"012", "the change took place"
+    assert added(model / "out") == 2.0

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/Config.h"
 
+#include "lib/Support/FileVersions.h"
 #include "lib/Support/Nesting.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -23,6 +24,7 @@ std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef fi
     errors.report(path + ": is not a regular file");
     return std::nullopt;
   }
+  FileVersions::note(path.str().str());
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer) {
     errors.report(path + ": cannot be read: " + buffer.getError().message());

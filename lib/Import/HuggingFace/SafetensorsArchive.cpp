@@ -8,6 +8,7 @@
 
 #include "dialects/Nn/FileNames.h"
 #include "lib/Support/File.h"
+#include "lib/Support/FileVersions.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -45,6 +46,7 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
     errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
     return false;
   }
+  FileVersions::note(path);
   Status status = SafetensorsFile::openPart(path, 0, MappedFile::toTheEnd, opened->name, opened->contents);
   if (!status.ok()) {
     errors.report(status.message());
