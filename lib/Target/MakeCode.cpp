@@ -6,16 +6,19 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Target/MakeCode.h"
 
+#include "lib/Support/File.h"
 #include "lib/Support/Hash.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CachePruning.h"
-#include "llvm/Support/Caching.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include <cstring>
+#include <optional>
+#include <unistd.h>
 
 namespace intarsia::target {
 namespace {
@@ -87,61 +90,109 @@ void pruneOnce(llvm::StringRef folder) {
   (void)done;
 }
 
+/// Says once what is wrong with the folder. Kernels are made without it then.
+void warnOnce(llvm::StringRef folder, const llvm::Twine &problem) {
+  static const bool done = [&] {
+    llvm::errs() << "warning: INTARSIA_KERNEL_CACHE=" << folder << ": " << problem
+                 << ": kernels are compiled without it; name a folder of your own, or leave the variable unset\n";
+    return true;
+  }();
+  (void)done;
+}
+
+/// Returns true for a folder that keeps code. Others than this user and root must not put code there that gets into
+/// artifacts. Members of its group may: where each user has a group, folders are made so.
+bool isUsable(const std::string &folder) {
+  std::error_code code = llvm::sys::fs::create_directories(folder);
+  llvm::sys::fs::file_status status;
+  if (!code)
+    code = llvm::sys::fs::status(folder, status);
+  std::string problem;
+  if (code)
+    problem = code.message();
+  else if (status.type() != llvm::sys::fs::file_type::directory_file)
+    problem = "is no folder";
+  else if (status.getUser() != geteuid() && status.getUser() != 0)
+    problem = "is a folder of another user, who could put any code there";
+  else if (status.permissions() & llvm::sys::fs::others_write)
+    problem = "every user may write there, and put any code there";
+  if (!problem.empty())
+    warnOnce(folder, problem);
+  return problem.empty();
+}
+
+/// One file of the cache: the hash of all that follows, the key, and the code.
+struct CachedCode {
+  std::string folder, key;
+
+  std::string path() const {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, "llvmcache-" + key); // the names that pruneCache() knows
+    return path.str().str();
+  }
+
+  /// Returns the code. None if there is no such file, or if it is not one that keep() has written for this key: it is
+  /// made anew then.
+  std::optional<std::vector<char>> find() const {
+    std::unique_ptr<MappedFile> file;
+    if (Status status = MappedFile::open(path(), file); !status.ok()) {
+      if (status.code() != ITX_NOT_FOUND)
+        warnOnce(folder, status.message());
+      return std::nullopt;
+    }
+    llvm::StringRef bytes(reinterpret_cast<const char *>(file->data()), file->size());
+    llvm::StringRef hash = bytes.take_front(sizeof(Hash128)), rest = bytes.drop_front(hash.size());
+    Hash128 expected = hashBytes(rest.data(), rest.size());
+    if (hash.size() != expected.size() || std::memcmp(hash.data(), expected.data(), hash.size()) != 0 ||
+        !rest.consume_front(key))
+      return std::nullopt;
+    return std::vector<char>(rest.begin(), rest.end());
+  }
+
+  void keep(llvm::StringRef code) const {
+    std::string rest = key + code.str();
+    Hash128 hash = hashBytes(rest.data(), rest.size());
+    std::unique_ptr<AtomicFile> file;
+    Status status = AtomicFile::create(path(), file);
+    if (status.ok())
+      status = file->write(hash.data(), hash.size());
+    if (status.ok())
+      status = file->write(rest.data(), rest.size());
+    if (status.ok())
+      status = file->commit();
+    if (!status.ok())
+      warnOnce(folder, status.message());
+  }
+};
+
+/// Returns the place for what is made of the module; none without a folder that can be used.
+std::optional<CachedCode> cachedCode(const llvm::Module &module, const llvm::TargetMachine &machine, Loops loops,
+                                     llvm::CodeGenFileType type) {
+  std::optional<std::string> folder = llvm::sys::Process::GetEnv("INTARSIA_KERNEL_CACHE");
+  if (!folder || folder->empty() || !isUsable(*folder))
+    return std::nullopt;
+  std::string key = keyOf(module, machine, loops, type);
+  if (key.empty())
+    return std::nullopt;
+  pruneOnce(*folder);
+  return CachedCode{std::move(*folder), std::move(key)};
+}
+
 } // namespace
-
-/// Says which folder an error is about.
-static llvm::Error inCache(llvm::StringRef folder, llvm::Error error) {
-  return llvm::createStringError("INTARSIA_KERNEL_CACHE=" + folder + ": " + llvm::toString(std::move(error)) +
-                                 ": name a folder that can be written to, or leave the variable unset");
-}
-
-/// Returns the code in a file of the cache, which begins with its hash.
-static llvm::Expected<std::vector<char>> codeIn(llvm::StringRef folder, const llvm::MemoryBuffer &file) {
-  llvm::StringRef bytes = file.getBuffer();
-  llvm::StringRef code = bytes.drop_front(std::min(bytes.size(), sizeof(Hash128)));
-  Hash128 hash = hashBytes(code.data(), code.size());
-  if (bytes.size() < sizeof(Hash128) || std::memcmp(bytes.data(), hash.data(), sizeof(Hash128)) != 0)
-    return llvm::createStringError("INTARSIA_KERNEL_CACHE=" + folder + ": " + file.getBufferIdentifier() +
-                                   " is damaged: delete the folder's files, or leave the variable unset");
-  return std::vector<char>(code.begin(), code.end());
-}
 
 llvm::Expected<std::vector<char>> makeCode(llvm::Module &module, llvm::TargetMachine &machine, Loops loops,
                                            llvm::CodeGenFileType type) {
-  std::optional<std::string> folder = llvm::sys::Process::GetEnv("INTARSIA_KERNEL_CACHE");
-  std::string key = folder && !folder->empty() ? keyOf(module, machine, loops, type) : "";
-  std::unique_ptr<llvm::MemoryBuffer> found;
-  llvm::AddStreamFn addStream;
-  if (!key.empty()) {
-    pruneOnce(*folder);
-    auto take = [&](unsigned, const llvm::Twine &, std::unique_ptr<llvm::MemoryBuffer> file) {
-      found = std::move(file);
-    };
-    llvm::Expected<llvm::FileCache> cache = llvm::localCache("kernel cache", "kernel", *folder, take);
-    if (!cache)
-      return inCache(*folder, cache.takeError());
-    llvm::Expected<llvm::AddStreamFn> missing = (*cache)(0, key, module.getModuleIdentifier());
-    if (!missing)
-      return inCache(*folder, missing.takeError());
-    addStream = std::move(*missing);
-    if (found)
-      return codeIn(*folder, *found);
-  }
+  std::optional<CachedCode> cached = cachedCode(module, machine, loops, type);
+  if (cached)
+    if (std::optional<std::vector<char>> code = cached->find())
+      return std::move(*code);
   optimize(module, machine, loops);
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   if (llvm::Error error = emit(module, machine, type, stream))
     return error;
-  if (addStream) {
-    llvm::Expected<std::unique_ptr<llvm::CachedFileStream>> file = addStream(0, module.getModuleIdentifier());
-    if (!file)
-      return inCache(*folder, file.takeError());
-    Hash128 hash = hashBytes(bytes.data(), bytes.size());
-    (*file)->OS->write(reinterpret_cast<const char *>(hash.data()), hash.size());
-    (*file)->OS->write(bytes.data(), bytes.size());
-    if (llvm::Error error = (*file)->commit())
-      return inCache(*folder, std::move(error));
-  }
+  if (cached)
+    cached->keep(stream.str());
   return std::vector<char>(bytes.begin(), bytes.end());
 }
 

@@ -118,7 +118,10 @@ def _kernels() -> tempfile.TemporaryDirectory[str]:
 def _environment() -> dict[str, str]:
     if "INTARSIA_KERNEL_CACHE" in os.environ:
         return dict(os.environ)
-    return os.environ | {"INTARSIA_KERNEL_CACHE": _kernels().name}
+    try:
+        return os.environ | {"INTARSIA_KERNEL_CACHE": _kernels().name}
+    except OSError:  # no folder for temporary files: kernels are not kept
+        return dict(os.environ)
 
 
 def _run(arguments: Sequence[str], *, shows_steps: bool = True, shows_remarks: bool = True) -> None:

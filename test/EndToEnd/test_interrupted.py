@@ -277,3 +277,12 @@ def test_a_file_that_is_not_read_may_change(tools, shim, model):
     assert compiled(tools, shim, model, KILL_CALLS="pwrite", KILL_AT=1, **variables).returncode == 0
     assert (model / "other.safetensors").read_bytes() == b"012", "the change took place"
     assert added(model / "out") == 2.0
+
+
+def test_a_full_disk_under_the_kernel_cache_costs_a_warning(tools, shim, model):
+    variables = {"KILL_AT": 1, "KILL_ERRNO": errno.ENOSPC, "INTARSIA_KERNEL_CACHE": model / "kernels"}
+    result = compiled(tools, shim, model, KILL_CALLS="rename linkat", **variables)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("warning: INTARSIA_KERNEL_CACHE=") == 1
+    assert "No space left on device" in result.stderr
+    assert added(model / "out") == 2.0

@@ -57,23 +57,42 @@ def test_flags_make_other_code(compiled, tmp_path: Path) -> None:
     assert len(more) == 2 * len(made)
 
 
-def test_bad_folders(tools, compiled, tmp_path: Path) -> None:
+def test_files_of_other_kernels_are_made_anew(compiled, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    _, names = compiled("models/bert", cache)
-    damaged = cache / min(names)
-    damaged.write_bytes(damaged.read_bytes()[:-1])
-    file = tmp_path / "file"
-    file.touch()
-    for folder, message in ((cache, f"{damaged.name} is damaged"), (file, "name a folder that can be written to")):
-        done = tools.run(
-            "intarsia-compile",
-            HERE / "models" / "bert",
-            "-o",
-            tmp_path / "none.itx",
-            check=False,
-            environment={"INTARSIA_KERNEL_CACHE": str(folder)},
-        )
-        assert done.returncode == 1
-        assert f"INTARSIA_KERNEL_CACHE={folder}" in done.stderr
-        assert message in done.stderr
-        assert not (tmp_path / "none.itx").exists()
+    good, names = compiled("models/bert", cache)
+    files = [cache / name for name in sorted(names)]
+    contents = [path.read_bytes() for path in files]
+    # Each file has what another kernel is made of, and then one byte too few, nothing, and a byte that is wrong.
+    for wrong in (
+        [contents[-1], *contents[:-1]],
+        [content[:-1] for content in contents],
+        [b"" for _ in contents],
+        [content[:-9] + bytes([content[-9] ^ 1]) + content[-8:] for content in contents],
+    ):
+        for path, content in zip(files, wrong, strict=True):
+            path.write_bytes(content)
+        again, _ = compiled("models/bert", cache)
+        assert again == good
+        assert [path.read_bytes() for path in files] == contents
+
+
+@pytest.mark.parametrize("kind", ["file", "open to all"])
+def test_folders_that_cannot_be_used_cost_a_warning(tools, tmp_path: Path, kind: str) -> None:
+    cache, artifact = tmp_path / "cache", tmp_path / "model.itx"
+    if kind == "file":
+        cache.touch()
+    else:
+        cache.mkdir()
+    if kind == "open to all":
+        cache.chmod(0o777)
+    done = tools.run(
+        "intarsia-compile",
+        HERE / "models" / "bert",
+        "-o",
+        artifact,
+        environment={"INTARSIA_KERNEL_CACHE": str(cache)},
+    )
+    assert done.stderr.count(f"warning: INTARSIA_KERNEL_CACHE={cache}: ") == 1
+    if kind == "open to all":
+        assert "every user may write there" in done.stderr
+        assert not list(cache.iterdir())
