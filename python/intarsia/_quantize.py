@@ -23,7 +23,7 @@ from ._moments import Moments
 from ._rotate import rotate_into
 from ._safetensors import ModelWeights, read_tensors, write_tensors
 from ._tokenizer import encode, open_tokenizer
-from ._work import WorkFolder, check_apart, locks, work_folder
+from ._work import OWN_FILES, WorkFolder, check_apart, locks, work_folder
 
 #: Tokens of one call: enough that the matrix products take longer than reading the weights.
 TOKENS_OF_A_CALL = 4096
@@ -325,7 +325,8 @@ class _Calibration:
     def _model_beside(self, decoded: Path) -> Path:
         """Return a folder that shows the files of the model and one of decoded weights: archives lie below a model."""
         self.work.delete("decoded")
-        for entry in [*self.model.iterdir(), decoded]:
+        entries = [entry for entry in self.model.iterdir() if entry.name not in OWN_FILES]  # a rotated model has them
+        for entry in [*entries, decoded]:
             self.work.file(f"decoded/{entry.name}").symlink_to(entry.resolve())
         return self.work.path / "decoded"
 

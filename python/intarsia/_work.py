@@ -246,11 +246,11 @@ class WorkFolder:
         whole = self.path / folder
         if whole.is_symlink() or not whole.is_dir():
             return
-        if folder and (whole / MARK).exists():
+        before = f"{folder}/" if folder else ""
+        if folder and (whole / MARK).exists() and before + MARK not in self._names:  # of a run within this one
             with WorkFolder(whole) as inner:
                 inner._read_mark()
                 inner.remove()
-        before = f"{folder}/" if folder else ""
         with os.scandir(whole) as entries:
             found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         for name, is_folder in found:

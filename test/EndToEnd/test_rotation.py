@@ -108,3 +108,26 @@ def test_the_command(tmp_path, capsys):
     assert json.loads((tmp_path / "q" / "config.json").read_text())["tie_word_embeddings"] is False
     assert main([*arguments[:-1], "--rotate=keys"]) == 1
     assert "'keys' is nothing to rotate" in capsys.readouterr().err
+
+
+def test_rotated_models_are_calibrated(tiny_decoder, tmp_path):
+    """A run that is ended goes on behind its last layer, with the rotated model that is there."""
+    ids = np.random.default_rng(1).integers(3, 96, (8, 32))
+
+    def end(text: str) -> None:
+        if text.startswith("layer 2 of 3: the quantized layer"):
+            raise KeyboardInterrupt
+
+    said: list[str] = []
+    for name in ("whole", "ended"):
+        if name == "ended":
+            with pytest.raises(KeyboardInterrupt):
+                intarsia.quantize(tiny_decoder, tmp_path / name, "int4", ids, rotations=["residual"], progress=end)
+        intarsia.quantize(tiny_decoder, tmp_path / name, "int4", ids, rotations=["residual"], progress=said.append)
+    assert said.count("going on behind 1 layers") == 1
+    assert sum(text.startswith("rotating") for text in said) == 3  # parts of the model, once
+    made = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("whole", "ended")]
+    assert made[0] == made[1]
+    assert "layer-00001.safetensors" in made[0]
+    assert not any(name.startswith("intarsia.work") for name in made[0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ended", "whole"]
