@@ -248,17 +248,19 @@ class _Trace:
     declared: dict[str, _Declared] = field(default_factory=dict)
     called: dict[str, Graph] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)  # the last number behind a name
 
     def fresh(self, hint: str) -> str:
         # Names of values are ASCII in IR: "été" becomes ete; a name without ASCII letters becomes v.
         letters = unicodedata.normalize("NFKD", hint).encode("ascii", "ignore").decode()
         base = "".join(c if c.isalnum() else "_" for c in letters).strip("_") or "v"
         base = f"v{base}" if base[0].isdigit() else base
-        name, count = base, 1
+        name, count = base, self.counts.get(base, 1)
         while name in self.names:
             count += 1
             name = f"{base}_{count}"
         self.names.add(name)
+        self.counts[base] = count
         return f"%{name}"
 
     def use(self, declared: _Declared) -> str:

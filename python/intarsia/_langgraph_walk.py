@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from . import agent
 from ._agent_figures import AgentError
 from ._agent_values import Amount, Value
-from ._langgraph_flow import END, NEXT, START, Sends, _Bound, _Flow
+from ._langgraph_flow import END, NEXT, NOTHING, START, Sends, _Bound, _Flow, combined, sent
 
 State = dict[str, tuple[Value, ...]]
 
@@ -55,12 +55,12 @@ def annotated(body: Callable[..., Any], note: Any) -> Callable[..., Any]:
 
 
 class _Visit(NamedTuple):
-    """A node that is to run, or whose conditional edge is to be taken."""
+    """A node that is to run, or some of whose conditional edges are to be taken."""
 
     node: str
     source: str  # node that triggers the run
     sure: bool = True  # True if all requests are here in this superstep
-    decides: bool = False
+    decides: tuple[int, ...] = ()  # numbers of ways of its choice, which are taken together
 
 
 class _Write(NamedTuple):
@@ -132,11 +132,11 @@ class _Walk:
 
     #  Supersteps
 
-    def run(self, starts: Sequence[str], stop: str, state: State) -> _End:
+    def run(self, starts: Sequence[str], stop: str, state: State, source: str = NOTHING) -> _End:
         """Translate everything from some nodes, which run at the same time, to `stop`, which is excluded."""
         section = _Section(stop, dict(state))
         for start in starts:
-            section.go(0, _Visit(start, START), self.flow)
+            section.go(0, _Visit(start, source), self.flow)
         step = 0
         while section.due or section.deferred:
             if not section.due:
@@ -157,48 +157,111 @@ class _Walk:
 
     def superstep(self, section: _Section, step: int) -> None:
         # LangGraph runs a node once in a superstep, and applies the writes of nodes in the order of their names.
-        visits: dict[tuple[str, bool], _Visit] = {}
+        visits: dict[tuple[str, tuple[int, ...]], _Visit] = {}
         for visit in section.due.pop(step):
             if visit.node == section.stop:
                 self.end(section, step, visit)
                 continue
             other = visits.setdefault((visit.node, visit.decides), visit)
-            if other is not visit and {other.source, visit.source} & self.flow.sends.keys():
-                raise _sent(visit.node)
+            if other is not visit and (self.sends(other) or self.sends(visit)):
+                raise sent(visit.node)
             if other is not visit and not (other.sure and visit.sure) and visit.node not in self.flow.deferred:
                 raise _unsure(visit.node)
         alone = len(visits) == 1 and not section.due and not section.writes
         for key in sorted(visits):
             visit = visits[key]._replace(sure=visits[key].sure or alone)
             if visit.decides or (visit.node in self.loops and visit.node not in self.inside):
-                if visit.source in self.flow.sends:
-                    raise _sent(visit.node)
-                others = [other.node for other in visits.values() if other.node != visit.node]
-                others += [other.node for later in section.due.values() for other in later]
+                if self.sends(visit):
+                    raise sent(visit.node)
+                beside = [other for place, other in visits.items() if place != key]
+                beside += [other for later in section.due.values() for other in later]
+                others = [start for other in beside for start in self.starts(other.node, other.decides)]
                 self.region(section, step, visit, alone, others + [other.node for other in section.deferred])
                 continue
             if visit.node in section.ran and not (visits[key].sure and section.ran[visit.node]):
                 raise _unsure(visit.node)
             section.ran[visit.node] = visits[key].sure
             if visit.node != START:
-                sends = self.flow.sends.get(visit.source)
+                sends = self.sends(visit)
                 writes = self.sent(visit, sends, section.state) if sends else self.task(visit.node, section.state)
                 section.writes.setdefault(step + 1, []).extend(writes)
-            edges = self.flow.edges.get(visit.node, [])
-            if visit.node in self.flow.choices:
-                edges = list(self.flow.choices[visit.node].targets)
-            if visit.node in self.flow.choices and len(edges) > 1:
-                section.go(step + 1, visit._replace(source=visit.node, decides=True), _Flow())
-                continue
-            for following in edges:
-                section.go(step + 1, _Visit(following, visit.node, visit.sure), self.flow)
-            for sources, target in self.flow.waits:
-                if visit.node in sources:
-                    arrived = section.arrived.setdefault((sources, target), set())
-                    arrived.add(visit.node)
-                    if arrived == set(sources):
-                        del section.arrived[sources, target]
-                        section.go(step + 1, _Visit(target, visit.node, visit.sure), self.flow)
+            for following in self.following(visit.node, section.stop):
+                if isinstance(following, tuple):
+                    visited = visit._replace(source=visit.node, decides=following)
+                    section.go(step + 1, visited, _Flow())
+                else:
+                    section.go(step + 1, _Visit(following, visit.node, visit.sure), self.flow)
+            for wait in self.flow.waits_of.get(visit.node, ()):
+                arrived = section.arrived.setdefault(wait, set())
+                arrived.add(visit.node)
+                if arrived == set(wait[0]):
+                    del section.arrived[wait]
+                    section.go(step + 1, _Visit(wait[1], visit.node, visit.sure), self.flow)
+
+    def sends(self, visit: _Visit) -> Sends | None:
+        """Return how often a node runs that Sends lead to."""
+        return self.flow.sends.get((visit.source, visit.node))
+
+    def starts(self, node: str, decides: tuple[int, ...]) -> list[str]:
+        """Return the nodes that run first of a visit."""
+        if not decides:
+            return [node]
+        ways = [self.flow.choices[node].ways[number] for number in decides]
+        return [target for way in ways for target in way.targets if target != NOTHING]
+
+    def following(self, node: str, stop: str) -> list[str | tuple[int, ...]]:
+        """Return the nodes that follow in any case, and the groups of ways that are chosen from.
+
+        Ways out of a node are independent. Those whose nodes lead to each other before they come together are a group:
+        how often such a node runs depends on all of them.
+        """
+        choice = self.flow.choices.get(node)
+        if choice is None:
+            return list(self.flow.edges.get(node, ()))
+        if len(choice.cases) == 1:
+            return list(next(iter(choice.cases)))
+        groups = [(number,) for number, way in enumerate(choice.ways) if not way.is_sure()]
+        plain = [number for number, way in enumerate(choice.ways) if way.is_sure()]
+        waiting = [target for _, target in self.flow.waits_of.get(node, ())]
+
+        def reached(numbers: Sequence[int]) -> set[str]:
+            return self.flow.between(self.starts(node, tuple(numbers)), stop) if numbers else set()
+
+        merged = True
+        while merged and len(groups) + len(plain) > 1:
+            merged = False
+            for group in groups:
+                inside, end = self.inside_of(node, group, stop)
+                # Where some ways lead to nothing and the others to the end, the rest must be known too.
+                all_of_it = end and stop != END and not waiting
+                others = [each for each in groups if each != group] + [(each,) for each in plain]
+                found = [each for each in others if all_of_it or inside & reached(each)]
+                if found:
+                    groups = [each for each in groups if each != group and each not in found]
+                    groups.append(tuple(sorted({*group, *(number for each in found for number in each)})))
+                    plain = [each for each in plain if (each,) not in found]
+                    merged = True
+                    break
+        return [*(self.starts(node, (number,))[0] for number in plain), *groups]
+
+    def inside_of(self, node: str, group: tuple[int, ...], stop: str) -> tuple[set[str], bool]:
+        """Return the nodes of a group of ways before they come together, and whether some lead to nothing."""
+        cases, following = self.cases(node, group, stop)
+        starts = [target for case in cases for target in case]
+        return self.flow.between(starts, following), () in cases
+
+    def cases(
+        self, node: str, group: tuple[int, ...], stop: str
+    ) -> tuple[dict[tuple[str, ...], tuple[float, str]], str]:
+        """Return the cases of a group of ways, and where they come together."""
+        choice = self.flow.choices[node]
+        # Ways that all lead to nothing lead to what follows then only if no others are beside them.
+        cases = combined(
+            [choice.ways[number] for number in group], choice.empty if len(group) == len(choice.ways) else NOTHING
+        )
+        if () in cases:
+            return cases, stop
+        return cases, self.flow.meets([target for case in cases for target in case], stop, node)
 
     def end(self, section: _Section, step: int, visit: _Visit) -> None:
         if section.ended and section.stop != END and (step != section.steps or not (visit.sure and section.sure)):
@@ -208,8 +271,8 @@ class _Walk:
                 "LangGraph runs what comes then once for each; let them come together in a node that waits: "
                 "add_edge([…], node), or add_node(node, …, defer=True)"
             )
-        if visit.source in self.flow.sends:
-            raise _sent(visit.node)
+        if self.sends(visit):
+            raise sent(visit.node)
         section.ended.append(visit)
         section.steps = max(section.steps, step)
         section.sure = section.sure and visit.sure
@@ -218,8 +281,8 @@ class _Walk:
         """Translate the loop or the cases that begin at a node, and continue where they join."""
         node = visit.node
         if visit.decides:
-            following = self.flow.meets(node, section.stop)
-            nodes = self.flow.between(self.flow.after(node), following)
+            cases, following = self.cases(node, visit.decides, section.stop)
+            nodes = self.flow.between([target for case in cases for target in case], following)
         else:
             following = self.bounds[node].exit
             # The loop ends where a run of the enclosing loop ends.
@@ -237,7 +300,11 @@ class _Walk:
         if not alone:
             self.shared = {key: len(parts) for key, parts in section.state.items()}
         try:
-            done = self.choose(node, following, section.state) if visit.decides else self.loop(node, section.state)
+            done = (
+                self.choose(node, visit.decides, cases, following, section.state)
+                if visit.decides
+                else self.loop(node, section.state)
+            )
         finally:
             self.shared = shared
         writes = [
@@ -250,7 +317,7 @@ class _Walk:
         exits = following in self.flow.choices and self.flow.choices[following].is_exit
         if exits and done.writes:
             self.results[following] = done.writes[-1].part
-        section.go(step + done.steps, _Visit(following, node, sure, decides=exits), self.flow)
+        section.go(step + done.steps, _Visit(following, node, sure, decides=(0,) if exits else ()), self.flow)
 
     #  The state
 
@@ -267,14 +334,22 @@ class _Walk:
             return parts[0]
         names = tuple(part.name for part in parts)
         known = self.wholes.get(names)
-        if known is None or not known._block.holds(agent._trace("a graph").block):
-            if several := kinds(parts):
+        if known is None or not self.holds(known):
+            # A text that grows is joined with what is new of it: all nodes that read it would be quadratic otherwise.
+            before = self.wholes.get(names[:-1]) if len(parts) > 2 else None
+            before = before if before is not None and self.holds(before) else None
+            if several := kinds([before, parts[-1]] if before is not None else parts):
                 raise AgentError(
                     f"key {key!r} of the state holds {' and '.join(several)} where a loop or a conditional edge needs "
                     "one text; give each a key of its own"
                 )
-            known = self.wholes[names] = agent.join(*parts)
+            known = agent.join(before, parts[-1]) if before is not None else agent.join(*parts)
+            self.wholes[names] = known
         return known
+
+    def holds(self, value: Value) -> bool:
+        """Return true if a value may be used where the next task is written."""
+        return value._block.holds(agent._trace("a graph").block)
 
     def kept(self, key: str) -> int:
         return self.shared.get(key, 0) if key in self.grows else 0
@@ -361,21 +436,33 @@ class _Walk:
             inputs = list({id(value): value for value in inputs}.values())
         return inputs
 
-    def choose(self, node: str, stop: str, state: State) -> _Written:
-        choice = self.flow.choices[node]
-        kept = self.changed([self.flow.between([target], stop) for target in choice.targets], state)
+    def choose(
+        self,
+        node: str,
+        group: tuple[int, ...],
+        cases: Mapping[tuple[str, ...], tuple[float, str]],
+        stop: str,
+        state: State,
+    ) -> _Written:
+        """Translate the cases of a choice, in each of which some nodes run at the same time."""
+        kept = self.changed([self.flow.between(case, stop) for case in cases], state)
         ends: list[_End] = []
 
-        def case(target: str) -> Callable[[], tuple[Value, ...]]:
-            def body() -> tuple[Value, ...]:
-                ends.append(self.run([target], stop, state))
+        def body(case: tuple[str, ...]) -> Callable[[], tuple[Value, ...]]:
+            def run() -> tuple[Value, ...]:
+                ends.append(self.run(case, stop, state, node))
                 return tuple(self.own(key, ends[-1].state) for key in kept)
 
-            return body
+            return run
 
         waits = [self.results[node]] if node in self.results else [part for parts in state.values() for part in parts]
-        cases = {choice.keys[target]: (probability, case(target)) for target, probability in choice.targets.items()}
-        results = _tuple(agent.branch(cases, on=waits[:1], decide=choice.name))
+        bodies: dict[str, tuple[float, Callable[[], tuple[Value, ...]]]] = {}
+        for case, (probability, key) in cases.items():
+            while key in bodies:  # users may call a result as we call several
+                key += " too"
+            bodies[key] = (probability, body(case))
+        names = dict.fromkeys(way.name for way in (self.flow.choices[node].ways[each] for each in group) if way.name)
+        results = _tuple(agent.branch(bodies, on=waits[:1], decide=" and ".join(names) or None))
         steps = max(end.steps for end in ends)
         sure = all(end.sure and end.steps == steps for end in ends)
         return _Written([_Write(*each) for each in zip(kept, [None] * len(kept), results, strict=True)], steps, sure)
@@ -429,14 +516,6 @@ def _listed(nodes: Sequence[str]) -> str:
 
 def _called(node: str) -> str:
     return {START: "START", END: "END", NEXT: "the next run of the loop"}.get(node, repr(node))
-
-
-def _sent(node: str) -> AgentError:
-    what = f"node {node!r}" if node != NEXT else _called(node)
-    return AgentError(
-        f"{what} runs once for each Send, and begins a loop, or is where other ways come together; let the Sends "
-        "lead to a node of their own, and an edge from there to it"
-    )
 
 
 def _unsure(node: str) -> AgentError:

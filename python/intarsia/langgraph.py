@@ -16,7 +16,8 @@ Keys of the state are the values that flow. A node reads the keys in `reads` (by
 keys in `writes` (by default all with a reducer, or all keys if none has one). A key with a reducer grows by each write;
 any other key is replaced. Nodes run in supersteps, as in LangGraph: a node sees the writes of earlier supersteps, and
 waits for the nodes whose writes it reads. A node with several incoming edges runs once for each superstep in which it
-is reached, or once if it waits (``add_edge([…], node)``, ``defer=True``).
+is reached, or once if it waits (``add_edge([…], node)``, ``defer=True``). Several ways out of a node, edges and
+conditional edges, are taken in the same superstep, each independently of the others.
 
 In the converted graph the number of a loop's runs and the case taken in a run are independent, and so is the node that
 comes after a loop that may be left to several. Expected executions are those of the LangGraph graph; the probability
@@ -32,10 +33,10 @@ from typing import Any
 from . import agent
 from ._agent_figures import RANGES, AgentError, check, check_all, check_probabilities
 from ._agent_values import Figure, Size, Sla, Value, _amount
-from ._langgraph_flow import END, START, Sends, _bound, _flow, _with_exits
+from ._langgraph_flow import END, START, Sends, Several, _bound, _flow, _with_exits
 from ._langgraph_walk import Annotation, _Walk, annotated, kinds
 
-__all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "sends", "tool"]
+__all__ = ["Annotation", "compute", "convert", "llm", "probabilities", "retrieve", "sends", "several", "tool"]
 
 ASSUMED_TOKENS = 300  # tokens of a language model's answer with `assume`
 ASSUMED_INPUT_TOKENS = 200  # tokens of a key of the state that the caller gives, with `assume`
@@ -116,6 +117,19 @@ def probabilities(
     return lambda path: annotated(path, (dict(targets), max_runs))
 
 
+def several(*, max_runs: int | None = None, **targets: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Annotate the function of a conditional edge that returns a list with the probability of each key in it.
+
+    Whether a key is in the list does not depend on the others; probabilities of 1 are those of keys that always are.
+    `max_runs` is as in :func:`probabilities`.
+    """
+    for key, probability in targets.items():
+        check(f"the probability of {key!r}", "langgraph.several", probability, RANGES["probability"])
+    if max_runs is not None:
+        check("max_runs", "langgraph.several", max_runs, RANGES["runs"])
+    return lambda path: annotated(path, Several(dict(targets), max_runs))
+
+
 def sends(*, width: Figure, tokens: Figure) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Annotate the function of a conditional edge that returns Sends: their number, and the tokens of each.
 
@@ -183,7 +197,7 @@ def convert(
         model = f", assume_model={ASSUMED_MODEL}" if bare else ""
         raise AgentError(
             f"the graph does not say:\n{listed}\nannotate them (see intarsia.langgraph: llm, tool, retrieve, compute, "
-            f"probabilities, sends), or take these defaults with assume=True{model}"
+            f"probabilities, several, sends), or take these defaults with assume=True{model}"
         )
     if bare and assume_model is None:
         raise AgentError(
