@@ -258,11 +258,18 @@ class _Calibration:
         The state says how many segments are finished, and how many there are: a run that was ended behind the last one
         has none left. It is written with the hashes of what the next segments and the end take.
         """
-        if self.work.begin(self._digest()):
+        digest = self._digest()
+        if self.work.begin(digest):
             self.progress(f"going on behind {self.work.state.get('segments', 0)} layers")
         segment, count = self.work.state.get("segments", 0), self.work.state.get("of")
         while count is None or segment < count:
             count = self._run_segment(segment)
+            if self._digest() != digest:
+                raise InvalidArgumentError(
+                    f"{self.model}: its files were written to while they were read, so that the result would be of no "
+                    "version of the model: try again when nothing writes to it (is a download still at work?)",
+                    "invalid argument",
+                )
             if segment + 1 < count:
                 self.work.keep(*self.work.written(f"{segment + 1}"))
             if (self.work.path / self.found.format(segment)).exists():

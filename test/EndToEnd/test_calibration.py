@@ -213,6 +213,21 @@ def test_another_run_does_not_go_on(tiny_decoder, few, tmp_path, capsys):
     assert "q.work is of a run with another model, text or format; what it has of that run" in capsys.readouterr().err
 
 
+def test_a_model_that_changes_meanwhile_makes_no_result(tiny_decoder, few, tmp_path):
+    """Layers before and behind the change would be of two versions."""
+    model = tmp_path / "model"
+    shutil.copytree(tiny_decoder, model)
+
+    def change(text: str) -> None:
+        if text.startswith("layer 2 of 3: rounding"):
+            weights = (model / "model.safetensors").read_bytes()
+            (model / "model.safetensors").write_bytes(weights[:-64] + bytes(64))
+
+    with pytest.raises(intarsia.InvalidArgumentError, match="its files were written to while they were read"):
+        intarsia.quantize(model, tmp_path / "q", "int4", few[:2], progress=change)
+    assert not (tmp_path / "q").exists()
+
+
 def test_models_are_directories(windows, tmp_path):
     with pytest.raises(intarsia.InvalidArgumentError, match="is no model directory"):
         intarsia.quantize(MODEL / "model.safetensors", tmp_path / "q", "int4", windows[:2])
