@@ -5,20 +5,31 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._errors import InvalidArgumentError, NotFoundError
+from ._chat_process import renderer
+from ._errors import InvalidArgumentError
 from ._files import Files
+
+if TYPE_CHECKING:
+    from ._control_tokens import Marks
 
 #: The special tokens that templates may name; transformers has the same list (SPECIAL_TOKENS_ATTRIBUTES).
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+#: Names that templates know from elsewhere, so that no variable may have them.
+_RESERVED = frozenset(
+    {
+        *("messages", "tools", "documents", "add_generation_prompt", "template", *SPECIAL_TOKENS),
+        *("raise_exception", "strftime_now", "range", "dict", "lipsum", "cycler", "joiner", "namespace"),
+        *("self", "loop", "caller", "varargs", "kwargs"),
+    }
+)
 
 #: Names of a message's reasoning; templates read the first, those of gpt-oss the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -71,43 +82,75 @@ class ChatTemplate:
         InvalidArgumentError
             The template refuses the messages (its own words are in the message), or is itself wrong.
         """
-        if not messages:
-            raise InvalidArgumentError("a chat has no messages", "invalid argument")
-        for number, message in enumerate(messages):
-            if not isinstance(message, Mapping):
-                raise InvalidArgumentError(
-                    f"message {number} is of type {type(message).__name__}, must be a mapping with 'role', 'content'",
-                    "invalid argument",
-                )
-        for tool in tools or ():
-            if not isinstance(tool, Mapping):
-                raise InvalidArgumentError(
-                    f"a tool is of type {type(tool).__name__}, must be the JSON schema of a function",
-                    "invalid argument",
-                )
-        compiled = _compile(self._text(template, tools is not None))
-        values: dict[str, Any] = {**self.special_tokens, **variables, "tools": tools, "documents": documents}
-        try:
-            values = {name: _plain(value) for name, value in values.items()}
-            return compiled.render(
-                messages=[_message(message) for message in messages],
-                add_generation_prompt=add_generation_prompt,
-                **values,
-            )
-        except Exception as error:  # a template may raise anything
-            raise InvalidArgumentError(
-                f"the chat template refuses these messages: {error or type(error).__name__}", "invalid argument"
-            ) from error
+        check_variables(variables, self.special_tokens)
+        return self._render(messages, tools, documents, add_generation_prompt, template, variables)
 
-    def _text(self, template: str | None, has_tools: bool) -> str:
+    def text(self, template: str | None = None, has_tools: bool = False) -> str:
+        """Return the Jinja2 text that `render` takes."""
         if template is not None:
+            if not isinstance(template, str):
+                raise _error(f"template is of type {type(template).__name__}, must be a name or a text")
             return self.templates.get(template, template)
         for name in ("tool_use", "default") if has_tools else ("default",):
             if name in self.templates:
                 return self.templates[name]
-        raise InvalidArgumentError(
-            f"no chat template is the default one; name one of {', '.join(sorted(self.templates))}", "invalid argument"
+        raise _error(f"no chat template is the default one; name one of {', '.join(sorted(self.templates))}")
+
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        documents: Sequence[Mapping[str, Any]] | None,
+        add_generation_prompt: bool,
+        template: str | None,
+        variables: Mapping[str, Any],
+        marks: Marks | None = None,
+    ) -> str:
+        """Return what `render` does; with `marks`, what is spelled like control tokens in the messages has marks."""
+        for name, value in (("messages", messages), ("tools", tools), ("documents", documents)):
+            if not (value is None and name != "messages") and not _is_list(value):
+                raise _error(f"{name} are of type {type(value).__name__}, must be a list")
+        if not messages:
+            raise _error("a chat has no messages")
+        for number, message in enumerate(messages):
+            if not isinstance(message, Mapping):
+                raise _error(
+                    f"message {number} is of type {type(message).__name__}, must be a mapping with 'role', 'content'"
+                )
+        for tool in tools or ():
+            if not isinstance(tool, Mapping):
+                raise _error(f"a tool is of type {type(tool).__name__}, must be the JSON schema of a function")
+        text = self.text(template, tools is not None)
+        try:
+            values = {"tools": _plain(tools), "documents": _plain(documents), **_plain(variables)}
+            shown = [_message(message) for message in messages]
+            arguments = [call for number, message in enumerate(shown) for call in _parsed_calls(number, message)]
+            if marks is not None:
+                shown, arguments, values = marks.chat(shown, arguments, values)
+            request = {
+                "template": text,
+                "messages": shown,
+                "arguments": arguments,
+                "values": {**values, **self.special_tokens, "add_generation_prompt": bool(add_generation_prompt)},
+                "mark": "" if marks is None else marks.mark,
+                "tokens": {} if marks is None else marks.tokens,
+            }
+            return renderer.render(request)
+        except RecursionError as error:
+            raise _error(f"the chat template refuses these messages: {error}") from error
+
+
+def check_variables(variables: Any, special_tokens: Mapping[str, str]) -> None:
+    """Refuse values for names that are the template's own: a variable must not replace a token or a function."""
+    if not isinstance(variables, Mapping):
+        raise _error(
+            f"template variables are of type {type(variables).__name__}, must be a mapping from names to values"
         )
+    for name in variables:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise _error(f"the template variable {name!r} has no name that a template could use")
+        if name in _RESERVED or name in special_tokens or name.startswith("_"):
+            raise _error(f"the template variable {name!r} has a name that is the template's own; choose another one")
 
 
 def open_chat_template(files: Files) -> ChatTemplate | None:
@@ -151,9 +194,7 @@ def _by_name(found: Any, where: str) -> dict[str, str]:
             return named
     except (KeyError, TypeError):
         pass
-    raise InvalidArgumentError(
-        f"{where}: chat_template is neither a text nor a list of names with templates", "invalid argument"
-    )
+    raise _error(f"{where}: chat_template is neither a text nor a list of names with templates")
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,6 +202,34 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     plain = {key: value for key, value in _plain(message).items() if value is not None}
     reasoning = next((plain[name] for name in _REASONING if name in plain), None)
     return plain if reasoning is None else {"thinking": reasoning, **plain, "reasoning_content": reasoning}
+
+
+def _parsed_calls(number: int, message: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """Replace arguments of calls that are JSON, as models and OpenAI's interface write them, by what they mean.
+
+    Returns
+    -------
+    list of (int, int, str)
+        The message, the call, and the JSON. Text that is not the JSON of an object stays text.
+    """
+    parsed = []
+    calls = message.get("tool_calls")
+    for index, call in enumerate(calls if isinstance(calls, (list, tuple)) else ()):
+        function = call.get("function", call) if isinstance(call, dict) else None
+        text = function.get("arguments") if isinstance(function, dict) else None
+        if isinstance(text, str):
+            try:
+                value = json.loads(text) if text.strip() else {}
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                function["arguments"] = value
+                parsed.append((number, index, text))
+    return parsed
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _plain(value: Any) -> Any:
@@ -181,89 +250,5 @@ def _plain(value: Any) -> Any:
     return f"<{type(value).__name__}>"
 
 
-@cache
-def _compile(text: str) -> Any:
-    """Return a template that can be rendered. Templates are untrusted, so Jinja2's sandbox runs them."""
-    try:
-        import jinja2
-        import jinja2.ext
-        import jinja2.sandbox
-    except ImportError as error:
-        raise NotFoundError(
-            "chat templates need Jinja2, which is not installed: pip install 'intarsia[text]'", "not found"
-        ) from error
-
-    class Generation(jinja2.ext.Extension):
-        """``{% generation %}…{% endgeneration %}`` marks an answer for training and does not change the text."""
-
-        tags = {"generation"}  # noqa: RUF012
-
-        def parse(self, parser: Any) -> Any:
-            line = next(parser.stream).lineno
-            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return jinja2.nodes.CallBlock(self.call_method("_as_it_is"), [], [], body).set_lineno(line)
-
-        def _as_it_is(self, caller: Callable[[], str]) -> str:
-            return caller()
-
-    class Dictionary:
-        """The function dict, without the attributes of the type."""
-
-        def __call__(self, *arguments: Any, **named: Any) -> dict[Any, Any]:
-            return dict(*arguments, **named)
-
-        def fromkeys(self, *arguments: Any) -> dict[Any, Any]:
-            return dict.fromkeys(*arguments)
-
-    class Namespace(jinja2.utils.Namespace):
-        """A namespace in which names of Python's internals cannot be set."""
-
-        def __init__(*arguments: Any, **named: Any) -> None:
-            # No parameter is called self, because an attribute may have that name.
-            own, *rest = arguments
-            attributes = dict(*rest, **named)
-            for name in attributes:
-                _refuse_private(name)
-            jinja2.utils.Namespace.__init__(own, attributes)
-
-        def __setitem__(self, name: str, value: Any) -> None:
-            _refuse_private(name)
-            super().__setitem__(name, value)
-
-    def _refuse_private(name: str) -> None:
-        if name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"a namespace cannot have an attribute '{name}'")
-
-    def raise_exception(message: str) -> None:
-        raise jinja2.exceptions.TemplateError(message)
-
-    def to_json(
-        value: Any,
-        ensure_ascii: bool = False,
-        indent: int | None = None,
-        separators: tuple[str, str] | None = None,
-        sort_keys: bool = False,
-    ) -> str:
-        # Jinja's own filter escapes characters for HTML.
-        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-    def strftime_now(format: str) -> str:
-        return datetime.datetime.now().strftime(format)
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
-    )
-    environment.filters["tojson"] = to_json
-    environment.globals.update(
-        raise_exception=raise_exception, strftime_now=strftime_now, dict=Dictionary(), namespace=Namespace
-    )
-    try:
-        return environment.from_string(text)
-    except jinja2.TemplateSyntaxError as error:
-        raise InvalidArgumentError(
-            f"the chat template is wrong at line {error.lineno}: {error.message}", "invalid argument"
-        ) from error
-    except Exception as error:  # Jinja2 and Python's compiler end deep nesting in several ways
-        raise InvalidArgumentError(
-            f"the chat template cannot be compiled: {error or type(error).__name__}", "invalid argument"
-        ) from error
+def _error(message: str) -> InvalidArgumentError:
+    return InvalidArgumentError(message, "invalid argument")

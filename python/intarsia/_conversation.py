@@ -106,7 +106,7 @@ class Conversation:
         generator = self._generator
         started = time.perf_counter()
         try:
-            prompt = generator.encode_chat(messages, **self._variables)
+            prompt = generator.encode_chat(messages, template_variables=self._variables)
             seed = None if self._seed is None else self._seed + self._answers
             writer, steps = generator.start(prompt, self._max_tokens, seed=seed, **self._sampling)
         except Error as error:

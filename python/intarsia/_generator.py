@@ -17,9 +17,10 @@ import numpy as np
 from . import _runtime
 from ._batch import Batch, common_length
 from ._cache import Cache
-from ._chat import ChatTemplate
+from ._chat import ChatTemplate, check_variables
 from ._checks import INT64_MAX, token_ids, whole_number
 from ._constrained import Constraint, Grammars
+from ._control_tokens import ControlTokens, Marks
 from ._device_rows import log_probability
 from ._errors import CacheFullError, Error, InvalidArgumentError
 from ._module import Module, TensorType, load
@@ -118,6 +119,7 @@ class Generator:
         default = 0 if is_rank else self.context
         self._kept_tokens = default if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
         self._grammars: Grammars | None = None
+        self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
             self._open_cache(1)
@@ -197,19 +199,34 @@ class Generator:
         messages: Sequence[Mapping[str, Any]],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
         template: str | None = None,
-        **variables: Any,
+        template_variables: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Return the token ids of messages and of the beginning of an answer; see `ChatTemplate.render`."""
+        """Return the token ids of messages and of the beginning of an answer.
+
+        Only the template writes control tokens: where messages, tools or documents spell one, its letters are encoded.
+        The parameters are those of `chat`.
+        """
         tokenizer = self._need_tokenizer("a chat")
-        if self.chat_template is None:
+        chat_template = self.chat_template
+        if chat_template is None:
             raise InvalidArgumentError(
                 "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
                 "(Generator(artifact, tokenizer=…, chat_template=…))",
                 "invalid argument",
             )
-        text = self.chat_template.render(messages, tools=tools, template=template, **variables)
-        return self.encode(encode(tokenizer, text, add_special_tokens=False))
+        variables = {} if template_variables is None else template_variables
+        check_variables(variables, chat_template.special_tokens)
+        text = chat_template.text(template, tools is not None)
+        if text not in self._control_tokens:
+            self._control_tokens = {text: ControlTokens(tokenizer, text)}
+        controls = self._control_tokens[text]
+        marks = Marks(controls, (messages, tools, documents, variables))
+        rendered = chat_template._render(messages, tools, documents, True, text, variables, marks)
+        if marks.mark in rendered:
+            return self.encode(controls.encode(rendered, marks.mark))
+        return self.encode(encode(tokenizer, rendered, add_special_tokens=False))
 
     def chat(
         self,
@@ -217,6 +234,7 @@ class Generator:
         max_tokens: int = 512,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
         template: str | None = None,
         template_variables: Mapping[str, Any] | None = None,
         **options: Any,
@@ -231,6 +249,8 @@ class Generator:
             The most tokens to generate.
         tools : sequence of mappings, optional
             JSON schemas of functions for the template; the model's calls of them are in the text.
+        documents : sequence of mappings, optional
+            Texts to answer from, for templates that take them.
         template : str, optional
             Name of one of several templates, or the text of another.
         template_variables : mapping, optional
@@ -238,7 +258,9 @@ class Generator:
         **options
             The options of `generate`.
         """
-        prompt = self.encode_chat(messages, tools=tools, template=template, **(template_variables or {}))
+        prompt = self.encode_chat(
+            messages, tools=tools, documents=documents, template=template, template_variables=template_variables
+        )
         return self.generate(prompt, max_tokens, **options)[0]
 
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
