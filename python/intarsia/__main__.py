@@ -332,7 +332,7 @@ def _parser() -> argparse.ArgumentParser:
         add("--top-p", type=float, default=1.0, help="sample among the likeliest of this total probability")
         add("--min-p", type=float, default=0.0, help="drop tokens less likely than this times the likeliest")
         add("--repetition-penalty", type=float, default=1.0, help="above 1: tokens come back less often")
-        add("--seed", type=_at_least(0), help="makes sampling repeatable")
+        add("--seed", type=_at_least(-(2**63)), help="makes sampling repeatable")
         add("--draft", type=Path, metavar="ARTIFACT", help="a smaller model that proposes tokens, for speed")
         add("--draft-tokens", type=_at_least(1), default=4, help="tokens proposed at once (default: %(default)s)")
 

@@ -27,11 +27,26 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
     try:
         number = operator.index(value)
     except TypeError:
-        raise _invalid(f"{name} is {value!r}, must be a whole number") from None
+        raise _invalid(f"{name} is {_brief(value)}, must be a whole number") from None
+    if isinstance(value, bool):
+        raise _invalid(f"{name} is {value}, must be a whole number")
     if number < least:
         raise _invalid(f"{name} is {_shown(number)}, must be at least {least}")
     if most is not None and number > most:
         raise _invalid(f"{name} is {_shown(number)}, must be at most {most}")
+    return number
+
+
+def real_number(name: str, value: Any, least: float, most: float) -> float:
+    """Return a number that is within its bounds."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise _invalid(f"{name} is {_brief(value)}, must be a number")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond the range of floats
+        raise _invalid(f"{name} is {_shown(value)}, must be at most {most:g}") from None
+    if not least <= number <= most:
+        raise _invalid(f"{name} is {number}, must be from {least:g} to {most:g}")
     return number
 
 
@@ -148,6 +163,12 @@ def _is_deeper(value: Any, levels: int) -> bool:
 def _shown(number: int) -> str:
     """Return a number as a text that is short enough for a message; Python converts at most 4300 digits."""
     return str(number) if abs(number) < 10**20 else f"a number of {number.bit_length()} bits"
+
+
+def _brief(value: Any) -> str:
+    """Return a value as a text that is short enough for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _invalid(message: str) -> InvalidArgumentError:

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from ._errors import CacheFullError, Error, InvalidArgumentError
 from ._module import Module, TensorType, load
 from ._sampling import Sampling
 from ._speculative import check_draft, speculate
+from ._token_bytes import TokenBytes
 from ._tokenizer import Text, check_tokenizer, encode, open_tokenizer, open_tokenizer_of
 from ._writer import Generation, Writer
 
@@ -119,6 +120,7 @@ class Generator:
         default = 0 if is_rank else self.context
         self._kept_tokens = default if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
         self._grammars: Grammars | None = None
+        self._token_bytes: TokenBytes | None = None
         self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
@@ -263,6 +265,13 @@ class Generator:
         )
         return self.generate(prompt, max_tokens, **options)[0]
 
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes of UTF-8 that a token stands for: those of one letter may be spread over several tokens."""
+        tokenizer = self._need_tokenizer("the bytes of a token")
+        if self._token_bytes is None:
+            self._token_bytes = TokenBytes(tokenizer)
+        return self._token_bytes[whole_number("token", token, 0, self.vocabulary - 1)]
+
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Return the logits [length, vocabulary] after each token of each sequence."""
         batch = Batch(self, [self.encode(ids) for ids in sequences], 0)
@@ -321,6 +330,7 @@ class Generator:
         grammar: str | None = None,
         draft: Generator | str | os.PathLike[str] | None = None,
         draft_tokens: int = 4,
+        skip_special_tokens: bool = True,
         **sampling: Any,
     ) -> list[Generation]:
         """Continue each prompt.
@@ -334,7 +344,8 @@ class Generator:
         stop : str or sequence of str
             Texts that end the generation; they are not part of the result.
         seed : int, optional
-            Makes sampling repeatable. Each prompt has its own random stream, independent of the batch.
+            Makes sampling repeatable; it may be negative. Each prompt has its own random stream, independent of the
+            batch.
         json_schema : str or mapping, optional
             The text is JSON that is valid by this schema, once it has ended (`finish_reason` is not ``"length"``).
         regex : str, optional
@@ -346,14 +357,15 @@ class Generator:
             text (greedy decoding) or its distribution (sampling) is the same as without (arXiv 2211.17192).
         draft_tokens : int
             The most tokens that are proposed at once.
+        skip_special_tokens : bool
+            Leave special tokens out of the text. Calls of tools and reasoning are between special tokens in the texts
+            of many models: False shows them.
         **sampling
             `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
             token is taken.
         """
-        if isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], (int, np.integer))):
-            prompts = [prompts]  # type: ignore[list-item]
         writers, steps = self._start(
-            prompts,
+            _several(prompts),
             max_tokens,
             stop=stop,
             seed=seed,
@@ -362,6 +374,7 @@ class Generator:
             grammar=grammar,
             draft=draft,
             draft_tokens=draft_tokens,
+            skip_special_tokens=skip_special_tokens,
             **sampling,
         )
         for _ in steps:
@@ -420,18 +433,20 @@ class Generator:
         grammar: str | None = None,
         draft: Generator | str | os.PathLike[str] | None = None,
         draft_tokens: int = 4,
+        skip_special_tokens: bool = True,
         **sampling: Any,
     ) -> tuple[list[Writer], Iterator[None]]:
         """Check all arguments; nothing is computed before the first forward step."""
         max_tokens = whole_number("max_tokens", max_tokens, 1)
         draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
-        seed = None if seed is None else whole_number("seed", seed, 0)
-        stops = [stop] if isinstance(stop, str) else list(stop)
-        if stops:
-            self._need_tokenizer("a stop string")
+        seed = None if seed is None else whole_number("seed", seed, -(2**63))
+        stops = _stops(stop)
+        if stops or not skip_special_tokens:
+            self._need_tokenizer("a stop string" if stops else "skip_special_tokens")
         rules = Sampling(**sampling)
         constraint = self._constraint(json_schema, regex, grammar)
-        randoms = np.random.SeedSequence(seed).spawn(len(prompts))
+        # Negative seeds are those of 64 bits, as OpenAI's interface has them.
+        randoms = np.random.SeedSequence(seed if seed is None or seed >= 0 else seed % 2**64).spawn(len(prompts))
         writers = [
             Writer(
                 self,
@@ -440,6 +455,7 @@ class Generator:
                 rules,
                 np.random.default_rng(random),
                 None if constraint is None else constraint.copy(),
+                skip_special_tokens,
             )
             for prompt, random in zip(prompts, randoms, strict=True)
         ]
@@ -449,6 +465,8 @@ class Generator:
         self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
     ) -> Iterator[None]:
         """Decode all texts together until each has ended; yield after every forward step."""
+        if not writers:
+            return iter(())
         prompts = [writer.prompt for writer in writers]
         if draft is None:
             needs_all = any(writer.needs_all_logits for writer in writers)
@@ -590,6 +608,31 @@ class Generator:
             if excess > 0 and not kept.is_asked:
                 self._kept = [other for other in self._kept if other is not kept]
                 excess -= len(kept.tokens)
+
+
+def _several(prompts: Any) -> Sequence[Any]:
+    """Return prompts as a sequence of them; one alone is a text, or a sequence of token ids."""
+    if isinstance(prompts, str):
+        return [prompts]
+    if isinstance(prompts, np.ndarray) and prompts.ndim == 1:
+        return [prompts] if prompts.size else []
+    if isinstance(prompts, (bytes, Mapping)) or not isinstance(prompts, (Sequence, np.ndarray)):
+        raise InvalidArgumentError(
+            f"prompts are of type {type(prompts).__name__}, must be a text, token ids, or a list of those",
+            "invalid argument",
+        )
+    return [prompts] if len(prompts) and isinstance(prompts[0], (int, np.integer)) else prompts
+
+
+def _stops(stop: Any) -> list[str]:
+    """Return the texts that end a generation, each once."""
+    stops = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stops, Iterable):
+        raise InvalidArgumentError(f"stop is of type {type(stop).__name__}, must be texts", "invalid argument")
+    stops = list(dict.fromkeys(stops)) if all(isinstance(one, str) for one in stops) else None
+    if stops is None or "" in stops:
+        raise InvalidArgumentError(f"stop is {stop!r}, must be texts that are not empty", "invalid argument")
+    return stops
 
 
 def _then_keep(steps: Iterator[None], *batches: Batch) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ._checks import real_number, whole_number
 from ._errors import InvalidArgumentError
 
 #: Likeliest tokens that are looked at first: few tokens of a large vocabulary are likely, and sorting all of them would
@@ -22,6 +23,10 @@ DEVICE_ERROR = 1e-5
 #: Lower temperatures divide by this: differences of logits over lower ones are beyond what floats of 32 bits hold, and
 #: the token with the largest logit takes all of the probability either way.
 _LEAST_TEMPERATURE = 1e-30
+#: By a higher temperature all tokens are equally likely in single precision.
+_MOST_TEMPERATURE = 1e9
+#: By a larger penalty, or one over it, a logit in single precision may leave its range.
+_MOST_PENALTY = 1e9
 
 _Result = TypeVar("_Result")
 
@@ -81,15 +86,16 @@ class Sampling:
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
-        for name, valid, wanted in (
-            ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
-            ("temperature", self.temperature >= 0, "at least 0"),
-            ("top_k", self.top_k >= 0, "at least 0"),
-            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
-            ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
+        for name, least, most in (
+            ("repetition_penalty", 1 / _MOST_PENALTY, _MOST_PENALTY),
+            ("temperature", 0.0, _MOST_TEMPERATURE),
+            ("top_p", 0.0, 1.0),
+            ("min_p", 0.0, 1.0),
         ):
-            if not valid:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)}, must be {wanted}", "invalid argument")
+            object.__setattr__(self, name, real_number(name, getattr(self, name), least, most))
+        if self.top_p == 0.0:
+            raise InvalidArgumentError("top_p is 0.0, must be above 0", "invalid argument")
+        object.__setattr__(self, "top_k", whole_number("top_k", self.top_k, 0))
 
     @property
     def needs_all_logits(self) -> bool:
@@ -106,7 +112,7 @@ class Sampling:
         scores = self._penalised(logits, context)
         result = np.zeros(scores.size)
         if self.temperature == 0.0:
-            result[scores.argmax()] = 1.0
+            result[_likeliest_token(scores)] = 1.0
             return result
         if not self.top_k and self.top_p == 1.0 and not self.min_p:
             powers = np.exp((scores - _largest(scores)) / self.divisor).astype(np.float64)
@@ -127,7 +133,7 @@ class Sampling:
         """Return the next token after `context` [tokens], given its logits [vocabulary] and a number in [0, 1)."""
         scores = self._penalised(logits, context)
         if self.temperature == 0.0:
-            return int(scores.argmax())
+            return _likeliest_token(scores)
         return self._decide(scores, lambda likeliest: self._draw(likeliest, number))
 
     def choose_candidate(self, likeliest: Likeliest, number: float) -> int | None:
@@ -214,6 +220,14 @@ class Sampling:
         penalised = scores[seen]
         scores[seen] = np.where(penalised > 0, penalised / self.repetition_penalty, penalised * self.repetition_penalty)
         return scores
+
+
+def _likeliest_token(scores: np.ndarray) -> int:
+    """Return the token with the largest score; refuse scores that allow none."""
+    token = int(scores.argmax())
+    if scores[token] == -np.inf:
+        _largest(scores)
+    return token
 
 
 def _largest(scores: np.ndarray) -> float:

@@ -164,3 +164,64 @@ def test_likeliest_tokens_are_those_of_a_stable_sort():
         for count in (1, 17, logits.size):
             wanted = np.argsort(-logits, kind="stable")[:count]
             np.testing.assert_array_equal(likeliest_tokens(logits, min(count, logits.size)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"temperature": float("inf")}, "temperature is inf, must be from 0 to 1e"),
+        ({"temperature": float("nan")}, "temperature is nan, must be"),
+        ({"temperature": 1e39}, "temperature is 1e"),
+        ({"temperature": 10**400}, "temperature is a number of 1329 bits, must be at most"),
+        ({"temperature": -0.1}, "temperature is -0.1, must be from 0"),
+        ({"temperature": "1"}, "temperature is '1', must be a number"),
+        ({"temperature": None}, "temperature is None, must be a number"),
+        ({"temperature": True}, "temperature is True, must be a number"),
+        ({"temperature": 1j}, "temperature is 1j, must be a number"),
+        ({"top_k": 40.0}, "top_k is 40.0, must be a whole number"),
+        ({"top_k": 1.5}, "top_k is 1.5, must be a whole number"),
+        ({"top_k": "40"}, "top_k is '40', must be a whole number"),
+        ({"top_k": True}, "top_k is True, must be a whole number"),
+        ({"top_k": -1}, "top_k is -1, must be at least 0"),
+        ({"top_p": 0}, "top_p is 0.0, must be above 0"),
+        ({"top_p": 1.01}, "top_p is 1.01, must be from 0 to 1"),
+        ({"top_p": [1]}, "top_p is .1., must be a number"),
+        ({"min_p": 1.5}, "min_p is 1.5, must be from 0 to 1"),
+        ({"repetition_penalty": 1e-320}, "repetition_penalty is 1e-320, must be from 1e-09 to 1e"),
+        ({"repetition_penalty": 0}, "repetition_penalty is 0.0, must be"),
+        ({"repetition_penalty": "x" * 100000}, "repetition_penalty is 'xx"),
+    ],
+)
+def test_rules_are_checked_by_name(rules, message):
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        Sampling(**rules)
+    assert len(str(caught.value)) < 200
+
+
+def test_rules_may_be_numbers_of_numpy():
+    rules = Sampling(temperature=np.float32(0.5), top_k=np.int64(3), top_p=np.float64(0.5), min_p=np.int32(0))
+    assert rules == Sampling(temperature=0.5, top_k=3, top_p=0.5, min_p=0.0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-40, 1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("penalty", [1e-9, 1.0, 1e9])
+def test_tokens_that_a_form_forbids_are_never_drawn(temperature, penalty):
+    random = np.random.default_rng(1)
+    for rules in ({}, {"top_k": 20}, {"top_p": 0.999}, {"min_p": 1e-9}, {"top_k": 5, "top_p": 0.9}):
+        sampling = Sampling(temperature=temperature, repetition_penalty=penalty, **rules)
+        for number in (0.0, 0.3, float(np.nextafter(1, 0))):
+            logits = (30 * random.standard_normal(50)).astype(np.float32)
+            allowed = random.choice(50, 3, replace=False)
+            restricted = np.where(np.isin(np.arange(50), allowed), logits, -np.inf).astype(np.float32)
+            context = random.integers(50, size=10)
+            assert sampling.choose(restricted, context, number) in allowed
+            assert set(sampling.probabilities(restricted, context).nonzero()[0]) <= set(allowed)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_allow_no_token_are_refused(temperature):
+    """The model itself may have said -∞ for the tokens that a form allows."""
+    logits = np.full(5, -np.inf, np.float32)
+    for call in (lambda rules: rules.choose(logits, NONE, 0.5), lambda rules: rules.probabilities(logits, NONE)):
+        with pytest.raises(InvalidArgumentError, match="the largest logit is -inf: no token can be drawn"):
+            call(Sampling(temperature=temperature))
