@@ -34,7 +34,6 @@ class Batch:
     ) -> None:
         self.generator = generator
         self.sequences = sequences
-        self.lengths = [0] * len(sequences)
         self.cache: Cache | None = None
         self.caches: list[_runtime.Sequence] = []
         lengths = [len(ids) + max_tokens for ids in sequences]
@@ -54,17 +53,24 @@ class Batch:
             for sequence in self.caches:
                 self.generator._keep(sequence)
 
+    def length(self, sequence: int) -> int:
+        """Return how many tokens of a sequence are in the cache.
+
+        The cache alone counts them: a call that is interrupted after a forward step leaves no other count behind.
+        """
+        return self.caches[sequence].length
+
     def room(self, sequence: int) -> int:
         """Return the number of tokens that still fit the model's context."""
-        return self.generator.context - self.lengths[sequence]
+        return self.generator.context - self.length(sequence)
 
     def has_room(self, sequence: int) -> bool:
         """Return True if another token fits the model's context."""
         return self.room(sequence) > 0
 
     def rewind(self, sequence: int, length: int) -> None:
-        """Keep the first tokens of a sequence; if fewer remain (`lengths`), the others must be appended again."""
-        self.lengths[sequence] = self.caches[sequence].truncate(length)
+        """Keep the first tokens of a sequence; if fewer remain (`length`), the others must be appended again."""
+        self.caches[sequence].truncate(length)
 
     def prefill(self, every_token: bool, reuse: bool = True) -> list[list[Any]]:
         """Run all prompts in chunks; return logits of every token, or of the last one of each prompt.
@@ -77,12 +83,12 @@ class Batch:
         reuse = reuse and not every_token and pages <= self.generator._open_cache(len(self.sequences)).info["pages"]
         self.cache = self.generator._open_cache(len(self.sequences))
         self.caches = [self.generator._sequence(self.cache, ids, reuse) for ids in self.sequences]
-        self.lengths = [sequence.length for sequence in self.caches]
         results: list[list[Any]] = [[] for _ in self.sequences]
         if not reuse:
             self._run_prompts(list(range(len(self.sequences))), every_token, results)
             return results
-        for wave in self._waves(self.cache.info["page_tokens"]):
+        known = [sequence.length for sequence in self.caches]
+        for wave in waves(self.sequences, known, self.cache.info["page_tokens"]):
             for i, leader, common in wave:
                 if leader is not None:
                     self.caches[i] = self.caches[leader]  # the sequence that it had is free for the next one
@@ -91,34 +97,12 @@ class Batch:
             self._run_prompts([i for i, _, _ in wave], every_token, results)
         return results
 
-    def _waves(self, least: int) -> list[list[tuple[int, int | None, int]]]:
-        """Order the prompts by waves: one that begins like another comes behind it, and starts from its state.
-
-        Returns
-        -------
-        list of list of (int, int or None, int)
-            Number of a prompt, of the one that it begins like, and how many tokens they have in common: at least
-            ``least`` more than the prompt has already.
-        """
-        waves: list[list[tuple[int, int | None, int]]] = [[]]
-        depths: list[int] = []
-        for i, ids in enumerate(self.sequences):
-            leader, common = None, self.lengths[i] + least - 1
-            for j in range(i):
-                length = common_length(self.sequences[j], ids[:-1])
-                if length > common:
-                    leader, common = j, length
-            depths.append(0 if leader is None else depths[leader] + 1)
-            waves += [[] for _ in range(depths[i] + 1 - len(waves))]
-            waves[depths[i]].append((i, leader, common))
-        return waves
-
     def _run_prompts(self, numbers: list[int], every_token: bool, results: list[list[Any]]) -> None:
         assert self.cache is not None
         pieces: list[tuple[int, int, int]] = []
-        room = part = self.cache.prefill_tokens(sum(len(self.sequences[i]) - self.lengths[i] for i in numbers))
+        room = part = self.cache.prefill_tokens(sum(len(self.sequences[i]) - self.length(i) for i in numbers))
         for i in numbers:
-            ids, begin = self.sequences[i], self.lengths[i]
+            ids, begin = self.sequences[i], self.length(i)
             while begin < len(ids):
                 end = min(begin + room, len(ids))
                 pieces.append((i, begin, end))
@@ -161,8 +145,6 @@ class Batch:
             rows = self.decode(tokens)
             return lambda: rows
         step = self.cache.start_step([(self.caches[i], [token], 1) for i, token in tokens.items()])
-        for i in tokens:
-            self.lengths[i] += 1
         return lambda: list(step.wait())
 
     def extend(self, tokens: dict[int, tuple[list[int], int]]) -> list[Any]:
@@ -173,14 +155,69 @@ class Batch:
     def _step(self, rows: list[tuple[int, list[int], int]]) -> np.ndarray | list[DeviceRow]:
         """Append tokens to some sequences; return logits after the last `outputs` tokens of each."""
         chunks = [(self.caches[i], ids, outputs) for i, ids, outputs in rows]
-        logits: np.ndarray | list[DeviceRow]
         if self.temperature is None:
-            logits = self.cache.step(chunks)
-        else:
-            logits = self.cache.step_on_device(chunks, self.temperature)
-        for i, ids, _ in rows:
-            self.lengths[i] += len(ids)
-        return logits
+            return self.cache.step(chunks)
+        return self.cache.step_on_device(chunks, self.temperature)
+
+
+def waves(prompts: Sequence[list[int]], known: Sequence[int], least: int) -> list[list[tuple[int, int | None, int]]]:
+    """Order prompts by waves: one that begins like another comes behind it, and starts from its state.
+
+    Parameters
+    ----------
+    prompts : sequence of lists of int
+        Token ids.
+    known : sequence of int
+        How many tokens of each prompt need not be computed anyway.
+    least : int
+        How many more tokens a prompt must have in common with another one to wait for it.
+
+    Returns
+    -------
+    list of list of (int, int or None, int)
+        Number of a prompt, of an earlier one that it begins like, and how many tokens they have in common.
+    """
+    leaders = _leaders(prompts)
+    result: list[list[tuple[int, int | None, int]]] = [[]]
+    depths: list[int] = []
+    for i, (leader, common) in enumerate(leaders):
+        if leader is None or common < known[i] + least:
+            leader, common = None, known[i] + least - 1
+        depths.append(0 if leader is None else depths[leader] + 1)
+        result += [[] for _ in range(depths[i] + 1 - len(result))]
+        result[depths[i]].append((i, leader, common))
+    return result
+
+
+def _leaders(prompts: Sequence[list[int]]) -> list[tuple[int | None, int]]:
+    """Return for each prompt an earlier one with which it has most tokens in common, but for its last, and how many.
+
+    In the order of their tokens, that is the nearest earlier one on one of the two sides: what two prompts have in
+    common is the least of what neighbours between them have.
+    """
+    order = sorted(range(len(prompts)), key=prompts.__getitem__)
+    best: list[tuple[int | None, int]] = [(None, 0)] * len(prompts)
+    for direction in (order, order[::-1]):
+        # Prompts passed, each earlier than the one above it, and what each has in common with the one below it.
+        passed: list[tuple[int, int]] = []
+        before = None
+        for i in direction:
+            common = 0 if before is None else common_length(prompts[before], prompts[i])
+            while passed and passed[-1][0] > i:
+                common = min(common, passed.pop()[1])
+            if passed:
+                usable = min(common, len(prompts[i]) - 1)
+                if usable > best[i][1]:
+                    best[i] = passed[-1][0], usable
+            passed.append((i, common))
+            before = i
+    for i in range(len(prompts)):
+        # Of several such prompts the first one: the others wait for it themselves.
+        leader, common = best[i]
+        while leader is not None and best[leader][0] is not None and best[leader][1] >= common:
+            leader = best[leader][0]
+        best[i] = leader, common
+    return best
 
 
 def _split(rows: np.ndarray | list[DeviceRow], counts: Sequence[int]) -> list[Any]:

@@ -92,7 +92,7 @@ def speculate(batch: Batch, drafts: Batch, writers: list[Writer], max_tokens: in
         if not going:
             return
         # At least the last token is not in a cache yet.
-        missing = {i: (writers[i].prompt + writers[i].ids)[batch.lengths[i] :] for i in going}
+        missing = {i: (writers[i].prompt + writers[i].ids)[batch.length(i) :] for i in going}
         proposals = {
             i: _Proposal(
                 writers[i],
@@ -108,7 +108,7 @@ def speculate(batch: Batch, drafts: Batch, writers: list[Writer], max_tokens: in
             # Rejected tokens are overwritten: caches are read only up to the position of a token.
             known = len(writers[i].prompt) + len(writers[i].ids) - 1
             batch.rewind(i, known)
-            drafts.rewind(i, min(known, drafts.lengths[i]))
+            drafts.rewind(i, min(known, drafts.length(i)))
         yield
 
 
@@ -140,7 +140,7 @@ class _Proposal:
 def _propose(drafts: Batch, proposals: dict[int, _Proposal]) -> None:
     feed = {}
     for i, proposal in proposals.items():
-        missing = proposal.text[drafts.lengths[i] :]
+        missing = proposal.text[drafts.length(i) :]
         proposal.limit = min(proposal.limit, drafts.room(i) - len(missing) + 1)
         if proposal.limit > 0:
             feed[i] = (missing, 1)

@@ -1,0 +1,241 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Arguments of `Generator.generate`, texts beside others, and calls that are interrupted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import intarsia
+import numpy as np
+import pytest
+from intarsia._batch import Batch, common_length, waves
+
+MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
+PROMPTS = ["violin (noun):", "run (verb):", "red (adjective):", "slowly (adverb):"]
+PACKAGE = str(Path(intarsia.__file__).parent)
+
+
+@pytest.fixture(scope="module")
+def generator(glossary_artifact):
+    return intarsia.Generator(glossary_artifact, tokenizer=MODEL)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": "1"}, "temperature is '1', must be a number"),
+        ({"top_k": 40.0}, "top_k is 40.0, must be a whole number"),
+        ({"seed": 1.5}, "seed is 1.5, must be a whole number"),
+        ({"seed": -(2**63) - 1}, "seed is -9223372036854775809, must be at least -9223372036854775808"),
+        ({"max_tokens": 0}, "max_tokens is 0, must be at least 1"),
+        ({"max_tokens": 2.0}, "max_tokens is 2.0, must be a whole number"),
+        ({"stop": [1]}, r"stop is \[1\], must be texts that are not empty"),
+        ({"stop": ""}, "stop is '', must be texts that are not empty"),
+        ({"stop": 5}, "stop is of type int, must be texts"),
+        ({"regex": "\udcff"}, "regex has half of a surrogate pair"),
+        ({"regex": "(a{1000}){1000}"}, "regex: lexer error"),
+        ({"json_schema": {"uniqueItems": True}}, "json_schema: these keywords .* #: uniqueItems"),
+    ],
+)
+def test_options_are_checked_before_anything_is_computed(generator, options, message, monkeypatch):
+    monkeypatch.setattr(intarsia.Cache, "step", None)
+    monkeypatch.setattr(intarsia.Cache, "start_step", None)
+    for begin in (generator.generate, generator.stream):
+        with pytest.raises(intarsia.InvalidArgumentError, match=message):
+            begin("violin", **options)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        (None, "prompts are of type NoneType, must be a text"),
+        (5, "prompts are of type int"),
+        (b"violin", "prompts are of type bytes"),
+        ({"a": 1}, "prompts are of type dict"),
+        ([[]], "a prompt is empty"),
+        (["a", 5], "token ids are not a sequence"),
+        ("\ud800", "the tokenizer cannot encode the text"),
+    ],
+)
+def test_prompts_that_are_none(generator, prompts, message):
+    with pytest.raises(intarsia.InvalidArgumentError, match=message):
+        generator.generate(prompts)
+
+
+def test_no_prompts_give_no_texts(generator):
+    assert generator.generate([]) == []
+    assert generator.generate(np.array([], np.int64)) == []
+    assert generator.generate([], regex="a", draft=None, temperature=1.0) == []
+
+
+def test_seeds_of_64_bits(generator):
+    texts = {
+        seed: generator.generate("violin", 8, temperature=2.0, seed=seed)[0].ids for seed in (-1, -2, 1, 2**63 - 1)
+    }
+    assert len({tuple(ids) for ids in texts.values()}) == 4
+    assert generator.generate("violin", 8, temperature=2.0, seed=-1)[0].ids == texts[-1]
+
+
+def test_bytes_and_special_tokens(generator):
+    (result,) = generator.generate("violin (noun):", 200)
+    assert result.finish_reason == "end"
+    assert result.end_token in generator._ends
+    assert b"".join(map(generator.token_bytes, result.ids)).decode() == result.text
+    assert generator.token_bytes(result.end_token) == b"</s>"
+    (shown,) = generator.generate([[*generator.encode("violin"), result.end_token]], 20, skip_special_tokens=False)
+    assert shown.ids
+    with pytest.raises(intarsia.InvalidArgumentError, match="token is 4096, must be at most 4095"):
+        generator.token_bytes(4096)
+
+
+def slow_waves(prompts: list[list[int]], known: list[int], least: int) -> dict[int, int | None]:
+    """Return how much of each prompt an earlier one has, by all pairs; None if that is too little."""
+    result: dict[int, int | None] = {}
+    for i, ids in enumerate(prompts):
+        common = max((common_length(other, ids[:-1]) for other in prompts[:i]), default=0)
+        result[i] = common if common >= known[i] + least else None
+    return result
+
+
+def test_waves_are_those_of_all_pairs():
+    random = np.random.default_rng(2)
+    for _ in range(500):
+        prompts = [random.integers(2, size=random.integers(1, 12)).tolist() for _ in range(random.integers(1, 9))]
+        known = [int(random.integers(len(ids))) if random.random() < 0.3 else 0 for ids in prompts]
+        least = int(random.integers(1, 4))
+        found = waves(prompts, known, least)
+        commons = {i: common if leader is not None else None for wave in found for i, leader, common in wave}
+        assert commons == slow_waves(prompts, known, least)
+        depth = {i: number for number, wave in enumerate(found) for i, _, _ in wave}
+        for i, leader, common in (entry for wave in found for entry in wave):
+            if leader is not None:
+                assert depth[leader] < depth[i]
+                assert prompts[leader][:common] == prompts[i][:common]
+
+
+def test_waves_of_many_prompts():
+    """All pairs of 16,000 prompts took 48 s."""
+    begin = time.process_time()
+    assert len(waves([[1, 2]] * 50000, [0] * 50000, 1)) == 2
+    assert len(waves([[7] * 100 + [i] for i in range(20000)], [0] * 20000, 32)) == 2
+    assert time.process_time() - begin < 5
+
+
+def is_near_a_border(model: intarsia.Generator, ids: list[int], tokens: tuple[int, int], number: float) -> bool:
+    """Return True if a random number lies between the shares of two tokens, up to the rounding of logits."""
+    logits = model.logits([ids])[0][-1].astype(np.float64)
+    order = np.argsort(-logits, kind="stable")
+    ends = np.cumsum(np.exp(logits[order] - logits.max()))
+    places = {int(token): place for place, token in enumerate(order)}
+    near = []
+    for token in tokens:
+        begin, end = (
+            (ends[places[token]] - np.exp(logits[token] - logits.max())) / ends[-1],
+            ends[places[token]] / ends[-1],
+        )
+        near.append(begin - ROUNDING < number < end + ROUNDING)
+    return all(near)
+
+
+#: By how much rounding may move a border between the shares of two tokens. Keys and values are in f16, and sums of one row
+#: are taken in another order than those of several: logits differ by up to 1e-3.
+ROUNDING = 4e-3
+
+
+def test_a_prompt_alone_and_beside_others(glossary_artifact):
+    """A seeded text has the same tokens whatever is beside it, and whatever is known of its beginning.
+
+    Only where a random number lies at the border between two tokens may rounding decide.
+    """
+    fresh = intarsia.Generator(glossary_artifact, tokenizer=MODEL, kept_tokens=0)
+    warm = intarsia.Generator(glossary_artifact, tokenizer=MODEL)
+    system = "A dictionary of short definitions, one a line, as they are learned in school. " * 2
+    prompts = [f"{system}{word} ({kind}):" for word in ("violin", "run", "oak", "blue") for kind in ("noun", "verb")]
+    warm.generate(system, 1)
+    equal = 0
+    for seed in range(5):
+        asked = prompts[seed:] + prompts[:seed]
+        sampled = {"temperature": 1.0, "seed": seed}
+        (alone,) = fresh.generate(asked[0], 30, **sampled)
+        for model, others in ((fresh, asked), (warm, asked), (warm, asked[:1])):
+            ids = model.generate(others, 30, **sampled)[0].ids
+            equal += ids == alone.ids
+            at = next((i for i, pair in enumerate(zip(ids, alone.ids, strict=False)) if pair[0] != pair[1]), None)
+            if at is None:
+                assert ids == alone.ids
+                continue
+            numbers = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0]).random(at + 1)
+            before = fresh.encode(asked[0]) + ids[:at]
+            assert is_near_a_border(fresh, before, (ids[at], alone.ids[at]), numbers[at])
+    assert equal >= 12
+
+
+def test_a_step_that_is_interrupted_counts(generator, monkeypatch):
+    """The cache alone knows how long a sequence is: no count beside it misses a step that was computed."""
+    batch = Batch(generator, [generator.encode("violin")], 4)
+    batch.prefill(every_token=False)
+    step = intarsia.Cache.step
+
+    def interrupted(*arguments: object) -> None:
+        step(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(intarsia.Cache, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            batch.decode({0: 5})
+    assert batch.room(0) == generator.context - batch.caches[0].length
+    batch.decode({0: 6})
+    assert batch.caches[0].tokens == [*generator.encode("violin"), 5, 6]
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt at one of the lines that the package runs."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame, event, argument):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("drafted", [False, True])
+def test_interrupted_calls_leave_a_generator_that_goes_on(glossary_artifact, drafted):
+    """A text after a call that was interrupted anywhere is the one without it, and all memory comes back."""
+    generator = intarsia.Generator(glossary_artifact, tokenizer=MODEL, cache=1 << 24)
+    drafts = {"draft": intarsia.Generator(glossary_artifact, tokenizer=MODEL)} if drafted else {}
+    calls = [(PROMPTS[:2], 6), ([PROMPTS[0] * 12, PROMPTS[0] * 12 + " a", PROMPTS[1]], 4)]
+    expected = [[result.ids for result in generator.generate(prompts, count, **drafts)] for prompts, count in calls]
+    counting = Interrupts(10**9)
+    sys.settrace(counting)
+    try:
+        generator.generate(*calls[1], **drafts)
+    finally:
+        sys.settrace(None)
+    lines = 10**9 - counting.left
+    random = np.random.default_rng(8)
+    interrupted = 0
+    for line in random.integers(1, lines, 30).tolist():
+        previous = sys.gettrace()
+        sys.settrace(Interrupts(line))
+        try:
+            generator.generate(*calls[int(random.integers(2))], **drafts)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(previous)
+        which = int(random.integers(2))
+        assert [result.ids for result in generator.generate(*calls[which], **drafts)] == expected[which]
+    assert interrupted > 15
+    generator._kept.clear()
+    info = generator._open_cache(1).info
+    assert (info["free_pages"], info["free_sequences"]) == (info["pages"], info["sequences"])
