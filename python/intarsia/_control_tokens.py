@@ -44,11 +44,16 @@ class ControlTokens:
         added = tokenizer.get_added_tokens_decoder()
         self._ids = {token.content: ident for ident, token in added.items()}
         long = [token for token in added.values() if len(token.content.strip()) > 1]
-        self._special = frozenset(token.content for token in long if token.special)
+        # A tokenizer may be set to take special tokens for text wherever they are.
+        is_special = not tokenizer.encode_special_tokens
+        self._special = frozenset(token.content for token in long if token.special and is_special)
         self._all = self._special | {
             token.content
             for token in long
-            if token.content[0] in "<[{|" and token.content[-1] in ">]}|" and token.content in template
+            if not token.special
+            and token.content[0] in "<[{|"
+            and token.content[-1] in ">]}|"
+            and token.content in template
         }
         self._finder = _finder(tokenizer, list(added.values()))
         self._prefixes = {content[:end] for content in self._all for end in range(1, len(content))}

@@ -146,7 +146,7 @@ def test_special_tokens_can_be_shown():
     tokenizer = byte_level()
     tokenizer.add_special_tokens(["<tool_call>", "</tool_call>", "<|eom|>"])
     call, done, end = (tokenizer.token_to_id(name) for name in ("<tool_call>", "</tool_call>", "<|eom|>"))
-    ids = [call, *tokenizer.encode('{"name": "f"}').ids, done]
+    ids = [call, *tokenizer.encode('{"name": "f"}', add_special_tokens=False).ids, done]
     texts = {}
     for skipped in (True, False):
         writer = writer_of(tokenizer, [], {1, end}, skip_special_tokens=skipped)
@@ -167,7 +167,7 @@ def test_bytes_of_tokens():
     parts = 0
     for tokenizer, bytes_of in ((make(), TokenBytes(make())) for make in (byte_level, with_a_space_before)):
         for text in TEXTS:
-            ids = tokenizer.encode(text).ids
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
             joined = b"".join(bytes_of[ident] for ident in ids)
             # Llama's texts begin with a space that is not shown.
             assert joined.decode() in (text, f" {text}")
