@@ -9,6 +9,7 @@
 #include "intarsia/Version.h"
 
 #include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Support/Arguments.h"
 #include "lib/Support/StackGuard.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -19,6 +20,10 @@
 
 int intarsia::optMain(int argc, char **argv, llvm::StringRef tool, llvm::function_ref<void()> registerMore) {
   llvm::InitLLVM init(argc, argv); // before the guard, which hands other faults to it
+  if (std::string problem = flagWithoutValue(argc, argv); !problem.empty()) {
+    llvm::WithColor::error(llvm::errs(), tool) << problem << '\n';
+    return 1;
+  }
   hideLibraryFlags();
   llvm::cl::AddExtraVersionPrinter(
       [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -479,9 +480,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check_values(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """Refuse flags without a value behind their ``=``, as an empty variable of a shell makes them."""
+    for argument in itertools.takewhile(lambda each: each != "--", arguments):
+        if argument.startswith("-") and argument.find("=") == len(argument) - 1:
+            parser.error(
+                f"'{argument}' has no value behind '=' (an empty variable of the shell?): give one, or leave the flag "
+                "out"
+            )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    _check_values(parser, sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(arguments)
     try:
         if options.threads:
             set_threads(options.threads)

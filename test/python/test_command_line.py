@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from intarsia.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "examples" / "glossary"
@@ -110,6 +111,16 @@ def test_errors(artifact, wordless_artifact, tmp_path):
         assert result.stderr.startswith("error: "), result.stderr
         assert message in result.stderr
         assert "Traceback" not in result.stderr
+
+
+def test_flags_without_a_value(capsys):
+    for flag in ("--tokenizer=", "--seed=", "--stop=", "--draft="):
+        with pytest.raises(SystemExit, match="2"):
+            main(["generate", "none.itx", "x", flag, "--max-tokens=8"])
+        assert f"'{flag}' has no value behind '='" in capsys.readouterr().err
+    # A value may end in '=', and so may a text behind '--'.
+    assert main(["generate", "none.itx", "--stop=a=", "--", "-x="]) == 1
+    assert "none.itx" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

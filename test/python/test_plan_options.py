@@ -37,14 +37,16 @@ WRONG = [
     ("--time-limit=-1", "seconds above zero are expected"),
     ("--time-limit=0", "seconds above zero are expected"),
     ("--time-limit=inf", "seconds above zero are expected"),
-    ("--time-limit=", "seconds above zero are expected"),
-    ("--budget=", "dollars an hour are expected, zero or more"),
     ("--budget=-1", "dollars an hour are expected, zero or more"),
     ("--budget=nan", "dollars an hour are expected, zero or more"),
-    ("--failures=", "hours are expected: --failures=5000, or --failures=5000:0.5"),
-    *((f"{flag}=", "names no file") for flag in ("--fleet", "--efficiency", "--arrivals", "--previous", "--json")),
-    *((f"{flag}=", "names no file") for flag in ("--report", "--explain", "-o")),
 ]
+EMPTY = {
+    "--time-limit": "seconds above zero are expected",
+    "--budget": "dollars an hour are expected, zero or more",
+    "--failures": "hours are expected: --failures=5000, or --failures=5000:0.5",
+    **dict.fromkeys(("--fleet", "--efficiency", "--arrivals", "--previous", "--json"), "names no file"),
+    **dict.fromkeys(("--report", "--explain", "-o"), "names no file"),
+}
 
 
 @pytest.mark.parametrize(("flag", "message"), WRONG, ids=[flag for flag, _ in WRONG])
@@ -53,6 +55,18 @@ def test_wrong_values(flag: str, message: str) -> None:
     done = execute(flag)
     assert done.returncode == 1
     assert f"{flag}: {message}" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("flag", EMPTY)
+def test_empty_values(flag: str) -> None:
+    """An empty value is refused, whether it stands behind the flag's '=' or is an argument of its own."""
+    done = execute(f"{flag}=")
+    assert done.returncode == 1
+    assert f"'{flag}=' has no value behind '='" in done.stderr
+    done = execute(flag, "")
+    assert done.returncode == 1
+    assert f"{flag}=: {EMPTY[flag]}" in done.stderr
     assert done.stdout == ""
 
 

@@ -8,6 +8,7 @@
 
 #include "intarsia/Target/Target.h"
 #include "intarsia/Version.h"
+#include "lib/Support/Arguments.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -296,6 +297,10 @@ std::pair<CompileOptions, std::optional<DeployOptions>> parseOptions(int argc, c
   static Flags flags;
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &stream) { stream << "intarsia-compile " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  if (std::string problem = flagWithoutValue(argc, argv); !problem.empty()) {
+    llvm::errs() << "error: " << problem << "\n";
+    std::exit(1);
+  }
   cl::ParseCommandLineOptions(
       argc, argv,
       "Compiles a model with its weights into one artifact that runs without Python or a compiler.\n\n"

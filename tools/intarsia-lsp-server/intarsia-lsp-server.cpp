@@ -8,12 +8,18 @@
 #include "intarsia/Version.h"
 
 #include "lib/Import/Mlir/MlirFile.h"
+#include "lib/Support/Arguments.h"
 #include "lib/Support/StackGuard.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 int main(int argc, char **argv) {
+  if (std::string problem = intarsia::flagWithoutValue(argc, argv); !problem.empty()) {
+    llvm::WithColor::error(llvm::errs(), "intarsia-lsp-server") << problem << '\n';
+    return 1;
+  }
   intarsia::hideLibraryFlags();
   llvm::cl::AddExtraVersionPrinter(
       [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });

@@ -10,6 +10,7 @@
 #include "intarsia/Plan/Confidence.h"
 #include "intarsia/Plan/Simulation.h"
 #include "intarsia/Version.h"
+#include "lib/Support/Arguments.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
 #include <cmath>
@@ -203,6 +204,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &stream) { stream << "intarsia-plan " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
   refuseUnknown(argc, argv);
+  if (std::string problem = flagWithoutValue(argc, argv); !problem.empty())
+    refuse(problem);
   cl::ParseCommandLineOptions(
       argc, argv,
       "Places the tasks of agents on a fleet: which pool, precision, degrees, batch and how many "

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Compiler/Compiler.h"
 #include "intarsia/Version.h"
+#include "lib/Support/Arguments.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -169,6 +170,10 @@ int main(int argc, char **argv) {
   static Flags flags;
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &stream) { stream << "intarsia-quantize " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  if (std::string problem = flagWithoutValue(argc, argv); !problem.empty()) {
+    llvm::errs() << "error: " << problem << "\n";
+    return 1;
+  }
   cl::ParseCommandLineOptions(argc, argv,
                               "Quantizes the weights of a model and writes a model directory that intarsia-compile and "
                               "other tools read.\n\n"

@@ -7,6 +7,7 @@
 #include "tools/intarsia-run/Options.h"
 
 #include "intarsia/runtime.h"
+#include "lib/Support/Arguments.h"
 #include "lib/Support/Status.h"
 
 #include <CLI/CLI.hpp>
@@ -138,6 +139,8 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
       ->excludes("--benchmark")
       ->option_text("[=TOLERANCE]");
   try {
+    if (std::string problem = flagWithoutValue(argc, argv); !problem.empty())
+      throw CLI::ValidationError(problem);
     // A bare --benchmark must not read the next argument as its number, nor a bare --verify-kernels as its tolerance.
     std::vector<std::string> arguments;
     for (int i = argc - 1; i > 0; --i) { // CLI11 expects them in reverse

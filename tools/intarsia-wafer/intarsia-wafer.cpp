@@ -10,6 +10,7 @@
 #include "intarsia/Version.h"
 #include "lib/Import/Mlir/MlirFile.h"
 #include "lib/Runtime/Wafer/MemoryWatch.h"
+#include "lib/Support/Arguments.h"
 #include "lib/Target/Wafer/Emit.h"
 #include "lib/Target/Wafer/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -137,6 +138,8 @@ int main(int argc, char **argv) {
   static Flags flags;
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &stream) { stream << "intarsia-wafer " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });
+  if (std::string problem = flagWithoutValue(argc, argv); !problem.empty())
+    refuse(problem);
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles distributed products for a wafer, checks them, times them and, with inputs, "
                               "runs them in a simulator.\n\n"
