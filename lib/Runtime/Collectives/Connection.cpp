@@ -1,4 +1,4 @@
-//===- Connection.cpp - Connections whose two ends know the same token -------------------------------------------===//
+//===- Connection.cpp - Connections between hosts ----------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,9 +6,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/Connection.h"
 
-#include "intarsia/module_abi.h"
 #include "lib/Runtime/Collectives/RemoteRanks.h"
-#include "lib/Runtime/Collectives/Sha256.h"
 
 #include <arpa/inet.h>
 #include <cstring>
@@ -16,14 +14,11 @@
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <random>
 #include <sys/socket.h>
 #include <thread>
 
 namespace intarsia::runtime {
 
-/// Distinguishes a rank from another program that has found the port. It is "itxworld" in ASCII.
-static constexpr uint64_t connectionMagic = 0x646C726F77787469;
 /// Between two attempts to connect.
 static constexpr auto connectRetry = std::chrono::milliseconds(20);
 /// Between two looks at what a wait looks after.
@@ -102,16 +97,23 @@ uint16_t portOf(const Socket &listener) {
                                              : reinterpret_cast<sockaddr_in &>(address).sin_port);
 }
 
-std::string peerAddress(const Socket &socket) {
-  sockaddr_storage address = {};
-  socklen_t length = sizeof(address);
+std::string addressText(const sockaddr_storage &address, uint32_t length) {
   char text[NI_MAXHOST] = {};
-  if (getpeername(socket.get(), reinterpret_cast<sockaddr *>(&address), &length) == 0)
-    (void)getnameinfo(reinterpret_cast<sockaddr *>(&address), length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), length, text, sizeof(text), nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return "an address that is not known";
   std::string result = text;
   // A socket of IPv6 says so of a peer with IPv4.
   const std::string mapped = "::ffff:";
   return result.rfind(mapped, 0) == 0 ? result.substr(mapped.size()) : result;
+}
+
+std::string peerAddress(const Socket &socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof(address);
+  if (getpeername(socket.get(), reinterpret_cast<sockaddr *>(&address), &length) != 0)
+    length = 0; // it has ended
+  return addressText(address, length);
 }
 
 /// Connects with one address; errno says why it cannot.
@@ -193,49 +195,6 @@ Status receiveAll(const Socket &socket, void *data, uint64_t bytes, const Patien
     at += count;
     bytes -= uint64_t(count);
   }
-  return Status::success();
-}
-
-namespace {
-/// Both ends send this first.
-struct Opening {
-  uint64_t magic = connectionMagic;
-  uint32_t version = ITX_MODULE_ABI_VERSION;
-  uint32_t madeUp[8] = {};
-};
-} // namespace
-
-/// Returns what one end signs: which end it is, what the other one has made up, and what it has made up itself.
-static std::string proofText(ConnectionSide side, const Opening &other, const Opening &own) {
-  std::string text(1, char(side));
-  text.append(reinterpret_cast<const char *>(other.madeUp), sizeof(other.madeUp));
-  text.append(reinterpret_cast<const char *>(own.madeUp), sizeof(own.madeUp));
-  return text;
-}
-
-Status proveToken(const Socket &socket, ConnectionSide side, const std::string &token, const Patience &patience) {
-  Opening own, other;
-  std::random_device random;
-  for (uint32_t &word : own.madeUp)
-    word = random();
-  ITX_RETURN_IF_ERROR(sendAll(socket, &own, sizeof(own), patience));
-  ITX_RETURN_IF_ERROR(receiveAll(socket, &other, sizeof(other), patience));
-  if (other.magic != connectionMagic)
-    return error(ITX_NOT_FOUND, "%s is no rank of a world", peerAddress(socket).c_str());
-  if (other.version != own.version)
-    return error(
-        ITX_VERSION_MISMATCH,
-        "a process on %s is of a runtime with module ABI %u, this one of ABI %u: start all ranks with the same "
-        "version of Intarsia",
-        peerAddress(socket).c_str(), other.version, own.version);
-  Digest proof = signWith(token, proofText(side, other, own)), answer = {};
-  ITX_RETURN_IF_ERROR(sendAll(socket, proof.data(), proof.size(), patience));
-  ITX_RETURN_IF_ERROR(receiveAll(socket, answer.data(), answer.size(), patience));
-  ConnectionSide opposite = side == ConnectionSide::Caller ? ConnectionSide::Called : ConnectionSide::Caller;
-  if (!isSameDigest(answer, signWith(token, proofText(opposite, own, other))))
-    return error(ITX_INVALID_ARGUMENT,
-                 "a process on %s has another token for the world at this port: give all ranks the same token file",
-                 peerAddress(socket).c_str());
   return Status::success();
 }
 

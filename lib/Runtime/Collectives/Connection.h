@@ -1,10 +1,9 @@
-//===- Connection.h - Connections whose two ends know the same token ---------------------------------------------===//
+//===- Connection.h - Connections between hosts ------------------------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The token never crosses the network: each end signs what the other one has made up. What is sent after that is
-// neither encrypted nor signed.
+// What is sent is neither encrypted nor signed. Proof.h says how both ends show that they belong to one world.
 //===------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_RUNTIME_COLLECTIVES_CONNECTION_H
 #define INTARSIA_RUNTIME_COLLECTIVES_CONNECTION_H
@@ -16,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <sys/socket.h>
+#include <type_traits>
 
 namespace intarsia::runtime {
 
@@ -37,7 +38,9 @@ Status splitAddress(const std::string &address, std::string &host, std::string &
 Status listenAt(const std::string &host, const std::string &port, Socket &listener);
 /// Returns the port that a socket listens at.
 uint16_t portOf(const Socket &listener);
-/// Returns the address of the other end of a connection, without its port.
+/// Returns an address without its port.
+std::string addressText(const sockaddr_storage &address, uint32_t length);
+/// Returns that of the other end of a connection.
 std::string peerAddress(const Socket &socket);
 
 /// Connects; tries again while the other one does not listen yet. `who` is for messages.
@@ -47,12 +50,11 @@ Status connectTo(const std::string &host, const std::string &port, const std::st
 /// Sends or receives all bytes; ITX_RANK_LOST if the connection or the patience ends.
 Status sendAll(const Socket &socket, const void *data, uint64_t bytes, const Patience &patience);
 Status receiveAll(const Socket &socket, void *data, uint64_t bytes, const Patience &patience);
-
-enum class ConnectionSide : char { Caller = 'c', Called = 's' };
-
-/// Proves the token to the other end, which proves it too. ITX_NOT_FOUND if the other end is no rank,
-/// ITX_VERSION_MISMATCH or ITX_INVALID_ARGUMENT if it is one of another version or token.
-Status proveToken(const Socket &socket, ConnectionSide side, const std::string &token, const Patience &patience);
+/// Sends an object, all bytes of which have a meaning: none is left over from what lay in its memory before.
+template <typename Object> Status sendObject(const Socket &socket, const Object &object, const Patience &patience) {
+  static_assert(std::has_unique_object_representations_v<Object>);
+  return sendAll(socket, &object, sizeof(object), patience);
+}
 
 } // namespace intarsia::runtime
 

@@ -10,6 +10,7 @@
 #include "lib/Runtime/Collectives/HostRendezvous.h"
 
 #include "lib/Runtime/Collectives/Connection.h"
+#include "lib/Runtime/Collectives/Proof.h"
 #include "lib/Runtime/Collectives/RemoteRanks.h"
 #include "lib/Support/Hash.h"
 #include "lib/Support/MachineLimits.h"
@@ -24,16 +25,17 @@ namespace intarsia::runtime {
 
 namespace {
 
-/// How long a process that calls has time to prove that it is a rank.
-constexpr double proofS = 2;
+/// How long a rank may take for a message that is on its way.
+constexpr double messageS = 2;
 /// How much longer the others wait than rank 0, which knows who is missing, and whose answer they want.
 constexpr double verdictS = 2;
 
 /// A rank sends this when it comes. All are of one version of this program, which the proof of the token compares.
 struct HostGreeting {
   int32_t size = 0, rank = 0, process = 0;
-  int32_t file = -1;            ///< descriptor of memory that the ranks of its host may share
-  uint32_t port = 0;            ///< that it listens at
+  int32_t file = -1; ///< descriptor of memory that the ranks of its host may share
+  uint32_t port = 0; ///< that it listens at
+  uint32_t unused = 0;
   Hash128 host = {};            ///< the same for processes that can share memory
   char hostName[64] = {};       ///< for messages
   uint64_t processors[16] = {}; ///< bits of the first 1024 that it may use
@@ -43,6 +45,7 @@ struct HostGreeting {
 struct Member {
   HostGreeting greeting;
   int32_t host = 0; ///< number
+  uint32_t unused = 0;
   char address[64] = {};
 };
 
@@ -74,12 +77,12 @@ private:
 
   Status come(Meeting &meeting);
   Status host();
-  Status takeIn(Socket socket);
+  Status takeIn(Callers::Caller caller);
   Status visit();
   Status shareMemory(uint64_t (*bytesFor)(const std::vector<int32_t> &, int32_t), Meeting &meeting);
   Status connectLinks(Meeting &meeting);
   Status call(int32_t rank, bool isControl, Socket &socket);
-  Status takeCall(Meeting &meeting, size_t &missing);
+  void takeCall(Callers::Caller caller, Meeting &meeting, size_t &missing);
   Status depart();
   Status look();
   void tell(const Status &status);
@@ -160,12 +163,12 @@ void HostMeeting::tell(const Status &status) {
   isTold_ = true;
   Verdict verdict = verdictOf(status);
   Patience shortly;
-  shortly.seconds = proofS;
+  shortly.seconds = messageS;
   for (const Caller &caller : callers_)
     if (caller.socket.isOpen())
-      (void)sendAll(caller.socket, &verdict, sizeof(verdict), shortly);
+      (void)sendObject(caller.socket, verdict, shortly);
   if (first_.isOpen())
-    (void)sendAll(first_, &verdict, sizeof(verdict), shortly);
+    (void)sendObject(first_, verdict, shortly);
 }
 
 /// Looks after the others while this rank waits for one of them.
@@ -173,7 +176,7 @@ Status HostMeeting::look() {
   if (!mayLook_)
     return Status::success();
   Patience shortly;
-  shortly.seconds = proofS;
+  shortly.seconds = messageS;
   if (first_.isOpen() && !mayGo_ && canRead(first_.get(), 0)) {
     Status status = receiveVerdict(first_, shortly);
     isTold_ = !status.ok();
@@ -204,20 +207,14 @@ std::string HostMeeting::missingCallers() const {
   return (missing.size() == 1 ? "rank " : "ranks ") + join(missing);
 }
 
-/// Takes in one process that has called rank 0. One that is no rank at all is ignored.
-Status HostMeeting::takeIn(Socket socket) {
+/// Takes in one process that has called rank 0 and has the token.
+Status HostMeeting::takeIn(Callers::Caller caller) {
   Patience shortly;
-  shortly.seconds = proofS;
-  prepareConnection(socket.get());
+  shortly.seconds = messageS;
   HostGreeting greeting;
-  Status proven = proveToken(socket, ConnectionSide::Called, settings_.token, shortly);
-  if (proven.code() == ITX_INVALID_ARGUMENT || proven.code() == ITX_VERSION_MISMATCH)
-    return proven;
-  if (!proven.ok() || !receiveAll(socket, &greeting, sizeof(greeting), shortly).ok())
-    return Status::success();
+  std::memcpy(&greeting, caller.message.data(), sizeof(greeting));
   auto refuse = [&](Status status) {
-    Verdict verdict = verdictOf(status);
-    (void)sendAll(socket, &verdict, sizeof(verdict), shortly);
+    (void)sendObject(caller.socket, verdictOf(status), shortly);
     return status;
   };
   greeting.hostName[sizeof(greeting.hostName) - 1] = '\0';
@@ -230,8 +227,8 @@ Status HostMeeting::takeIn(Socket socket) {
                         greeting.process, greeting.hostName, greeting.rank));
   Member &member = members_[size_t(greeting.rank)];
   member.greeting = greeting;
-  peerAddress(socket).copy(member.address, sizeof(member.address) - 1);
-  callers_[size_t(greeting.rank)].socket = std::move(socket);
+  caller.address.copy(member.address, sizeof(member.address) - 1);
+  callers_[size_t(greeting.rank)].socket = std::move(caller.socket);
   return Status::success();
 }
 
@@ -246,16 +243,17 @@ Status HostMeeting::host() {
   if (settings_.size > 1)
     ITX_RETURN_IF_ERROR(listenAt(name, port, door));
   mayLook_ = true;
+  Callers callers(settings_.token, sizeof(HostGreeting));
   auto isMissing = [](const Caller &caller) { return !caller.socket.isOpen(); };
   while (std::any_of(callers_.begin() + 1, callers_.end(), isMissing)) {
     if (patience_.isOver())
       return error(ITX_RANK_LOST,
                    "%s of the world of %d did not come to %s within %g s: start all ranks, with the same address and "
-                   "token; the environment variable ITX_WORLD_DEADLINE_S sets another time",
-                   missingCallers().c_str(), settings_.size, settings_.hostAddress().c_str(), settings_.deadlineS);
-    if (canRead(door.get(), 0.05))
-      if (Socket socket(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC)); socket.isOpen())
-        ITX_RETURN_IF_ERROR(takeIn(std::move(socket)));
+                   "token; the environment variable ITX_WORLD_DEADLINE_S sets another time%s%s",
+                   missingCallers().c_str(), settings_.size, settings_.hostAddress().c_str(), settings_.deadlineS,
+                   callers.problem().empty() ? "" : "; ", callers.problem().c_str());
+    if (std::optional<Callers::Caller> caller = callers.next(door, 0.05))
+      ITX_RETURN_IF_ERROR(takeIn(std::move(*caller)));
     ITX_RETURN_IF_ERROR(look());
   }
   std::vector<Hash128> hosts;
@@ -267,8 +265,9 @@ Status HostMeeting::host() {
   }
   Verdict good;
   for (size_t rank = 1; rank < callers_.size(); ++rank) {
-    ITX_RETURN_IF_ERROR(sendAll(callers_[rank].socket, &good, sizeof(good), patience_));
-    ITX_RETURN_IF_ERROR(sendAll(callers_[rank].socket, members_.data(), members_.size() * sizeof(Member), patience_));
+    ITX_RETURN_IF_ERROR(sendObject(callers_[rank].socket, good, patience_));
+    for (const Member &member : members_)
+      ITX_RETURN_IF_ERROR(sendObject(callers_[rank].socket, member, patience_));
   }
   return Status::success();
 }
@@ -286,8 +285,11 @@ Status HostMeeting::visit() {
   ITX_RETURN_IF_ERROR(status);
   Patience longer = patience_;
   longer.seconds = settings_.deadlineS == 0 ? 0 : settings_.deadlineS + verdictS;
-  ITX_RETURN_IF_ERROR(proveToken(first_, ConnectionSide::Caller, settings_.token, longer));
-  ITX_RETURN_IF_ERROR(sendAll(first_, &own_, sizeof(own_), longer));
+  status = proveToken(first_, settings_.token, longer);
+  if (isEnd(status))
+    return error(ITX_RANK_LOST, "rank 0 of the world of %d has ended the connection", settings_.size);
+  ITX_RETURN_IF_ERROR(status);
+  ITX_RETURN_IF_ERROR(sendObject(first_, own_, longer));
   members_.resize(size_t(settings_.size));
   status = receiveVerdict(first_, longer);
   isTold_ = !status.ok();
@@ -342,28 +344,21 @@ Status HostMeeting::call(int32_t rank, bool isControl, Socket &socket) {
   std::string address = member.host == members_[0].host ? peerAddress(first_) : member.address;
   std::string who = format("rank %d (process %d on %s)", rank, member.greeting.process, member.greeting.hostName);
   ITX_RETURN_IF_ERROR(connectTo(address, std::to_string(member.greeting.port), who, patience_, socket));
-  ITX_RETURN_IF_ERROR(proveToken(socket, ConnectionSide::Caller, settings_.token, patience_));
-  Purpose purpose = {settings_.rank, isControl};
-  return sendAll(socket, &purpose, sizeof(purpose), patience_);
+  ITX_RETURN_IF_ERROR(proveToken(socket, settings_.token, patience_));
+  return sendObject(socket, Purpose{settings_.rank, isControl}, patience_);
 }
 
 /// Takes a connection of a rank behind this one. Others are ignored.
-Status HostMeeting::takeCall(Meeting &meeting, size_t &missing) {
-  Patience shortly;
-  shortly.seconds = proofS;
-  Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+void HostMeeting::takeCall(Callers::Caller caller, Meeting &meeting, size_t &missing) {
   Purpose purpose;
-  if (!socket.isOpen() || !proveToken(socket, ConnectionSide::Called, settings_.token, shortly).ok() ||
-      !receiveAll(socket, &purpose, sizeof(purpose), shortly).ok() || purpose.rank <= settings_.rank ||
-      purpose.rank >= settings_.size || !isElsewhere(purpose.rank))
-    return Status::success();
+  std::memcpy(&purpose, caller.message.data(), sizeof(purpose));
+  if (purpose.rank <= settings_.rank || purpose.rank >= settings_.size || !isElsewhere(purpose.rank))
+    return;
   Socket &place = (purpose.isControl ? meeting.controls : meeting.links)[size_t(purpose.rank)];
   if (place.isOpen())
-    return Status::success();
-  prepareConnection(socket.get());
-  place = std::move(socket);
+    return;
+  place = std::move(caller.socket);
   --missing;
-  return Status::success();
 }
 
 Status HostMeeting::connectLinks(Meeting &meeting) {
@@ -380,9 +375,10 @@ Status HostMeeting::connectLinks(Meeting &meeting) {
     ITX_RETURN_IF_ERROR(call(rank, true, meeting.controls[size_t(rank)]));
     ITX_RETURN_IF_ERROR(call(rank, false, meeting.links[size_t(rank)]));
   }
+  Callers callers(settings_.token, sizeof(Purpose));
   while (missing != 0) {
-    if (canRead(listener_.get(), 0.05))
-      ITX_RETURN_IF_ERROR(takeCall(meeting, missing));
+    if (std::optional<Callers::Caller> caller = callers.next(listener_, 0.05))
+      takeCall(std::move(*caller), meeting, missing);
     ITX_RETURN_IF_ERROR(look());
     if (patience_.isOver())
       return error(ITX_RANK_LOST,
@@ -397,7 +393,7 @@ Status HostMeeting::connectLinks(Meeting &meeting) {
 Status HostMeeting::depart() {
   Verdict good;
   if (settings_.rank != 0) {
-    ITX_RETURN_IF_ERROR(sendAll(first_, &good, sizeof(good), patience_));
+    ITX_RETURN_IF_ERROR(sendObject(first_, good, patience_));
     while (!mayGo_) {
       (void)canRead(first_.get(), 0.05);
       ITX_RETURN_IF_ERROR(look());
@@ -413,7 +409,7 @@ Status HostMeeting::depart() {
     (void)poll(nullptr, 0, 1);
   }
   for (size_t rank = 1; rank < callers_.size(); ++rank)
-    ITX_RETURN_IF_ERROR(sendAll(callers_[rank].socket, &good, sizeof(good), patience_));
+    ITX_RETURN_IF_ERROR(sendObject(callers_[rank].socket, good, patience_));
   return Status::success();
 }
 

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <thread>
+#include <type_traits>
 #include <unistd.h>
 
 namespace intarsia::runtime {
@@ -49,6 +50,8 @@ struct Answer {
   char message[1016] = {};
 };
 
+static_assert(std::has_unique_object_representations_v<Greeting> && std::has_unique_object_representations_v<Answer>);
+
 /// A rank that has come to rank 0.
 struct Guest {
   Socket socket;
@@ -69,6 +72,16 @@ static sockaddr_un socketAddress(const std::string &address, socklen_t &length) 
   std::memcpy(result.sun_path + 1, name.data(), name.size());
   length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return result;
+}
+
+/// Returns the user of the process at the other end; of one that listens, who that was when it began to.
+static bool userOf(const Socket &socket, uid_t &user) {
+  ucred sender = {};
+  socklen_t length = sizeof(sender);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &sender, &length) != 0)
+    return false;
+  user = sender.uid;
+  return true;
 }
 
 static Greeting greetingOf(const WorldSettings &settings) {
@@ -95,12 +108,11 @@ static std::string missingRanks(const std::vector<Guest> &guests) {
 
 /// Takes in one process that has connected. One that is of another user or no rank at all is ignored.
 static Status takeIn(Socket socket, const Greeting &own, std::vector<Guest> &guests, uint64_t *processors) {
-  ucred sender = {};
-  socklen_t length = sizeof(sender);
+  uid_t user = uid_t(-1);
   Greeting greeting;
   // A rank sends its greeting when it has connected; one that is stopped in between must not hold up the others.
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &sender, &length) != 0 || sender.uid != getuid() ||
-      !canRead(socket.get(), 1) || recv(socket.get(), &greeting, sizeof(greeting), 0) != ssize_t(sizeof(greeting)) ||
+  if (!userOf(socket, user) || user != getuid() || !canRead(socket.get(), 1) ||
+      recv(socket.get(), &greeting, sizeof(greeting), 0) != ssize_t(sizeof(greeting)) ||
       greeting.magic != greetingMagic)
     return Status::success();
   auto refuse = [&](Status status) {
@@ -231,6 +243,12 @@ static Status connectToHost(const WorldSettings &settings, Socket &connected) {
   for (;;) {
     Socket attempt(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (attempt.isOpen() && connect(attempt.get(), reinterpret_cast<sockaddr *>(&address), length) == 0) {
+      // Whoever has this name first would give this rank memory to share.
+      uid_t user = uid_t(-1);
+      if (!userOf(attempt, user) || user != getuid())
+        return error(ITX_INVALID_ARGUMENT,
+                     "a process of another user (%d) has the world's address %s: give all ranks another local:NAME",
+                     int(user), settings.address.c_str());
       connected = std::move(attempt);
       return Status::success();
     }

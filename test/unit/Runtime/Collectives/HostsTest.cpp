@@ -7,6 +7,7 @@
 //===------------------------------------------------------------------------------------------------------===//
 #include "lib/Runtime/Collectives/Connection.h"
 #include "lib/Runtime/Collectives/Operations.h"
+#include "lib/Runtime/Collectives/Proof.h"
 #include "lib/Runtime/Collectives/World.h"
 #include "test/unit/Runtime/Collectives/Ranks.h"
 #include "test/unit/Testing.h"
@@ -150,16 +151,22 @@ TEST(Hosts, RankThatEndsBeforeAllHaveCome) {
   EXPECT_LT(results[0].seconds, 2);
 }
 
+/// One with another token ends at once. The others wait for the right one, and say at their deadline who has come.
 TEST(Hosts, Tokens) {
-  Ranks ranks(3, /*deadlineS=*/20, "abc");
+  Ranks ranks(3, /*deadlineS=*/1, "abc");
   for (int32_t rank : {0, 1})
     ranks.start(rank, sumOfOnes);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300)); // both have come
-  ranks.start(2, sumOfOnes, [](WorldSettings &settings) { settings.token = "another token, as long"; });
-  for (const RankResult &result : ranks.wait()) {
+  ranks.start(2, sumOfOnes, [](WorldSettings &settings) {
+    settings.token = "another token, as long";
+    settings.deadlineS = 20;
+  });
+  std::vector<RankResult> results = ranks.wait();
+  for (const RankResult &result : results) {
     EXPECT_THAT(result.message, HasSubstr("has another token for the world at this port: give all ranks the same"));
     EXPECT_LT(result.seconds, 5);
   }
+  for (int32_t rank : {0, 1})
+    EXPECT_THAT(results[rank].message, HasSubstr("rank 2 of the world of 3 did not come to localhost:"));
   WorldSettings settings = {2, 0, "tcp:localhost:29500", 1};
   EXPECT_THAT(readToken(settings).message(), HasSubstr("the world at tcp:localhost:29500 has no token; a token keeps"));
   std::string path = ::testing::TempDir() + "token";
@@ -173,22 +180,65 @@ TEST(Hosts, Tokens) {
   EXPECT_EQ(settings.token, "0123456789abcdef");
 }
 
-/// Programs that find the port by chance are no ranks: they change nothing.
+/// A connection of a stranger with rank 0 of a world.
+struct Stranger {
+  Socket socket;
+  ProofOpening opening = {}; // what rank 0 has sent
+
+  explicit Stranger(const WorldSettings &settings) {
+    std::string host, port;
+    EXPECT_TRUE(splitAddress(settings.hostAddress(), host, port).ok());
+    patience.seconds = 10;
+    EXPECT_TRUE(connectTo(host, port, "rank 0", patience, socket).ok());
+    EXPECT_TRUE(receiveAll(socket, &opening, sizeof(opening), patience).ok());
+  }
+  void say(const std::string &text) { EXPECT_TRUE(sendAll(socket, text.data(), text.size(), patience).ok()); }
+  void open(uint32_t version) {
+    ProofOpening own = opening;
+    own.version = version;
+    own.madeUp[0] += 1;
+    EXPECT_TRUE(sendObject(socket, own, patience).ok());
+  }
+  /// Returns what rank 0 sends until it ends the connection.
+  std::string rest() {
+    std::string text;
+    for (char letter; receiveAll(socket, &letter, 1, patience).ok();)
+      text += letter;
+    return text;
+  }
+  Patience patience;
+};
+
+/// Programs that find the port are no ranks: they change nothing, delay nobody and learn nothing.
 TEST(Hosts, Strangers) {
   Ranks ranks(2, /*deadlineS=*/20, "ab");
   ranks.start(0, sumOfOnes);
-  std::string host, port;
-  ASSERT_TRUE(splitAddress(ranks.settings().hostAddress(), host, port).ok());
-  Patience patience;
-  patience.seconds = 10;
-  Socket silent, talking;
-  ASSERT_TRUE(connectTo(host, port, "rank 0", patience, silent).ok());
-  ASSERT_TRUE(connectTo(host, port, "rank 0", patience, talking).ok());
-  std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a browser\r\nAccept: */*\r\n\r\n";
-  ASSERT_TRUE(sendAll(talking, request.data(), request.size(), patience).ok());
+  Stranger talking(ranks.settings()), old(ranks.settings()), guessing(ranks.settings());
+  talking.say("GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a browser\r\nAccept: */*\r\n\r\n");
+  old.open(old.opening.version + 1);
+  guessing.open(guessing.opening.version);
+  guessing.say(std::string(32, 'x'));
+  EXPECT_EQ(guessing.rest(), std::string(32, '\0')); // nobody's signature
+  EXPECT_EQ(old.rest(), "");
+  std::vector<Stranger> silent;
+  for (int i = 0; i < 20; ++i)
+    silent.emplace_back(ranks.settings());
   ranks.start(1, sumOfOnes);
-  for (const RankResult &result : ranks.wait())
+  for (const RankResult &result : ranks.wait()) {
     EXPECT_EQ(result.message, "");
+    EXPECT_LT(result.seconds, 5);
+  }
+}
+
+/// Rank 0 signs nothing before the caller has: a signature is something to guess the token with.
+TEST(Hosts, TheCallerProvesFirst) {
+  Ranks ranks(2, /*deadlineS=*/1, "ab");
+  ranks.start(0, sumOfOnes);
+  Stranger stranger(ranks.settings());
+  EXPECT_EQ(stranger.opening.unused, 0u); // not what lay in memory
+  stranger.open(stranger.opening.version);
+  EXPECT_EQ(stranger.rest(), "");
+  (void)ranks.wait();
 }
 
 TEST(Hosts, RanksOfOtherWorlds) {

@@ -12,6 +12,9 @@
 #include "test/unit/Testing.h"
 
 #include <csignal>
+#include <cstddef>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
 
 using namespace intarsia;
@@ -126,6 +129,38 @@ TEST(World, RanksOfOtherWorlds) {
   twins.start(2, sumOnce, [](WorldSettings &settings) { settings.rank = 1; });
   EXPECT_THAT(twins.wait()[0].message,
               MatchesRegex("two processes \\([0-9]+ and [0-9]+\\) are rank 1 of the world: .*"));
+}
+
+/// Whoever has the name of a world first would give its ranks memory to share.
+TEST(World, AddressOfAnotherUser) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can be another user";
+  Ranks ranks(2, /*deadlineS=*/5);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  pid_t stranger = fork();
+  if (stranger == 0) {
+    std::string name = "intarsia-" + ranks.settings().address.substr(std::string("local:").size());
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+    Socket listener(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    bool isListening = setuid(65534) == 0 &&
+                       bind(listener.get(), reinterpret_cast<sockaddr *>(&address),
+                            socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size())) == 0 &&
+                       listen(listener.get(), 2) == 0;
+    (void)!write(ready[1], &isListening, 1);
+    pause();
+  }
+  char isListening = 0;
+  ASSERT_EQ(read(ready[0], &isListening, 1), 1);
+  ASSERT_TRUE(isListening);
+  ranks.start(1, sumOnce);
+  RankResult result = ranks.wait()[1];
+  EXPECT_THAT(result.message, HasSubstr("a process of another user (65534) has the world's address local:"));
+  EXPECT_LT(result.seconds, 2);
+  kill(stranger, SIGKILL);
+  waitpid(stranger, nullptr, 0);
 }
 
 TEST(World, OtherArtifacts) {
