@@ -281,13 +281,13 @@ def _bench_deployment(options: argparse.Namespace) -> None:
 def _prefill(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
     prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
-    with _hand_over.connected(options.to, options.timeout) as connection:
+    with _hand_over.connected(options.to, options.timeout, options.token) as connection:
         generator.send(connection, prompt, options.timeout)
 
 
 def _decode(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
-    with _hand_over.accepted(options.address, options.timeout) as connection:
+    with _hand_over.accepted(options.address, options.timeout, options.token) as connection:
         prompt = generator.receive(connection, options.timeout)
     sampled = {name: getattr(options, name) for name in SAMPLING}
     separator = "" if generator.tokenizer is not None else " "
@@ -348,17 +348,28 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--grammar", type=Path, metavar="FILE", help="write a text of this grammar, as Lark")
 
     address = "unix:/path or tcp:host:port"
+
+    def hand_over(one: argparse.ArgumentParser) -> None:
+        one.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence (default: 60)")
+        one.add_argument(
+            "--token",
+            type=Path,
+            metavar="FILE",
+            help="a secret that both processes have in common, which tcp: needs; openssl rand -hex 32 makes one. What "
+            "is sent is neither encrypted nor signed: use a network that you trust",
+        )
+
     one = command(commands, "prefill", "compute a prompt and hand it over to `intarsia decode`")
     one.set_defaults(run=_prefill)
     one.add_argument("prompt", metavar="PROMPT", help="text; where there is no tokenizer, token ids in quotes")
     one.add_argument("--to", required=True, metavar="ADDRESS", help=f"where the other process waits: {address}")
     one.add_argument("--tokenizer", type=Path, help=tokenizer)
-    one.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence (default: 60)")
+    hand_over(one)
 
     one = command(commands, "decode", "wait for a prompt of `intarsia prefill` and continue it")
     one.set_defaults(run=_decode)
     one.add_argument("--from", dest="address", required=True, metavar="ADDRESS", help=f"where to wait: {address}")
-    one.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence (default: 60)")
+    hand_over(one)
     sampling(one, temperature=0.0, max_tokens=128)
 
     one = command(commands, "chat", "talk with a model; Ctrl-C stops an answer, /help lists commands")

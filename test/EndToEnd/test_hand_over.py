@@ -410,19 +410,26 @@ def test_commands(artifacts: dict[str, Path], tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    for address in (f"unix:{tmp_path / 'socket'}", f"tcp:127.0.0.1:{port}"):
-        command = [sys.executable, "-m", "intarsia"]
-        waiting = [*command, "decode", str(artifacts["f16"]), f"--from={address}", "--max-tokens=8"]
+    (tmp_path / "token").write_text("a token for tests\n")
+    token = f"--token={tmp_path / 'token'}"
+    command = [sys.executable, "-m", "intarsia"]
+    for address, *more in ((f"unix:{tmp_path / 'socket'}",), (f"tcp:127.0.0.1:{port}", token)):
+        waiting = [*command, "decode", str(artifacts["f16"]), f"--from={address}", "--max-tokens=8", *more]
         with subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True) as decoder:
-            prefill = [*command, "prefill", str(artifacts["f32"]), "violin (noun):", f"--to={address}"]
+            prefill = [*command, "prefill", str(artifacts["f32"]), "violin (noun):", f"--to={address}", *more]
             subprocess.run(prefill, check=True)
             text, _ = decoder.communicate(timeout=60)
         assert text.strip() == expected.strip()
-    failed = subprocess.run(
-        [*command, "prefill", str(artifacts["f16"]), "x", "--to=nowhere", "--timeout=0.1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert failed.returncode == 1
-    assert "nowhere: is no address" in failed.stderr
+
+
+def test_timeouts_that_are_no_time(artifacts: dict[str, Path]) -> None:
+    generator = intarsia.Generator(artifacts["f16"])
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for timeout in (float("nan"), -1.0):
+            with pytest.raises(
+                intarsia.InvalidArgumentError, match=r"a timeout of (nan|-1) s; 0 and more are possible"
+            ):
+                generator.receive(ours, timeout)
+            with pytest.raises(intarsia.InvalidArgumentError, match=r"a timeout of (nan|-1) s"):
+                generator.send(ours, PROMPT, timeout)

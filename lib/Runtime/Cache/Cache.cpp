@@ -410,6 +410,7 @@ Status Cache::takeOver(std::vector<int64_t> tokens, size_t pages, const uint8_t 
 // ---- Hand-over --------------------------------------------------------------------------------------------
 
 Status Cache::send(Sequence &sequence, int socket, double timeoutSeconds) {
+  ITX_RETURN_IF_ERROR(checkTimeout(timeoutSeconds, module_->name()));
   // Every rank sends its part, and none may wait for another one meanwhile.
   ITX_RETURN_IF_ERROR(finishLateResults(*module_));
   HandOver handOver;
@@ -454,11 +455,6 @@ static Status checkPart(const HandOver &part, const HandOver &first, const StepL
     if (token < 0 || token >= layout.vocabulary)
       return error(ITX_CORRUPT, "%s: a sequence that was sent has the token %lld, tokens are in [0, %lld)", where,
                    (long long)token, (long long)layout.vocabulary);
-  if (int64_t(part.tokens.size()) > layout.context)
-    return error(ITX_INVALID_ARGUMENT,
-                 "%s: the other process sends a sequence of %zu tokens, the context of this artifact is %lld: compile "
-                 "both with the same --context",
-                 where, part.tokens.size(), (long long)layout.context);
   if (part.tokens != first.tokens)
     return error(ITX_INVALID_ARGUMENT,
                  "%s: two ranks send different sequences, of %zu and %zu tokens: let all of them send the same one",
@@ -467,6 +463,7 @@ static Status checkPart(const HandOver &part, const HandOver &first, const StepL
 }
 
 Status Cache::receive(const std::vector<int> &sockets, double timeoutSeconds, Sequence *&sequence) {
+  ITX_RETURN_IF_ERROR(checkTimeout(timeoutSeconds, module_->name()));
   ITX_RETURN_IF_ERROR(finishLateResults(*module_));
   const char *where = name();
   std::vector<HandOver> parts(sockets.size());
@@ -479,7 +476,8 @@ Status Cache::receive(const std::vector<int> &sockets, double timeoutSeconds, Se
   if (__builtin_mul_overflow(most, share, &most))
     most = UINT64_MAX;
   for (size_t i = 0; i < parts.size(); ++i) {
-    ITX_RETURN_IF_ERROR(receiveHandOver(sockets[i], timeoutSeconds, module_->name(), most, parts[i]));
+    ITX_RETURN_IF_ERROR(
+        receiveHandOver(sockets[i], timeoutSeconds, module_->name(), {uint64_t(layout_.context), most}, parts[i]));
     ITX_RETURN_IF_ERROR(checkPart(parts[i], parts[0], layout_, where));
   }
   // Converted before the lock is taken: others decode meanwhile.

@@ -449,7 +449,7 @@ private:
 constexpr uint8_t imported = 1;
 constexpr uint32_t mostStates = 1 << 16;
 constexpr int64_t mostHeads = int64_t(1) << 32; // a state that is no cache has any first size
-constexpr uint64_t mostTokens = uint64_t(1) << 32;
+constexpr uint64_t mostPageTokens = uint64_t(1) << 32;
 } // namespace
 
 Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOver &handOver) {
@@ -471,7 +471,25 @@ Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, 
   return Status::success();
 }
 
-Status receiveHandOver(int socket, double timeoutSeconds, const std::string &name, uint64_t mostBytes,
+/// Receives that many elements, with memory for at most twice those that have come.
+template <typename Element>
+static Status receiveMany(Connection &connection, uint64_t count, std::vector<Element> &elements) {
+  constexpr uint64_t atFirst = (uint64_t(16) << 20) / sizeof(Element);
+  elements.clear();
+  for (uint64_t done = 0; done < count; done = elements.size()) {
+    elements.resize(done + std::min(count - done, std::max(done, atFirst)));
+    ITX_RETURN_IF_ERROR(connection.receive(elements.data() + done, (elements.size() - done) * sizeof(Element)));
+  }
+  return Status::success();
+}
+
+Status checkTimeout(double seconds, const std::string &name) {
+  return seconds >= 0
+             ? Status::success()
+             : error(ITX_INVALID_ARGUMENT, "%s: a timeout of %g s; 0 and more are possible", name.c_str(), seconds);
+}
+
+Status receiveHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOverLimits &most,
                        HandOver &handOver) {
   const char *where = name.c_str();
   Connection connection(socket, timeoutSeconds, name);
@@ -488,14 +506,17 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
         where, header.version, handOverVersion);
   Status damaged =
       error(ITX_CORRUPT, "%s: the sizes of the sequence that the other process sends contradict each other", where);
-  if (header.states == 0 || header.states > mostStates || header.tokens > mostTokens || header.pageTokens == 0 ||
-      header.pageTokens > mostTokens)
+  if (header.states == 0 || header.states > mostStates || header.pageTokens == 0 || header.pageTokens > mostPageTokens)
     return damaged;
-  if (header.payloadBytes > mostBytes)
+  if (header.tokens > most.tokens)
+    return error(ITX_INVALID_ARGUMENT,
+                 "%s: the other process sends a sequence of %llu tokens, the context of this artifact is %llu: compile "
+                 "both with the same --context",
+                 where, (unsigned long long)header.tokens, (unsigned long long)most.tokens);
+  if (header.payloadBytes > most.bytes)
     return error(ITX_CACHE_FULL, "%s: the other process sends a sequence of %llu bytes, this cache has %llu", where,
-                 (unsigned long long)header.payloadBytes, (unsigned long long)mostBytes);
-  result.states.resize(header.states);
-  ITX_RETURN_IF_ERROR(connection.receive(result.states.data(), result.states.size() * sizeof(HandOverState)));
+                 (unsigned long long)header.payloadBytes, (unsigned long long)most.bytes);
+  ITX_RETURN_IF_ERROR(receiveMany(connection, header.states, result.states));
   uint64_t needed = 0;
   for (HandOverState &state : result.states) {
     uint64_t bytes = 0;
@@ -513,10 +534,8 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
   }
   if (needed != header.payloadBytes)
     return damaged;
-  result.tokens.resize(header.tokens);
-  ITX_RETURN_IF_ERROR(connection.receive(result.tokens.data(), result.tokens.size() * sizeof(int64_t)));
-  result.payload.resize(header.payloadBytes);
-  ITX_RETURN_IF_ERROR(connection.receive(result.payload.data(), result.payload.size()));
+  ITX_RETURN_IF_ERROR(receiveMany(connection, header.tokens, result.tokens));
+  ITX_RETURN_IF_ERROR(receiveMany(connection, header.payloadBytes, result.payload));
   Hash128 expected = connection.hash(), sent = {};
   ITX_RETURN_IF_ERROR(connection.receivePlain(sent.data(), sent.size()));
   if (sent != expected)

@@ -92,10 +92,17 @@ void convertUnit(const Conversion &conversion, const HandOverState &to, uint64_t
 
 /// Sends and waits for the answer. No silence is longer than the timeout. `name` starts each message.
 Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOver &handOver);
-/// Receives everything and checks it, as far as that does not depend on the receiving cache. `mostBytes` of payload are
-/// taken.
-Status receiveHandOver(int socket, double timeoutSeconds, const std::string &name, uint64_t mostBytes,
+/// What a receiver takes.
+struct HandOverLimits {
+  uint64_t tokens; ///< the context of its model
+  uint64_t bytes;  ///< of payload
+};
+/// Receives everything and checks it, as far as that does not depend on the receiving cache. Takes memory for what has
+/// come, not for what the other process says that it sends.
+Status receiveHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOverLimits &most,
                        HandOver &handOver);
+/// Refuses timeouts that are no time.
+Status checkTimeout(double seconds, const std::string &name);
 /// Answers that the sequence was imported.
 Status acknowledgeHandOver(int socket, double timeoutSeconds, const std::string &name);
 

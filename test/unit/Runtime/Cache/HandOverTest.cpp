@@ -10,13 +10,16 @@
 
 #include <cmath>
 #include <cstring>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
 using namespace intarsia;
 using namespace intarsia::runtime;
+using ::testing::HasSubstr;
 
 namespace {
 constexpr int64_t heads = 2, features = 3;
@@ -321,7 +324,7 @@ static Status exchanged(const HandOverState &state) {
   int sockets[2];
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
   std::thread sender([&] { (void)sendHandOver(sockets[0], 5, "a", handOver); });
-  Status status = receiveHandOver(sockets[1], 5, "b", 1 << 20, received);
+  Status status = receiveHandOver(sockets[1], 5, "b", {/*tokens=*/64, /*bytes=*/1 << 20}, received);
   close(sockets[1]);
   sender.join();
   close(sockets[0]);
@@ -347,6 +350,55 @@ TEST(HandOver, RefusesPagesThatAreNoneOfTheirElements) {
   longer.shape[1] = 8;
   longer.unitBytes *= 2;
   EXPECT_EQ(exchanged(longer).code(), ITX_CORRUPT);
+}
+
+/// Sends the beginning of a sequence, after which the connection ends, and returns the status of who receives it.
+static Status begun(const HandOverHeader &header, const HandOverState &state, const HandOverLimits &most) {
+  int sockets[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  EXPECT_EQ(write(sockets[0], &header, sizeof(header)), ssize_t(sizeof(header)));
+  EXPECT_EQ(write(sockets[0], &state, sizeof(state)), ssize_t(sizeof(state)));
+  close(sockets[0]);
+  HandOver received;
+  Status status = receiveHandOver(sockets[1], 5, "b", most, received);
+  close(sockets[1]);
+  return status;
+}
+
+TEST(HandOver, TakesMemoryForWhatHasCome) {
+  auto peakKilobytes = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  HandOverState state = stateOf(CacheElement::F16, 4, false);
+  uint64_t times = (uint64_t(1) << 30) / state.unitBytes; // a page of 1 GiB, of as many heads
+  state.shape[0] *= int64_t(times);
+  state.allHeads = state.shape[0];
+  state.unitBytes *= times;
+  HandOverHeader header = {};
+  std::memcpy(header.magic, handOverMagic, sizeof(handOverMagic));
+  header.version = handOverVersion;
+  header.states = 1;
+  header.tokens = 0;
+  header.pageTokens = 4;
+  state.paged = 0;
+  header.payloadBytes = state.unitBytes;
+  auto before = peakKilobytes();
+  Status status = begun(header, state, {64, uint64_t(1) << 40});
+  EXPECT_EQ(status.code(), ITX_IO_ERROR) << status.message();
+  EXPECT_THAT(status.message(), HasSubstr("the connection ended after 184 bytes"));
+  EXPECT_LT(peakKilobytes() - before, 100 << 10);
+  header.tokens = uint64_t(1) << 32;
+  EXPECT_THAT(begun(header, state, {64, uint64_t(1) << 40}).message(),
+              HasSubstr("a sequence of 4294967296 tokens, the context of this artifact is 64"));
+}
+
+TEST(HandOver, Timeouts) {
+  for (double seconds : {double(NAN), -1.0, -double(INFINITY)})
+    EXPECT_THAT(checkTimeout(seconds, "m.itx").message(), HasSubstr("m.itx: a timeout of "));
+  for (double seconds : {0.0, 60.0, double(INFINITY)})
+    EXPECT_TRUE(checkTimeout(seconds, "m.itx").ok());
 }
 
 /// NaN becomes the lowest value, as in kernels, and infinities the ends of the range.
