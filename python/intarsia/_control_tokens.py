@@ -182,8 +182,9 @@ class Marks:
 def encode_spans(finder: Any, text: str) -> list[tuple[int, int, str]]:
     """Return begin, end and content of each added token that a tokenizer of nothing else finds in a text."""
     encoding = finder.encode(text, add_special_tokens=False)
-    spans = zip(encoding.ids, encoding.offsets, encoding.tokens, strict=True)
-    return [(begin, end, content) for ident, (begin, end), content in spans if ident]
+    spans = zip(encoding.ids, encoding.offsets, strict=True)
+    # The token as the encoding shows it includes the white space that it takes.
+    return [(begin, end, finder.id_to_token(ident)) for ident, (begin, end) in spans if ident]
 
 
 def _finder(tokenizer: Any, added: list[Any]) -> Any:
