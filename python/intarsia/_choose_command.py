@@ -28,10 +28,11 @@ def read_bits(text: str) -> float:
 
 def read_size(text: str) -> int:
     """Read ``700MB`` or ``1.5GiB`` as bytes."""
-    found = re.fullmatch(r"([\d.]+)\s*([A-Za-z]*)", text)
-    if not found or found[2] not in _UNITS or float(found[1]) <= 0:
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)", text)
+    size = float(found[1]) * _UNITS.get(found[2], 0) if found else 0
+    if not 1 <= size <= 2**53:  # no machine has more, and it would not be exact
         raise argparse.ArgumentTypeError(f"{text}: sizes are numbers with MB, GB, MiB or GiB: 700MB")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(size)
 
 
 def read_loss(text: str) -> float:

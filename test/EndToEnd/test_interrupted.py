@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -286,3 +287,32 @@ def test_a_full_disk_under_the_kernel_cache_costs_a_warning(tools, shim, model):
     assert result.stderr.count("warning: INTARSIA_KERNEL_CACHE=") == 1
     assert "No space left on device" in result.stderr
     assert added(model / "out") == 2.0
+
+
+def test_a_limit_of_files_is_a_message(tools, model):
+    """It is no crash of LLVM, with a trace and where to report a bug."""
+    limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))}
+    result = run_limited(tools, model, limits)
+    assert "m.safetensors: cannot write the packed weights (1200" in result.stderr
+    assert "File too large" in result.stderr
+
+
+def test_a_limit_of_memory_is_a_message(tools, model):
+    """The artifact would carry a file of 3 GiB, which is mapped and copied."""
+    (model / "m.mlir").write_text(f'module attributes {{nn.files = ["tokenizer.json"]}} {{ {PROGRAM} }}')
+    with (model / "tokenizer.json").open("wb") as file:
+        file.truncate(3 << 30)
+    limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (5 << 30, 5 << 30))}
+    result = run_limited(tools, model, limits)
+    assert "error: out of memory: this process may not take more" in result.stderr
+
+
+def run_limited(tools, model: Path, limits: dict) -> subprocess.CompletedProcess[str]:
+    """Compile the model with limits, which fails and changes nothing."""
+    before = {path.name: path.read_bytes() for path in (model / "out").iterdir()}
+    command = [tools.path("intarsia-compile"), model / "m.mlir", "-o", model / "out" / "m.itx"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, **limits)
+    assert result.returncode == 1, result.stderr
+    assert "LLVM" not in result.stderr
+    assert {path.name: path.read_bytes() for path in (model / "out").iterdir()} == before
+    return result

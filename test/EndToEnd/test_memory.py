@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
+from intarsia._choose_command import read_size
 
 pytestmark = pytest.mark.cpu_only
 
@@ -139,6 +141,13 @@ def test_the_limit_is_kept(tools, glossary: Path) -> None:
         limited = subprocess.run(inside, capture_output=True, text=True, check=False)
         assert limited.returncode == 0, limited.stderr
         assert limited.stdout == plain.stdout
+        # One that is above what the process can have is not what it gets.
+        inside[-1] = "--memory=1TB"
+        limited = subprocess.run(inside, capture_output=True, text=True, check=False)
+        assert limited.returncode == 0, limited.stderr
+        assert limited.stdout == plain.stdout
+        said = r"memory: (\d+) MB, all that this process can have \(--memory is 1000000 MB\); of \d+ MB of weights"
+        assert int(re.search(said, limited.stderr)[1]) * 1e6 <= limit + 5e5
 
 
 def test_weights_inside_the_artifact(tools, glossary: Path, tmp_path: Path) -> None:
@@ -171,9 +180,13 @@ def test_a_limit_that_is_too_small(tools, glossary: Path) -> None:
     assert re.search(r"1000000 bytes of memory are too few: .* allow at least \d+", error), error
     with pytest.raises(intarsia.InvalidArgumentError, match="memory is 0, must be at least 1"):
         intarsia.load(glossary, memory=0)
-    failed = tools.run("intarsia-run", glossary, "--memory=much", "--ids=1,2,3", check=False)
-    assert failed.returncode == 2
-    assert "--memory" in failed.stderr
+    for size in ("much", "0", "1e3", "-1", "5XB", str(2**64), "9" * 400):
+        failed = tools.run("intarsia-run", glossary, f"--memory={size}", "--ids=1,2,3", check=False)
+        assert failed.returncode == 2
+        assert f"error: --memory: '{size}' is no size from 1 B to 8 PiB, such as 6GB, 512MiB" in failed.stderr
+        with pytest.raises(argparse.ArgumentTypeError, match="sizes are numbers with MB, GB, MiB or GiB: 700MB"):
+            read_size(size)
+    assert [read_size(size) for size in ("700MB", "1.5GiB", "0.5 kB", "2")] == [700_000_000, 3 << 29, 500, 2]
 
 
 def test_the_command_takes_a_limit(tools, glossary: Path) -> None:

@@ -5,11 +5,13 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Options.h"
+#include "tools/Limits.h"
 
 #include "llvm/Support/InitLLVM.h"
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  intarsia::explainLimits();
   intarsia::explainTruncatedFiles();
   auto [options, deployed] = intarsia::parseOptions(argc, argv);
   return (deployed ? intarsia::deploy(*deployed) : intarsia::compile(options)) ? 0 : 1;

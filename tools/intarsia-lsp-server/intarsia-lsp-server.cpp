@@ -11,6 +11,7 @@
 #include "lib/Support/Arguments.h"
 #include "lib/Support/StackGuard.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "tools/Limits.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
@@ -20,6 +21,7 @@ int main(int argc, char **argv) {
     llvm::WithColor::error(llvm::errs(), "intarsia-lsp-server") << problem << '\n';
     return 1;
   }
+  intarsia::explainLimits();
   intarsia::hideLibraryFlags();
   llvm::cl::AddExtraVersionPrinter(
       [](llvm::raw_ostream &out) { out << "Intarsia " INTARSIA_VERSION " (" INTARSIA_COMMIT ")\n"; });

@@ -5,5 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Registration/OptMain.h"
+#include "tools/Limits.h"
 
-int main(int argc, char **argv) { return intarsia::optMain(argc, argv, "intarsia-opt"); }
+int main(int argc, char **argv) { return intarsia::optMain(argc, argv, "intarsia-opt", intarsia::explainLimits); }

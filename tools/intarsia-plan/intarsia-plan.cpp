@@ -9,6 +9,7 @@
 #include "intarsia/Plan/Parallel.h"
 #include "intarsia/Probe/Probe.h"
 #include "lib/Target/Wafer/ModelPrograms.h"
+#include "tools/Limits.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -16,6 +17,7 @@
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  intarsia::explainLimits();
   intarsia::PlannerOptions options = intarsia::parsePlannerOptions(argc, argv);
   if (!options.parallel.empty())
     return intarsia::runParallel(options.parallel);

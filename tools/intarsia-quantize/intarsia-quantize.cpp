@@ -7,6 +7,7 @@
 #include "intarsia/Compiler/Compiler.h"
 #include "intarsia/Version.h"
 #include "lib/Support/Arguments.h"
+#include "tools/Limits.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -165,6 +166,7 @@ bool quantize(const Flags &flags, CompileOptions options) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  explainLimits();
   explainTruncatedFiles();
   cl::ResetCommandLineParser();
   static Flags flags;

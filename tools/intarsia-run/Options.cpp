@@ -11,6 +11,7 @@
 #include "lib/Support/Status.h"
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <charconv>
 
 namespace intarsia::run {
@@ -61,12 +62,31 @@ static std::vector<T> parseList(const std::string &option, const std::string &te
   return ids;
 }
 
+/// Parses "6GB", "1.5 GiB" or "100000000" as bytes; K, KB and MB are powers of 1000, KiB and MiB of 1024.
+static uint64_t parseSize(const std::string &option, const std::string &text) {
+  static constexpr std::pair<const char *, double> units[] = {
+      {"", 1},        {"b", 1},        {"k", 1e3},     {"kb", 1e3},     {"ki", 0x1p10}, {"kib", 0x1p10},
+      {"m", 1e6},     {"mb", 1e6},     {"mi", 0x1p20}, {"mib", 0x1p20}, {"g", 1e9},     {"gb", 1e9},
+      {"gi", 0x1p30}, {"gib", 0x1p30}, {"t", 1e12},    {"tb", 1e12},    {"ti", 0x1p40}, {"tib", 0x1p40}};
+  double value = 0;
+  auto [after, problem] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  std::string unit(after, text.data() + text.size());
+  unit.erase(0, unit.find_first_not_of(' '));
+  for (char &letter : unit)
+    letter = char(std::tolower(static_cast<unsigned char>(letter)));
+  for (auto [name, factor] : units)
+    // Sizes beyond 2^53 bytes would not be exact, and no machine has them.
+    if (unit == name && problem == std::errc() && value * factor >= 1 && value * factor <= 0x1p53)
+      return uint64_t(value * factor);
+  throw CLI::ValidationError(option, "'" + text + "' is no size from 1 B to 8 PiB, such as 6GB, 512MiB or 100000000");
+}
+
 bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, int &exitCode) {
   std::string path = argc ? argv[0] : "intarsia-run", name = path.substr(path.rfind('/') + 1);
   CLI::App app(description(carriesModule, carriesModule ? path : name + " m.itx"), name);
   app.set_version_flag("--version", std::string("intarsia-run ") + itx_version());
   std::vector<std::string> inputs, outputs;
-  std::string idsText;
+  std::string idsText, memoryText;
   if (!carriesModule)
     app.add_option("MODULE", options.module, "The compiled model (.itx)")->required()->option_text(" ");
   app.add_option("--function", options.function, "Function to call (default: main, with --ids step)")
@@ -98,11 +118,11 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
   app.add_option("--threads", options.threads, "Threads of a call (default: ITX_THREADS, or what this process may use)")
       ->check(CLI::Range(1, 1024))
       ->option_text("N");
-  app.add_option("--memory", options.memory,
-                 "Memory that this process may use (6GB): weights that do not fit are read from the disk in each call")
-      ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber)
-      ->option_text("SIZE");
+  CLI::Option *memory =
+      app.add_option("--memory", memoryText,
+                     "Memory that this process may use (6GB): weights that do not fit are read from the disk in each "
+                     "call")
+          ->option_text("SIZE");
   app.add_option("--world", options.world,
                  "Run the model as N processes of this host, as it was compiled with --world=N; each has its share of "
                  "the processors, the first prints and writes")
@@ -154,6 +174,8 @@ bool parseOptions(int argc, char **argv, bool carriesModule, Options &options, i
       options.inputs.push_back(parseNamedFile("--input", text, /*nameRequired=*/true));
     if (*ids)
       options.ids = parseList<int64_t>("--ids", idsText, "token ids such as 1,450,7483");
+    if (*memory)
+      options.memory = parseSize("--memory", memoryText);
     if (!options.rankText.empty())
       options.ranks = parseList<int>("--rank", options.rankText, "ranks such as 0,1");
     for (int rank : options.ranks)

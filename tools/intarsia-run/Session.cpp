@@ -54,16 +54,19 @@ static ModuleHandle load(const Options &options) {
 }
 
 /// Says how much of the weights stays in memory, if it is not all of them. Of several ranks the first says it.
-static void sayMemory(const itx_module *module) {
+static void sayMemory(const itx_module *module, const Options &options) {
   const char *text = itx_module_memory(module);
   if (!text || !isFirstRank())
     return;
   Json figures = Json::parse(text);
   auto megabytes = [&](const char *key) { return double(figures[key].get<uint64_t>()) * 1e-6; };
+  std::string asked;
+  if (options.memory > figures["limit_bytes"].get<uint64_t>())
+    asked = format(", all that this process can have (--memory is %.0f MB)", double(options.memory) * 1e-6);
   std::fprintf(stderr,
-               "memory: %.0f MB; of %.0f MB of weights that all calls use %.0f MB stay in it, the others and experts "
+               "memory: %.0f MB%s; of %.0f MB of weights that all calls use %.0f MB stay in it, the others and experts "
                "are read from disk\n",
-               megabytes("limit_bytes"), megabytes("weight_bytes"), megabytes("kept_bytes"));
+               megabytes("limit_bytes"), asked.c_str(), megabytes("weight_bytes"), megabytes("kept_bytes"));
 }
 
 static std::vector<TensorHandle> readInputs(const itx_function *function, const Options &options) {
@@ -260,7 +263,7 @@ static void run(const Options &options) {
     std::fputs(listing(module.get()).c_str(), stdout);
     return;
   }
-  sayMemory(module.get());
+  sayMemory(module.get(), options);
   const itx_function *function = findFunction(module.get(), options);
   std::vector<std::string> files = outputFiles(function, options);
   std::vector<std::string> taken, read = readFiles(module.get(), options);

@@ -8,7 +8,10 @@
 #include "tools/intarsia-run/Ranks.h"
 #include "tools/intarsia-run/Session.h"
 
+#include <csignal>
+
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // writes behind a limit of files (ulimit -f) fail instead, with a message
   intarsia::run::Options options;
   int exitCode = 0;
   if (!intarsia::run::parseOptions(argc, argv, intarsia::run::carriesModule(), options, exitCode))

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
+#include "tools/Limits.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -134,6 +135,7 @@ std::optional<wafer::MemoryUse> runProgram(const wafer::Program &program, const 
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  explainLimits();
   cl::ResetCommandLineParser();
   static Flags flags;
   cl::SetVersionPrinter(

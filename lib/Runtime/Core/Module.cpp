@@ -380,9 +380,13 @@ Status Module::startStream(const LoadOptions &options) {
     bytes += entry->bytes();
   }
   MemoryLimit limit = {options.memoryBytes};
-  if (limit.bytes == 0 && archive_->mapping() && !verifier_)
-    if (uint64_t available = availableMemoryBytes(); bytes > available)
-      limit = {available + anonymousBytes(), /*isPromise=*/false};
+  if (archive_->mapping() && !verifier_) {
+    // What this process can have is the limit where that is less than what it may have.
+    uint64_t available = availableMemoryBytes(), own = anonymousBytes();
+    uint64_t possible = available > UINT64_MAX - own ? UINT64_MAX : available + own;
+    if (limit.bytes == 0 ? bytes > available : limit.bytes > possible)
+      limit = {possible, /*isPromise=*/false};
+  }
   if (limit.bytes == 0 || tensors.empty())
     return Status::success();
   if (verifier_)
