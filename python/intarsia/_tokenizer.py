@@ -49,8 +49,20 @@ def open_tokenizer(tokenizer: Any) -> Text:
     ----------
     tokenizer : path or tokenizers.Tokenizer
         A Hugging Face directory, a ``tokenizer.json``, a GGUF file, or an opened tokenizer.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The file is no tokenizer, or the opened tokenizer cuts or pads texts.
     """
     if not isinstance(tokenizer, (str, os.PathLike)):
+        for setting in ("truncation", "padding"):
+            if getattr(tokenizer, setting, None) is not None:
+                raise InvalidArgumentError(
+                    f"the tokenizer has {setting}, so that prompts would not be what was asked: call its "
+                    f"no_{setting}(), or give the path of its tokenizer.json",
+                    "invalid argument",
+                )
         return Text(tokenizer)
     path = Path(tokenizer)
     if path.is_dir():

@@ -96,6 +96,23 @@ def test_settings_that_cannot_be_followed(changes, config, message, tmp_path):
         open_tokenizer(folder)
 
 
+def test_opened_tokenizers_that_cut_or_pad(glossary_artifact):
+    tokenizer = tokenizers.Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    for enable, setting in (
+        (lambda: tokenizer.enable_truncation(4), "truncation"),
+        (tokenizer.enable_padding, "padding"),
+    ):
+        enable()
+        with pytest.raises(
+            intarsia.InvalidArgumentError, match=rf"the tokenizer has {setting}, .* no_{setting}\(\), or"
+        ):
+            intarsia.Generator(glossary_artifact, tokenizer=tokenizer)
+        getattr(tokenizer, f"no_{setting}")()
+    assert (
+        len(intarsia.Generator(glossary_artifact, tokenizer=tokenizer).encode("an instrument with four strings")) == 6
+    )
+
+
 def test_the_artifact_is_all_that_texts_need(glossary_artifact, tmp_path):
     path = move(glossary_artifact, tmp_path)
     module = intarsia.load(path, verify=True)
