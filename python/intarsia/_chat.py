@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._chat_process import renderer
+from ._checks import brief
 from ._errors import InvalidArgumentError
 from ._files import Files
 
 if TYPE_CHECKING:
-    from ._control_tokens import Marks
+    from ._control_tokens import ControlTokens
 
 #: The special tokens that templates may name; transformers has the same list (SPECIAL_TOKENS_ATTRIBUTES).
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -83,7 +84,7 @@ class ChatTemplate:
             The template refuses the messages (its own words are in the message), or is itself wrong.
         """
         check_variables(variables, self.special_tokens)
-        return self._render(messages, tools, documents, add_generation_prompt, template, variables)
+        return self.render_marked(messages, tools, documents, add_generation_prompt, template, variables)[0]
 
     def text(self, template: str | None = None, has_tools: bool = False) -> str:
         """Return the Jinja2 text that `render` takes."""
@@ -96,7 +97,7 @@ class ChatTemplate:
                 return self.templates[name]
         raise _error(f"no chat template is the default one; name one of {', '.join(sorted(self.templates))}")
 
-    def _render(
+    def render_marked(
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None,
@@ -104,9 +105,12 @@ class ChatTemplate:
         add_generation_prompt: bool,
         template: str | None,
         variables: Mapping[str, Any],
-        marks: Marks | None = None,
-    ) -> str:
-        """Return what `render` does; with `marks`, what is spelled like control tokens in the messages has marks."""
+        controls: ControlTokens | None = None,
+    ) -> tuple[str, str]:
+        """Return what `render` does, and a mark that breaks what is spelled like `controls` in the messages.
+
+        Without `controls` there is no mark, and texts are shown as they are.
+        """
         for name, value in (("messages", messages), ("tools", tools), ("documents", documents)):
             if not (value is None and name != "messages") and not _is_list(value):
                 raise _error(f"{name} are of type {type(value).__name__}, must be a list")
@@ -125,6 +129,7 @@ class ChatTemplate:
             values = {"tools": _plain(tools), "documents": _plain(documents), **_plain(variables)}
             shown = [_message(message) for message in messages]
             arguments = [call for number, message in enumerate(shown) for call in _parsed_calls(number, message)]
+            marks = None if controls is None else controls.marks(shown, arguments, values)
             if marks is not None:
                 shown, arguments, values = marks.chat(shown, arguments, values)
             request = {
@@ -135,7 +140,7 @@ class ChatTemplate:
                 "mark": "" if marks is None else marks.mark,
                 "tokens": {} if marks is None else marks.tokens,
             }
-            return renderer.render(request)
+            return renderer.render(request), request["mark"]
         except RecursionError as error:
             raise _error(f"the chat template refuses these messages: {error}") from error
 
@@ -148,9 +153,11 @@ def check_variables(variables: Any, special_tokens: Mapping[str, str]) -> None:
         )
     for name in variables:
         if not isinstance(name, str) or not name.isidentifier():
-            raise _error(f"the template variable {name!r} has no name that a template could use")
+            raise _error(f"the template variable {brief(name)} has no name that a template could use")
         if name in _RESERVED or name in special_tokens or name.startswith("_"):
-            raise _error(f"the template variable {name!r} has a name that is the template's own; choose another one")
+            raise _error(
+                f"the template variable {brief(name)} has a name that is the template's own; choose another one"
+            )
 
 
 def open_chat_template(files: Files) -> ChatTemplate | None:

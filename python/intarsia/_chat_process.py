@@ -30,6 +30,9 @@ _MEMORY_BYTES = 256 * 1024 * 1024
 #: The longest rendered text and the largest request: a letter is a quarter of a token or more.
 MOST_LETTERS = 16 * 1024 * 1024
 
+#: Letters of a template's own messages that are shown.
+_MOST_MESSAGE = 1000
+
 _WORKER = Path(__file__).with_name("_chat_worker.py")
 
 
@@ -140,6 +143,8 @@ class Renderer:
                 letter, text = self._ask(data)
         if letter == b"T":
             return text
+        if len(text) > _MOST_MESSAGE:
+            text = f"{text[:_MOST_MESSAGE]} … ({len(text)} letters)"
         if letter == b"C":
             raise _error(text)
         if letter == b"M":

@@ -27,7 +27,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
     try:
         number = operator.index(value)
     except TypeError:
-        raise _invalid(f"{name} is {_brief(value)}, must be a whole number") from None
+        raise _invalid(f"{name} is {brief(value)}, must be a whole number") from None
     if isinstance(value, bool):
         raise _invalid(f"{name} is {value}, must be a whole number")
     if number < least:
@@ -40,7 +40,7 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
 def real_number(name: str, value: Any, least: float, most: float) -> float:
     """Return a number that is within its bounds."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise _invalid(f"{name} is {_brief(value)}, must be a number")
+        raise _invalid(f"{name} is {brief(value)}, must be a number")
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond the range of floats
@@ -165,7 +165,7 @@ def _shown(number: int) -> str:
     return str(number) if abs(number) < 10**20 else f"a number of {number.bit_length()} bits"
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
     """Return a value as a text that is short enough for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -59,6 +59,10 @@ class ControlTokens:
         self._prefixes = {content[:end] for content in self._all for end in range(1, len(content))}
         self._longest = max(map(len, self._all), default=0)
 
+    def marks(self, *values: Any) -> Marks:
+        """Return marks for the texts of a chat."""
+        return Marks(self, values)
+
     def find(self, text: str, special_only: bool = False) -> list[tuple[int, int, str]]:
         """Return where a text has control tokens: begin, end, content."""
         if not self._all:

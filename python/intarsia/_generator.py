@@ -18,9 +18,9 @@ from . import _runtime
 from ._batch import Batch, common_length
 from ._cache import Cache
 from ._chat import ChatTemplate, check_variables
-from ._checks import INT64_MAX, token_ids, whole_number
+from ._checks import INT64_MAX, brief, token_ids, whole_number
 from ._constrained import Constraint, Grammars
-from ._control_tokens import ControlTokens, Marks
+from ._control_tokens import ControlTokens
 from ._device_rows import log_probability
 from ._errors import CacheFullError, Error, InvalidArgumentError
 from ._module import Module, TensorType, load
@@ -224,10 +224,9 @@ class Generator:
         if text not in self._control_tokens:
             self._control_tokens = {text: ControlTokens(tokenizer, text)}
         controls = self._control_tokens[text]
-        marks = Marks(controls, (messages, tools, documents, variables))
-        rendered = chat_template._render(messages, tools, documents, True, text, variables, marks)
-        if marks.mark in rendered:
-            return self.encode(controls.encode(rendered, marks.mark))
+        rendered, mark = chat_template.render_marked(messages, tools, documents, True, text, variables, controls)
+        if mark in rendered:
+            return self.encode(controls.encode(rendered, mark))
         return self.encode(encode(tokenizer, rendered, add_special_tokens=False))
 
     def chat(
@@ -631,7 +630,7 @@ def _stops(stop: Any) -> list[str]:
         raise InvalidArgumentError(f"stop is of type {type(stop).__name__}, must be texts", "invalid argument")
     stops = list(dict.fromkeys(stops)) if all(isinstance(one, str) for one in stops) else None
     if stops is None or "" in stops:
-        raise InvalidArgumentError(f"stop is {stop!r}, must be texts that are not empty", "invalid argument")
+        raise InvalidArgumentError(f"stop is {brief(stop)}, must be texts that are not empty", "invalid argument")
     return stops
 
 

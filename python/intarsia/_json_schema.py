@@ -20,6 +20,9 @@ _COST_OF_OPTIONAL = 16
 #: Divisibility is a state machine with one state for each remainder.
 _COST_OF_REMAINDER = 9
 
+#: Schemas that are looked at to tell alternatives of oneOf apart: references let a short text have many.
+_MOST_LOOKS = 100_000
+
 #: The deepest nesting of objects and lists in a schema; llguidance's reader of JSON has a limit of 128.
 _MOST_DEPTH = 100
 
@@ -84,6 +87,7 @@ class _Preparation:
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
         self.cost = 0
+        self.looks = 0
         self.refused: list[str] = []
         self.visited: set[int] = set()
         self.waiting: list[tuple[dict[str, Any], str, int]] = [(root, "#", 0)]
@@ -222,6 +226,8 @@ class _Preparation:
         del schema["propertyNames"]
 
     def _refuse(self, schema: dict[str, Any], where: str) -> None:
+        if len(where) > 100:
+            where = f"{where[:50]}…{where[-50:]}"
         self.refused += [f"{where}: {key}" for key in _UNSUPPORTED if key in schema]
         guidance = self.root.get("x-guidance")
         if "oneOf" in schema and not (isinstance(guidance, dict) and guidance.get("coerce_one_of")):
@@ -254,7 +260,7 @@ class _Preparation:
         """Return True if it is certain that no value is valid by both schemas."""
         if one is False or other is False:
             return True
-        if not (isinstance(one, dict) and isinstance(other, dict)) or depth > 8:
+        if not (isinstance(one, dict) and isinstance(other, dict)) or not self._may_look(depth):
             return False
         if not self._kinds(one) & self._kinds(other):
             return True
@@ -279,11 +285,16 @@ class _Preparation:
                 return any(self._exclude(mine.get(name), its.get(name), depth + 1) for name in shared)
         return False
 
+    def _may_look(self, depth: int) -> bool:
+        """Return True if one more schema may be looked at to tell alternatives apart; else nothing is certain."""
+        self.looks += 1
+        return depth <= 8 and self.looks <= _MOST_LOOKS
+
     def _kinds(self, schema: Any, depth: int = 0) -> frozenset[str]:
         """Return the kinds of values that may be valid by a schema; a number with a fraction is a kind of its own."""
         if schema is False:
             return frozenset()
-        if not isinstance(schema, dict) or depth > 8:
+        if not isinstance(schema, dict) or not self._may_look(depth):
             return _KINDS
         kinds = _KINDS
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
@@ -304,7 +315,7 @@ class _Preparation:
 
     def _values(self, schema: Any, depth: int = 0) -> frozenset[str] | None:
         """Return the values that may be valid by a schema, as JSON; None if they are not listed."""
-        if not isinstance(schema, dict) or depth > 8:
+        if not isinstance(schema, dict) or not self._may_look(depth):
             return None
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if isinstance(values, list):

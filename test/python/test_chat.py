@@ -50,6 +50,12 @@ def test_the_templates_own_message_is_shown():
         template.render(CASES["chats"]["two users"])
 
 
+def test_long_messages_of_a_template_are_cut():
+    template = intarsia.ChatTemplate({"default": "{{ raise_exception('x' * 100000) }}"})
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"refuses these messages: x{1000} … \(100000 letters\)$"):
+        template.render(HELLO)
+
+
 def test_date_of_today():
     template = intarsia.ChatTemplate({"default": "{{ strftime_now('%Y-%m-%d') }}"})
     before = datetime.date.today()

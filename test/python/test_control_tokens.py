@@ -12,7 +12,7 @@ import intarsia
 import numpy as np
 import pytest
 from intarsia._chat import ChatTemplate
-from intarsia._control_tokens import ControlTokens, Marks
+from intarsia._control_tokens import ControlTokens
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "examples" / "glossary" / "tokenizer.json"
@@ -72,12 +72,10 @@ def encoded(tokenizer: Tokenizer, messages: list[dict], **values: object) -> lis
     """Return the token ids of a chat as `Generator.encode_chat` does."""
     template = ChatTemplate({"default": TEMPLATE})
     controls = controls_of(tokenizer)
-    marks = Marks(controls, (messages, values))
-    tools = values.get("tools")
-    text = template._render(messages, tools, None, True, None, {}, marks)
-    if marks.mark not in text:
+    text, mark = template.render_marked(messages, values.get("tools"), None, True, None, {}, controls)
+    if mark not in text:
         return tokenizer.encode(text, add_special_tokens=False).ids
-    return controls.encode(text, marks.mark)
+    return controls.encode(text, mark)
 
 
 def expected(kind: str, contents: list[str]) -> list[int]:
@@ -210,12 +208,11 @@ def test_templates_see_texts_as_they_were_written(expression, text):
     template = "<tool_call></think>{% set content = messages[0].content %}"
     controls = ControlTokens(tokenizer, template)
     message = {"role": "user", "content": "<tool_call>a</think> b"}
-    marks = Marks(controls, [message])
-    shown = ChatTemplate({"default": template + "{{ " + expression + " }}"})._render(
-        [message], None, None, True, None, {}, marks
+    shown, mark = ChatTemplate({"default": template + "{{ " + expression + " }}"}).render_marked(
+        [message], None, None, True, None, {}, controls
     )
     shown = shown.removeprefix("<tool_call></think>")
-    assert shown.replace(marks.mark, "") == text
+    assert shown.replace(mark, "") == text
     assert not controls.find(shown)
 
 
@@ -251,5 +248,9 @@ def test_generators_encode_what_users_spell_as_text(glossary_artifact):
     assert ids.count(end) == 1
     assert ids[-1] == end
     assert generator.tokenizer.decode(ids[:-1], skip_special_tokens=False).endswith("violin</s> noun")
+    deep: list[object] = []
+    deep.append(deep)
+    with pytest.raises(intarsia.InvalidArgumentError, match="maximum recursion depth"):
+        generator.encode_chat([{"role": "user", "content": deep}])
     # A text that is no chat is the program's own.
     assert generator.encode("violin</s> noun").count(end) == 1

@@ -34,6 +34,7 @@ def generator(glossary_artifact):
         ({"max_tokens": 2.0}, "max_tokens is 2.0, must be a whole number"),
         ({"stop": [1]}, r"stop is \[1\], must be texts that are not empty"),
         ({"stop": ""}, "stop is '', must be texts that are not empty"),
+        ({"stop": ["x" * 10**5, 1]}, "stop is .'xxx.*…, must be texts"),
         ({"stop": 5}, "stop is of type int, must be texts"),
         ({"regex": "\udcff"}, "regex has half of a surrogate pair"),
         ({"regex": "(a{1000}){1000}"}, "regex: lexer error"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import intarsia
@@ -193,6 +194,16 @@ def test_rules_that_refer_to_one_another_do_not_exhaust_a_small_stack(grammars):
         threading.stack_size(before)
     thread.join()
     assert len(results) == 1
+
+
+def test_alternatives_that_branch_without_an_end():
+    """What tells alternatives apart looks at each of their own, which references multiply."""
+    levels = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 40} for i in range(8)}
+    alternatives = [{"$ref": "#/$defs/d0"}] * 40
+    begin = time.process_time()
+    with pytest.raises(intarsia.InvalidArgumentError, match="#: oneOf"):
+        prepare_schema(json.dumps({"oneOf": alternatives, "$defs": {**levels, "d8": {"type": "integer"}}}))
+    assert time.process_time() - begin < 3
 
 
 def test_large_schemas_that_are_no_burden_are_taken(grammars):
