@@ -96,7 +96,7 @@ def test_templates_cannot_reach_out(text):
     ("text", "message"),
     [
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "takes longer than 0.2 s"),
-        ("{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(99) }}", "takes longer than"),
+        ("{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(99) }}", "takes longer than 0.2 s"),
         ("{{ lipsum(n=100000) }}", "takes longer than 0.2 s of processor time"),
         ("{{ 9**(9**9) }}", "takes longer than 0.2 s of processor time"),
         ("{{ 'a' * 300000000 }}", "takes more than 256 MiB of memory"),  # constant-folded where it is compiled
@@ -104,14 +104,15 @@ def test_templates_cannot_reach_out(text):
         ("{{ '{:1000000000}'.format(1) }}", "takes more than 256 MiB of memory"),
         (
             "{% set n = namespace(x='ab') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
-            "takes more than 256 MiB of memory",
+            "takes (more than 256 MiB of memory|longer than)",
         ),
         ("{% for i in range(99999) %}{{ '%1000d' | format(i) }}{% endfor %}", "is longer than 16777216 letters"),
     ],
 )
 def test_templates_without_an_end_are_ended(text, message, monkeypatch):
-    monkeypatch.setattr("intarsia._chat_process.PROCESSOR_SECONDS", 0.2)
-    renderer.end()  # the next process has the new limit
+    if "0.2 s" in message:
+        monkeypatch.setattr("intarsia._chat_process.PROCESSOR_SECONDS", 0.2)
+        renderer.end()  # the next process has the new limit
     with pytest.raises(intarsia.InvalidArgumentError, match=f"the chat template .*{message}"):
         intarsia.ChatTemplate({"default": text}).render(HELLO)
     renderer.end()
