@@ -373,50 +373,72 @@ std::vector<uint8_t> BranchAndPrice::enter(const Node &node, const std::vector<s
   return usable;
 }
 
+int BranchAndPrice::classOf(Branching::Kind kind, int piece, int option) const {
+  return kind == Branching::Kind::Pool
+             ? program.problem.pieces[piece].candidates[program.options[piece][option].choice].pool
+             : option;
+}
+
 std::vector<BranchAndPrice::Branching> BranchAndPrice::branchings(const Node &node) const {
+  using Kind = Branching::Kind;
   std::vector<Branching> found;
-  auto add = [&](double weight, bool secondIsNearer, auto change) {
-    Branching branching{weight, {node, node}};
-    change(branching.children[!secondIsNearer], false);
-    change(branching.children[secondIsNearer], true);
-    found.push_back(std::move(branching));
-  };
   // Branches on whole nodes first: they are what the linear program relaxes most.
   for (auto [index, row] : enumerate(shared)) {
     if (row.countColumn < 0)
       continue;
     double count = master->solution(row.countColumn), away = std::abs(count - std::round(count));
     if (away > integral)
-      add(away * (row.nodeCost + 1e-6), count - std::floor(count) > 0.5, [&](Node &child, bool upper) {
-        (upper ? child.counts[index].first : child.counts[index].second) = upper ? std::ceil(count) : std::floor(count);
-      });
+      found.push_back({Kind::Count, away * (row.nodeCost + 1e-6), count, int(index)});
   }
   // Then the pool of a piece, then its option.
-  for (bool byPool : {true, false}) {
+  auto allowed = allowedIn(node);
+  for (Kind kind : {Kind::Pool, Kind::Option}) {
     if (!found.empty())
       break;
-    auto classOf = [&](int piece, int option) {
-      return byPool ? program.problem.pieces[piece].candidates[program.options[piece][option].choice].pool : option;
-    };
     std::vector<std::vector<double>> shares(program.options.size());
-    for (auto [piece, all] : enumerate(program.options))
-      shares[piece].assign(byPool ? program.problem.pools.size() : all.size(), 0.0);
+    std::vector<std::vector<int>> counts(program.options.size()); // of allowed options
+    for (auto [piece, all] : enumerate(program.options)) {
+      size_t classes = kind == Kind::Pool ? program.problem.pools.size() : all.size();
+      shares[piece].assign(classes, 0.0);
+      counts[piece].assign(classes, 0);
+      for (auto [option, isAllowed] : enumerate(allowed[piece]))
+        counts[piece][classOf(kind, int(piece), int(option))] += isAllowed;
+    }
     for (auto &column : columns)
       if (double value = master->solution(column.index); value > 1e-9)
         for (auto [piece, option] : zip(components[column.component].pieces(), column.options))
-          shares[piece][classOf(piece, option)] += value;
-    for (auto [piece, of] : enumerate(shares))
-      for (auto [which, share] : enumerate(of))
-        if (double away = std::min(share, 1 - share); away > integral)
-          add(away, share > 0.5, [&, piece = int(piece), which = int(which)](Node &child, bool inside) {
-            Decision decision{piece, {}};
-            for (size_t option = 0; option < program.options[piece].size(); ++option)
-              decision.allowed.push_back((classOf(piece, int(option)) == which) == inside);
-            child.decisions.push_back(std::move(decision));
-          });
+          shares[piece][classOf(kind, piece, option)] += value;
+    for (auto [piece, of] : enumerate(shares)) {
+      int all = std::accumulate(counts[piece].begin(), counts[piece].end(), 0);
+      for (auto [value, share] : enumerate(of)) {
+        double away = std::min(share, 1 - share);
+        // Where a piece has only this class left, the rest of its share is an artificial column's: a child would be the
+        // node itself, and so would its child.
+        if (away > integral && counts[piece][value] < all)
+          found.push_back({kind, away, share, int(piece), int(value)});
+      }
+    }
   }
   llvm::stable_sort(found, [](const Branching &a, const Branching &b) { return a.weight > b.weight; });
   return found;
+}
+
+std::array<BranchAndPrice::Node, 2> BranchAndPrice::childrenOf(const Node &node, const Branching &branching) const {
+  bool upperIsNearer = branching.solution - std::floor(branching.solution) > 0.5;
+  std::array<Node, 2> children{node, node};
+  for (bool upper : {false, true}) {
+    Node &child = children[upper == upperIsNearer];
+    if (branching.kind == Branching::Kind::Count) {
+      auto &[least, most] = child.counts[branching.index];
+      (upper ? least : most) = upper ? std::ceil(branching.solution) : std::floor(branching.solution);
+      continue;
+    }
+    Decision decision{branching.index, {}};
+    for (size_t option = 0; option < program.options[branching.index].size(); ++option)
+      decision.allowed.push_back((classOf(branching.kind, branching.index, int(option)) == branching.value) == upper);
+    child.decisions.push_back(std::move(decision));
+  }
+  return children;
 }
 
 bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) {
@@ -426,20 +448,23 @@ bool BranchAndPrice::branch(const Node &node, std::vector<Node> &children) {
   if (candidates.size() > branchingsTried)
     candidates.resize(branchingsTried);
   // Strong branching, over the known columns.
-  size_t taken = 0;
+  std::array<Node, 2> taken;
   double best = -1, before = master->objective();
-  for (size_t index = 0; candidates.size() > 1 && index < candidates.size() && secondsLeft() > 0; ++index) {
-    double rises[2];
-    for (int side : {0, 1}) {
-      const Node &child = candidates[index].children[side];
-      enter(child, allowedIn(child));
-      rises[side] = master->solve() ? std::min(master->objective() - before, objectiveInProgram) : objectiveInProgram;
+  for (const Branching &candidate : candidates) {
+    std::array<Node, 2> tried = childrenOf(node, candidate);
+    double score = 0;
+    if (candidates.size() > 1 && secondsLeft() > 0) {
+      double rises[2];
+      for (int side : {0, 1}) {
+        enter(tried[side], allowedIn(tried[side]));
+        rises[side] = master->solve() ? std::min(master->objective() - before, objectiveInProgram) : objectiveInProgram;
+      }
+      score = std::max(rises[0], 1e-6) * std::max(rises[1], 1e-6);
     }
-    double score = std::max(rises[0], 1e-6) * std::max(rises[1], 1e-6);
     if (score > best)
-      best = score, taken = index;
+      best = score, taken = std::move(tried);
   }
-  for (Node &child : candidates[taken].children)
+  for (Node &child : taken)
     children.push_back(std::move(child));
   return true;
 }

@@ -15,6 +15,7 @@
 #include "Component.h"
 #include "LinearProgram.h"
 #include "LocalSearch.h"
+#include <array>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -64,9 +65,13 @@ private:
     std::vector<Decision> decisions;
     std::vector<double> prices;
   };
+  /// Two children of a node: at most or at least a number of whole nodes, outside or inside of a pool or an option.
   struct Branching {
+    enum class Kind { Count, Pool, Option } kind;
     double weight;
-    Node children[2]; ///< the last is nearer to the linear program's solution
+    double solution; ///< the linear program's, between the children
+    int index;       ///< of a row of resources, or of a piece
+    int value = 0;   ///< of a pool or an option
   };
   /// A resource that can be scarce or is paid by the node.
   struct Shared {
@@ -106,8 +111,12 @@ private:
   void noteScarce(llvm::ArrayRef<double> prices);
   /// Gives the linear program the bounds of a node; returns the columns that it may use.
   std::vector<uint8_t> enter(const Node &node, const std::vector<std::vector<uint8_t>> &allowed);
-  /// Returns pairs of child nodes that both exclude the linear program's solution, the most promising first.
+  /// Returns branchings whose children both exclude the linear program's solution, the most promising first.
   std::vector<Branching> branchings(const Node &node) const;
+  /// Returns the children; the last is nearer to the linear program's solution.
+  std::array<Node, 2> childrenOf(const Node &node, const Branching &branching) const;
+  /// Returns the pool of a piece's option, or the option itself.
+  int classOf(Branching::Kind kind, int piece, int option) const;
   /// Returns the pair that raises the bound most, the nearer node last; false if the solution is a plan.
   bool branch(const Node &node, std::vector<Node> &children);
   /// Returns true if the subtree of the node solved last may contain a better plan.

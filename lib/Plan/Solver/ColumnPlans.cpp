@@ -137,7 +137,7 @@ void BranchAndPrice::combine(const Node &node, double seconds) {
       owner.offer(assignment);
       improve(std::move(assignment), 0.1);
     } else if (std::vector<Branching> candidates = branchings(next); !candidates.empty()) {
-      for (Node &child : candidates.front().children)
+      for (Node &child : childrenOf(next, candidates.front()))
         open.push_back(std::move(child));
     }
   }
