@@ -7,7 +7,8 @@ usage: summary.py [--also-failed=N] REPORT...
 
 REPORT is a path without .xml; a report that is missing counts as one failure. N more failures are added to the sum.
 
-Prints a line for each report, every skipped test with its reason, and ``N passed, N failed`` as the last line.
+Prints a line for each report, every skipped test with its reason, the slowest tests, and ``N passed, N failed`` as the
+last line.
 The exit code is 1 if a test failed, or was skipped without a reason.
 """
 
@@ -19,6 +20,9 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
+#: How many of the slowest tests are printed: who makes the tests slower sees it there.
+SLOWEST = 30
+
 
 @dataclass
 class Report:
@@ -28,6 +32,7 @@ class Report:
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    seconds: list[tuple[float, str]] = field(default_factory=list)
 
 
 def skip_reason(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
@@ -47,7 +52,10 @@ def read(path: Path) -> Report:
     report = Report(f"{path.parent.parent.name} {path.name}")
     read_file(path.with_suffix(".xml"), report)
     programs = len(report.failed)  # a program with failed tests is one failed test for CTest
-    for file in sorted(path.with_name(path.name + "-gtest").glob("*.xml")):
+    files = sorted(path.with_name(path.name + "-gtest").glob("*.xml"))
+    if files:
+        report.seconds.clear()  # of whole programs
+    for file in files:
         failed = len(report.failed)
         read_file(file, report)
         if len(report.failed) == failed:
@@ -76,6 +84,7 @@ def read_file(path: Path, report: Report) -> None:
             report.skipped.append((name, skip_reason(case, skipped)))
         else:
             report.passed += 1
+        report.seconds.append((float(case.get("time") or 0), name))
 
 
 def main(arguments: list[str]) -> int:
@@ -92,6 +101,9 @@ def main(arguments: list[str]) -> int:
             print(f"            FAILED {name}")
         for name, reason in report.skipped:
             print(f"            skipped {name}: {reason or 'NO REASON GIVEN'}")
+    print(f"==> The {SLOWEST} slowest tests, with the fixtures that they are the first to use")
+    for seconds, name in sorted((one for report in reports for one in report.seconds), reverse=True)[:SLOWEST]:
+        print(f"{seconds:10.1f} s  {name}")
     unexplained = sum(not reason for report in reports for _, reason in report.skipped)
     if unexplained:
         print(f"error: {unexplained} tests were skipped without a reason")
