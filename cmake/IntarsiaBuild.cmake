@@ -60,11 +60,11 @@ if(headLog AND EXISTS "${headLog}")
 endif()
 
 # intarsia_floor(name sources…): a library that the runtime and the compiler share. It knows nothing of LLVM, and is
-# optimised whatever the build type of the compiler is.
+# optimised whatever the build type of the compiler is, but for Debug.
 function(intarsia_floor name)
   add_library(${name} STATIC ${ARGN})
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}")
-  target_compile_options(${name} PRIVATE -O2 -fexceptions -ffunction-sections -fdata-sections)
+  target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O2> -fexceptions -ffunction-sections -fdata-sections)
   if(INTARSIA_FUZZ)
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()

@@ -15,7 +15,7 @@ import intarsia
 import numpy as np
 import pytest
 from block_formats import activation_block
-from programs import normal
+from random_numbers import normal
 from safetensors.numpy import save_file
 from test_encoder_precision import LEAST_COSINE
 from test_quantized_attention import attention_program, mask_of
@@ -60,10 +60,13 @@ def runner() -> Path:
     with (SOURCE / "build" / "aarch64.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         result = subprocess.run(
-            [SOURCE / "scripts" / "build.sh", "aarch64", "intarsia-run"], capture_output=True, text=True, timeout=600
+            [SOURCE / "scripts" / "build.sh", "aarch64-debug", "intarsia-run"],
+            capture_output=True,
+            text=True,
+            timeout=600,
         )
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
-    return SOURCE / "build" / "aarch64" / "bin" / "intarsia-run"
+    return SOURCE / "build" / "aarch64-debug" / "bin" / "intarsia-run"
 
 
 @pytest.fixture(scope="module")
