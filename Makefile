@@ -21,7 +21,8 @@ setup: ## install what is missing: Debian packages, the Python environment with 
 build: setup ## build everything
 	@scripts/build.sh $(PRESET)
 
-demo: build ## compile a sentence encoder and a small language model, compare sentences, write a few
+demo: setup ## compile a sentence encoder and a small language model, compare sentences, write a few
+	@scripts/build.sh $(PRESET) intarsia-compile intarsia-quantize intarsia-run IntarsiaPython
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/minilm/demo.py --tools=$(BUILD)/bin
 	@echo
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/glossary/demo.py
