@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from random_numbers import seeded_by
 
 SOURCE = Path(__file__).resolve().parent.parent
 
@@ -91,6 +92,20 @@ class Tools:
 
     def compile(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return self.run("intarsia-compile", *arguments)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give each fixture random numbers of its own, whichever test is the first that asks for it."""
+    with seeded_by(f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Give each test random numbers of its own."""
+    with seeded_by(item.nodeid):
+        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-from programs import normal
+from random_numbers import normal
 
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +15,39 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-RNG = np.random.default_rng(7)
 SCHEDULES = ("lockstep", "greedy", "greedy-reversed")
 
 
-def normal(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
+#: Schedules are tested on one architecture of each vendor, and with `make test-slow` on all.
+SCHEDULED = ("sm_90a", "gfx942")
+
+
+def one_of_each_vendor(*architectures: str, always: tuple[str, ...] = SCHEDULED) -> list[pytest.param]:
+    """Give architectures as parameters, of which those that are not tested always are slow."""
+    return [pytest.param(one, marks=() if one in always else pytest.mark.slow) for one in architectures]
+
+
+def in_turn(cases: Iterable[object], architectures: Iterable[str]) -> list[pytest.param]:
+    """Give all pairs of a case and an architecture as parameters: each case with at least one architecture of each
+    vendor and each architecture with at least one case, in turn. The other pairs are slow."""
+    cases, vendors = list(cases), {}
+    for one in architectures:
+        vendors.setdefault(one.startswith("sm_"), []).append(one)
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            one,
+            marks=()
+            if any(
+                (number - turn) % len(cases) == 0 and (place - turn) % len(those) == 0
+                for turn in range(max(len(cases), len(those)))
+            )
+            else pytest.mark.slow,
+        )
+        for number, case in enumerate(cases)
+        for those in vendors.values()
+        for place, one in enumerate(those)
+    ]
 
 
 def random_cases(monkeypatch: pytest.MonkeyPatch, usual: int) -> Iterator[int]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from candidate_formulas import check, program, special_logits
-from programs import RNG, build
+from programs import build
+from random_numbers import RNG
 
 
 def temperatures_of(rows: int, count: int = 2) -> np.ndarray:

@@ -10,7 +10,8 @@ import subprocess
 import intarsia
 import numpy as np
 import pytest
-from programs import build, close, normal
+from programs import build, close
+from random_numbers import normal
 
 # x ← relu(x w + b), a number of times that the function knows.
 FOR = """func.func @main(%x: tensor<?x8xf32> {nn.name = "x", nn.sizes = ["rows", ""]}, %w: tensor<8x8xf32>,

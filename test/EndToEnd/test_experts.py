@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from expert_formulas import experts, route
 from expert_programs import make, program, routing, special_logits
-from programs import build, normal
+from programs import build
+from random_numbers import normal
 
 
 @pytest.mark.parametrize("normalize", [False, True])

@@ -14,7 +14,7 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import SCHEDULES, build, random_cases
+from programs import SCHEDULES, build, in_turn, one_of_each_vendor, random_cases
 from test_quantized_caches import dequantized
 
 # One architecture for each size of a warp and each vendor, and that of matrix instructions of four warps.
@@ -133,10 +133,9 @@ LONG = {
 
 @pytest.mark.parametrize(
     ("name", "architecture"),
-    [(name, architecture) for name in DENSE for architecture in EMULATED]
+    in_turn(DENSE | ROUNDED, EMULATED)
     # Matrices of other layouts.
-    + [(name, architecture) for name in ("f16", "bf16") for architecture in ("gfx950", "gfx1201")]
-    + [(name, architecture) for name in ROUNDED for architecture in EMULATED],
+    + [(name, architecture) for name in ("f16", "bf16") for architecture in ("gfx950", "gfx1201")],
 )
 def test_dense(tools, scratch, name: str, architecture: str) -> None:
     case, random = (DENSE | ROUNDED)[name], np.random.default_rng(len(name))
@@ -204,7 +203,7 @@ def test_random_dense_shapes(tools, tmp_path, monkeypatch, architecture: str) ->
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("architecture", EMULATED)
+@pytest.mark.parametrize("architecture", one_of_each_vendor(*EMULATED))
 def test_schedules(tools, scratch, monkeypatch, architecture: str, schedule: str) -> None:
     """A missing barrier shows when warps run one after the other."""
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
@@ -213,7 +212,7 @@ def test_schedules(tools, scratch, monkeypatch, architecture: str, schedule: str
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("architecture", EMULATED)
+@pytest.mark.parametrize("architecture", one_of_each_vendor(*EMULATED))
 def test_schedules_of_rounding(tools, scratch, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     test_dense(tools, scratch, "rounded-causal", architecture)
@@ -368,11 +367,7 @@ PAGES, ENTRIES, SEQUENCES = 16, 5, 3
 
 @pytest.mark.parametrize(
     ("name", "architecture"),
-    [
-        pytest.param(name, architecture, marks=() if architecture in ("sm_90a", "gfx942") else pytest.mark.slow)
-        for name in CACHED | ROUNDED_CACHED
-        for architecture in EMULATED
-    ],
+    in_turn(CACHED | ROUNDED_CACHED, EMULATED),
 )
 def test_cached(tools, scratch, name: str, architecture: str) -> None:
     case = (CACHED | ROUNDED_CACHED)[name]

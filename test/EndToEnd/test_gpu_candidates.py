@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from candidate_formulas import check, program, special_logits
 from intarsia._sampling import DEVICE_ERROR
-from programs import RNG, SCHEDULES, build, random_cases
+from programs import SCHEDULES, build, in_turn, random_cases
+from random_numbers import RNG
 from test_candidates import temperatures_of
 
 pytestmark = pytest.mark.cpu_only
@@ -22,8 +23,10 @@ TOLERANCE = 1e-6
 assert TOLERANCE <= DEVICE_ERROR / 10
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100", "gfx1201"])
-@pytest.mark.parametrize(("vocabulary", "count", "temperatures"), [(5000, 64, 2), (2049, 7, 1), (3, 3, 4)])
+@pytest.mark.parametrize(
+    ("vocabulary", "count", "temperatures", "architecture"),
+    in_turn([(5000, 64, 2), (2049, 7, 1), (3, 3, 4)], ["sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100", "gfx1201"]),
+)
 def test_candidates(tools, tmp_path, architecture: str, vocabulary: int, count: int, temperatures: int) -> None:
     """Several parts of a row, of which the last has one logit, and a part that is nearly empty."""
     module = build(tools, tmp_path, program(vocabulary, count, temperatures), target=f"emulated:{architecture}")

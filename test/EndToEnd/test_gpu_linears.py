@@ -10,7 +10,8 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import RNG, SCHEDULES, build, close, launches, normal, random_cases
+from programs import SCHEDULES, build, close, in_turn, launches, one_of_each_vendor, random_cases
+from random_numbers import RNG, normal
 
 pytestmark = pytest.mark.cpu_only
 
@@ -60,8 +61,7 @@ def check(tools, folder, architecture, rows, depth, features, stored, precision,
         close(module.main(x), expected, bound)
 
 
-@pytest.mark.parametrize("precision", ["f16", "bf16"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("precision", "architecture"), in_turn(("f16", "bf16"), ARCHITECTURES))
 def test_matrix_instructions(tools, tmp_path, architecture: str, precision: str) -> None:
     """All tiles: few rows, some, and more than a large tile has; rows and features that fill none."""
     check(tools, tmp_path, architecture, (1, 3, 9, 65, 200), 96, 136, precision, precision, "nn.relu")
@@ -97,12 +97,11 @@ def assert_large(tools, folder, architecture: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "stored", "depth"),
+    ("precision", "stored", "depth", "architecture"),
     # Of tiles of 32 elements, or 16 of f32: four, three of which the last one is ragged, and rows that are no multiple
     # of 16 bytes.
-    [("f16", "f16", 128), ("bf16", "bf16", 72), ("f16", "f32", 50), ("", "f32", 44)],
+    in_turn([("f16", "f16", 128), ("bf16", "bf16", 72), ("f16", "f32", 50), ("", "f32", 44)], LARGE_FEATURES),
 )
-@pytest.mark.parametrize("architecture", LARGE_FEATURES)
 def test_large_tiles(tools, tmp_path, architecture: str, precision: str, stored: str, depth: int) -> None:
     check(tools, tmp_path, architecture, (LARGE_ROWS,), depth, LARGE_FEATURES[architecture], stored, precision)
     assert_large(tools, tmp_path, architecture)
@@ -115,7 +114,7 @@ def test_large_tiles_of_stored_inputs(tools, tmp_path, architecture: str) -> Non
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("architecture", LARGE_FEATURES)
+@pytest.mark.parametrize("architecture", one_of_each_vendor(*LARGE_FEATURES))
 def test_schedules_of_large_tiles(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     for number, (precision, stored) in enumerate((("f16", "f16"), ("", "f32"))):
@@ -134,7 +133,7 @@ def test_split_depth(tools, tmp_path, architecture: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("architecture", LARGE_FEATURES)
+@pytest.mark.parametrize("architecture", one_of_each_vendor(*LARGE_FEATURES))
 def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     check(tools, tmp_path, architecture, (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
@@ -280,22 +279,24 @@ def test_schedules(tools, tmp_path, monkeypatch, architecture: str, schedule: st
     check(tools, tmp_path, architecture, (150,), 160, 72, "f16", "f16")
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
 @pytest.mark.parametrize(
-    "weights",
-    [
-        "int4",
-        "int5",
-        "int6",
-        "int8",
-        "fp8",
-        "nvfp4",
-        "mxfp4",
-        "int4-g128",
-        "int4-channel",
-        "ternary",
-        "int4-asymmetric-g64",
-    ],
+    ("weights", "architecture"),
+    in_turn(
+        [
+            "int4",
+            "int5",
+            "int6",
+            "int8",
+            "fp8",
+            "nvfp4",
+            "mxfp4",
+            "int4-g128",
+            "int4-channel",
+            "ternary",
+            "int4-asymmetric-g64",
+        ],
+        ["sm_80", "gfx942", "gfx1100"],
+    ),
 )
 def test_quantized_weights(tools, tmp_path, architecture: str, weights: str) -> None:
     """Weights stay quantized, inputs are rounded to f16: the CPU with inputs as they are is the oracle."""
@@ -317,8 +318,9 @@ def test_split_quantized_weights(tools, tmp_path, architecture: str) -> None:
     check_quantized(tools, tmp_path, architecture, "int4", SPLIT_DEPTH, SPLIT_FEATURES, (6, 65))
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])
-@pytest.mark.parametrize("weights", ["int4", "nvfp4", "int8-channel"])
+@pytest.mark.parametrize(
+    ("weights", "architecture"), in_turn(["int4", "nvfp4", "int8-channel"], ["sm_80", "gfx942", "gfx1100"])
+)
 def test_quantized_weights_in_f32(tools, tmp_path, architecture: str, weights: str) -> None:
     """Lanes, and CDNA's instructions for f32, multiply what weights decode to."""
     check_quantized(tools, tmp_path, architecture, weights, 96, 72, (1, 5, 70), "f32")

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
-from programs import RNG, build, close, normal, random_cases
+from programs import build, close, in_turn, random_cases
+from random_numbers import RNG, normal
 from test_ops import UNARY, group_norm, softmax
 
 pytestmark = pytest.mark.cpu_only
@@ -49,9 +52,10 @@ def normed(x: np.ndarray, norm: str, groups: int) -> np.ndarray:
     return group_norm(x, groups, 1e-5)
 
 
-@pytest.mark.parametrize("element", TYPES)
-@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm", "group_norm"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("norm", "element", "architecture"),
+    in_turn(itertools.product(["layer_norm", "rms_norm", "group_norm"], TYPES), ARCHITECTURES),
+)
 def test_random_norms(tools, tmp_path, monkeypatch, architecture: str, norm: str, element: str) -> None:
     """A norm and a product with it; rows shorter and longer than a warp reads at once."""
     dtype, unit = TYPES[element]

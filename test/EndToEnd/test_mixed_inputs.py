@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import quantize_weight, quotient
-from programs import RNG, between_norm_and, build, close, matmul_error, normal
+from programs import between_norm_and, build, close, matmul_error
+from random_numbers import RNG, normal
 
 BLOCK = 128
 GPUS = ("sm_80", "sm_90a", "gfx942", "gfx1100")

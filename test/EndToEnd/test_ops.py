@@ -13,7 +13,8 @@ import math
 import intarsia
 import numpy as np
 import pytest
-from programs import RNG, build, close, matmul_error, normal
+from programs import build, close, matmul_error
+from random_numbers import RNG, normal
 
 
 def gelu(x: np.ndarray) -> np.ndarray:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import build, close, matmul_error, normal
+from programs import build, close, matmul_error
+from random_numbers import normal
 
 VARIANTS = ["cpu", "cpu:x86-64-v3", "cpu:x86-64-v2"]
 

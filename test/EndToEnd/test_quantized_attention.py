@@ -9,7 +9,8 @@ import json
 
 import numpy as np
 import pytest
-from programs import RNG, build, close, normal
+from programs import build, close
+from random_numbers import RNG, normal
 from safetensors.numpy import save_file
 from test_ops import attention
 from test_quantized_linears import program

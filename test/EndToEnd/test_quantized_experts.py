@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from block_formats import quantize_activations, quantize_weight
 from expert_formulas import activated, experts
-from programs import build, close, normal
+from programs import build, close
+from random_numbers import normal
 from test_decoders import HERE, Server
 from test_experts import make, program
 

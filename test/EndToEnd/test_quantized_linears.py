@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import activation_block, quantize_activations, quantize_to_e2m1, quantize_weight
-from programs import build, close, matmul_error, normal
+from programs import build, close, matmul_error
+from random_numbers import normal
 
 PROGRAM = """
 func.func @main(%x: tensor<?xKxf32> {nn.name = "x", nn.sizes = ["rows", ""]}) -> (tensor<?xNxf32> {nn.name = "y"}) {

@@ -7,7 +7,8 @@ from __future__ import annotations
 import intarsia
 import numpy as np
 import pytest
-from programs import build, close, normal
+from programs import build, close
+from random_numbers import normal
 
 
 def refused(module, *inputs: np.ndarray) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import quantize_weight
-from programs import RNG, build, close, matmul_error, normal
+from programs import build, close, matmul_error
+from random_numbers import RNG, normal
 
 TARGETS = ["cpu", "cpu:x86-64", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v3+avxvnni", "cpu:x86-64-v4+avx512vnni"]
 

@@ -12,6 +12,7 @@ import gguf
 import intarsia
 import numpy as np
 import pytest
+from random_numbers import RNG
 from refusals import refused
 from safetensors.numpy import load_file, save_file
 from test_decoders import Server
@@ -19,7 +20,6 @@ from test_quantized_linears import build_blocks
 
 DECODERS = Path(__file__).resolve().parent / "decoders"
 NAMES = ["bitnet", "bitnet-divided", "bitnet-online-bf16"]
-RNG = np.random.default_rng(39)
 
 
 def blocks_of(name: str, values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import quantize_activations, quantize_weight
-from programs import build, close, matmul_error, normal
+from programs import build, close, matmul_error
+from random_numbers import normal
 from safetensors.numpy import save_file
 from test_quantized_linears import activations, program, weight_of
 

@@ -16,7 +16,6 @@ import ml_dtypes
 import numpy as np
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-random = np.random.default_rng(7)
 
 
 class ReferenceObject:
@@ -48,11 +47,6 @@ class ReferenceObject:
         buffers = (ctypes.c_void_p * (len(inputs) + len(outputs)))(*(a.ctypes.data for a in (*inputs, *outputs)))
         self.library[f"itx_reference_kernel_{kernel}"](buffers, (ctypes.c_int64 * max(len(sizes), 1))(*sizes))
         return outputs
-
-
-def normal(*shape: int, dtype=np.float32) -> np.ndarray:
-    """Return values of a normal distribution."""
-    return random.standard_normal(shape).astype(dtype)
 
 
 def close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 2**-24) -> None:

@@ -11,13 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from expert_formulas import experts, route
+from random_numbers import RNG, normal
 from reference import Reference
-
-RANDOM = np.random.default_rng(0)
-
-
-def normal(*shape: int) -> np.ndarray:
-    return RANDOM.normal(size=shape).astype(np.float32)
 
 
 def quantized_to_8_bits(row: np.ndarray) -> np.ndarray:

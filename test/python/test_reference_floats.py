@@ -9,7 +9,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from reference_object import BF16, ReferenceObject, kernel, normal, random
+from random_numbers import normal, RNG
+from reference_object import BF16, ReferenceObject, kernel
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_floats_narrow(compiled, element, dtype) -> None:
     with np.errstate(invalid="ignore", over="ignore"):
         middle = ((small.astype(np.float64) + np.roll(small, 1)) / 2).astype(np.float32)
     beside = [np.nextafter(middle, np.float32(side)) for side in (-np.inf, np.inf)]
-    bits = random.integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
+    bits = RNG.integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
     x = np.concatenate([small, middle, *beside, bits])
     [result] = compiled(conversion("arith.truncf", "f32", element))(0, [x], [np.empty(len(x), dtype)], (len(x),))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -84,7 +85,7 @@ def test_floats_of_8_bits_narrow(compiled, element, dtype) -> None:
     middle = (small + np.roll(small, 1)) / 2
     beside = [np.nextafter(middle, np.float32(side)) for side in (-np.inf, np.inf)]
     edges = np.array([464, 480, 61440, 65536, 1e30, 1e-30, 1e-45], np.float32)
-    bits = random.integers(0, 1 << 32, 1 << 14, np.uint32).view(np.float32)
+    bits = RNG.integers(0, 1 << 32, 1 << 14, np.uint32).view(np.float32)
     x = np.concatenate([small, middle, *beside, edges, -edges, bits, normal(1 << 12)])
     [result] = compiled(conversion("arith.truncf", "f32", element))(0, [x], [np.empty(len(x), dtype)], (len(x),))
     with np.errstate(over="ignore", invalid="ignore"):

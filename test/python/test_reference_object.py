@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference_object import BF16, ReferenceObject, close, kernel, normal
+from random_numbers import normal
+from reference_object import BF16, ReferenceObject, close, kernel
 
 
 @pytest.fixture

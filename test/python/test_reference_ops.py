@@ -14,6 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from random_numbers import RNG, normal
 from reference import Reference
 
 TYPES = {
@@ -22,11 +23,6 @@ TYPES = {
     np.dtype(bool): "i1",
     np.dtype(np.int64): "i64",
 }
-RANDOM = np.random.default_rng(0)
-
-
-def normal(*shape: int) -> np.ndarray:
-    return RANDOM.normal(size=shape).astype(np.float32)
 
 
 @pytest.fixture
@@ -127,7 +123,7 @@ def test_attention(evaluate, kind: str, dynamic: bool) -> None:
     q, k, v = normal(2, queries, 4, 8), normal(2, keys, heads, 8), normal(2, keys, heads, 6)
     inputs, mask = [q, k, v], None
     if kind == "boolean":
-        mask = RANDOM.random((2, 1, 1, keys)) < 0.5
+        mask = RNG.random((2, 1, 1, keys)) < 0.5
         mask[0] = False
     if kind == "additive":
         mask = normal(1, 4, queries, keys)
@@ -220,14 +216,14 @@ def test_relu_keeps_nan(evaluate) -> None:
 
 
 def test_embedding(evaluate) -> None:
-    table, ids = normal(50, 7), RANDOM.integers(0, 50, (3, 4))
+    table, ids = normal(50, 7), RNG.integers(0, 50, (3, 4))
     np.testing.assert_array_equal(evaluate("nn.embedding {0}, {1} : {types}", [table, ids], (3, 4, 7)), table[ids])
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_rope(evaluate, interleaved: bool) -> None:
     """Features 8 and 9 are beyond the rotated ones."""
-    x, positions = normal(2, 5, 3, 10), RANDOM.integers(0, 100, (2, 5))
+    x, positions = normal(2, 5, 3, 10), RNG.integers(0, 100, (2, 5))
     frequencies = (10000.0 ** (-np.arange(4) / 4)).astype(np.float32)
     angles = (positions[..., None].astype(np.float32) * frequencies)[:, :, None, :].astype(float)
     pairs = x[..., :8].astype(float)

@@ -10,7 +10,8 @@ import gguf
 import ml_dtypes
 import numpy as np
 import pytest
-from reference_object import BF16, ReferenceObject, close, kernel, normal, random
+from random_numbers import normal, RNG
+from reference_object import BF16, ReferenceObject, close, kernel
 from safetensors.numpy import save_file
 
 
@@ -146,19 +147,19 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
     ]
     scale_bytes = np.dtype(dtype).itemsize
     blocks = -(-depth // block) if block else 1
-    quantized = random.integers(0, 1 << bits, (rows, depth))  # of ternary values the fourth means 2, as in TQ2_0
+    quantized = RNG.integers(0, 1 << bits, (rows, depth))  # of ternary values the fourth means 2, as in TQ2_0
     if element == "e2m1":
         elements = np.where(quantized & 8, -1, 1) * E2M1[quantized & 7]
     elif element == "e4m3":
         quantized = np.where(quantized & 0x7F == 0x7F, 0x7E, quantized)  # no NaN
         elements = quantized.astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float64)
     elif element == "u4":
-        zero_points = random.integers(0, 16, (rows, blocks))
+        zero_points = RNG.integers(0, 16, (rows, blocks))
         elements = quantized - np.repeat(zero_points, block, axis=1)[:, :depth]
     else:
         elements = quantized - (1 if element == "ternary" else 1 << (bits - 1))
     if scale == "e8m0":
-        stored_scales = random.integers(120, 130, (rows, blocks)).astype(np.uint8)
+        stored_scales = RNG.integers(120, 130, (rows, blocks)).astype(np.uint8)
         factors = 2.0 ** (stored_scales.astype(np.float64) - 127)
     else:
         stored_scales = np.abs(normal(rows, blocks)).astype(dtype)
@@ -200,7 +201,7 @@ def test_block_formats(compiled, width, element, scale, block, bits) -> None:
 )
 def test_ggml_types(compiled, width, keyword, bits, block) -> None:
     rows, depth = 21, 512
-    quantized = random.integers(0, 1 << bits, (rows, depth))
+    quantized = RNG.integers(0, 1 << bits, (rows, depth))
     parts = depth // 32 if keyword == "q4_1" else depth // 256
     whole, least = (np.abs(normal(rows, parts)).astype(np.float16) for _ in range(2))
     blocks = depth // block
@@ -210,8 +211,8 @@ def test_ggml_types(compiled, width, keyword, bits, block) -> None:
         scales, minima = whole.astype(np.float64), least.astype(np.float64)
     else:
         unit, steps = 256, 256 // block
-        small = random.integers(-128, 128, (rows, blocks)) if bits == 6 else random.integers(0, 64, (rows, blocks))
-        lowest = np.zeros_like(small) if bits == 6 else random.integers(0, 64, (rows, blocks))
+        small = RNG.integers(-128, 128, (rows, blocks)) if bits == 6 else RNG.integers(0, 64, (rows, blocks))
+        lowest = np.zeros_like(small) if bits == 6 else RNG.integers(0, 64, (rows, blocks))
         integers = width * 2 if bits == 6 else width * 4
         unit_scales = -(-(integers + width * (steps if bits == 6 else steps * 3 // 2)) // (2 * width)) * 2 * width
         scales = np.repeat(whole.astype(np.float64), steps, axis=1) * small
@@ -257,13 +258,13 @@ def test_weights_of_an_artifact(tools, tmp_path: Path, name: str) -> None:
     """What the compiler packs for the device, in panels of 16 rows, against the gguf package."""
     elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
     rows, depth = 37, 512
-    blocks = random.integers(0, 256, (rows, depth // elements, size)).astype(np.uint8)
+    blocks = RNG.integers(0, 256, (rows, depth // elements, size)).astype(np.uint8)
     # Scales must be finite.
     offsets = {"Q4_1": (0, 2), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "MXFP4": ()}.get(name, (0,))
     for offset in offsets:
         blocks[..., offset : offset + 2] = np.abs(normal(rows, depth // elements, 1, dtype=np.float16)).view(np.uint8)
     if name == "MXFP4":
-        blocks[..., 0] = random.integers(120, 130, blocks.shape[:2])
+        blocks[..., 0] = RNG.integers(120, 130, blocks.shape[:2])
     stored = blocks.reshape(rows, -1)
     save_file({"w": stored.view(np.int8)}, tmp_path / "w.safetensors")
     raw, weight = f"tensor<{rows}x{stored.shape[1]}xi8>", f"tensor<{rows}x{depth}xf32>"
