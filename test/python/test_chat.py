@@ -96,7 +96,10 @@ def test_templates_cannot_reach_out(text):
     ("text", "message"),
     [
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "takes longer than 0.2 s"),
-        ("{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(99) }}", "takes longer than 0.2 s"),
+        (
+            "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(99) }}",
+            "takes longer than 0.2 s",
+        ),
         ("{{ lipsum(n=100000) }}", "takes longer than 0.2 s of processor time"),
         ("{{ 9**(9**9) }}", "takes longer than 0.2 s of processor time"),
         ("{{ 'a' * 300000000 }}", "takes more than 256 MiB of memory"),  # constant-folded where it is compiled

@@ -127,7 +127,9 @@ def test_tensors_that_are_not_there(model):
         weights.read("b", "f32")
 
 
-@pytest.mark.parametrize("data", [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((", b"PK\x03\x04", b"text"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((", b"PK\x03\x04", b"text"]
+)
 def test_arrays(model, capsys, data):
     (model.parent / "ids.npy").write_bytes(data)
     assert "ids.npy: is no array of NumPy" in refused(model, capsys)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from expert_formulas import experts, route
-from random_numbers import RNG, normal
+from random_numbers import normal
 from reference import Reference
 
 

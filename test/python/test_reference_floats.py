@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from random_numbers import normal, RNG
+from random_numbers import RNG, normal
 from reference_object import BF16, ReferenceObject, kernel
 
 

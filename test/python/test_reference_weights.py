@@ -10,7 +10,7 @@ import gguf
 import ml_dtypes
 import numpy as np
 import pytest
-from random_numbers import normal, RNG
+from random_numbers import RNG, normal
 from reference_object import BF16, ReferenceObject, close, kernel
 from safetensors.numpy import save_file
 

@@ -108,9 +108,7 @@ def test_opened_tokenizers_that_cut_or_pad(glossary_artifact):
         ):
             intarsia.Generator(glossary_artifact, tokenizer=tokenizer)
         getattr(tokenizer, f"no_{setting}")()
-    assert (
-        len(intarsia.Generator(glossary_artifact, tokenizer=tokenizer).encode("an instrument with four strings")) > 4
-    )
+    assert len(intarsia.Generator(glossary_artifact, tokenizer=tokenizer).encode("an instrument with four strings")) > 4
 
 
 def test_the_artifact_is_all_that_texts_need(glossary_artifact, tmp_path):
