@@ -174,7 +174,8 @@ class Marks:
             if broken != value:
                 for begin, end, _ in self._controls.find(value, special_only):
                     token = value[begin:end].strip()
-                    self.tokens[token] = self._controls.broken(token, self.mark, special_only)
+                    if token not in self.tokens:
+                        self.tokens[token] = self._controls.broken(token, self.mark, special_only)
             return broken
         if isinstance(value, Mapping):
             return {key: self._marked(item, special_only) for key, item in value.items()}
