@@ -178,14 +178,17 @@ def measure_against_peer(session: Session, task: str, peer: str) -> dict[str, An
 
 
 def measure_reading(session: Session, peer: str) -> dict[str, Any]:
-    """Measures the bytes of weights that decoding reads a second, in rounds alternating with a loop that only reads."""
+    """Measures the bytes of weights that decoding reads a second, in rounds alternating with a loop that only reads.
+
+    Both read the same file, in the same pages of the system's cache: their size alone changes the bandwidth by a third.
+    """
     name, artifact = session.ours(peer)
     loop = session.arguments.build / "bin/intarsia-bench-peak"
     log = session.arguments.work / "log/language-read.log"
     threads = session.arguments.threads
     with (
         session.start(f"ours {name}", "intarsia", artifact, "decode") as ours,
-        Worker("read", [loop, "read", str(threads)], log, threads) as peak,
+        Worker("read", [loop, "read", str(threads), artifact.with_suffix(".safetensors")], log, threads) as peak,
     ):
         comparison = alternate(ours, [peak], session.arguments.pairs, round_ms=400, least=1)[0]
         size = weight_bytes_of_a_token(stored_bytes(artifact.with_suffix(".safetensors")))

@@ -5,7 +5,8 @@
 
 Each is a module with one nn.linear, called through the C interface; quantizing its input is part of the call. Its rounds
 alternate with those of the loop that it is compared with. For one row, calls rotate through copies of the weights that
-together exceed every cache. Markdown to standard output, Markdown and JSON to build/bench. On a build of `make bench`:
+together exceed every cache, and the loop reads the same files. Markdown to standard output, Markdown and JSON to
+build/bench. On a build of `make bench`:
 
     python bench/quantized_linears.py [--formats=int4,q4_k] [--products=gemm] [--shapes=4096x14336] [--pairs=20]
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,10 @@ from harness.workers import Worker
 
 # Input and output features, as papers write shapes of layers.
 SHAPES = {
+    "2048x2048": (2048, 2048),
     "2048x5632": (2048, 5632),
     "5632x2048": (5632, 2048),
+    "2048x32000": (2048, 32000),
     "4096x14336": (4096, 14336),
     "14336x4096": (14336, 4096),
 }
@@ -158,8 +162,8 @@ class Session:
         log = self.arguments.work / f"log/linear-{linear.key}.log"
         return Worker(linear.format, command, log, self.arguments.threads)
 
-    def peak(self, loop: str) -> Worker:
-        command = [self.arguments.build / "bin/intarsia-bench-peak", loop, str(self.arguments.threads)]
+    def peak(self, loop: str, files: Sequence[Path] = ()) -> Worker:
+        command = [self.arguments.build / "bin/intarsia-bench-peak", loop, str(self.arguments.threads), *files]
         return Worker(loop, command, self.arguments.work / f"log/peak-{loop}.log", self.arguments.threads)
 
     def check(self, linear: Linear, rows: int, worker: Worker, artifact: Path) -> None:
@@ -186,7 +190,8 @@ class Session:
     def gemv(self, linear: Linear, artifact: Path) -> dict[str, Any]:
         work = sum(stored_bytes(artifact.with_suffix(".safetensors")).values())
         artifacts = copy_artifact(artifact, -(-ROTATING_BYTES // work))
-        with self.start(linear, 1, artifacts) as ours, self.peak("read") as peak:
+        archives = [copy.with_suffix(".safetensors") for copy in artifacts]
+        with self.start(linear, 1, artifacts) as ours, self.peak("read", archives) as peak:
             self.check(linear, 1, ours, artifact)
             comparison = alternate(ours, [peak], self.arguments.pairs, round_ms=60)[0]
             peak_work = peak.ready["bytes"]
@@ -260,7 +265,7 @@ def main() -> int:
                 print(f"  {error}", file=sys.stderr, flush=True)
     notes = {
         "gemm": f"{ROWS} rows, rounding them to 8 bits included; the peak is that of vpdpbusd.",
-        "gemv": f"One row, weights of {ROTATING_BYTES >> 20} MiB in turn; the peak is the read bandwidth.",
+        "gemv": f"One row, weights of {ROTATING_BYTES >> 20} MiB in turn; the peak is that of a loop that reads the same files.",
     }
     results = {"rows": rows, "not_measured": missing}
     report(arguments, described, "quantized_linears", "Linears of coded weights", render(rows, missing, notes), results)

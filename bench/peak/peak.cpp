@@ -5,6 +5,8 @@
 //
 // usage: intarsia-bench-peak                  prints a JSON object: each loop's best of five, with 1 and 2 threads
 //        intarsia-bench-peak f32|bf16|int8|read THREADS   serves one loop as a worker of the harness
+//        intarsia-bench-peak read THREADS FILE...         reads files that are mapped, as weights are: their pages in
+//                                                         memory are those that another process maps
 // The arithmetic loops keep 16 accumulators (x86: of the widest vector that the CPU has) in flight, which covers
 // latency times throughput of the FMA units of every core so far, and touch no memory.
 //===----------------------------------------------------------------------------------------------------------===//
@@ -12,9 +14,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fcntl.h>
 #include <memory>
 #include <optional>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -162,12 +169,29 @@ double arithmeticGops(const ArithmeticLoop &loop, int threads) {
   return threads * static_cast<double>(iterations) * loop.operationsPerIteration / ms / 1e6;
 }
 
-/// Memory of which each thread reads its own part.
+/// Memory of its own, or mapped files, of each of which every thread reads a part.
 class Reading {
 public:
-  Reading(size_t megabytes, int threads)
-      : memory(megabytes << 20), threads(threads), part(memory.size() / static_cast<size_t>(threads)) {
-    std::memset(memory.data(), 1, memory.size());
+  Reading(size_t megabytes, int threads) : own(megabytes << 20), threads(threads) {
+    std::memset(own.data(), 1, own.size());
+    pieces.emplace_back(own.data(), own.size());
+  }
+  Reading(const std::vector<std::string> &files, int threads) : own(0), threads(threads) {
+    for (const std::string &file : files) {
+      int descriptor = open(file.c_str(), O_RDONLY);
+      struct stat info = {};
+      if (descriptor < 0 || fstat(descriptor, &info) != 0 || info.st_size == 0) {
+        std::fprintf(stderr, "error: %s cannot be read\n", file.c_str());
+        std::exit(1);
+      }
+      void *mapped = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
+      close(descriptor);
+      if (mapped == MAP_FAILED) {
+        std::fprintf(stderr, "error: %s cannot be mapped\n", file.c_str());
+        std::exit(1);
+      }
+      pieces.emplace_back(static_cast<const char *>(mapped), static_cast<size_t>(info.st_size)); // until the end
+    }
   }
 
   void run(size_t repeats) {
@@ -175,18 +199,26 @@ public:
       uint64_t sum = 0;
       for (size_t i = 0; i < repeats; ++i) {
         asm volatile("" ::: "memory"); // otherwise the compiler keeps only one pass
-        sum += readBytes(memory.data() + static_cast<size_t>(thread) * part, part);
+        for (auto [data, size] : pieces)
+          sum += readBytes(data + static_cast<size_t>(thread) * partOf(size), partOf(size));
       }
       sink = static_cast<double>(sum);
     });
   }
 
-  double bytes() const { return static_cast<double>(memory.size()); }
+  double bytes() const {
+    size_t sum = 0;
+    for (auto [data, size] : pieces)
+      sum += partOf(size) * static_cast<size_t>(threads);
+    return static_cast<double>(sum);
+  }
 
 private:
-  Buffer<char> memory;
+  size_t partOf(size_t size) const { return size / static_cast<size_t>(threads) / 128 * 128; }
+
+  Buffer<char> own;
+  std::vector<std::pair<const char *, size_t>> pieces;
   int threads;
-  size_t part;
 };
 
 /// Measures the bandwidth of all threads together reading `megabytes` again and again.
@@ -232,8 +264,12 @@ std::string readyLine(const char *what, int threads, const char *unit, double co
   return line.str();
 }
 
-int serveLoop(const std::string &key, int threads) {
+int serveLoop(const std::string &key, int threads, const std::vector<std::string> &files) {
   const auto save = [](const std::string &) { return false; };
+  if (key == "read" && canRead() && !files.empty()) {
+    Reading reading(files, threads);
+    return serve(readyLine("read files", threads, "bytes", reading.bytes()), [&] { reading.run(1); }, save);
+  }
   if (key == "read" && canRead()) {
     Reading reading(1024, threads);
     return serve(readyLine("read 1024 MiB", threads, "bytes", reading.bytes()), [&] { reading.run(1); }, save);
@@ -254,7 +290,7 @@ int serveLoop(const std::string &key, int threads) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc == 3)
-    return serveLoop(argv[1], std::atoi(argv[2]));
+  if (argc >= 3)
+    return serveLoop(argv[1], std::atoi(argv[2]), {argv + 3, argv + argc});
   return report();
 }
