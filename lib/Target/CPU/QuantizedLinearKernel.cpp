@@ -29,8 +29,9 @@ enum { kRowBlock = ITX_PLAN_PRIVATE, kPanelsPerTile, kPanelGroups };
 constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows;
 /// Rows that a tile quantizes: some microseconds of work.
 constexpr int64_t kQuantizedRows = 4;
-/// Bytes of weights that a tile of few rows reads: 4 to 8 us of one core's memory bandwidth.
-constexpr int64_t kDecodeTileBytes = 128 << 10;
+/// Bytes of weights that a tile of few rows reads at most if they are more than a panel: some 2 us of one core's memory
+/// bandwidth, by which threads end apart. Threads take many tiles at a time as long as many are left.
+constexpr int64_t kDecodeTileBytes = 32 << 10;
 /// Panels of a tile of many rows: as often are the activations of some steps read while they are in the second-level
 /// cache. 1 costs 6 % where there are more steps than are unpacked at a time.
 constexpr int64_t kPanelsOfTile = 4;
