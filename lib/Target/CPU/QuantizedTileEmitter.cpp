@@ -23,6 +23,7 @@ constexpr int64_t kStep = BlockPanels::stepDepth, kRows = BlockPanels::rows, kWo
 /// Bytes of a panel ahead that a tile of few rows prefetches. 1.1 to 4.6 KB do on Zen 5 (99 to 100 % of the bandwidth
 /// that plain reading reaches), none 90 %.
 constexpr int64_t kBytesAhead = 2304;
+constexpr int64_t kLineBytes = 64;
 
 /// Returns a splat of the 32-bit word at a record's byte.
 Value splatWord(OpBuilder &b, Location loc, Value pointer, Type type, int64_t lanes) {
@@ -53,13 +54,26 @@ Value QuantizedTileEmitter::fieldOf(const BlockPanels &panels, Value record, int
   return offsetPointer(record, constant(r * rowBytes(panels) + byte), b.getI8Type());
 }
 
-/// Asks for a step's share of its unit, scales too, well ahead.
-void QuantizedTileEmitter::prefetchStep(const BlockPanels &panels, Value unitPointer, Value stepOfUnit) {
-  int64_t share = panels.unitBytes / (panels.unitDepth / kStep);
-  Value ahead = add(constant(kBytesAhead), mul(stepOfUnit, constant(share)));
-  for (int64_t line = 0; line < share; line += 64)
-    LLVM::Prefetch::create(b, loc, offsetPointer(unitPointer, add(ahead, constant(line)), b.getI8Type()), /*rw=*/0,
+/// Asks for a step's share of its unit, scales too, well ahead; for one line of the next page where the step is read in
+/// order.
+void QuantizedTileEmitter::prefetchStep(const DecodeTile &tile, Value unitPointer, Value stepOfUnit) {
+  int64_t share = tile.panels.unitBytes / (tile.panels.unitDepth / kStep);
+  Value begin = offsetPointer(unitPointer, mul(stepOfUnit, constant(share)), b.getI8Type());
+  if (readsInOrder(tile.rows))
+    return prefetchNextPage(begin);
+  for (int64_t line = 0; line < share; line += kLineBytes)
+    LLVM::Prefetch::create(b, loc, offsetPointer(begin, constant(kBytesAhead + line), b.getI8Type()), /*rw=*/0,
                            /*hint=*/3, /*cache=*/1);
+}
+
+/// Loads a byte of each line of a unit's scales where units are read in order: steps use the elements behind them
+/// first, and a part of them each.
+void QuantizedTileEmitter::touchScales(const DecodeTile &tile, Value unitPointer) {
+  if (!readsInOrder(tile.rows))
+    return;
+  for (int64_t line = 0; line < tile.panels.unitScaleBytes; line += kLineBytes)
+    LLVM::LoadOp::create(b, loc, b.getI8Type(), offsetPointer(unitPointer, constant(line), b.getI8Type()),
+                         /*alignment=*/1, /*isVolatile=*/true);
 }
 
 /// Adds the products of a step by a vector of columns to integers of each row: `low` and, if they are summed apart,
@@ -75,12 +89,13 @@ void QuantizedTileEmitter::addDecodedProducts(const DecodeTile &tile, Value pack
     high.push_back(panels.hasMinima || blocks == 1 ? zero
                                                    : splatWord(b, loc, fieldOf(panels, record, r, 4), i32, lanes));
   }
-  forWordsOfStep(panels, packedVector, [&](int64_t word, Value elements) {
+  auto addWord = [&](int64_t word, Value elements) {
     SmallVector<Value> &into = apart && word >= kWords / 2 ? high : low;
     for (int64_t r = 0; r < tile.rows; ++r)
       into[r] = addByteProducts(into[r], elements, splatWordOf(fieldOf(panels, record, r, 4 * blocks + 4), word),
                                 panels.elementBits == 8);
-  });
+  };
+  forWordsOfStep(panels, packedVector, addWord, readsInOrder(tile.rows));
 }
 
 /// Adds a step of a unit to the sums `next` of a tile.
@@ -89,7 +104,7 @@ void QuantizedTileEmitter::addDecodedStep(const DecodeTile &tile, Value unitPoin
   const BlockPanels &panels = tile.panels;
   int64_t lanes = config.lanes, vectors = kRows / lanes, blocks = blocksOfStep(panels);
   Type i8 = b.getI8Type(), f32 = b.getF32Type();
-  prefetchStep(panels, unitPointer, stepOfUnit);
+  prefetchStep(tile, unitPointer, stepOfUnit);
   Value packed = offsetPointer(unitPointer,
                                add(constant(panels.unitScaleBytes), mul(stepOfUnit, constant(panels.stepBytes()))), i8);
   for (int64_t v = 0; v < vectors; ++v) {
@@ -128,6 +143,7 @@ SmallVector<Value> QuantizedTileEmitter::addDecodedUnits(const DecodeTile &tile,
     SmallVector<Value> next(running);
     Value unitPointer =
         offsetPointer(tile.panel, add(constant(panels.headBytes), mul(unit, constant(panels.unitBytes))), i8);
+    touchScales(tile, unitPointer);
     auto record = [&](Value step) {
       return offsetPointer(tile.records,
                            mul(add(mul(unit, constant(stepsOfUnit)), step), constant(recordBytes(panels))), i8);

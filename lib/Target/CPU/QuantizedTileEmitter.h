@@ -51,7 +51,8 @@ private:
                       llvm::SmallVector<mlir::Value> &next);
   void addDecodedProducts(const DecodeTile &tile, mlir::Value packedVector, mlir::Value record, bool apart,
                           llvm::SmallVector<mlir::Value> &low, llvm::SmallVector<mlir::Value> &high);
-  void prefetchStep(const BlockPanels &panels, mlir::Value unitPointer, mlir::Value stepOfUnit);
+  void prefetchStep(const DecodeTile &tile, mlir::Value unitPointer, mlir::Value stepOfUnit);
+  void touchScales(const DecodeTile &tile, mlir::Value unitPointer);
 
   // A tile of an unpacked panel.
   llvm::SmallVector<mlir::Value> addUnpackedSteps(const QuantizedTile &tile, int64_t first, mlir::Value begin,

@@ -134,12 +134,17 @@ Value QuantizedWeightEmitter::unpackElements(const BlockPanels &panels, Value ra
 }
 
 /// Calls `use` with the elements of a step of `lanes` neighbouring rows, a word of four k's at a time. `pointer` is at
-/// the rows' first byte.
+/// the rows' first byte. With `inOrder` machine code loads lines in the order of their addresses; LLVM orders other
+/// loads by their uses, and high bits come first.
 void QuantizedWeightEmitter::forWordsOfStep(const BlockPanels &panels, Value pointer,
-                                            llvm::function_ref<void(int64_t word, Value elements)> use) {
+                                            llvm::function_ref<void(int64_t word, Value elements)> use, bool inOrder) {
   Type i8 = b.getI8Type();
   int64_t width = 4 * config.lanes;
-  auto line = [&](int64_t index) { return loadAt(pointer, constant(64 * index), i8, width); };
+  auto line = [&](int64_t index) {
+    Value loaded = loadAt(pointer, constant(64 * index), i8, width);
+    loaded.getDefiningOp<LLVM::LoadOp>().setVolatile_(inOrder);
+    return loaded;
+  };
   auto byte = [&](int64_t value) { return splat(arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(value)), width); };
   if (panels.elementBits == 8) {
     for (int64_t word = 0; word < BlockPanels::words; ++word)
@@ -147,7 +152,9 @@ void QuantizedWeightEmitter::forWordsOfStep(const BlockPanels &panels, Value poi
     return;
   }
   int64_t highBits = panels.highBits(), wordsOfLine = highBits ? 8 / highBits : BlockPanels::words;
-  SmallVector<Value> highLines;
+  SmallVector<Value> lowLines, highLines;
+  for (int64_t i = 0; inOrder && i < panels.lowLines(); ++i)
+    lowLines.push_back(line(i));
   for (int64_t first = 0; highBits && first < BlockPanels::words; first += wordsOfLine)
     highLines.push_back(line(panels.lowLines() + first / wordsOfLine));
   if (!panels.lowLines()) {
@@ -160,7 +167,7 @@ void QuantizedWeightEmitter::forWordsOfStep(const BlockPanels &panels, Value poi
     return;
   }
   for (int64_t i = 0; i < BlockPanels::words / 2; ++i) {
-    Value raw = line(i);
+    Value raw = inOrder ? lowLines[i] : line(i);
     for (int64_t word : {i, i + BlockPanels::words / 2}) {
       Value elements = unpackElements(panels, raw, word != i);
       if (highBits) {

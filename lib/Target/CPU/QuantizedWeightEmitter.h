@@ -24,7 +24,7 @@ protected:
   mlir::Value addWordProducts(mlir::Value sums, mlir::Value left, mlir::Value right);
   mlir::Value unpackElements(const BlockPanels &panels, mlir::Value raw, bool high);
   void forWordsOfStep(const BlockPanels &panels, mlir::Value pointer,
-                      llvm::function_ref<void(int64_t word, mlir::Value elements)> use);
+                      llvm::function_ref<void(int64_t word, mlir::Value elements)> use, bool inOrder = false);
   mlir::Value firstBlockOfStep(const BlockPanels &panels, mlir::Value stepOfUnit);
   /// Writes the dequantized values of a panel as a dense f32 panel.
   void dequantizePanel(const BlockPanels &panels, mlir::Value panel, mlir::Value target);

@@ -48,6 +48,7 @@ struct TileConfig {
   int64_t tokenRows = 4;        ///< rows of the register tile where a row has few scales
   int64_t unpackedSteps = 64;   ///< steps of 32 k's of a panel that are unpacked at a time
   int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
+  int64_t inOrderRows = 0; ///< the most rows for which weights are loaded in order of addresses instead of prefetched
 
   int64_t tileColumns() const { return columnVectors * lanes; }
   kernel::VectorInstructions instructions() const { return {lanes, convertsF16, convertsBf16, rounds}; }

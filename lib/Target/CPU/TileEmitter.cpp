@@ -21,12 +21,18 @@ namespace {
 constexpr int64_t kSumsInFlight = 8;
 /// Rows of a panel ahead that a tile of few rows prefetches: 4 KB of f32.
 constexpr int64_t kRowsAhead = 32;
+constexpr int64_t kPageBytes = 4096;
 } // namespace
 
 //===-- Register tile -----------------------------------------------------------------------------------------===//
 
 bool TileEmitter::usesBf16Dot(const TileOperands &t) {
   return config.bf16Dot && t.aType.isBF16() && t.bType.isBF16() && matchPattern(t.aColumn, m_One());
+}
+
+void TileEmitter::prefetchNextPage(Value pointer) {
+  LLVM::Prefetch::create(b, loc, offsetPointer(pointer, constant(kPageBytes), b.getI8Type()), /*rw=*/0, /*hint=*/2,
+                         /*cache=*/1);
 }
 
 Value TileEmitter::loadQuantized(Value pointer, Value row, int64_t column, int64_t bits) {
@@ -110,11 +116,15 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
         LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
                                /*hint=*/2, /*cache=*/1);
       // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
-      if (t.prefetch && fewSums && first == 0)
+      if (t.prefetch && fewSums && first == 0 && readsInOrder(rows)) {
+        if (chain == 0)
+          prefetchNextPage(offsetPointer(t.b, mul(k, t.bRow), t.bType));
+      } else if (t.prefetch && fewSums && first == 0) {
         for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
           LLVM::Prefetch::create(
               b, loc, offsetPointer(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
               /*rw=*/0, /*hint=*/3, /*cache=*/1);
+      }
       SmallVector<Value> right;
       for (int64_t v = 0; v < vectors; ++v)
         right.push_back(t.quantizedBits ? loadQuantized(t.b, mul(k, t.bRow), first + v * lanes, t.quantizedBits)

@@ -45,6 +45,12 @@ protected:
   /// A panel whose element (k, c) is at source + c * stride + k (stride in elements).
   void packTransposed(mlir::Value panel, mlir::Value source, mlir::Value stride, mlir::Type type, mlir::Value depth,
                       mlir::Value columns, mlir::Value scale);
+  /// Returns true if a tile of so many rows waits for its weights alone, on a processor that reads them fastest in the
+  /// order of their addresses. It then prefetches nothing but prefetchNextPage().
+  bool readsInOrder(int64_t rows) const { return rows <= config.inOrderRows; }
+  /// Asks for the line that lies a page behind one that is about to be read: the processor's prefetchers do not leave a
+  /// page. One for each 4 to 32 lines is enough.
+  void prefetchNextPage(mlir::Value pointer);
   llvm::SmallVector<mlir::Value> transpose(llvm::ArrayRef<mlir::Value> rows);
   /// Loads `lanes` quantized values of a cache's row from `column` on, as f32. `row` is the offset of the row in bytes.
   mlir::Value loadQuantized(mlir::Value pointer, mlir::Value row, int64_t column, int64_t bits);

@@ -87,6 +87,7 @@ private:
   void emitRegisterTile(Value panel, Value row, Value sums, int64_t count);
   void addGroup(Value panel, Value row, Value sums, Value group, int64_t first, int64_t count, bool isFirst);
   SmallVector<Value> addSteps(Value panel, Value row, Value group, int64_t first, int64_t count);
+  void addStepInOrder(Value elements, Value values, int64_t first, MutableArrayRef<Value> totals);
   void addBytes(Value elements, Value values, int64_t first, int64_t word, MutableArrayRef<Value> totals);
   void addWords(Value elements, Value values, int64_t first, int64_t word, MutableArrayRef<Value> totals);
   LogicalResult storeRows(Value index, Value m, Value count);
@@ -412,10 +413,14 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
   Value begin = mul(group, constant(groupSteps)), end = min(add(begin, constant(groupSteps)), constant(panels.steps()));
   SmallVector<Value> sums = forLoop(begin, end, constant(1), initial, [&](Value step, ValueRange running) {
     SmallVector<Value> totals(running);
+    Value ofStep = offsetPointer(elements, mul(step, constant(panels.stepBytes())), i8), values = valuesOf(row, step);
+    if (readsInOrder(count) && !widens()) {
+      addStepInOrder(ofStep, values, first, totals);
+      return totals;
+    }
     if (first == 0)
       LLVM::Prefetch::create(b, loc, offsetPointer(next, mul(step, bytesAhead), i8), /*rw=*/0, /*hint=*/2,
                              /*cache=*/1);
-    Value ofStep = offsetPointer(elements, mul(step, constant(panels.stepBytes())), i8), values = valuesOf(row, step);
     for (int64_t word = 0; word < BlockPanels::words; ++word)
       widens() ? addWords(ofStep, values, first, word, totals) : addBytes(ofStep, values, first, word, totals);
     return totals;
@@ -446,6 +451,23 @@ SmallVector<Value> TokenLinearKernel::addSteps(Value panel, Value row, Value gro
 /// Returns the byte of a step where a word of a column lies.
 static int64_t byteOf(const BlockPanels &panels, int64_t column, int64_t word) {
   return column / BlockPanels::lineRows * (panels.stepBytes() / 2) + column % BlockPanels::lineRows * 4 + 64 * word;
+}
+
+/// Adds the products of a step, line by line in the order of addresses.
+void TokenLinearKernel::addStepInOrder(Value elements, Value values, int64_t first, MutableArrayRef<Value> totals) {
+  int64_t vectors = columnVectors();
+  for (int64_t v = 0; v < vectors; ++v)
+    for (int64_t word = 0; word < BlockPanels::words; ++word) {
+      Value from = offsetPointer(elements, constant(byteOf(panels, first + v * config.lanes, word)), b.getI8Type());
+      if (word == 0)
+        prefetchNextPage(from);
+      Value right = loadAt(from, constant(0), b.getI8Type(), 4 * config.lanes);
+      right.getDefiningOp<LLVM::LoadOp>().setVolatile_(true); // LLVM would load columns by turns
+      for (int64_t i = v; i < int64_t(totals.size()); i += vectors) {
+        Value row = offsetPointer(values, constant(i / vectors * rowBytes), b.getI8Type());
+        totals[i] = addByteProducts(totals[i], right, splatWordOf(row, word), /*elementsAre8Bits=*/true);
+      }
+    }
 }
 
 void TokenLinearKernel::addBytes(Value elements, Value values, int64_t first, int64_t word,
