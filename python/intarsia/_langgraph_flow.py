@@ -385,7 +385,7 @@ def _ways_of(node: str, name: str, branch: Any, missing: list[str]) -> list[_Way
     given, max_runs = (note.targets, note.max_runs) if isinstance(note, Several) else note
     if given is None:
         share = 1 / len(ends)
-        missing.append(f"conditional edge from {node!r}: each of {', '.join(ends)} with {share:.3g}")
+        missing.append(f"conditional edge from {node!r}: each of {', '.join(ends)} with {share:.3g}, one at a time")
         given = dict.fromkeys(ends, share)
     if any(key not in ends for key in given):
         raise AgentError(
