@@ -19,7 +19,7 @@ START, END = "__start__", "__end__"
 NEXT = "__next__"  # target of the end of a loop's run, whether or not another run follows
 NOTHING = ""  # what a conditional edge leads to that leads nowhere
 ASSUMED_RUNS = 10  # bound of a loop with `assume`; cases are equally probable
-MOST_CASES = 256  # combinations of what the conditional edges of a node choose
+MOST_CASES = 256  # combinations of what conditional edges of a node choose that lead to the same nodes
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class _Choice:
     if edges of several sources follow.
     """
 
+    node: str
     ways: tuple[_Way, ...]
     empty: str = END
     is_exit: bool = False  # of a loop that is left to several nodes, and no node of the user's
@@ -77,29 +78,40 @@ class _Choice:
     @functools.cached_property
     def cases(self) -> dict[tuple[str, ...], float]:
         """The probabilities of the sets of nodes that follow together."""
-        return {case: probability for case, (probability, _) in combined(self.ways, self.empty).items()}
+        return {case: probability for case, (probability, _) in self.combined(range(len(self.ways))).items()}
+
+    def combined(self, numbers: Sequence[int]) -> dict[tuple[str, ...], tuple[float, str]]:
+        """Return the sets of nodes that some of the ways lead to together, each with its probability and its name.
+
+        Ways that all lead to nothing lead to `empty` only if no others are beside them.
+        """
+        ways = [self.ways[number] for number in numbers]
+        count = math.prod(len(way.targets) for way in ways)
+        if count > MOST_CASES:
+            raise AgentError(
+                f"the ways from node {self.node!r} have {count} combinations, at most {MOST_CASES} are imported; let "
+                "nodes of their own follow it, of which each leads to a part of them"
+            )
+        empty = self.empty if len(ways) == len(self.ways) else NOTHING
+        found: dict[tuple[str, ...], tuple[float, str]] = {}
+        for each in itertools.product(*(way.targets.items() for way in ways)):
+            case = tuple(sorted({target for target, _ in each} - {NOTHING})) or ((empty,) if empty else ())
+            probability = math.prod(p for _, p in each)
+            said = [
+                way.keys.get(target, target)
+                for way, (target, _) in zip(ways, each, strict=True)
+                if way.name and (target != NOTHING or len(ways) == 1)
+            ]
+            key = " and ".join(dict.fromkeys(said)) or "nothing"
+            if probability > 0 or len(ways) == 1:
+                before, known = found.get(case, (0.0, ""))
+                found[case] = before + probability, f"{known} or {key}" if known else key
+        return found
 
     def mapped(self, to: Mapping[str, str]) -> _Choice:
         """Return the same choice of other targets."""
-        return _Choice(tuple(way.mapped(to) for way in self.ways), to.get(self.empty, self.empty), self.is_exit)
-
-
-def combined(ways: Sequence[_Way], empty: str) -> dict[tuple[str, ...], tuple[float, str]]:
-    """Return the sets of targets that independent ways lead to together, each with its probability and its name."""
-    found: dict[tuple[str, ...], tuple[float, str]] = {}
-    for each in itertools.product(*(way.targets.items() for way in ways)):
-        case = tuple(sorted({target for target, _ in each} - {NOTHING})) or ((empty,) if empty else ())
-        probability = math.prod(p for _, p in each)
-        said = [
-            way.keys.get(target, target)
-            for way, (target, _) in zip(ways, each, strict=True)
-            if way.name and (target != NOTHING or len(ways) == 1)
-        ]
-        key = " and ".join(dict.fromkeys(said)) or "nothing"
-        if probability > 0 or len(ways) == 1:
-            before, known = found.get(case, (0.0, ""))
-            found[case] = before + probability, f"{known} or {key}" if known else key
-    return found
+        ways = tuple(way.mapped(to) for way in self.ways)
+        return _Choice(self.node, ways, to.get(self.empty, self.empty), self.is_exit)
 
 
 @dataclass(frozen=True)
@@ -425,13 +437,7 @@ def _choice(node: str, edges: Sequence[str], ways: Sequence[_Way], waits: bool) 
     rest = [way.mapped(dict.fromkeys(sure, NOTHING)) for way in ways if not way.is_sure()]
     rest = [way for way in rest if set(way.targets) != {NOTHING}] if sure or waits else rest
     found = (*(_Way("", {target: 1.0}, {}, max_runs) for target in sure), *rest)
-    count = math.prod(len(way.targets) for way in found)
-    if count > MOST_CASES:
-        raise AgentError(
-            f"the ways from node {node!r} have {count} combinations, at most {MOST_CASES} are imported; let nodes of "
-            "their own follow it, of which each leads to a part of them"
-        )
-    return _Choice(found, NOTHING if waits else END)
+    return _Choice(node, found, NOTHING if waits else END)
 
 
 @dataclass(frozen=True)
@@ -522,7 +528,7 @@ def _with_exit(flow: _Flow, header: str, nodes: set[str], exits: Sequence[str]) 
         {each: "end" if each == END else each for each in exits},
         min(given, default=None),
     )
-    result.choices[name] = _Choice((way,), is_exit=True)
+    result.choices[name] = _Choice(name, (way,), is_exit=True)
     return result
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from . import agent
 from ._agent_figures import AgentError
 from ._agent_values import Amount, Value
-from ._langgraph_flow import END, NEXT, NOTHING, START, Sends, _Bound, _Flow, combined, sent
+from ._langgraph_flow import END, NEXT, NOTHING, START, Sends, _Bound, _Flow, sent
 
 State = dict[str, tuple[Value, ...]]
 
@@ -218,8 +218,8 @@ class _Walk:
         choice = self.flow.choices.get(node)
         if choice is None:
             return list(self.flow.edges.get(node, ()))
-        if len(choice.cases) == 1:
-            return list(next(iter(choice.cases)))
+        if len(choice.targets) == 1 and not self.flow.waits_of.get(node):
+            return list(choice.targets)
         groups = [(number,) for number, way in enumerate(choice.ways) if not way.is_sure()]
         plain = [number for number, way in enumerate(choice.ways) if way.is_sure()]
         waiting = [target for _, target in self.flow.waits_of.get(node, ())]
@@ -255,10 +255,7 @@ class _Walk:
     ) -> tuple[dict[tuple[str, ...], tuple[float, str]], str]:
         """Return the cases of a group of ways, and where they come together."""
         choice = self.flow.choices[node]
-        # Ways that all lead to nothing lead to what follows then only if no others are beside them.
-        cases = combined(
-            [choice.ways[number] for number in group], choice.empty if len(group) == len(choice.ways) else NOTHING
-        )
+        cases = choice.combined(group)
         if () in cases:
             return cases, stop
         return cases, self.flow.meets([target for case in cases for target in case], stop, node)

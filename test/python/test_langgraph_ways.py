@@ -287,6 +287,8 @@ def test_too_many_combinations():
     shape = {"edges": [A, *fan(*names, join="e")], "routers": {"a": [several(**dict.fromkeys(names, 0.5))]}}
     with pytest.raises(agent.AgentError, match=r"the ways from node 'a' have 512 combinations, at most 256 are"):
         imported(shape)
+    shape["edges"] = [A, *fan(*names)]
+    assert str(imported(shape)).count("agent.branch") == 9
 
 
 @pytest.mark.parametrize(
