@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import re
 import signal
@@ -29,8 +31,9 @@ class Tools:
     of architectures that the GPU of this machine does not run are skipped.
     """
 
-    def __init__(self, build: Path) -> None:
+    def __init__(self, build: Path, artifacts: Path) -> None:
         self.build = build
+        self.artifacts = artifacts
 
     @cache  # noqa: B019 (there is one)
     def gpu_variant(self, kind: str) -> str:
@@ -93,6 +96,18 @@ class Tools:
     def compile(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return self.run("intarsia-compile", *arguments)
 
+    def artifact(self, model: Path, *flags: str) -> Path:
+        """Give the artifact of a model in this repository, compiled once for all tests of a run, which only read it."""
+        assert model.is_relative_to(SOURCE), f"{model} may change while tests run"
+        name = hashlib.blake2b(repr((str(model), flags)).encode(), digest_size=8).hexdigest()
+        artifact = self.artifacts / name / f"{model.name}.itx"
+        with (self.artifacts / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not artifact.exists():
+                artifact.parent.mkdir(exist_ok=True)
+                self.compile(model, "-o", artifact, *flags)
+        return artifact
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
@@ -128,8 +143,13 @@ def build_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tools(build_dir: Path) -> Tools:
-    return Tools(build_dir)
+def tools(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # whose folder is inside of the run's
+        run = run.parent
+    artifacts = run / "artifacts"
+    artifacts.mkdir(exist_ok=True)
+    return Tools(build_dir, artifacts)
 
 
 @pytest.fixture(scope="session")
@@ -167,11 +187,9 @@ def minilm(minilm_artifact: Path):
 
 
 @pytest.fixture(scope="session")
-def glossary_artifact(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def glossary_artifact(tools: Tools) -> Path:
     """Give the small language model of examples/glossary, compiled."""
-    artifact = tmp_path_factory.mktemp("glossary") / "glossary.itx"
-    tools.compile(SOURCE / "examples" / "glossary", "-o", artifact)
-    return artifact
+    return tools.artifact(SOURCE / "examples" / "glossary")
 
 
 @pytest.fixture(scope="session")

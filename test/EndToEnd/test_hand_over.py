@@ -301,8 +301,7 @@ def test_hand_over_while_steps_are_under_way(tools, sender: str, receiver: str, 
     for partition in (sender, receiver):
         artifacts.append(tmp_path / f"{partition}.itx")
         tools.compile(GLOSSARY, "-o", artifacts[-1], "--kv=f32", "--world=2", f"--partition={partition}")
-    tools.compile(GLOSSARY, "-o", tmp_path / "whole.itx", "--kv=f32")
-    expected = decode(tmp_path / "whole.itx")
+    expected = decode(tools.artifact(GLOSSARY, "--kv=f32"))
     for rank, (code, output, errors) in enumerate(handed_over_by_ranks(*artifacts, 2, 2, under_way=3)):
         assert code == 0, errors
         if rank < 2:
@@ -311,9 +310,8 @@ def test_hand_over_while_steps_are_under_way(tools, sender: str, receiver: str, 
 
 def test_ranks_that_are_missing(tools, tmp_path: Path) -> None:
     """One of two ranks sends its part alone."""
-    half, whole = tmp_path / "half.itx", tmp_path / "whole.itx"
+    half, whole = tmp_path / "half.itx", tools.artifact(GLOSSARY, "--kv=f32")
     tools.compile(GLOSSARY, "-o", half, "--kv=f32", "--world=2")
-    tools.compile(GLOSSARY, "-o", whole, "--kv=f32")
     pairs = [socket.socketpair() for _ in range(2)]
     sending = start_world("send", half, [[pair[0]] for pair in pairs])
     cache = intarsia.Cache(intarsia.load(whole))

@@ -72,8 +72,7 @@ def test_messages_in_8_bits(tools, partition: str, tmp_path: Path) -> None:
     split = compiled(tools, tmp_path, *flags, model=GLOSSARY)
     run = (split, tmp_path / "inputs.npz", tmp_path / "results", 2)
     here, apart = run_world(*run), run_world(*run, "ab")
-    whole = tmp_path / "whole.itx"
-    tools.run("intarsia-compile", GLOSSARY, "-o", whole, "--kv=f32")
+    whole = tools.artifact(GLOSSARY, "--kv=f32")
     expected = results_of(whole, inputs)
     for results in here:
         assert difference(results, expected) <= 2e-5

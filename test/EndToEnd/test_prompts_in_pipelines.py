@@ -61,8 +61,7 @@ def results_of(artifact: Path, flag: Path | None = None) -> dict[str, np.ndarray
 )
 def test_parts_of_a_prompt(tools, name: str, partition: str, world: int, hosts: str, tmp_path: Path) -> None:
     model = HERE / "decoders" / name
-    whole, split = tmp_path / "whole.itx", tmp_path / "split.itx"
-    tools.run("intarsia-compile", model, "-o", whole, "--kv=f32")
+    whole, split = tools.artifact(model, "--kv=f32"), tmp_path / "split.itx"
     tools.run("intarsia-compile", model, "-o", split, "--kv=f32", f"--world={world}", f"--partition={partition}")
     expected = results_of(whole)
     assert expected["part"] == 512
@@ -86,8 +85,7 @@ def test_a_rank_that_fails_in_a_part(tools, tmp_path: Path) -> None:
 
 def test_command_line(tools, tmp_path: Path) -> None:
     model = HERE / "decoders" / "llama"
-    whole, split = tmp_path / "whole.itx", tmp_path / "split.itx"
-    tools.run("intarsia-compile", model, "-o", whole, "--kv=f32")
+    whole, split = tools.artifact(model, "--kv=f32"), tmp_path / "split.itx"
     tools.run("intarsia-compile", model, "-o", split, "--kv=f32", "--world=2", "--partition=pipeline")
     ids = ",".join(str(id) for id in np.random.default_rng(4).integers(5, 90, TOKENS))
     expected = tools.run("intarsia-run", whole, f"--ids={ids}", "--max-tokens=8").stdout

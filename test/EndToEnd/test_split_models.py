@@ -42,19 +42,16 @@ def check(tools, model: Path, folder: Path, world: int, *flags: str, hosts: str 
     inputs = inputs_of(model)
     np.savez(folder / "inputs.npz", **inputs)
 
-    def compiled(name: str, *given: str) -> Path:
-        tools.run("intarsia-compile", model, "-o", folder / f"{name}.itx", *given)
-        return folder / f"{name}.itx"
-
     of_one = [flag for flag in flags if not flag.startswith(("--partition", "--rank-"))]
-    expected = results_of(compiled("whole", *of_one), inputs)
+    expected = results_of(tools.artifact(model, *of_one), inputs)
     tolerance = TOLERANCE
     if any(flag.startswith("--kv=") and flag != "--kv=f32" for flag in flags):
         # A sum that is rounded in another order may be rounded to another value of the cache: that is less than what
         # the format of the cache changes.
         exact = [flag for flag in of_one if not flag.startswith("--kv=")]
-        tolerance = difference(expected, results_of(compiled("exact", *exact, "--kv=f32"), inputs))
-    split = compiled("split", *flags, f"--world={world}")
+        tolerance = difference(expected, results_of(tools.artifact(model, *exact, "--kv=f32"), inputs))
+    split = folder / "split.itx"
+    tools.compile(model, "-o", split, *flags, f"--world={world}")
     for results in run_world(split, folder / "inputs.npz", folder / "results", world, hosts, devices):
         error = difference(results, expected)
         print(f"{model.name}, {world} ranks {hosts} {' '.join(flags)}: off by {error:.2e}")

@@ -94,8 +94,7 @@ def results_of(artifact: Path, flag: Path) -> dict[str, np.ndarray]:
 )
 def test_steps_of_groups(tools, name: str, partition: str, world: int, hosts: str, tmp_path: Path) -> None:
     model = HERE / "decoders" / name
-    whole, split = tmp_path / "whole.itx", tmp_path / "split.itx"
-    tools.run("intarsia-compile", model, "-o", whole, "--kv=f32")
+    whole, split = tools.artifact(model, "--kv=f32"), tmp_path / "split.itx"
     tools.run("intarsia-compile", model, "-o", split, "--kv=f32", f"--world={world}", f"--partition={partition}")
     flag = tmp_path / "flag"
     expected = results_of(whole, flag)
@@ -122,9 +121,8 @@ def texts_of(artifact: Path) -> dict[str, np.ndarray]:
 
 
 def test_texts(tools, tmp_path: Path) -> None:
-    whole, split = tmp_path / "whole.itx", tmp_path / "split.itx"
     model = HERE / "decoders" / "llama"
-    tools.run("intarsia-compile", model, "-o", whole, "--kv=f32")
+    whole, split = tools.artifact(model, "--kv=f32"), tmp_path / "split.itx"
     tools.run("intarsia-compile", model, "-o", split, "--kv=f32", "--world=2", "--partition=pipeline")
     expected = texts_of(whole)
     assert [len(expected[str(number)]) for number in range(5)] == [12, 5, 12, 12, 2]

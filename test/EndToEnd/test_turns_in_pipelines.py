@@ -138,7 +138,7 @@ def test_caches(tools, caches: str, tmp_path: Path) -> None:
     """As above; elsewhere a value may be rounded to the next one, which changes less than the format does."""
     turns = compiled(tools, GLOSSARY, tmp_path / "turns.itx", 2, "interleaved:3", f"--kv={caches}")
     one = compiled(tools, GLOSSARY, tmp_path / "one.itx", 2, "pipeline", f"--kv={caches}")
-    expected = steps_of(compiled(tools, GLOSSARY, tmp_path / "whole.itx", 1, "", f"--kv={caches}"))
+    expected = steps_of(tools.artifact(GLOSSARY, f"--kv={caches}"))
     exact = steps_of(compiled(tools, GLOSSARY, tmp_path / "exact.itx", 1, "", "--kv=f32"))
     results = [run_ranks(__file__, each, Path("steps"), tmp_path / each.stem, 2) for each in (turns, one)]
     for found, same in zip(*results, strict=True):
@@ -168,7 +168,7 @@ def test_long_messages(tools, partition: str, world: int, hosts: str, tmp_path: 
 
 
 def test_texts(tools, tmp_path: Path) -> None:
-    whole = compiled(tools, GLOSSARY, tmp_path / "whole.itx", 1, "", "--kv=f32")
+    whole = tools.artifact(GLOSSARY, "--kv=f32")
     turns = compiled(tools, GLOSSARY, tmp_path / "turns.itx", 2, "breadth-first", "--kv=f32")
     expected = texts_of(whole)
     for results in run_ranks(__file__, turns, Path("texts"), tmp_path / "results", 2):
@@ -178,7 +178,7 @@ def test_texts(tools, tmp_path: Path) -> None:
 
 
 def test_command_line(tools, tmp_path: Path) -> None:
-    whole = compiled(tools, GLOSSARY, tmp_path / "whole.itx", 1, "", "--kv=f32")
+    whole = tools.artifact(GLOSSARY, "--kv=f32")
     turns = compiled(tools, GLOSSARY, tmp_path / "turns.itx", 2, "interleaved", "--kv=f32")
     ids = "--ids=" + ",".join(str(id) for id in np.random.default_rng(4).integers(5, 90, 70))
     expected = tools.run("intarsia-run", whole, ids, "--max-tokens=8").stdout

@@ -138,8 +138,7 @@ PlacementProblem onlyWith(const PlacementProblem &problem, const std::vector<Con
 }
 
 TEST(PlanInfeasible, setsAreMinimalByEnumeration) {
-  // A second each; `make test-slow` has more.
-  int wanted = std::getenv("INTARSIA_EXHAUSTIVE") ? 60 : 25;
+  constexpr int wanted = 60;
   using Kind = Conflict::Kind;
   int seen = 0, several = 0, relaxed = 0;
   for (uint64_t seed = 0; seed < 400 && seen < wanted; ++seed) {
