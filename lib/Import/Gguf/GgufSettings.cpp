@@ -55,7 +55,7 @@ constexpr SettingNames settingNames[] = {
     {"rope.scaling.original_context_length", "original_max_position_embeddings"},
     {"rope.scaling.yarn_beta_fast", "beta_fast"},
     {"rope.scaling.yarn_beta_slow", "beta_slow"},
-    {"rope.dimension_count", "partial_rotary_factor"},
+    {"rope.dimension_count", "rope_dimensions"},
     {"vocab_size", "vocab_size"},
 };
 
@@ -297,8 +297,7 @@ void SettingsReader::readRope() {
   settings["rope_interleaved"] = architecture.interleavedRope;
   settings["rope_theta"] = number("rope.freq_base").value_or(10000.0);
   if (std::optional<int64_t> dimensions = integer("rope.dimension_count"); dimensions && *dimensions != headDim) {
-    // Adds a quarter, because the product with head_dim is rounded down where the setting is read.
-    settings["partial_rotary_factor"] = (double(*dimensions) + 0.25) / double(std::max<int64_t>(headDim, 1));
+    settings["rope_dimensions"] = *dimensions;
     if (*dimensions <= 0 || *dimensions > headDim)
       report("rope.dimension_count",
              "is " + llvm::Twine(*dimensions) + ", heads have " + llvm::Twine(headDim) + " features");
@@ -343,8 +342,9 @@ void SettingsReader::readRope() {
     if (architecture.name == "gpt-oss") // its blend of frequencies begins and ends at fractional indices
       scaling["truncate"] = false;
   }
-  if (!scaling.empty())
-    settings["rope_scaling"] = std::move(scaling);
+  if (scaling.empty()) // not what the configuration class would choose
+    scaling["rope_type"] = "default";
+  settings["rope_scaling"] = std::move(scaling);
 }
 
 /// Reads the window and the layers that have it.

@@ -16,6 +16,19 @@
 
 namespace intarsia::importer {
 
+bool hasFile(llvm::StringRef directory, llvm::StringRef file, Errors &errors) {
+  llvm::SmallString<256> path(directory);
+  llvm::sys::path::append(path, file);
+  std::error_code code = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Exist);
+  if (!code)
+    return true;
+  if (code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory)
+    errors.report(path + ": cannot be read: " + code.message());
+  else if (llvm::sys::fs::is_symlink_file(path))
+    errors.report(path + ": is a link to a file that is not there; is the download complete?");
+  return false;
+}
+
 std::optional<Config> Config::read(llvm::StringRef directory, llvm::StringRef file, Errors &errors) {
   llvm::SmallString<256> path(directory);
   llvm::sys::path::append(path, file);
@@ -191,6 +204,18 @@ void Config::refuseIfSet(llvm::StringRef setting, llvm::StringRef reason) const 
   if (const llvm::json::Array *array = value->getAsArray(); array && array->empty())
     return;
   report(setting + " " + text(*value) + " is not supported: " + reason);
+}
+
+void Config::refuseIfDifferent(llvm::StringRef setting, const Config &other, llvm::StringRef otherSetting) const {
+  const llvm::json::Value *first = find(setting), *second = other.find(otherSetting);
+  if (first && second && *first != *second)
+    report(setting + " is " + text(*first) + ", but " + other.name() + ": " + otherSetting + " is " + text(*second) +
+           ": these are two spellings of one setting; remove the one that is wrong");
+}
+
+llvm::StringRef Config::spelling(llvm::StringRef usual, llvm::StringRef other) const {
+  refuseIfDifferent(usual, *this, other);
+  return has(usual) || !has(other) ? usual : other;
 }
 
 } // namespace intarsia::importer

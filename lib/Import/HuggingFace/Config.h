@@ -38,6 +38,9 @@ private:
   std::function<std::string(llvm::StringRef)> inTermsOfModel;
 };
 
+/// Returns true if a directory has a file. Reports a file of which that cannot be told, and a link that leads nowhere.
+bool hasFile(llvm::StringRef directory, llvm::StringRef file, Errors &errors);
+
 /// A dimension of a weight as the settings imply it, with the setting it comes from ("" for a fixed one).
 struct Extent {
   Extent(int64_t size, llvm::StringRef setting = "") : size(size), setting(setting) {}
@@ -60,6 +63,8 @@ public:
   bool mentions(llvm::StringRef setting) const;
   /// Returns an integer in [minimum, maximum]; on an error the default.
   int64_t integer(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1, int64_t maximum = 1 << 28) const;
+  /// Returns the one of two spellings of a setting that is present, `usual` if none is. Reports values that differ.
+  llvm::StringRef spelling(llvm::StringRef usual, llvm::StringRef other) const;
   /// Returns an integer that is a dimension of weights. `setting` must be a literal.
   Extent extent(llvm::StringRef setting, int64_t byDefault, int64_t minimum = 1) const {
     return Extent(integer(setting, byDefault, minimum), setting);
@@ -84,6 +89,8 @@ public:
   void refuse(llvm::StringRef setting, llvm::StringRef value, llvm::ArrayRef<llvm::StringRef> supported) const;
   /// Reports a setting that is true, or present and not empty: a setting that changes results and is not implemented.
   void refuseIfSet(llvm::StringRef setting, llvm::StringRef reason) const;
+  /// Reports a setting that stands in two spellings with different values. Null counts as absent.
+  void refuseIfDifferent(llvm::StringRef setting, const Config &other, llvm::StringRef otherSetting) const;
   void report(const llvm::Twine &message) const { errors->report(file + ": " + message); }
 
   Errors &sink() const { return *errors; }

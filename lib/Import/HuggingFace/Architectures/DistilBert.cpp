@@ -33,12 +33,12 @@ public:
   explicit DistilBert(const Config &config) : TextEncoder(config) {
     refuseCommonSettings(config, QuantizedWeights::Checkpoints);
     vocabulary = config.extent("vocab_size", 30522);
-    hidden = config.extent("dim", 768);
+    hidden = config.extent(config.spelling("dim", "hidden_size"), 768);
     intermediate = config.extent("hidden_dim", 3072);
     // With sinusoidal_pos_embds the table is computed once and stored like a trained one.
     positionRows = config.extent("max_position_embeddings", 512);
-    layers = config.extent("n_layers", 6);
-    heads = config.integer("n_heads", 12);
+    layers = config.extent(config.spelling("n_layers", "num_hidden_layers"), 6);
+    heads = config.integer(config.spelling("n_heads", "num_attention_heads"), 12);
     activation = readActivation(config, "activation", "gelu");
     longestSequence = positionRows.size;
     checkHeads("n_heads");

@@ -140,23 +140,38 @@ private:
       config.report("layers attend to a window (layer_types), but sliding_window is null");
   }
 
+  /// Returns true if all of a rope_scaling is in other parameters too.
+  static bool isWithin(const Config &scaling, const Config &parameters) {
+    return llvm::all_of(*scaling.value().getAsObject(), [&](const auto &entry) {
+      llvm::StringRef setting = entry.first;
+      const llvm::json::Value *other = parameters.find(setting == "type" ? "rope_type" : setting);
+      return !scaling.has(setting) || (other && *other == entry.second);
+    });
+  }
+
   void readFrequencies() {
+    constexpr RotatedFeatures all = RotatedFeatures::All;
     if (!variant.frequenciesOfLayers) {
-      globalFrequencies = localFrequencies = readRotaryFrequencies(config, headDim, variant.theta, context);
-      return;
+      globalFrequencies = localFrequencies = readRotaryFrequencies(config, headDim, variant.theta, context, all);
+    } else {
+      // Configurations had "rope_scaling", for layers without a window, before transformers 5.
+      std::optional<Config> before = config.section("rope_scaling"), global = before, local;
+      if (std::optional<Config> both = config.section("rope_parameters")) {
+        if (!both->has("full_attention") && !both->has("sliding_attention"))
+          config.report("rope_parameters has neither full_attention nor sliding_attention, the kinds of layers that "
+                        "models of this type have");
+        if (both->has("full_attention"))
+          global = both->section("full_attention");
+        if (before && global && !isWithin(*before, *global))
+          config.refuseIfDifferent("rope_scaling", *both, "full_attention");
+        local = both->section("sliding_attention");
+      }
+      globalFrequencies = makeRotaryFrequencies(config, global, "rope_theta", variant.theta, headDim, context, all);
+      localFrequencies = makeRotaryFrequencies(config, local, "rope_local_base_freq", 10000.0, headDim, context, all);
     }
-    std::optional<Config> global = config.section("rope_scaling"), local;
-    if (std::optional<Config> both = config.section("rope_parameters")) {
-      if (!both->has("full_attention") && !both->has("sliding_attention"))
-        config.report("rope_parameters has neither full_attention nor sliding_attention, the kinds of layers that "
-                      "models of this type have");
-      global = both->section("full_attention");
-      local = both->section("sliding_attention");
-    }
-    double theta = config.number("rope_theta", variant.theta, 1.0, 1e12);
-    globalFrequencies = makeRotaryFrequencies(config, global, theta, headDim, context);
-    theta = config.number("rope_local_base_freq", 10000.0, 1.0, 1e12);
-    localFrequencies = makeRotaryFrequencies(config, local, theta, headDim, context);
+    for (const std::string &remark : {globalFrequencies.remark, localFrequencies.remark})
+      if (!remark.empty() && !llvm::is_contained(remarkTexts, remark))
+        remarkTexts.push_back(remark);
   }
 
   /// Builds an RMS norm. The stored weight is the scale minus 1; in GGUF files it is the scale.

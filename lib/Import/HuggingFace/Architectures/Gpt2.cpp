@@ -21,15 +21,15 @@ public:
   Gpt2(const Config &config, const ImportOptions &options) : Decoder(config, options) {
     refuseCommonSettings(config);
     vocabulary = config.extent("vocab_size", 50257);
-    hidden = config.extent("n_embd", 768);
-    layers = readLayers("n_layer", 12);
-    heads = keyValueHeads = config.integer("n_head", 12);
+    hidden = config.extent(config.spelling("n_embd", "hidden_size"), 768);
+    layers = readLayers(config.spelling("n_layer", "num_hidden_layers"), 12);
+    heads = keyValueHeads = config.integer(config.spelling("n_head", "num_attention_heads"), 12);
     if (hidden.size % heads != 0)
       config.report("n_embd " + llvm::Twine(hidden.size) + " is not a multiple of n_head " + llvm::Twine(heads));
     headDim = std::max<int64_t>(hidden.size / heads, 1);
     intermediate = config.extent("n_inner", 4 * hidden.size);
-    positions = config.extent("n_positions", 1024);
-    context = readContext("n_positions", positions.size, positions.size);
+    positions = config.extent(config.spelling("n_positions", "max_position_embeddings"), 1024);
+    context = readContext(positions.setting, positions.size, positions.size);
     epsilon = config.number("layer_norm_epsilon", 1e-5, 0.0, 1.0);
     activation = readActivation(config, "activation_function", "gelu_new");
     tied = config.flag("tie_word_embeddings", true);

@@ -27,7 +27,8 @@ struct Variant {
   std::optional<ExpertStorage> experts = std::nullopt; // Mixtral, Qwen3-MoE, gpt-oss
   bool sinks = false;                                  // gpt-oss; every other layer of it attends to a window
   int64_t windowByDefault = 0;
-  double theta = 10000.0;
+  double theta = 10000.0, epsilon = 1e-6;
+  RotatedFeatures rotated = RotatedFeatures::All;
   llvm::StringRef activation = "silu";
 };
 
@@ -54,7 +55,7 @@ public:
                     llvm::Twine(keyValueHeads));
     readPositions();
     scale = 1.0 / std::sqrt(static_cast<double>(headDim));
-    epsilon = config.number("rms_norm_eps", 1e-6, 0.0, 1.0);
+    epsilon = config.number("rms_norm_eps", variant.epsilon, 0.0, 1.0);
     activation = readActivation(config, "hidden_act", variant.activation);
     attentionBias = config.flag("attention_bias", variant.sinks);
     feedForwardBias = config.flag("mlp_bias", false);
@@ -108,7 +109,15 @@ private:
     int64_t maximum = config.integer("max_position_embeddings", 2048);
     int64_t first = exactContext(config, maximum);
     context = readContext("max_position_embeddings", maximum, first);
-    rotary = readRotaryFrequencies(config, headDim, variant.theta, context);
+    std::optional<Config> parameters;
+    if (variant.sinks) // the default of GptOssConfig
+      parameters = Config::of(
+          llvm::json::Object{
+              {"rope_type", "yarn"}, {"factor", 32.0}, {"original_max_position_embeddings", 4096}, {"truncate", false}},
+          config.name(), config.sink());
+    rotary = readRotaryFrequencies(config, headDim, variant.theta, context, variant.rotated, parameters);
+    if (!rotary.remark.empty())
+      remarkTexts.push_back(rotary.remark);
     std::string limit = std::to_string(first) + " tokens (original_max_position_embeddings)";
     if (first < maximum && !contextAsked)
       remarkTexts.push_back("longrope: compiled for texts of up to " + limit + ", with short_factor; --context=" +
@@ -188,9 +197,12 @@ std::unique_ptr<Architecture> makeLlama(const Config &config, const ImportOption
   return std::make_unique<Llama>(config, options, Variant{.causalClass = "LlamaForCausalLM"});
 }
 std::unique_ptr<Architecture> makeBitNet(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(
-      config, options,
-      Variant{.causalClass = "BitNetForCausalLM", .subNorms = true, .theta = 500000.0, .activation = "relu2"});
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "BitNetForCausalLM",
+                                         .subNorms = true,
+                                         .theta = 500000.0,
+                                         .epsilon = 1e-5,
+                                         .activation = "relu2"});
 }
 std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(config, options,
@@ -199,21 +211,28 @@ std::unique_ptr<Architecture> makeGptOss(const Config &config, const ImportOptio
                                          .experts = ExpertStorage::GptOss,
                                          .sinks = true,
                                          .windowByDefault = 128,
-                                         .theta = 150000.0});
+                                         .theta = 150000.0,
+                                         .epsilon = 1e-5});
 }
 std::unique_ptr<Architecture> makeMistral(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(
       config, options, Variant{.causalClass = "MistralForCausalLM", .slidingWindow = true, .windowByDefault = 4096});
 }
 std::unique_ptr<Architecture> makeMixtral(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(
-      config, options,
-      Variant{
-          .causalClass = "MixtralForCausalLM", .slidingWindow = true, .experts = ExpertStorage::Mixtral, .theta = 1e6});
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "MixtralForCausalLM",
+                                         .slidingWindow = true,
+                                         .experts = ExpertStorage::Mixtral,
+                                         .theta = 1e6,
+                                         .epsilon = 1e-5});
 }
 std::unique_ptr<Architecture> makePhi3(const Config &config, const ImportOptions &options) {
-  return std::make_unique<Llama>(
-      config, options, Variant{.causalClass = "Phi3ForCausalLM", .slidingWindow = true, .concatenated = true});
+  return std::make_unique<Llama>(config, options,
+                                 Variant{.causalClass = "Phi3ForCausalLM",
+                                         .slidingWindow = true,
+                                         .concatenated = true,
+                                         .epsilon = 1e-5,
+                                         .rotated = RotatedFeatures::PartialRotaryFactor});
 }
 std::unique_ptr<Architecture> makeQwen2(const Config &config, const ImportOptions &options) {
   return std::make_unique<Llama>(
