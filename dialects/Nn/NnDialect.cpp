@@ -15,6 +15,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -33,7 +34,17 @@ static void printGgmlKeyword(AsmPrinter &printer, StringRef keyword) { printer.p
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Nn/NnAttrs.cpp.inc"
 
+namespace {
+/// Functions may be inlined: ops have no effects but their results, and states are arguments and results.
+struct NnInliner : DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const override { return true; }
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const override { return true; }
+};
+} // namespace
+
 void NnDialect::initialize() {
+  addInterfaces<NnInliner>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/Nn/NnAttrs.cpp.inc"

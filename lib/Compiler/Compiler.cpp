@@ -15,6 +15,7 @@
 #include "lib/Compiler/DumpAfterEach.h"
 #include "lib/Compiler/ExplainFunctions.h"
 #include "lib/Compiler/Flags.h"
+#include "lib/Compiler/Functions.h"
 #include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Compiler/QuantizeDefaults.h"
@@ -22,6 +23,7 @@
 #include "lib/Support/File.h"
 #include "lib/Support/FileVersions.h"
 #include "lib/Support/MachineLimits.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -219,8 +221,10 @@ llvm::Error Compilation::checkNotReplaced(StringRef input) const {
 }
 
 llvm::Error Compilation::checkModel() {
-  if (!llvm::sys::fs::exists(options.model))
-    return createStringError(options.model + ": there is no such file or directory");
+  if (std::error_code code = llvm::sys::fs::access(options.model, llvm::sys::fs::AccessMode::Exist))
+    return createStringError(options.model + (code == std::errc::no_such_file_or_directory
+                                                  ? ": there is no such file or directory"
+                                                  : ": cannot be read: " + code.message()));
   StringRef extension = llvm::sys::path::extension(options.model);
   if (isDirectory() || isGguf()) {
     if (options.startFrom && *options.startFrom != Phase::Import)
@@ -308,6 +312,8 @@ llvm::Error Compilation::load() {
     module = std::move(*parsed);
     if (!module)
       return createStringError(options.model + ": is not valid IR" + hint);
+    if (failed(compiler::takeFunctions(*module)))
+      return createStringError(options.model + ": has functions that cannot be compiled");
   }
   compiler::stateForm(*module);
   if (llvm::Error error = declareTargets())
@@ -488,6 +494,7 @@ void registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
                   LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect,
                   tensor::TensorDialect>();
+  func::registerInlinerExtension(registry);
 }
 
 std::optional<std::vector<QuantizedMatrix>> quantizeModel(CompileOptions options, QuantizedModelOptions written) {

@@ -27,7 +27,7 @@ FailureOr<Devices> fuse::devicesOf(func::FuncOp function) {
   };
   if (failed(add(function)))
     return failure();
-  for (Operation &op : function.getBody().front())
+  for (Operation &op : function.getOps())
     if (failed(add(&op)))
       return failure();
   return devices;

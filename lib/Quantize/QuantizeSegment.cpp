@@ -179,6 +179,14 @@ private:
           addResult(mapping.lookup(value), name.str());
   }
 
+  /// Returns the name of a state after the call; without one that of the state before, and without that its number.
+  std::string nameOfState(unsigned result, unsigned argument) {
+    if (auto name = function.getResultAttrOfType<StringAttr>(result, "nn.name"))
+      return name.str();
+    auto name = function.getArgAttrOfType<StringAttr>(argument, "nn.name");
+    return name ? name.str() : "state." + std::to_string(argument);
+  }
+
   /// States that the segment updates stay its states.
   void addStates() {
     Operation *terminator = function.front().getTerminator();
@@ -188,8 +196,7 @@ private:
         continue;
       NamedAttrList attributes;
       attributes.set("nn.state", builder.getI64IntegerAttr(arguments.lookup(state.getInt())));
-      auto name = function.getResultAttrOfType<StringAttr>(number, "nn.name");
-      addResult(mapping.lookup(value), name.str(), attributes);
+      addResult(mapping.lookup(value), nameOfState(number, state.getInt()), attributes);
     }
   }
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#include "dialects/Rt/Rt.h"
+#include "dialects/Rt/KernelBodies.h"
 #include "intarsia/Reference/Reference.h"
 #include "intarsia/Reference/ReferenceBuilder.h"
 #include "mlir/Dialect/Affine/Utils.h"
@@ -229,6 +229,8 @@ struct KernelsToFunctions : impl::ReferenceKernelsToFunctionsBase<KernelsToFunct
   }
 
   void runOnOperation() override {
+    if (failed(rt::checkBodies(getOperation())))
+      return signalPassFailure();
     SmallVector<rt::KernelOp> kernels(getOperation().getOps<rt::KernelOp>());
     for (auto [index, kernel] : llvm::enumerate(kernels)) {
       if (failed(buildReferenceFunction(kernel, index, getOperation())))

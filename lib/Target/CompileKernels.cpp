@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/KernelBodies.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Support/Hash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,13 +51,11 @@ private:
   }
 
   static LogicalResult checkKernels(ModuleOp module) {
-    for (Operation &op : module.getOps()) {
-      if (isa<rt::ObjectOp>(op))
-        return op.emitOpError() << "is compiled already; the target phase makes objects from the kernels of a module "
-                                   "that has none";
-      if (auto kernel = dyn_cast<rt::KernelOp>(op); kernel && kernel.isExternal())
-        return op.emitOpError() << "has no body that can be compiled";
-    }
+    if (failed(rt::checkBodies(module)))
+      return failure();
+    for (auto object : module.getOps<rt::ObjectOp>())
+      return object.emitOpError() << "is compiled already; the target phase makes objects from the kernels of a module "
+                                     "that has none";
     return success();
   }
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/KernelBodies.h"
 #include "intarsia/Target/Target.h"
 #include "mlir/Pass/Pass.h"
 
@@ -23,6 +24,8 @@ struct EmitKernels : impl::TargetEmitKernelsBase<EmitKernels> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (failed(rt::checkBodies(module)))
+      return signalPassFailure();
     auto artifacts = createCompilers(module);
     if (!artifacts) {
       module.emitError() << llvm::toString(artifacts.takeError());

@@ -9,6 +9,7 @@
 #include "lib/Support/Nesting.h"
 #include "lib/Support/StackGuard.h"
 #include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Twine.h"
@@ -171,6 +172,62 @@ static bool isTooDeep(ModuleOp module) {
   return false;
 }
 
+//===-- Attributes ----------------------------------------------------------------------------------------------===//
+
+/// Reports dimensions that are no dimensions of any tensor: MLIR keeps them as 32 bits.
+static LogicalResult checkReassociation(Operation *op) {
+  auto groups = op->getAttrOfType<ArrayAttr>("reassociation");
+  for (Attribute group : groups ? groups.getValue() : ArrayRef<Attribute>()) {
+    auto dimensions = dyn_cast<ArrayAttr>(group);
+    for (Attribute attribute : dimensions ? dimensions.getValue() : ArrayRef<Attribute>())
+      if (auto dimension = dyn_cast<IntegerAttr>(attribute); dimension && !dimension.getValue().isIntN(16))
+        return op->emitError() << "'" << op->getName() << "' op reassociation has " << dimension
+                               << ", which is no dimension of a tensor";
+  }
+  return success();
+}
+
+/// Compares the sizes of a list of integers that are operands with the operands.
+static LogicalResult checkDynamic(Operation *op, StringRef name, int64_t operands) {
+  auto integers = op->getAttrOfType<DenseI64ArrayAttr>(name);
+  if (!integers || llvm::count(integers.asArrayRef(), ShapedType::kDynamic) == operands)
+    return success();
+  return op->emitError() << "'" << op->getName() << "' op " << name << " has "
+                         << llvm::count(integers.asArrayRef(), ShapedType::kDynamic) << " dynamic sizes, and the op "
+                         << operands << " operands for them";
+}
+
+/// Returns the number of operands in a segment of an op; nullopt if it has no such segment.
+static std::optional<int64_t> segmentSize(Operation *op, unsigned segment) {
+  auto sizes = op->getAttrOfType<DenseI32ArrayAttr>("operandSegmentSizes");
+  return sizes && unsigned(sizes.size()) > segment ? std::optional<int64_t>(sizes[segment]) : std::nullopt;
+}
+
+LogicalResult checkAttributes(Operation *root) {
+  WalkResult result = root->walk([](Operation *op) -> WalkResult {
+    StringRef name = op->getName().getStringRef();
+    if (name == "tensor.concat") {
+      auto dimension = op->getAttrOfType<IntegerAttr>("dim");
+      if (dimension && dimension.getValue().isNegative())
+        return op->emitError() << "'tensor.concat' op dim is " << dimension.getInt()
+                               << ", must be a dimension of the tensors";
+    } else if (name == "tensor.pad") {
+      for (auto [segment, sizes] : {std::pair<unsigned, StringRef>{1, "static_low"}, {2, "static_high"}})
+        if (std::optional<int64_t> count = segmentSize(op, segment); count && failed(checkDynamic(op, sizes, *count)))
+          return WalkResult::interrupt();
+    } else if (name == "linalg.pack") {
+      if (std::optional<int64_t> count = segmentSize(op, 3);
+          count && failed(checkDynamic(op, "static_inner_tiles", *count)))
+        return WalkResult::interrupt();
+    } else if (name == "linalg.unpack") {
+      if (op->getNumOperands() >= 2 && failed(checkDynamic(op, "static_inner_tiles", op->getNumOperands() - 2)))
+        return WalkResult::interrupt();
+    }
+    return checkReassociation(op);
+  });
+  return failure(result.wasInterrupted());
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> parseMlir(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::SourceMgr &sources,
                                                 const ParserConfig &config) {
   if (llvm::Error error = checkForm(*buffer))
@@ -182,11 +239,14 @@ llvm::Expected<OwningOpRef<ModuleOp>> parseMlir(std::unique_ptr<llvm::MemoryBuff
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   // The bytecode reader rarely recurses, but verification and destruction of the result do.
   StackGuard guard("error: " + message);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, config);
+  ParserConfig unverified(config.getContext(), /*verifyAfterParse=*/false);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, unverified);
   if (module && isBinary && isTooDeep(*module)) {
     module = nullptr;
     return llvm::createStringError(message);
   }
+  if (module && (failed(checkAttributes(*module)) || (config.shouldVerifyAfterParse() && failed(verify(*module)))))
+    module = nullptr;
   return module;
 }
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/KernelBodies.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Target/CPU/Codegen.h"
 #include "lib/Target/CPU/KernelRoots.h"
@@ -44,6 +45,8 @@ struct TargetCpuEmitKernels : impl::TargetCpuEmitKernelsBase<TargetCpuEmitKernel
       getOperation().emitError() << llvm::toString(variant.takeError());
       return signalPassFailure();
     }
+    if (failed(rt::checkBodies(getOperation())))
+      return signalPassFailure();
     std::vector<target::NumberedKernel> kernels = target::numberKernels(getOperation());
     if (failed(cpu::emitKernels(kernels, *variant, getOperation())))
       return signalPassFailure();

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "dialects/Rt/KernelBodies.h"
 #include "intarsia/Analysis/SymbolicSizes.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Target/GPU/Codegen.h"
@@ -297,6 +298,8 @@ struct TargetGpuEmitKernels : impl::TargetGpuEmitKernelsBase<TargetGpuEmitKernel
       getOperation().emitError() << "unknown GPU architecture '" << architecture << "'";
       return signalPassFailure();
     }
+    if (failed(rt::checkBodies(getOperation())))
+      return signalPassFailure();
     std::vector<NumberedKernel> kernels = numberKernels(getOperation());
     gpu::remarkOnLoops(kernels, found);
     if (failed(gpu::emitKernels(kernels, *found, getOperation())))
