@@ -193,8 +193,9 @@ private:
 
   LogicalResult verifyScales(Value scales) const {
     Type element = typeOf(scales).getElementType();
-    bool isE2M1 = format.getElement() == BlockElement::E2M1;
-    if (element.isF32() || element.isF16() || element.isBF16() || (isE2M1 && (isE4M3(scales) || element.isInteger(8))))
+    bool isE2M1 = format.getElement() == BlockElement::E2M1, isE4M3Element = format.getElement() == BlockElement::E4M3;
+    if (element.isF32() || element.isF16() || element.isBF16() || (isE2M1 && isE4M3(scales)) ||
+        ((isE2M1 || isE4M3Element) && element.isInteger(8)))
       return success();
     return op->emitOpError() << "scales are " << element << ", which no format of "
                              << stringifyBlockElement(format.getElement()) << " has";
@@ -224,8 +225,8 @@ private:
     }
     bool isPattern = typeOf(operands.scales).getElementType().isInteger(8);
     bool keepsScales = isE4M3(operands.scales) ? kept.getScale() == BlockScale::E4M3
-                       : isPattern             ? kept.getScale() == BlockScale::E8M0
-                                               : isa<FloatType>(scaleType(kept.getScale(), op->getContext()));
+                       : isPattern ? kept.getScale() == BlockScale::E8M0 || kept.getScale() == BlockScale::F32
+                                   : isa<FloatType>(scaleType(kept.getScale(), op->getContext()));
     if (!keepsScales)
       return op->emitOpError() << "has scales " << typeOf(operands.scales).getElementType() << ", which " << kept
                                << " does not keep";

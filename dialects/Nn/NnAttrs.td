@@ -130,7 +130,8 @@ def Nn_ArchiveFormatAttr : AttrDef<Nn_Dialect, "ArchiveFormat",
     | `rows` of `ternary` | BitNet, "online" | `[N, K]`, floats | | |
 
     A word of AWQ holds output features 0, 2, 4, 6, 1, 3, 5, 7, from its lowest bits on; byte n of BitNet the features n,
-    n + N / 4, n + 2 N / 4 and n + 3 N / 4. Scales are of any type of floats or, of `e2m1`, also E4M3, or E8M0 as bytes.
+    n + N / 4, n + 2 N / 4 and n + 3 N / 4. Scales are of any type of floats; those of `e2m1` and `e4m3` may be E8M0 as
+    bytes, and those of `e2m1` E4M3.
     Zero points of `i8` are bytes `[N, G]`. Scales may themselves be dequantized: bitsandbytes stores those of `u4` as
     bytes with a codebook (arXiv 2305.14314, section 3).
 

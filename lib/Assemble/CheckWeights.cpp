@@ -22,7 +22,7 @@ static bool agree(RankedTensorType type, const SafetensorsEntry &stored) {
   ArrayRef<int64_t> shape = type.getShape(), storedShape(stored.shape);
   if (!type.getElementType().isInteger(4)) {
     // Patterns of 8 bits, which formats give a meaning, have no sign.
-    bool areBytes = type.getElementType().isSignlessInteger(8) && stored.dtype == "U8";
+    bool areBytes = type.getElementType().isSignlessInteger(8) && (stored.dtype == "U8" || stored.dtype == "F8_E8M0");
     return (areBytes || safetensorsDtype(type.getElementType()) == stored.dtype) && shape == storedShape;
   }
   // Two values a byte; the last dimension may be several of bytes.

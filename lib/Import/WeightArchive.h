@@ -65,14 +65,23 @@ public:
     }
     return hashText(hasher.finish());
   }
-  /// Returns the archive's name for messages about missing tensors.
+  /// Returns the archive's name for messages.
   llvm::StringRef name() const { return displayName; }
+  /// Begins a message about a tensor that is not there: "model.safetensors: has no tensor 'x'".
+  std::string missing(llvm::StringRef key) const {
+    auto named = lacking.find(key);
+    std::string tensor = ": has no tensor '" + key.str() + "'";
+    return named == lacking.end()
+               ? displayName + tensor
+               : named->second + tensor + ", but " + displayName + " says so (is the download complete?)";
+  }
 
 protected:
   WeightArchive() = default;
   ~WeightArchive() = default;
 
   llvm::StringMap<Tensor> tensors;
+  llvm::StringMap<std::string> lacking; ///< tensors that no file has, and the file that an index names for them
   std::string displayName;
 };
 

@@ -85,7 +85,8 @@ OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &opti
     return {};
 
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, archive->name())));
-  GraphBuilder graph(*module, *archive, Float32Type::get(context), /*dataTypeKey=*/"", errors);
+  Type f32 = Float32Type::get(context);
+  GraphBuilder graph(*module, *archive, f32, f32, errors);
   architecture->build(graph, *modelClass, architecture->prefix(), [&](OpBuilder &builder) {
     llvm::SmallVector<NamedAttribute> entries = {
         builder.getNamedAttr("model_type", builder.getStringAttr(modelType)),

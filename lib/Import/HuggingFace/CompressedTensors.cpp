@@ -55,7 +55,9 @@ private:
   void readActivations(const Config &section, StringRef setting);
   void refuseArguments(const Config &weights, const ModuleGroup &group);
   std::optional<Target> readTarget(const Config &section, StringRef text) const;
-  const ModuleGroup *groupOf(StringRef module) const;
+  const ModuleGroup *groupOf(const Request &request) const;
+  bool fits(const Request &request, const ModuleGroup &group) const;
+  bool checkZeroPoints(const Request &request) const;
 
   std::optional<QuantizedMatrix> readPacked(const Request &request, const ModuleGroup &group);
   std::optional<QuantizedMatrix> readBytes(const Request &request, const ModuleGroup &group);
@@ -75,8 +77,9 @@ constexpr StringRef formats[] = {"pack-quantized",  "int-quantized",        "flo
 void CompressedTensors::readSettings() {
   format = settings.string("format", "");
   std::string status = settings.string("quantization_status", "compressed");
-  if (status != "compressed")
-    settings.refuse("quantization_status", status, {"compressed"});
+  // Older versions of the tool wrote "frozen" beside weights that were compressed; tensors tell which are.
+  if (status != "compressed" && status != "frozen")
+    settings.refuse("quantization_status", status, {"compressed", "frozen"});
   settings.refuseIfSet("transform_config", "transforms of activations are not computed");
   if (std::optional<Config> sparsity = settings.section("sparsity_config"))
     if (std::string sparse = sparsity->string("format", "dense"); sparse != "dense")
@@ -267,31 +270,67 @@ bool CompressedTensors::holds(StringRef module) const {
   return weight && (weight->entry->dtype == "I8" || StringRef(weight->entry->dtype).starts_with("F8_"));
 }
 
-const ModuleGroup *CompressedTensors::groupOf(StringRef module) const {
+/// Returns true if the archive has the tensors that a group stores for a module.
+bool CompressedTensors::fits(const Request &request, const ModuleGroup &group) const {
+  auto hasColumns = [&](StringRef name, int64_t count) {
+    std::optional<WeightArchive::Tensor> tensor = archive.find(request.key(name));
+    return tensor && tensor->entry->shape.size() == 2 && tensor->entry->shape[1] == count;
+  };
+  int64_t inputs = request.inputs.size;
+  if (group.group && !hasColumns("weight_scale", llvm::divideCeil(inputs, group.group)))
+    return false;
+  if (group.format == "pack-quantized")
+    return archive.find(request.key("weight_shape")) && hasColumns("weight_packed", inputs * group.bits / 32);
+  if (group.format.ends_with("fp4-pack-quantized"))
+    return !archive.find(request.key("weight_shape")) && hasColumns("weight_packed", inputs / 2);
+  std::optional<WeightArchive::Tensor> weight = archive.find(request.key("weight"));
+  return weight && weight->entry->dtype == (group.isFloat ? "F8_E4M3" : "I8");
+}
+
+/// Finds the group of a module. compressed-tensors takes the first target that matches, in the order of `targets`;
+/// where targets overlap, tools have written by another order, so that the tensors decide.
+const ModuleGroup *CompressedTensors::groupOf(const Request &request) const {
+  StringRef module = request.module;
   auto matches = [&](const Target &target) { return target.matchesName(module) || target.matchesClass(module); };
   if (llvm::any_of(ignored, matches)) {
     report("'ignore' has '" + module + "', but " + archive.name() + " holds it quantized");
     return nullptr;
   }
+  llvm::SmallVector<const ModuleGroup *> candidates;
   for (const Target &target : targets)
     if (target.matchesName(module))
-      return target.group;
+      candidates.push_back(target.group);
   for (const Target &target : targets)
     if (target.matchesClass(module))
-      return target.group;
+      candidates.push_back(target.group);
+  for (const ModuleGroup *group : candidates)
+    if (fits(request, *group))
+      return group;
+  if (!candidates.empty())
+    return candidates.front(); // whose tensors are missed by name
   report("no target of config_groups matches '" + module + "', but " + archive.name() + " holds it quantized");
   return nullptr;
 }
 
 std::optional<QuantizedMatrix> CompressedTensors::read(const Request &request) {
-  const ModuleGroup *group = groupOf(request.module);
-  if (!group)
+  const ModuleGroup *group = groupOf(request);
+  if (!group || (group->isSymmetric && !checkZeroPoints(request)))
     return std::nullopt;
   if (group->format == "pack-quantized")
     return readPacked(request, *group);
   if (group->format == "nvfp4-pack-quantized" || group->format == "mxfp4-pack-quantized")
     return readFloats4(request, *group);
   return readBytes(request, *group);
+}
+
+/// Checks that zero points beside a symmetric matrix, which older versions of the tool stored, are 0.
+bool CompressedTensors::checkZeroPoints(const Request &request) const {
+  std::optional<WeightArchive::Tensor> zeros = archive.find(request.key("weight_zero_point"));
+  if (!zeros || isZero(*zeros))
+    return true;
+  settings.sink().report(zeros->file->name + ": tensor '" + request.key("weight_zero_point") +
+                         "' is not 0, but the matrix is symmetric by " + settings.name());
+  return false;
 }
 
 bool CompressedTensors::checkShapeTensor(const Request &request) {
@@ -366,7 +405,8 @@ std::optional<QuantizedMatrix> CompressedTensors::readBytes(const Request &reque
   bool isWhole = group.blockRows == 0;
   int64_t rows = isWhole ? 1 : llvm::divideCeil(outputs, group.blockRows);
   std::optional<QuantizedMatrix::Part> scales =
-      part(key, {"F16", "BF16", "F32"}, isWhole ? std::nullopt : std::optional(llvm::ArrayRef<int64_t>{rows, count}));
+      part(key, {"F16", "BF16", "F32", "F8_E8M0"},
+           isWhole ? std::nullopt : std::optional(llvm::ArrayRef<int64_t>{rows, count}));
   if (!values || !scales)
     return std::nullopt;
   if (isWhole && scales->type.getNumElements() != 1) {
@@ -374,11 +414,10 @@ std::optional<QuantizedMatrix> CompressedTensors::readBytes(const Request &reque
                            llvm::Twine(scales->type.getNumElements()) + " scales, strategy 'tensor' implies one");
     return std::nullopt;
   }
-  for (StringRef other : {"weight_zero_point", "weight_g_idx"})
-    if (archive.find(request.key(other))) {
-      report("'" + request.key(other) + "' is not supported in the format " + group.format);
-      return std::nullopt;
-    }
+  if (archive.find(request.key("weight_g_idx"))) {
+    report("'" + request.key("weight_g_idx") + "' is not supported in the format " + group.format);
+    return std::nullopt;
+  }
   QuantizedMatrix matrix{*values, *scales};
   setFormat(matrix, scheme);
   return matrix;
@@ -392,7 +431,8 @@ std::optional<QuantizedMatrix> CompressedTensors::readFloats4(const Request &req
   std::optional<QuantizedMatrix::Part> values =
       part(request.key("weight_packed"), {"U8"}, llvm::ArrayRef<int64_t>{outputs, inputs / 2});
   std::optional<QuantizedMatrix::Part> scales =
-      part(request.key("weight_scale"), {isNvfp4 ? StringRef("F8_E4M3") : StringRef("U8")},
+      part(request.key("weight_scale"),
+           isNvfp4 ? llvm::ArrayRef<StringRef>{"F8_E4M3"} : llvm::ArrayRef<StringRef>{"U8", "F8_E8M0"},
            llvm::ArrayRef<int64_t>{outputs, inputs / group.group});
   if (!values || !scales)
     return std::nullopt;

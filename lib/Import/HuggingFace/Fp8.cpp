@@ -33,7 +33,7 @@ public:
       group = int64_t(sizes[1]);
     }
     remarkUnknown(settings, {"activation_scheme", "fmt", "ignored_layers", "modules_to_not_convert", "quant_method",
-                             "weight_block_size"});
+                             "scale_fmt", "weight_block_size"});
   }
 
 protected:
@@ -54,7 +54,7 @@ protected:
                          int64_t(llvm::divideCeil(inputs, std::max<int64_t>(group, 1)))};
     if (rows)
       shape = llvm::ArrayRef<int64_t>(blocks);
-    std::optional<QuantizedMatrix::Part> scales = part(key, {"F32", "BF16", "F16"}, shape);
+    std::optional<QuantizedMatrix::Part> scales = part(key, {"F32", "BF16", "F16", "F8_E8M0"}, shape);
     if (!values || !scales)
       return std::nullopt;
     if (!rows && scales->type.getNumElements() != 1) {

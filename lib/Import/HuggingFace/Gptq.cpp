@@ -72,17 +72,18 @@ public:
     if (bits != 4 && bits != 8)
       settings.refuse("bits", std::to_string(bits), {"4", "8"});
     readGroupSize();
+    statedGroup = group;
     hasActivationOrder = settings.flag("desc_act", false);
-    // GPTQModel calls the setting "format" too.
-    for (StringRef setting : {"checkpoint_format", "format"})
-      if (std::string format = settings.string(setting, "gptq"); format == "gptq_v2")
-        storedZero = 0;
-      else if (format != "gptq")
-        settings.refuse(setting, format, {"gptq", "gptq_v2"});
+    StringRef setting = settings.spelling("checkpoint_format", "format"); // the second is GPTQModel's
+    if (std::string format = settings.string(setting, "gptq"); format == "gptq_v2")
+      storedZero = 0;
+    else if (format != "gptq")
+      settings.refuse(setting, format, {"gptq", "gptq_v2"});
     if (std::string type = settings.string("pack_dtype", "int32"); type != "int32")
       settings.refuse("pack_dtype", type, {"int32"});
     settings.refuseIfSet("is_marlin_format", "its words are ordered for one kind of GPU; save it as 'gptq'");
-    settings.refuseIfSet("dynamic", "all matrices are expected to have the same number of bits");
+    if (std::optional<Config> dynamic = settings.section("dynamic"))
+      readRules(*dynamic);
     settings.refuseIfSet("adapter", "merge it into the model");
     remarkUnknown(settings, {"adapter",
                              "backend",
@@ -120,6 +121,8 @@ public:
 
 protected:
   std::optional<QuantizedMatrix> read(const Request &request) override {
+    if (hasRules && !readSizes(request))
+      return std::nullopt;
     int64_t perWord = 32 / bits;
     std::optional<int64_t> groups = countGroups(request, perWord);
     if (!groups)
@@ -139,7 +142,46 @@ protected:
   }
 
 private:
-  bool hasActivationOrder = false;
+  /// Reads GPTQModel's rules for modules by pattern. "-:PATTERN" leaves modules out, "PATTERN" and "+:PATTERN" give
+  /// them other settings. Tensors show which rule a module is under, so that patterns are not read.
+  void readRules(const Config &rules) {
+    hasRules = true;
+    for (const auto &[pattern, value] : *rules.value().getAsObject()) {
+      std::optional<Config> rule = rules.section(pattern);
+      if (!rule || StringRef(pattern).starts_with("-:"))
+        continue;
+      for (const auto &[key, setting] : *rule->value().getAsObject())
+        if (StringRef name(key);
+            !llvm::is_contained({StringRef("bits"), StringRef("group_size"), StringRef("sym"), StringRef("desc_act"),
+                                 StringRef("damp_percent"), StringRef("damp_auto_increment"), StringRef("mse")},
+                                name))
+          rule->report("the setting '" + name + "' is not supported in a rule");
+    }
+  }
+
+  /// Reads bits and the size of groups from the shapes of a module's tensors.
+  bool readSizes(const Request &request) {
+    std::optional<QuantizedMatrix::Part> values = part(request.key("qweight"), {"I32"}, std::nullopt);
+    std::optional<QuantizedMatrix::Part> scales = part(request.key("scales"), {"F16", "BF16", "F32"}, std::nullopt);
+    if (!values || !scales)
+      return false;
+    int64_t inputs = request.inputs.size;
+    bits = values->type.getRank() == 2 ? values->type.getDimSize(0) * 32 / inputs : 0;
+    int64_t groups = scales->type.getRank() == 2 ? scales->type.getDimSize(0) : 0;
+    if ((bits != 4 && bits != 8) || groups <= 0) {
+      settings.sink().report(values->tensor.file->name + ": '" + request.key("qweight") + "' is " +
+                             shapeText(values->type.getShape()) + " and '" + request.key("scales") + "' " +
+                             shapeText(scales->type.getShape()) + ", which matrices of " + llvm::Twine(inputs) +
+                             " input features with 4 or 8 bits do not have");
+      return false;
+    }
+    bool isStated = statedGroup && int64_t(llvm::divideCeil(inputs, statedGroup)) == groups;
+    group = groups == 1 ? 0 : isStated ? statedGroup : llvm::divideCeil(inputs, groups);
+    return true;
+  }
+
+  bool hasActivationOrder = false, hasRules = false;
+  int64_t statedGroup = 0;
   int64_t storedZero = 1; // what zero points are stored without
 };
 

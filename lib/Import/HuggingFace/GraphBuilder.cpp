@@ -27,6 +27,10 @@ Type floatType(llvm::StringRef dtype, MLIRContext *context) {
   return {};
 }
 
+Value widened(OpBuilder &builder, Location location, Value value, Type type) {
+  return value.getType() == type ? value : Value(arith::ExtFOp::create(builder, location, type, value));
+}
+
 Value floatConstant(OpBuilder &builder, Location location, Type type, double value) {
   return arith::ConstantOp::create(builder, location, builder.getFloatAttr(type, value));
 }
@@ -60,10 +64,10 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
   return Activation::Identity;
 }
 
-GraphBuilder::GraphBuilder(ModuleOp module, const WeightArchive &archive, Type dataType, llvm::StringRef dataTypeKey,
-                           Errors &errors, Type activationType)
+GraphBuilder::GraphBuilder(ModuleOp module, const WeightArchive &archive, Type dataType, Type activationType,
+                           Errors &errors)
     : module(module), builder(module.getContext()), archive(&archive), dataType(dataType),
-      activationType(activationType ? activationType : dataType), dataTypeKey(dataTypeKey), errors(errors) {}
+      activationType(activationType), errors(errors) {}
 
 //===-- Functions ---------------------------------------------------------------------------------------------===//
 
@@ -260,8 +264,7 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
   std::optional<WeightArchive::Tensor> tensor = archive->find(key);
   FlatSymbolRefAttr symbol;
   if (!tensor) {
-    errors.report(archive->name() + ": has no tensor '" + key +
-                  "', which config.json implies; is config.json from another model?");
+    errors.report(archive->missing(key) + ", which config.json implies; is config.json from another model?");
     symbol = FlatSymbolRefAttr::get(module.getContext(), "missing");
   } else {
     checkShape(*tensor, shape, errors);
@@ -269,9 +272,6 @@ Value GraphBuilder::weight(llvm::StringRef name, llvm::ArrayRef<Extent> shape) {
       errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " +
                     (tensor->gguf ? llvm::StringRef(tensor->gguf->type->name) : tensor->entry->dtype) + ", expected " +
                     supportedTypes(*tensor));
-    else if (!tensor->gguf && stored != type)
-      errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype + ", '" +
-                    dataTypeKey + "' is not: weights of mixed dtypes are not supported; save the model in one dtype");
     else
       type = stored;
     symbol = archiveSymbol(*tensor->file);
@@ -293,8 +293,6 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
   llvm::SmallVector<int64_t> sizes;
   for (const Extent &extent : shape)
     sizes.push_back(extent.size);
-  if (!dataType.isBF16())
-    errors.report("'" + dataTypeKey + "' is not BF16, as the other weights of a model in MXFP4 are expected to be");
   if (sizes.back() % block != 0)
     errors.report(path(name) + "_blocks: " + shape.back().setting + " " + llvm::Twine(sizes.back()) +
                   " is not a multiple of the 32 elements of a block of MXFP4");
@@ -317,7 +315,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
     FlatSymbolRefAttr symbol =
         tensor ? archiveSymbol(*tensor->file) : FlatSymbolRefAttr::get(module.getContext(), "missing");
     if (!tensor)
-      errors.report(archive->name() + ": has no tensor '" + key + "', which config.json implies");
+      errors.report(archive->missing(key) + ", which config.json implies");
     else if (tensor->entry->dtype != "U8")
       errors.report(tensor->file->name + ": tensor '" + key + "' is of dtype " + tensor->entry->dtype +
                     ", MXFP4 is stored as U8");
@@ -325,7 +323,7 @@ Value GraphBuilder::mxfp4Weight(llvm::StringRef name, llvm::ArrayRef<Extent> sha
       checkShape(*tensor, extents, errors);
     parts.push_back(nn::WeightOp::create(builder, location(name), type, symbol, builder.getStringAttr(key)));
   }
-  return dequantized(name, parts[0], parts[1], RankedTensorType::get(sizes, dataType), format);
+  return dequantized(name, parts[0], parts[1], RankedTensorType::get(sizes, builder.getBF16Type()), format);
 }
 
 Value GraphBuilder::dequantized(llvm::StringRef name, Value values, Value scales, RankedTensorType type,
@@ -500,7 +498,8 @@ Value GraphBuilder::collapseShape(Value input, llvm::StringRef name, llvm::Array
 
 Value GraphBuilder::firstRows(Value table, llvm::StringRef name, Size rows, int64_t features) {
   OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
-  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({rows, features}, dataType), table,
+  Type element = cast<RankedTensorType>(table.getType()).getElementType();
+  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({rows, features}, element), table,
                                         llvm::ArrayRef<OpFoldResult>{zero, zero}, sizes({rows, features}),
                                         llvm::ArrayRef<OpFoldResult>{one, one});
 }
@@ -521,7 +520,8 @@ Value GraphBuilder::rowsAt(Value input, Value indices, llvm::StringRef name, Siz
 
 Value GraphBuilder::firstToken(Value input, llvm::StringRef name, Size batch, int64_t features) {
   OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
-  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({batch, features}, dataType), input,
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  return tensor::ExtractSliceOp::create(builder, location(name), tensorType({batch, features}, element), input,
                                         llvm::ArrayRef<OpFoldResult>{zero, zero, zero}, sizes({batch, 1, features}),
                                         llvm::ArrayRef<OpFoldResult>{one, one, one});
 }

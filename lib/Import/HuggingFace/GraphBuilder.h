@@ -57,10 +57,10 @@ Activation readActivation(const Config &config, llvm::StringRef setting, llvm::S
 /// weights and the location. Errors are reported to the sink; the graph after an error is well-formed but not used.
 class GraphBuilder {
 public:
-  /// `dataType` is the element type of weights, `dataTypeKey` the weight that it was read from. Activations have this
-  /// type too, unless `activationType` says otherwise.
-  GraphBuilder(mlir::ModuleOp module, const WeightArchive &archive, mlir::Type dataType, llvm::StringRef dataTypeKey,
-               Errors &errors, mlir::Type activationType = nullptr);
+  /// `dataType` is the element type of the table of embeddings; other weights may have others. Activations have
+  /// `activationType`, which holds the values of all weights.
+  GraphBuilder(mlir::ModuleOp module, const WeightArchive &archive, mlir::Type dataType, mlir::Type activationType,
+               Errors &errors);
   /// Sets the checkpoint that says which matrices of the archive are quantized; null if none are.
   void setQuantized(QuantizedCheckpoint *checkpoint) { quantized = checkpoint; }
 
@@ -154,6 +154,7 @@ public:
 
   mlir::OpBuilder &getBuilder() { return builder; }
   mlir::Type getDataType() const { return dataType; }
+  mlir::Type getActivationType() const { return activationType; }
   Errors &sink() { return errors; }
   mlir::Location location(llvm::StringRef module);
   mlir::RankedTensorType tensorType(const Shape &shape, mlir::Type element) const;
@@ -178,7 +179,6 @@ private:
   const WeightArchive *archive;
   QuantizedCheckpoint *quantized = nullptr;
   mlir::Type dataType, activationType;
-  std::string dataTypeKey;
   Errors &errors;
   std::string scopePath;
 
@@ -193,6 +193,9 @@ private:
 
 /// Returns f32, bf16 or f16 for a safetensors dtype; null for others.
 mlir::Type floatType(llvm::StringRef dtype, mlir::MLIRContext *context);
+
+/// Widens a value inside the body of an elementwise op, unless it has the type.
+mlir::Value widened(mlir::OpBuilder &builder, mlir::Location location, mlir::Value value, mlir::Type type);
 
 /// Builds a floating-point constant inside the body of an elementwise op.
 mlir::Value floatConstant(mlir::OpBuilder &builder, mlir::Location location, mlir::Type type, double value);

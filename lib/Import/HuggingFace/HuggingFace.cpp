@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <set>
 
 using namespace mlir;
 
@@ -40,7 +41,7 @@ private:
   void readSettings();
   void chooseClass();
   void openWeights();
-  void checkDataType();
+  void chooseTypes();
   void openQuantized();
   OwningOpRef<ModuleOp> build();
   void buildEmbed(GraphBuilder &graph);
@@ -52,11 +53,7 @@ private:
     llvm::sys::path::append(path, file);
     return std::string(path);
   }
-  bool exists(llvm::StringRef file) const {
-    llvm::SmallString<256> path(directory);
-    llvm::sys::path::append(path, file);
-    return llvm::sys::fs::exists(path);
-  }
+  bool exists(llvm::StringRef file) const { return hasFile(directory, file, errors); }
 
   llvm::StringRef directory;
   const ImportOptions &options;
@@ -72,7 +69,8 @@ private:
   std::unique_ptr<QuantizedCheckpoint> quantized; // null if no weights are quantized
   std::string base;                               // "bert" if the base model's keys begin with it, else ""
   std::string anchor;
-  Type dataType;
+  std::vector<std::string> remarks;
+  Type dataType, activationType;
 };
 
 void HuggingFaceImport::readSettings() {
@@ -80,7 +78,7 @@ void HuggingFaceImport::readSettings() {
     return errors.report(directory + ": no such directory");
   if (!llvm::sys::fs::is_directory(directory))
     return errors.report(directory + ": is not a directory");
-  if (SentencePipeline::isIn(directory)) {
+  if (exists("modules.json")) {
     pipeline = SentencePipeline::read(directory, errors);
     if (!pipeline)
       return;
@@ -97,6 +95,9 @@ void HuggingFaceImport::readSettings() {
     return;
   if (!config->value().getAsObject())
     return config->report("is not a JSON object");
+  config->refuseIfSet("quantization",
+                      "MLX quantized the weights, and its format is not imported; take the model that it "
+                      "was made from, or a GGUF file of it");
 
   modelType = config->string("model_type", "");
   const RegisteredArchitecture *registered = llvm::find_if(
@@ -159,31 +160,42 @@ void HuggingFaceImport::openWeights() {
     return errors.report(weights->name() + ": " + missing + ": these are not the weights of a model of type " +
                          modelType);
   }
-  checkDataType();
+  chooseTypes();
 }
 
-void HuggingFaceImport::checkDataType() {
+/// Chooses the type of activations. Each weight has the type that it is stored in, and activations hold the values of
+/// all: those of encoders have the type of the weights if that is one. Language models are computed in f32.
+void HuggingFaceImport::chooseTypes() {
   SafetensorsArchive::Tensor tensor = *weights->find(anchor);
-  const std::string &stored = tensor.entry->dtype;
-  dataType = floatType(stored, context);
+  dataType = floatType(tensor.entry->dtype, context);
   if (!dataType)
-    return errors.report(tensor.file->name + ": tensor '" + anchor + "' is of dtype " + stored +
+    return errors.report(tensor.file->name + ": tensor '" + anchor + "' is of dtype " + tensor.entry->dtype +
                          ", expected F32, BF16 or F16");
+  llvm::SmallVector<const SafetensorsArchive *> archives{weights.get()};
+  if (pipeline)
+    llvm::append_range(archives, pipeline->archives());
+  std::set<std::string> stored;
+  for (const SafetensorsArchive *archive : archives)
+    for (llvm::StringRef key : archive->keys(""))
+      if (const std::string &dtype = archive->find(key)->entry->dtype; floatType(dtype, context))
+        stored.insert(dtype);
+  bool isEncoder = modelClass.head != Head::CausalLanguageModel;
+  // Matrices that are quantized have values of f32.
+  bool isUniform = stored.size() == 1 && !config->has("quantization_config");
+  activationType = isEncoder && isUniform ? dataType : Float32Type::get(context);
+  if (isEncoder && stored.size() > 1)
+    remarks.push_back((weights->name() + ": weights are stored in several types (" + llvm::join(stored, ", ") +
+                       "), so that activations are computed in f32")
+                          .str());
   static const std::pair<llvm::StringRef, llvm::StringRef> names[] = {
       {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
-  for (llvm::StringRef setting : {"dtype", "torch_dtype"}) {
-    if (!config->has(setting))
-      continue;
-    std::string name = config->string(setting, "");
-    llvm::StringRef implied;
-    for (const auto &[spelled, dtype] : names)
-      if (llvm::StringRef(name).ends_with(spelled) && (name == spelled || name == ("torch." + spelled).str()))
-        implied = dtype;
-    if (implied != stored)
-      config->report(setting + " is '" + name + "', but tensor '" + anchor + "' of " + tensor.file->name + " is " +
-                     stored + "; save the model in the dtype that it shall run in");
-    return;
-  }
+  llvm::StringRef setting = config->has("dtype") ? "dtype" : "torch_dtype";
+  std::string named = config->string(setting, "");
+  llvm::StringRef name = named;
+  name.consume_front("torch.");
+  if (!name.empty() && !llvm::is_contained(names, std::make_pair(name, llvm::StringRef(tensor.entry->dtype))))
+    remarks.push_back(config->name() + ": " + setting.str() + " '" + named + "' has no effect: '" + anchor + "' is " +
+                      tensor.entry->dtype + ", and weights keep the types that they are stored in");
 }
 
 void HuggingFaceImport::openQuantized() {
@@ -191,6 +203,8 @@ void HuggingFaceImport::openQuantized() {
   if (modelType == "gpt_oss")
     return;
   std::optional<Config> settings = config->section("quantization_config"), text = config->section("text_config");
+  if (text)
+    config->refuseIfDifferent("quantization_config", *text, "quantization_config");
   if (!settings && text)
     settings = text->section("quantization_config");
   if (settings && !settings->value().getAsObject()->empty())
@@ -291,9 +305,7 @@ void HuggingFaceImport::nameTextFiles(ModuleOp module) const {
 
 OwningOpRef<ModuleOp> HuggingFaceImport::build() {
   OwningOpRef<ModuleOp> module = ModuleOp::create(NameLoc::get(StringAttr::get(context, modelClass.name)));
-  // Language models are stored in two bytes and computed in f32.
-  Type activationType = modelClass.head == Head::CausalLanguageModel ? Float32Type::get(context) : dataType;
-  GraphBuilder graph(*module, *weights, dataType, anchor, errors, activationType);
+  GraphBuilder graph(*module, *weights, dataType, activationType, errors);
   graph.setQuantized(quantized.get());
   bool withLabels = modelClass.head == Head::SequenceClassification || modelClass.head == Head::TokenClassification ||
                     modelClass.head == Head::ImageClassification;
@@ -303,7 +315,8 @@ OwningOpRef<ModuleOp> HuggingFaceImport::build() {
     buildEmbed(graph);
   if (errors.any())
     return {};
-  for (const std::string &remark : architecture->remarks())
+  llvm::append_range(remarks, architecture->remarks());
+  for (const std::string &remark : remarks)
     emitRemark(module->getLoc()) << remark;
   for (const std::string &remark : quantized ? quantized->remarks() : std::vector<std::string>())
     emitRemark(module->getLoc()) << remark;

@@ -80,8 +80,7 @@ std::optional<QuantizedMatrix::Part> QuantizedCheckpoint::part(const std::string
   Errors &errors = settings.sink();
   std::string implied = settings.name() + (shape ? " and config.json imply " + shapeText(*shape) : " implies it");
   if (!tensor) {
-    errors.report(archive.name() + ": has no tensor '" + key + "', which " + settings.name() +
-                  " implies; is the download complete?");
+    errors.report(archive.missing(key) + ", which " + settings.name() + " implies; is the download complete?");
     return std::nullopt;
   }
   const SafetensorsEntry &entry = *tensor->entry;
@@ -104,6 +103,11 @@ bool QuantizedCheckpoint::checkMultiple(const Request &request, const Extent &ex
          (extent.setting.empty() ? "" : " (" + extent.setting.str() + ")") + ", no multiple of the " + llvm::Twine(of) +
          " " + what);
   return false;
+}
+
+bool QuantizedCheckpoint::isZero(const WeightArchive::Tensor &tensor) {
+  StringRef bytes(static_cast<const char *>(tensor.entry->data), tensor.entry->bytes());
+  return llvm::all_of(bytes, [](char byte) { return byte == 0; });
 }
 
 bool QuantizedCheckpoint::areAll(const WeightArchive::Tensor &tensor, unsigned bits, unsigned value) {
@@ -192,7 +196,7 @@ nn::BlockFormatAttr QuantizedCheckpoint::keptFormatOf(const QuantizedMatrix &mat
   }
   StringRef scaleType = matrix.scales.tensor.entry->dtype;
   if (scheme.element == nn::BlockElement::E2M1) // whose blocks are those of the format
-    return formatOf(scheme.element, scaleType == "U8" ? nn::BlockScale::E8M0 : nn::BlockScale::E4M3, scheme.group);
+    return formatOf(scheme.element, scaleType == "F8_E4M3" ? nn::BlockScale::E4M3 : nn::BlockScale::E8M0, scheme.group);
   if (scheme.rows > 1) {
     whyNot = "scales are those of blocks of rows";
     return nullptr;

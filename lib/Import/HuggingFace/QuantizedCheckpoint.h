@@ -85,6 +85,8 @@ protected:
   /// `areEqual` groups that are not all of the same size. Returns false after an error.
   bool readGroupIndices(QuantizedMatrix &matrix, const std::string &key, const Request &request, Scheme &scheme,
                         bool areEqual);
+  /// Returns true if all bytes of a tensor are 0.
+  static bool isZero(const WeightArchive::Tensor &tensor);
   /// Returns true if all integers of some bits in the words of a tensor are `value`.
   static bool areAll(const WeightArchive::Tensor &tensor, unsigned bits, unsigned value);
   /// Refuses a number of features that is no multiple of a number.

@@ -42,7 +42,7 @@ bool SafetensorsArchive::openFile(llvm::StringRef directory, llvm::StringRef fol
   opened->name = pathOf("", folder, file);
   opened->symbol = symbol.str();
   std::string path = pathOf(directory, folder, file);
-  if (!llvm::sys::fs::exists(path)) {
+  if (!hasFile(directory, opened->name, errors)) {
     errors.report(opened->name + ": no such file in " + directory + ", but " + indexFile + " names it");
     return false;
   }
@@ -67,29 +67,41 @@ bool SafetensorsArchive::openIndex(llvm::StringRef directory, llvm::StringRef fo
     index->report("has no weight_map from tensors to files");
     return false;
   }
-  std::map<std::string, std::set<std::string>> keysOfFile;
+  std::map<std::string, std::string> fileOfKey;
+  std::map<std::string, const OpenFile *> named;
   for (const auto &[key, file] : *weightMap) {
     std::optional<llvm::StringRef> name = file.getAsString();
     if (!name || name->empty() || !nn::isBelowDirectory(*name)) {
       index->report("weight_map names no proper file for tensor '" + llvm::StringRef(key) + "'");
       return false;
     }
-    keysOfFile[name->str()].insert(llvm::StringRef(key).str());
+    fileOfKey[llvm::StringRef(key).str()] = name->str();
+    named.try_emplace(name->str(), nullptr);
   }
   unsigned number = 0;
-  for (const auto &[file, keys] : keysOfFile) {
+  for (auto &[file, opened] : named) {
     if (!openFile(directory, folder, file, (symbol + "_" + llvm::Twine(number++)).str(), errors))
       return false;
-    for (const std::string &key : keys) {
-      const SafetensorsEntry *entry = files.back()->contents->find(key);
-      if (!entry) {
-        errors.report(files.back()->name + ": has no tensor '" + key + "', but " + index->name() +
-                      " says so; is the download complete?");
-        return false;
-      }
-      tensors.try_emplace(key, Tensor{files.back().get(), entry});
-    }
+    opened = files.back().get();
   }
+  // As in transformers the files count: tensors may be there that the index lacks, or lie in another file than it says.
+  for (const auto &[key, file] : fileOfKey)
+    if (const SafetensorsEntry *entry = named[file]->contents->find(key))
+      tensors.try_emplace(key, Tensor{named[file], entry});
+  for (const auto &opened : files)
+    for (const SafetensorsEntry &entry : opened->contents->tensors()) {
+      auto [known, isNew] = tensors.try_emplace(entry.name, Tensor{opened.get(), &entry});
+      auto stated = fileOfKey.find(entry.name);
+      bool isStated = stated != fileOfKey.end() && named[stated->second] == known->second.file;
+      if (isNew || isStated || known->second.file == opened.get())
+        continue;
+      index->report("tensor '" + entry.name + "' is in " + known->second.file->name + " and in " + opened->name +
+                    ", and weight_map does not say which is meant");
+      return false;
+    }
+  for (const auto &[key, file] : fileOfKey)
+    if (!tensors.contains(key))
+      lacking[key] = named[file]->name;
   return true;
 }
 
@@ -97,7 +109,7 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
                                                              Errors &errors) {
   auto archive = std::make_unique<SafetensorsArchive>();
   std::string symbol = symbolFor(folder);
-  if (llvm::sys::fs::exists(pathOf(directory, folder, singleFile))) {
+  if (hasFile(directory, pathOf("", folder, singleFile), errors)) {
     archive->displayName = pathOf("", folder, singleFile);
     if (!archive->openFile(directory, folder, singleFile, symbol, errors))
       return nullptr;
@@ -106,7 +118,7 @@ std::unique_ptr<SafetensorsArchive> SafetensorsArchive::open(llvm::StringRef dir
       archive->tensors.try_emplace(entry.name, Tensor{file, &entry});
     return archive;
   }
-  if (llvm::sys::fs::exists(pathOf(directory, folder, indexFile))) {
+  if (hasFile(directory, pathOf("", folder, indexFile), errors)) {
     archive->displayName = pathOf("", folder, indexFile);
     return archive->openIndex(directory, folder, symbol, errors) ? std::move(archive) : nullptr;
   }

@@ -3,7 +3,7 @@
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Semantics: sentence-transformers 6.2, modules Pooling, Dense and Normalize (https://sbert.net).
+// Semantics: sentence-transformers 6.2, modules Pooling, Dense, LayerNorm and Normalize (https://sbert.net).
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Import/HuggingFace/SentenceTransformers.h"
 
@@ -41,41 +41,41 @@ static std::string below(llvm::StringRef directory, llvm::StringRef file) {
   return std::string(path);
 }
 
-bool SentencePipeline::isIn(llvm::StringRef directory) {
-  return llvm::sys::fs::exists(below(directory, "modules.json"));
-}
-
 void SentencePipeline::readPooling(llvm::StringRef directory, Module &module, Errors &errors) {
   std::optional<Config> config = Config::read(directory, below(module.folder, "config.json"), errors);
   if (!config)
     return;
-  module.poolingFeatures =
-      config->integer(config->has("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension", 0);
+  module.poolingFeatures = config->integer(config->spelling("embedding_dimension", "word_embedding_dimension"), 0);
   if (!config->flag("include_prompt", true))
     config->report("include_prompt false is not supported: the length of the prompt is not an input");
   llvm::SmallVector<llvm::StringRef> known;
   for (const PoolingName &entry : poolingNames)
     known.push_back(entry.name);
-  if (config->has("pooling_mode")) {
-    for (const std::string &name : config->strings("pooling_mode")) {
-      const auto *found = llvm::find_if(poolingNames, [&](const PoolingName &entry) { return entry.name == name; });
-      if (found == std::end(poolingNames))
-        config->refuse("pooling_mode", name, known);
-      else
-        module.modes.push_back(found->mode);
+  llvm::SmallVector<PoolingMode> flagged;
+  for (const PoolingName &entry : poolingNames)
+    if (config->flag(entry.flag, false))
+      flagged.push_back(entry.mode);
+  if (const llvm::json::Object *object = config->value().getAsObject())
+    for (const auto &[key, value] : *object) {
+      llvm::StringRef setting = key;
+      if (setting.starts_with("pooling_mode_") && value.getAsBoolean().value_or(true) &&
+          llvm::none_of(poolingNames, [&](const PoolingName &entry) { return entry.flag == setting; }))
+        config->refuse("pooling mode", setting, known);
     }
-  } else {
-    for (const PoolingName &entry : poolingNames)
-      if (config->flag(entry.flag, false))
-        module.modes.push_back(entry.mode);
-    if (const llvm::json::Object *object = config->value().getAsObject())
-      for (const auto &[key, value] : *object) {
-        llvm::StringRef setting = key;
-        if (setting.starts_with("pooling_mode_") && value.getAsBoolean().value_or(true) &&
-            llvm::none_of(poolingNames, [&](const PoolingName &entry) { return entry.flag == setting; }))
-          config->refuse("pooling mode", setting, known);
-      }
+  for (const std::string &name : config->strings("pooling_mode")) {
+    const auto *found = llvm::find_if(poolingNames, [&](const PoolingName &entry) { return entry.name == name; });
+    if (found == std::end(poolingNames))
+      config->refuse("pooling_mode", name, known);
+    else
+      module.modes.push_back(found->mode);
   }
+  if (module.modes.empty())
+    module.modes = flagged;
+  else if (!flagged.empty() && (flagged.size() != module.modes.size() || !llvm::all_of(flagged, [&](PoolingMode mode) {
+                                  return llvm::is_contained(module.modes, mode);
+                                })))
+    config->report(
+        "pooling_mode and the settings pooling_mode_… name different poolings: remove the ones that are wrong");
   if (module.modes.empty())
     module.modes.push_back(PoolingMode::Mean);
 }
@@ -117,6 +117,25 @@ void SentencePipeline::readDense(llvm::StringRef directory, Module &module, Erro
     module.weights = SafetensorsArchive::open(directory, module.folder, errors);
 }
 
+void SentencePipeline::readLayerNorm(llvm::StringRef directory, Module &module, Errors &errors) {
+  std::optional<Config> config = Config::read(directory, below(module.folder, "config.json"), errors);
+  if (!config)
+    return;
+  if (!config->has("dimension"))
+    config->report("dimension is missing");
+  module.inputs = module.outputs = config->integer("dimension", 1);
+  if (!errors.any())
+    module.weights = SafetensorsArchive::open(directory, module.folder, errors);
+}
+
+llvm::SmallVector<const SafetensorsArchive *> SentencePipeline::archives() const {
+  llvm::SmallVector<const SafetensorsArchive *> result;
+  for (const Module &module : modules)
+    if (module.weights)
+      result.push_back(module.weights.get());
+  return result;
+}
+
 std::unique_ptr<SentencePipeline> SentencePipeline::read(llvm::StringRef directory, Errors &errors) {
   std::optional<Config> file = Config::read(directory, "modules.json", errors);
   if (!file)
@@ -139,7 +158,7 @@ std::unique_ptr<SentencePipeline> SentencePipeline::read(llvm::StringRef directo
     llvm::StringRef kind = type->starts_with("sentence_transformers.") ? type->rsplit('.').second : "";
     if ((kind == "Transformer") != (position == 0)) {
       file->report("module " + llvm::Twine(position) + " is '" + *type +
-                   "'; supported is one Transformer, and after it Pooling, Dense and Normalize");
+                   "'; supported is one Transformer, and after it Pooling, Dense, LayerNorm and Normalize");
       return nullptr;
     }
     if (position == 0) {
@@ -154,11 +173,15 @@ std::unique_ptr<SentencePipeline> SentencePipeline::read(llvm::StringRef directo
     } else if (kind == "Dense" && position > 1) {
       module.kind = Module::Dense;
       pipeline->readDense(directory, module, errors);
+    } else if (kind == "LayerNorm" && position > 1) {
+      module.kind = Module::LayerNorm;
+      pipeline->readLayerNorm(directory, module, errors);
     } else if (kind == "Normalize" && position > 1) {
       module.kind = Module::Normalize;
     } else {
       file->report("module " + llvm::Twine(position) + " of type '" + *type +
-                   "' is not supported; supported is one Transformer, one Pooling, and after them Dense and Normalize");
+                   "' is not supported; supported is one Transformer, one Pooling, and after them Dense, LayerNorm and "
+                   "Normalize");
     }
     if (errors.any())
       return nullptr;
@@ -171,7 +194,7 @@ std::unique_ptr<SentencePipeline> SentencePipeline::read(llvm::StringRef directo
   for (llvm::StringRef name : {"sentence_bert_config.json", "sentence_roberta_config.json",
                                "sentence_distilbert_config.json", "sentence_xlm-roberta_config.json"}) {
     std::string path = below(pipeline->transformer, name);
-    if (!llvm::sys::fs::exists(below(directory, path)))
+    if (!hasFile(directory, path, errors))
       continue;
     std::optional<Config> settings = Config::read(directory, path, errors);
     if (!settings)
@@ -262,7 +285,7 @@ private:
 
   /// Gathers by position, written as a sum of one term; returns zeros for a sequence without a token.
   Value tokenAt(Value position) {
-    Type element = graph.getDataType();
+    Type element = graph.getActivationType();
     return graph.reduce("", builder.getFloatAttr(element, 0.0), states(), {0, 2},
                         {{hidden, {0, 1, 2}}, {position, {0}}}, [&](OpBuilder &inner, Location at, ValueRange values) {
                           Value index = linalg::IndexOp::create(inner, at, 1);
@@ -273,7 +296,7 @@ private:
   }
 
   Value maximum() {
-    Type element = graph.getDataType();
+    Type element = graph.getActivationType();
     double lowest = -std::numeric_limits<double>::infinity();
     return graph.reduce("", builder.getFloatAttr(element, lowest), states(), {0, 2},
                         {{hidden, {0, 1, 2}}, {mask, {0, 1}}}, [&](OpBuilder &inner, Location at, ValueRange values) {
@@ -329,7 +352,7 @@ private:
   }
 
   Value quotient(Value numerator, Value denominator, bool bySquareRoot) {
-    Type element = graph.getDataType();
+    Type element = graph.getActivationType();
     return graph.elementwise("", element, {"batch", features}, {{numerator, {0, 1}}, {denominator, {0}}},
                              [&](OpBuilder &inner, Location at, ValueRange values) {
                                // Avoids a division by zero for a sequence without tokens; the value is torch's clamp.
@@ -354,7 +377,7 @@ private:
 /// Returns x / max(|x|, 1e-12): torch.nn.functional.normalize.
 static Value normalize(GraphBuilder &graph, Value input, int64_t features) {
   OpBuilder &builder = graph.getBuilder();
-  Type element = graph.getDataType();
+  Type element = graph.getActivationType();
   Shape shape = {"batch", features};
   Value squares = graph.reduce("", builder.getF32FloatAttr(0.0), shape, {0}, {{input, {0, 1}}},
                                [](OpBuilder &inner, Location at, ValueRange values) {
@@ -419,6 +442,17 @@ void SentencePipeline::build(GraphBuilder &graph, Value hidden, int64_t features
       }
       embedding = projected;
       features = module.outputs;
+      break;
+    }
+    case Module::LayerNorm: {
+      if (module.inputs != features) {
+        graph.sink().report(settings + ": dimension is " + llvm::Twine(module.inputs) + ", the module before gives " +
+                            llvm::Twine(features));
+        return;
+      }
+      GraphBuilder::Scope scope(graph, "", module.weights.get());
+      constexpr double epsilon = 1e-5; // torch's default, which no setting changes
+      embedding = graph.layerNorm(embedding, "norm", Extent(module.inputs, "dimension"), epsilon);
       break;
     }
     case Module::Normalize: {

@@ -83,8 +83,7 @@ private:
     std::optional<QuantizedMatrix::Part> zeros = part(key, {"I8", "F32", "BF16", "F16"}, std::nullopt);
     if (!zeros)
       return false;
-    const auto *bytes = static_cast<const char *>(zeros->tensor.entry->data);
-    if (llvm::all_of(StringRef(bytes, zeros->tensor.entry->bytes()), [](char byte) { return byte == 0; }))
+    if (isZero(zeros->tensor))
       return true;
     if (zeros->tensor.entry->dtype == "I8" && scheme.rows == 1 &&
         zeros->type.getNumElements() == request.outputs.size * groups) {

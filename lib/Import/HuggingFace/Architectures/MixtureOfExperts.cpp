@@ -15,7 +15,7 @@ MixtureOfExperts::MixtureOfExperts(const Config &config, ExpertStorage storage, 
   bool isQwen = storage == ExpertStorage::Qwen3Moe;
   // Models use either name.
   auto counted = [&](llvm::StringRef usual, llvm::StringRef other, int64_t byDefault) {
-    return config.extent(config.has(usual) || !config.has(other) ? usual : other, byDefault);
+    return config.extent(config.spelling(usual, other), byDefault);
   };
   if (isQwen)
     experts = counted("num_experts", "num_local_experts", 128);
@@ -62,6 +62,11 @@ Value MixtureOfExperts::weightOfEach(GraphBuilder &graph, llvm::ArrayRef<llvm::S
     for (llvm::StringRef name : names)
       parts.push_back(graph.weight((name + ".weight").str(), {outputs, inputs}));
   }
+  auto hasOtherType = [&](Value part) { return getElementTypeOrSelf(part) != getElementTypeOrSelf(parts.front()); };
+  if (!graph.sink().any() && llvm::any_of(parts, hasOtherType))
+    graph.sink().report("'" + cast<NameLoc>(graph.location("experts")).getName().getValue() +
+                        "' have weights of several types, or some are quantized and others not: that is not supported; "
+                        "store the experts of a layer in one type");
   if (graph.sink().any())
     return {};
   ReassociationIndices rows;

@@ -61,11 +61,12 @@ Value TextEncoder::embeddings(GraphBuilder &graph, Value positions) const {
   else
     parts.push_back({positions, {0, 1, 2}});
   // One op computes the whole sum, reads each table once and writes once. It adds in the order of transformers.
-  Value sum = graph.elementwise("", graph.getDataType(), tokens({hidden.size}), parts,
+  Type type = graph.getActivationType();
+  Value sum = graph.elementwise("", type, tokens({hidden.size}), parts,
                                 [&](OpBuilder &builder, Location at, ValueRange values) {
-                                  Value total = values[0];
+                                  Value total = widened(builder, at, values[0], type);
                                   for (Value term : values.slice(1, parts.size() - 1))
-                                    total = arith::AddFOp::create(builder, at, total, term);
+                                    total = arith::AddFOp::create(builder, at, total, widened(builder, at, term, type));
                                   return total;
                                 });
   return graph.layerNorm(sum, "LayerNorm", hidden, epsilon);

@@ -55,7 +55,8 @@ public:
   llvm::StringRef anchor() const override { return "embeddings.cls_token"; }
   llvm::SmallVector<Input> inputs(GraphBuilder &graph) const override {
     llvm::SmallVector<Input> result;
-    result.push_back({"pixel_values", graph.getDataType(), {"batch", channels.size, imageHeight, imageWidth}, {}, {}});
+    result.push_back(
+        {"pixel_values", graph.getActivationType(), {"batch", channels.size, imageHeight, imageWidth}, {}, {}});
     return result;
   }
   llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> sizeLimits() const override { return {}; }
@@ -104,18 +105,20 @@ private:
     Value patchStates = graph.linear(pixels, projection, matrix, bias);
 
     Value classToken = graph.collapseShape(graph.weight("cls_token", {1, 1, hidden}), "cls_token", {{0, 1, 2}});
-    auto first = [](OpBuilder &, Location, ValueRange values) -> Value { return values[0]; };
-    Value classStates =
-        graph.elementwise("cls_token", graph.getDataType(), {"batch", 1, hidden.size}, {{classToken, {2}}}, first);
+    Type type = graph.getActivationType();
+    auto first = [&](OpBuilder &builder, Location at, ValueRange values) -> Value {
+      return widened(builder, at, values[0], type);
+    };
+    Value classStates = graph.elementwise("cls_token", type, {"batch", 1, hidden.size}, {{classToken, {2}}}, first);
     Value sequence = graph.concat({classStates, patchStates}, "", 1);
 
     Value table = graph.weight("position_embeddings", {1, Extent(patches() + 1, "image_size, patch_size"), hidden});
     Value positions = graph.collapseShape(table, "position_embeddings", {{0, 1}, {2}});
-    return graph.elementwise("position_embeddings", graph.getDataType(), {"batch", patches() + 1, hidden.size},
-                             {{sequence, {0, 1, 2}}, {positions, {1, 2}}},
-                             [](OpBuilder &builder, Location at, ValueRange values) -> Value {
-                               return arith::AddFOp::create(builder, at, values[0], values[1]);
-                             });
+    return graph.elementwise(
+        "position_embeddings", type, {"batch", patches() + 1, hidden.size},
+        {{sequence, {0, 1, 2}}, {positions, {1, 2}}}, [&](OpBuilder &builder, Location at, ValueRange values) -> Value {
+          return arith::AddFOp::create(builder, at, values[0], widened(builder, at, values[1], type));
+        });
   }
 
   Value layer(GraphBuilder &graph, Value input) const {
