@@ -471,14 +471,12 @@ Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, 
   return Status::success();
 }
 
-/// Receives that many elements, with memory for at most twice those that have come.
-template <typename Element>
-static Status receiveMany(Connection &connection, uint64_t count, std::vector<Element> &elements) {
-  constexpr uint64_t atFirst = (uint64_t(16) << 20) / sizeof(Element);
-  elements.clear();
-  for (uint64_t done = 0; done < count; done = elements.size()) {
-    elements.resize(done + std::min(count - done, std::max(done, atFirst)));
-    ITX_RETURN_IF_ERROR(connection.receive(elements.data() + done, (elements.size() - done) * sizeof(Element)));
+/// Receives that many bytes, with memory for at most twice those that have come.
+static Status receiveBytes(Connection &connection, uint64_t count, std::vector<uint8_t> &bytes) {
+  constexpr uint64_t atFirst = uint64_t(16) << 20;
+  for (uint64_t done = 0; done < count; done = bytes.size()) {
+    bytes.resize(done + std::min(count - done, std::max(done, atFirst)));
+    ITX_RETURN_IF_ERROR(connection.receive(bytes.data() + done, bytes.size() - done));
   }
   return Status::success();
 }
@@ -516,7 +514,8 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
   if (header.payloadBytes > most.bytes)
     return error(ITX_CACHE_FULL, "%s: the other process sends a sequence of %llu bytes, this cache has %llu", where,
                  (unsigned long long)header.payloadBytes, (unsigned long long)most.bytes);
-  ITX_RETURN_IF_ERROR(receiveMany(connection, header.states, result.states));
+  result.states.resize(header.states);
+  ITX_RETURN_IF_ERROR(connection.receive(result.states.data(), result.states.size() * sizeof(HandOverState)));
   uint64_t needed = 0;
   for (HandOverState &state : result.states) {
     uint64_t bytes = 0;
@@ -534,8 +533,9 @@ Status receiveHandOver(int socket, double timeoutSeconds, const std::string &nam
   }
   if (needed != header.payloadBytes)
     return damaged;
-  ITX_RETURN_IF_ERROR(receiveMany(connection, header.tokens, result.tokens));
-  ITX_RETURN_IF_ERROR(receiveMany(connection, header.payloadBytes, result.payload));
+  result.tokens.resize(header.tokens);
+  ITX_RETURN_IF_ERROR(connection.receive(result.tokens.data(), result.tokens.size() * sizeof(int64_t)));
+  ITX_RETURN_IF_ERROR(receiveBytes(connection, header.payloadBytes, result.payload));
   Hash128 expected = connection.hash(), sent = {};
   ITX_RETURN_IF_ERROR(connection.receivePlain(sent.data(), sent.size()));
   if (sent != expected)

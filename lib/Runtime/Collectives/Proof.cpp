@@ -146,31 +146,33 @@ Callers::Step Callers::receive(Pending &pending) {
 
 std::optional<Callers::Caller> Callers::next(const Socket &listener, double seconds) {
   auto begin = std::chrono::steady_clock::now();
-  for (double left = seconds; ready_.empty() && left >= 0;) {
-    std::vector<pollfd> events = {{listener.get(), POLLIN, 0}};
+  double left = seconds;
+  do {
+    std::vector<pollfd> events;
+    events.push_back({listener.get(), POLLIN, 0});
     for (const Pending &pending : pending_)
       events.push_back({pending.caller.socket.get(), POLLIN, 0});
     (void)poll(events.data(), events.size(), int(left * 1000));
     auto now = std::chrono::steady_clock::now();
-    size_t event = 1;
-    for (auto pending = pending_.begin(); pending != pending_.end(); ++event) {
-      Step step = events[event].revents ? receive(*pending) : Step::Waits;
-      if (step == Step::IsReady) {
-        (void)fcntl(pending->caller.socket.get(), F_SETFL, 0);
-        ready_.push_back(std::move(pending->caller));
+    const pollfd *event = events.data();
+    for (auto at = pending_.begin(); at != pending_.end();) {
+      Step step = (++event)->revents ? receive(*at) : Step::Waits;
+      if (step == Step::Waits && now - at->begin <= proofTime) {
+        ++at;
+        continue;
       }
-      bool isOver = step != Step::Waits || now - pending->begin > proofTime;
-      pending = isOver ? pending_.erase(pending) : pending + 1;
+      Caller caller = std::move(at->caller);
+      at = pending_.erase(at);
+      if (step != Step::IsReady)
+        continue;
+      (void)fcntl(caller.socket.get(), F_SETFL, 0);
+      return caller; // what else has come is still there the next time
     }
-    if (events[0].revents)
+    if (events.front().revents)
       accept(listener);
     left = seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
-  if (ready_.empty())
-    return std::nullopt;
-  Caller caller = std::move(ready_.front());
-  ready_.pop_front();
-  return caller;
+  } while (left > 0);
+  return std::nullopt;
 }
 
 } // namespace intarsia::runtime

@@ -12,7 +12,7 @@
 #include "lib/Runtime/Collectives/Connection.h"
 #include "lib/Runtime/Collectives/Sha256.h"
 
-#include <deque>
+#include <list>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -69,8 +69,7 @@ private:
 
   std::string token_;
   size_t messageBytes_;
-  std::deque<Pending> pending_;
-  std::deque<Caller> ready_;
+  std::list<Pending> pending_;
   std::string problem_;
 };
 
