@@ -9,7 +9,9 @@
 #include "lib/Support/ElementTypes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <optional>
 
 using namespace mlir;
 using namespace intarsia;
@@ -136,7 +138,39 @@ LogicalResult fleet::verifyPrecision(EmitError emitError, StringRef precision) {
                      << nearestNames(precision, llvm::to_vector_of<llvm::StringRef>(elementTypes));
 }
 
+/// Returns the first control character of a UTF-8 text (Unicode's category Cc), or nothing.
+static std::optional<unsigned> controlCharacterIn(StringRef text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    unsigned char byte = text[at], next = at + 1 < text.size() ? text[at + 1] : 0;
+    if (byte < 0x20 || byte == 0x7F)
+      return byte;
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) // U+0080 to U+009F
+      return next;
+  }
+  return std::nullopt;
+}
+
+static LogicalResult verifyTexts(Operation *op) {
+  for (NamedAttribute attribute : op->getAttrs()) {
+    StringRef name = attribute.getName();
+    if (name.contains('.'))
+      continue;
+    std::optional<unsigned> found;
+    attribute.getValue().walk([&](StringAttr text) {
+      if (!found)
+        found = controlCharacterIn(text.getValue());
+    });
+    if (found)
+      return op->emitOpError() << name << " has the control character U+"
+                               << llvm::utohexstr(*found, /*LowerCase=*/false, /*Width=*/4)
+                               << ", which no name or text may have; leave it out";
+  }
+  return success();
+}
+
 LogicalResult fleet::verifyKnownAttributes(Operation *op) {
+  if (failed(verifyTexts(op)))
+    return failure();
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
     StringRef name = attribute.getName();
     if (name.contains('.'))

@@ -23,7 +23,8 @@ namespace intarsia::fleet {
 mlir::LogicalResult verifyPrecision(EmitError emitError, llvm::StringRef precision);
 
 /// Verifies that attributes without a dialect's prefix (`note.author`) are the op's own, as a misspelt one would be
-/// kept and never read; the error names the nearest.
+/// kept and never read; the error names the nearest. Verifies too that no name or text of the op has control
+/// characters: plans and the files that are written from them have them on lines of their own.
 mlir::LogicalResult verifyKnownAttributes(mlir::Operation *op);
 
 template <typename ConcreteType>

@@ -162,6 +162,10 @@ def test_the_line_is_the_users(tmp_path):
         (asks(instruction_tokens=0), "instruction_tokens of answer of 'llama' is 0, must be a whole number"),
         (asks(shared_instructions=True), "answer of 'llama' has shared_instructions, but no instruction_tokens"),
         (asks(label="\udcff"), r"label of answer of 'llama' is '\\udcff', must be Unicode"),
+        (
+            asks(label="\x9b"),
+            r"label of answer of 'llama' is '\\x9b', must have no line ends and other control characters",
+        ),
         (asks(label=""), "label of answer of 'llama' is '', must be a text that is not empty"),
         (asks(together=5), "together of answer of 'llama' is 5, must be a text"),
         (asks(place=""), "place of answer of 'llama' is '', must be a pool of a system, such as 'dc::fast'"),

@@ -6,7 +6,7 @@ import doctest
 import subprocess
 
 import pytest
-from intarsia import fleet
+from intarsia import agent, fleet
 
 
 def verified(tools, text):
@@ -70,5 +70,25 @@ L4 = fleet.Pool("l4", "nvidia/l4", 4)
 )
 def test_what_is_wrong_is_said(make, message):
     with pytest.raises(fleet.FleetError) as error:
+        make()
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: fleet.Pool("p\rq", "nvidia/l4", 1),
+            "name of a pool is 'p\\rq', must have no line ends and other control",
+        ),
+        (
+            lambda: fleet.Pool("p", "nvidia/l4\n", 1),
+            "device of pool 'p' is 'nvidia/l4\\n', must have no line ends and other control",
+        ),
+        (lambda: fleet.Fleet("f\x7f", [L4]), "name of a fleet is 'f\\x7f', must have no line ends and other control"),
+    ],
+)
+def test_names_have_no_control_characters(make, message):
+    with pytest.raises(agent.AgentError) as error:
         make()
     assert message in str(error.value)

@@ -373,14 +373,14 @@ def test_names_stay_names(tmp_path: pathlib.Path) -> None:
     quoted = label.replace('"', '\\"')
     text = (AGENTS / "rag_chat.mlir").read_text()
     named = text.replace('"answer"', f'"{quoted}"').replace("@chat(", f'@"{quoted}"(')
-    second = text[text.index("agent.graph") :].replace('"find"', f'"{longer}"').replace('"answer"', '"bytes \\FF\\01"')
+    second = text[text.index("agent.graph") :].replace('"find"', f'"{longer}"').replace('"answer"', '"bytes \\FF"')
     agent.write_text(named + second)
     fleet.write_text(FLEET.read_text().replace("@cheap", '@"<b>&\\""'))
     run(agent, f"--report={report}", f"--json={plan}", "--pareto=2", "--time-limit=5", fleet=fleet)
     page = check(report, PLANNED | {"pareto"})
     assert f"Plan of {label}, chat" in page.texts
     tasks = {task["task"] for piece in plan_json(plan)["pieces"] for task in piece["tasks"]}
-    assert {f"{label}.decode", f"{longer}.search", "bytes \ufffd\x01.decode"} <= tasks
+    assert {f"{label}.decode", f"{longer}.search", "bytes \ufffd.decode"} <= tasks
     assert tasks <= set(page.texts)
     assert [row[0] for row in page.rows["placements"][1:]] == [piece["name"] for piece in plan_json(plan)["pieces"]]
     assert '@<b>&"' in [row[1] for row in page.rows["placements"]]

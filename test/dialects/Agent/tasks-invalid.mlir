@@ -65,6 +65,32 @@ agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
 
 agent.model @m {shape = "s"}
 agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  // expected-error@+1 {{'agent.llm' op label has the control character U+000A, which no name or text may have; leave it out}}
+  %0 = agent.llm @m(%a) produces <3 tokens> {label = "a\0Atouch pwned"} : (!agent.text) -> !agent.text
+  agent.return
+}
+
+// -----
+
+// U+009B begins a command of a terminal; letters of other scripts, in two bytes or more, are no control characters.
+agent.model @m {shape = "s"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
+  %0 = agent.llm @m(%a) produces <3 tokens> {label = "r\C3\A9ponse \E7\AD\94"} : (!agent.text) -> !agent.text
+  // expected-error@+1 {{'agent.branch' op names has the control character U+009B}}
+  agent.branch : () -> ()
+    case 0.5 "a\C2\9B" {
+      agent.yield
+    }
+    case 0.5 "b" {
+      agent.yield
+    }
+  agent.return
+}
+
+// -----
+
+agent.model @m {shape = "s"}
+agent.graph @g(%a: !agent.text {agent.size = #agent.amount<4 tokens>}) {
   // expected-error@+1 {{'agent.llm' op together is empty}}
   %0 = agent.llm @m(%a) produces <3 tokens> {together = ""} : (!agent.text) -> !agent.text
   agent.return

@@ -267,8 +267,24 @@ fleet.system @dc {
 
 // -----
 
+fleet.system @dc {
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
+  // expected-error@+1 {{'fleet.pool' op sym_name has the control character U+000A, which no name or text may have; leave it out}}
+  fleet.pool @"fast\0Atouch pwned" of @h100 count 16
+}
+
+// -----
+
+fleet.system @dc {
+  // expected-error@+1 {{'fleet.device' op catalogue has the control character U+007F}}
+  fleet.device @h100 {catalogue = "nvidia/h100-sxm\7F"}
+  fleet.pool @fast of @h100 count 16
+}
+
+// -----
+
 // What has a dialect's prefix is somebody else's.
-fleet.system @dc attributes {test.owner = "us"} {
+fleet.system @dc attributes {test.owner = "us\0Aand them"} {
   fleet.device @h100 {catalogue = "nvidia/h100-sxm"}
   fleet.pool @fast of @h100 count 16 {test.rack = 3 : i64}
 }
