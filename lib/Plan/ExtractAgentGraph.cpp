@@ -13,6 +13,7 @@
 #include "lib/Plan/ValueSources.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -120,6 +121,12 @@ public:
     for (auto [op, index] : taskOf)
       fillTask(op, result.tasks[index]);
     result.root = addBlock(graph.getBody().front(), -1, "", graph.getLoc());
+    for (auto [index, region] : llvm::enumerate(result.regions)) {
+      for (auto [position, child] : llvm::enumerate(region.children))
+        positionOf[child] = position;
+      for (auto [position, arc] : llvm::enumerate(region.arcs))
+        arcOf[{int(index), arc.from, arc.to}] = position;
+    }
     addEdges();
     for (const wf::Region &dag : result.regions)
       for (auto [position, child] : llvm::enumerate(dag.children)) {
@@ -137,7 +144,9 @@ private:
   const ExpectedSizes &sizes;
   wf::Graph result;
   llvm::MapVector<Operation *, int> taskOf;
-  llvm::DenseMap<Operation *, int> regionOf; ///< of tasks and of branches, loops, maps
+  llvm::DenseMap<Operation *, int> regionOf;      ///< of tasks and of branches, loops, maps
+  llvm::DenseMap<int, int> positionOf;            ///< by region: among its parent's children
+  std::map<std::tuple<int, int, int>, int> arcOf; ///< by dag and both ends: position among its arcs
   llvm::DenseMap<Operation *, int> symbols;
   llvm::StringMap<int> names;
 
@@ -338,10 +347,10 @@ private:
         result.regions[dag].children.push_back(child);
       }
     // Dependences, including those without data: a branch waits for its decision, a read for a write.
+    Waiting waiting(block);
     for (auto [to, item] : llvm::enumerate(items))
-      for (size_t from = 0; from < to; ++from)
-        if (std::optional<bool> streaming = waits(block, items[from], item))
-          result.regions[dag].arcs.push_back({static_cast<int>(from), static_cast<int>(to), {}, *streaming});
+      for (auto [from, streaming] : waiting.next(item))
+        result.regions[dag].arcs.push_back({from, static_cast<int>(to), {}, streaming});
     return dag;
   }
 
@@ -392,41 +401,56 @@ private:
     return {counts.begin(), counts.end()};
   }
 
-  /// Returns the op of this block that is or contains an op; null if there is none.
-  static Operation *itemIn(Block &block, Operation *op) { return block.findAncestorOpInBlock(*op); }
+  /// What each item of a block waits for; they are asked for in their order.
+  class Waiting {
+  public:
+    explicit Waiting(Block &block) : block(block) {}
 
-  /// Returns nothing if `to` does not wait for `from`, both of this block; true if it waits only for the first part of
-  /// a stream, else false.
-  std::optional<bool> waits(Block &block, Operation *from, Operation *to) {
-    bool waiting = false, streaming = isa<TaskOpInterface>(from);
-    auto visit = [&](Value value, bool streamed, auto &&self) -> void {
-      Operation *producer = value.getDefiningOp();
-      if (!producer || producer->getBlock() != &block)
-        return;
-      if (producer == from) {
-        waiting = true;
-        streaming &= streamed;
-      } else if (isa<StreamOp, JoinOp, TransferOp, KvTransferOp>(producer)) {
-        for (Value operand : producer->getOperands())
-          self(operand, streamed || isa<StreamOp>(producer), self);
-      }
-    };
-    to->walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        visit(operand, false, visit);
-    });
-    // Joins outside of a region that feed it are covered above, through the region's operands.
-    llvm::SmallPtrSet<Attribute, 4> written;
-    from->walk([&](WriteOp write) { written.insert(write.getMemoryAttr()); });
-    if (!written.empty())
-      to->walk([&](ReadOp read) {
-        if (written.contains(read.getMemoryAttr())) {
-          waiting = true;
-          streaming = false;
-        }
+    /// Returns the positions of the items that an item waits for, and whether it waits for the first part of a stream
+    /// of them only.
+    std::map<int, bool> next(Operation *item) {
+      std::map<int, bool> found;
+      auto add = [&](int from, bool streaming) {
+        auto [known, inserted] = found.try_emplace(from, streaming);
+        known->second &= streaming;
+      };
+      // A text that is joined of all texts before it has as many ways to each of them as there are joins of joins.
+      std::set<std::pair<void *, bool>> seen;
+      auto visit = [&](Value value, bool streamed, auto &&self) -> void {
+        Operation *producer = value.getDefiningOp();
+        if (!producer || producer->getBlock() != &block || !seen.insert({value.getAsOpaquePointer(), streamed}).second)
+          return;
+        if (auto known = positions.find(producer); known != positions.end())
+          add(known->second, streamed && isa<TaskOpInterface>(producer));
+        else if (isa<StreamOp, JoinOp, TransferOp, KvTransferOp>(producer))
+          for (Value operand : producer->getOperands())
+            self(operand, streamed || isa<StreamOp>(producer), self);
+      };
+      llvm::SetVector<Attribute> reads, writes;
+      // Joins outside of a region that feed it are reached through the operands of what is inside.
+      item->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          visit(operand, false, visit);
+        if (auto read = dyn_cast<ReadOp>(inner))
+          reads.insert(read.getMemoryAttr());
+        if (auto write = dyn_cast<WriteOp>(inner))
+          writes.insert(write.getMemoryAttr());
       });
-    return waiting ? std::optional(streaming) : std::nullopt;
-  }
+      for (Attribute memory : reads)
+        for (int from : writersOf[memory])
+          add(from, false);
+      int position = positions.size();
+      positions[item] = position;
+      for (Attribute memory : writes)
+        writersOf[memory].push_back(position);
+      return found;
+    }
+
+  private:
+    Block &block;
+    llvm::DenseMap<Operation *, int> positions;
+    llvm::DenseMap<Attribute, SmallVector<int>> writersOf; ///< by memory
+  };
 
   //===-- Edges -----------------------------------------------------------------------------------------------===//
 
@@ -527,15 +551,12 @@ private:
     while (result.regions[other].parent != common)
       other = result.regions[other].parent;
     wf::Region &dag = result.regions[common];
-    auto position = [&](int child) { return static_cast<int>(llvm::find(dag.children, child) - dag.children.begin()); };
-    int first = position(other), second = position(below);
-    for (wf::Region::Arc &arc : dag.arcs)
-      if (arc.from == first && arc.to == second) {
-        arc.edges.push_back(edge);
-        return;
-      }
+    int first = positionOf[other], second = positionOf[below];
+    auto [known, inserted] = arcOf.try_emplace({common, first, second}, dag.arcs.size());
     // A loop also waits for the operands that a join outside passes to it: the same case.
-    dag.arcs.push_back({first, second, {edge}, result.edges[edge].streaming && dag.kind == wf::Region::Kind::Dag});
+    if (inserted)
+      dag.arcs.push_back({first, second, {}, result.edges[edge].streaming && dag.kind == wf::Region::Kind::Dag});
+    dag.arcs[known->second].edges.push_back(edge);
   }
 };
 } // namespace

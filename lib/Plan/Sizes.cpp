@@ -434,11 +434,13 @@ FailureOr<ExpectedSizes> ExpectedSizes::compute(GraphOp graph, SymbolTableCollec
 }
 
 Amount ExpectedSizes::of(Value value) const {
-  ValueTally tally = values.lookup(value);
-  if (tally.said)
-    return tally.said.getAmount();
-  Spread spread = tally.size.spread();
-  return Amount::lognormal(spread.mean, spread.variance);
+  auto [known, inserted] = amounts.try_emplace(value);
+  if (inserted) {
+    ValueTally tally = values.lookup(value);
+    Spread spread = tally.size.spread();
+    known->second = tally.said ? tally.said.getAmount() : Amount::lognormal(spread.mean, spread.variance);
+  }
+  return known->second;
 }
 
 PromptWork ExpectedSizes::ofPrompt(Operation *prefill) const { return prompts.lookup(prefill).work(); }

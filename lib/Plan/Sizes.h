@@ -62,6 +62,8 @@ public:
 
 private:
   llvm::DenseMap<mlir::Value, ValueTally> values;
+  /// Amounts that were asked for: many tasks may read a text, and a lognormal through a percentile is a search.
+  mutable llvm::DenseMap<mlir::Value, Amount> amounts;
   llvm::DenseMap<mlir::Operation *, PromptTally> prompts;
   llvm::DenseMap<mlir::Operation *, std::vector<PromptTally>> promptsByRun;
   friend class SizeWalk;

@@ -25,7 +25,9 @@ public:
       unsigned index = argument.getArgNumber();
       if (auto loop = dyn_cast<LoopOp>(parent)) {
         trace(loop.getInitial()[index], every, carrier);
-        trace(loop.getBody().front().getTerminator()->getOperand(index), every, loop);
+        // What an inner loop carried in an earlier run of an outer one arrives with the outer loop's run.
+        bool within = carrier && carrier->isProperAncestor(loop);
+        trace(loop.getBody().front().getTerminator()->getOperand(index), every, within ? carrier : loop);
       } else if (auto map = dyn_cast<MapOp>(parent)) {
         trace(map.getOver(), every, carrier);
       } else {

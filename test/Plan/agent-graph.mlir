@@ -136,3 +136,34 @@ agent.graph @map(%q: !agent.text {agent.size = #agent.amount<1000 tokens>}) -> !
   }
   agent.return %0 : !agent.text
 }
+
+// What an inner loop carried in an earlier run of the outer loop comes with that run: no arc leads back.
+// CHECK-LABEL: graph nested
+// CHECK: e[[OUTER:[0-9]+]]: c.decode -> a.prefill
+// CHECK: e[[AGAIN:[0-9]+]]: c.decode -> b.prefill
+// CHECK-NEXT: e{{[0-9]+}}: d.decode -> b.prefill
+// CHECK: e[[INNER:[0-9]+]]: c.decode -> b.prefill
+// CHECK: dag
+// CHECK-NEXT: loop 2:1, back {{.*}}e[[OUTER]] {{.*}}e[[AGAIN]]
+// CHECK-NEXT: dag; 0 -> 1 {{[e0-9 ]+}}; 1 -> 2 {{[e0-9 ]+}}; 2 -> 3 {{[e0-9 ]+}}; 3 -> 4 {{[e0-9 ]+}}; 1 -> 3 {{[e0-9 ]+}}
+// CHECK-NEXT: a.prefill
+// CHECK-NEXT: a.decode
+// CHECK-NEXT: loop 2:1, back e[[INNER]]
+// CHECK-NEXT: dag; 0 -> 1
+// CHECK-NEXT: b.prefill
+agent.graph @nested(%q: !agent.text {agent.size = #agent.amount<100 tokens>}) -> !agent.text {
+  %0 = agent.loop(%outer = %q) runs <2, max = 2> : (!agent.text) -> !agent.text {
+    %a = agent.llm @m(%outer) produces <10 tokens> {label = "a"} : (!agent.text) -> !agent.text
+    %read = agent.join %outer, %a : !agent.text
+    %1 = agent.loop(%inner = %read) runs <2, max = 2> : (!agent.text) -> !agent.text {
+      %b = agent.llm @m(%inner) produces <20 tokens> {label = "b"} : (!agent.text) -> !agent.text
+      %c = agent.llm @m(%b) produces <30 tokens> {label = "c"} : (!agent.text) -> !agent.text
+      %n = agent.join %inner, %c : !agent.text
+      agent.yield %n : !agent.text
+    }
+    %d = agent.llm @m(%1) produces <40 tokens> {label = "d"} : (!agent.text) -> !agent.text
+    %n = agent.join %1, %d : !agent.text
+    agent.yield %n : !agent.text
+  }
+  agent.return %0 : !agent.text
+}

@@ -297,10 +297,12 @@ Expected<DecoderWork> ProblemBuilder::decoderWorkOf(const Group &group) const {
         work.promised = true;
         work.tokenMsBound = std::min(work.tokenMsBound, graphs[member.graph].sla.tbtMs);
       }
-      for (const wf::Edge &edge : graphs[member.graph].edges)
-        if (edge.from == member.task && edge.streaming && edge.every)
-          work.every = std::max(work.every.value_or(0), edge.every->amount.mean());
     }
+    for (auto [index, graph] : llvm::enumerate(graphs))
+      for (const wf::Edge &edge : graph.edges)
+        if (edge.streaming && edge.every && edge.from >= 0 &&
+            &groups[memberOf.at({int(index), edge.from}).first] == &group)
+          work.every = std::max(work.every.value_or(0), edge.every->amount.mean());
   } else {
     work.newTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.newTokens.mean(); });
     work.cachedTokens = mean(group, [&](const Member &m) { return taskOf(m).prompt.cachedTokens.mean(); });
