@@ -78,9 +78,10 @@ struct Choice {
   /// Time between tokens with all slots busy; scales with occupancy as `milliseconds` does.
   double tokenMs = 0;
   /// For a choice without devices, which runs in the replicas of the piece that an edge's `sameReplicas` ties it to:
-  /// the time for which an execution delays the next one from its start, the largest probability of such a wait, and
-  /// the mean wait at that probability, which is proportional to p / (1 - p) (Pollaczek and Khinchine). Plans take
-  /// these, or the values that the load causes in one replica if they are less; a simulation follows each execution.
+  /// the time for which an execution delays the next one of its replica from its start, the largest probability of such
+  /// a wait, and the mean wait at that probability, which is proportional to p / (1 - p) (Pollaczek and Khinchine).
+  /// Plans take what the load causes in the fewest replicas that sustain it; a simulation follows each execution, in
+  /// the replicas that there are.
   double turnMs = 0, turnProbability = 0, turnWaitMs = 0;
   /// Capacity of one replica's caches. The plan has slots for a mean execution; the simulation admits by this.
   double cacheTokens = unlimited;
@@ -211,6 +212,13 @@ struct Evaluation {
     /// True if the percentile is exact up to the grid; otherwise it is an upper bound (see Evaluate.cpp).
     bool exact = true;
     std::vector<int> criticalRegions; ///< executions on the nominal critical path, in order
+    /// A percentile between two kinds of requests, of which one takes much longer: what it is if the probability of
+    /// one is a little higher or lower.
+    struct Jump {
+      double levelBelow, levelAbove; ///< around the agent's percentile
+      double below, above;           ///< milliseconds at these
+    };
+    std::optional<Jump> endToEndJump, firstOutputJump;
   };
   std::vector<OfAgent> agents;
   double dollarsPerHour = 0, watts = 0, gramsPerHour = 0;

@@ -67,8 +67,7 @@ struct ChoiceMeaning {
   };
   std::optional<Demand> demand;
   int parts = 1; ///< number of parts of one device, of which a replica takes one
-  /// Prefill and decode in the same replicas: the number of the aggregate; 0: apart. An aggregate has one choice of the
-  /// prefill and several batches of the decode.
+  /// Prefill and decode in the same replicas: the number of the aggregate, which has one choice of each; 0: apart.
   int aggregate = 0;
   int devices() const { return tensor * pipeline * data; }
 };
@@ -119,7 +118,7 @@ struct AggregatedCandidates {
 ///   decodeStep(B) + promptsInStep(B) + (B - 1) / written tokens · scores over cached tokens
 /// (ServingCost::sharedStep, and what a prompt's cached tokens add to it). A
 /// prompt takes its own time and one step of the others for each `tokensPerChunk` of it, and waits behind other
-/// prompts: M/G/1 (Pollaczek and Khinchine), with prompts as busy as the batches of its aggregate may keep the devices.
+/// prompts of its replica: M/G/1 (Pollaczek and Khinchine).
 /// Devices and slots are the decode's. The prefill finds the tokens that the model wrote in an earlier turn in the
 /// cache. Memory also holds the prompts in progress.
 AggregatedCandidates aggregatedCandidates(const DecoderWork &prefill, const DecoderWork &decode, const Fleet &fleet,

@@ -24,9 +24,10 @@ constexpr int mostStages = 16;
 /// Chunk of a prompt that is computed between the steps of decodes: the default of vLLM (max_num_batched_tokens on
 /// devices of 70 GB and more) and of TensorRT-LLM (max_num_tokens).
 constexpr double tokensPerChunk = 8192;
-/// Limits of the time share in which prompts keep decoding replicas busy. There are few, since each is a choice of the
-/// prefill that only some batches of the decode go with.
-constexpr double busyByPrompts[] = {0.25, 0.5, 0.75, 0.95};
+/// Limit of the time share in which prompts keep decoding replicas busy.
+constexpr double mostBusyByPrompts = 0.95;
+/// Limits of that share on a wafer, which has one sequence at a time: each is a choice.
+constexpr double busyOfWafers[] = {0.25, 0.5, 0.75, mostBusyByPrompts};
 /// A choice must have a probability of waiting above zero. This one is for a wait that adds no time.
 constexpr double leastProbability = 1e-12;
 
@@ -353,33 +354,25 @@ private:
     };
     std::set<int> batches = batchesOf(std::min(most, double(largestBatchTried)), stepMs);
     bool added = false;
-    double above = -1;
-    for (double mostBusy : busyByPrompts) {
-      // Pollaczek and Khinchine; the variation of prompts also varies their turns.
-      double waitMs = mostBusy / (2 * (1 - mostBusy)) * busy * prompts->squaredPrompt;
+    for (int batch : batches) {
+      double step = stepMs(batch), perMs = batch / (step * tokens), utilization = perMs * busy;
+      if (batch < meaning.data || utilization > mostBusyByPrompts)
+        continue;
       Choice guest;
       guest.pool = choice.pool;
-      guest.turnMs = busy, guest.turnProbability = mostBusy, guest.turnWaitMs = waitMs;
-      int largest = 0;
-      meaning.aggregate = aggregates + 1;
-      for (int batch : batches) {
-        double step = stepMs(batch), perMs = batch / (step * tokens), utilization = perMs * busy;
-        double prefill = alone + chunks * cost.decodeStep(batch, contextOfStep()).totalMs;
-        if (batch < meaning.data || utilization <= above || utilization > mostBusy ||
-            batch + perMs * (prefill + waitMs) > most)
-          continue;
-        choice.cacheTokens = (most - perMs * (prefill + waitMs)) * sequenceTokens();
-        addDecode(choice, meaning, cost, batch, step, stepMs(1));
-        guest.milliseconds = std::max(guest.milliseconds, prefill);
-        largest = std::max(largest, batch);
-      }
-      above = mostBusy;
-      if (!largest)
+      guest.milliseconds = alone + chunks * cost.decodeStep(batch, contextOfStep()).totalMs;
+      // Pollaczek and Khinchine; the variation of prompts also varies their turns.
+      guest.turnMs = busy, guest.turnProbability = utilization;
+      guest.turnWaitMs = utilization / (2 * (1 - utilization)) * busy * prompts->squaredPrompt;
+      double inPrompts = perMs * (guest.milliseconds + guest.turnWaitMs);
+      if (batch + inPrompts > most)
         continue;
-      meaning.batch = largest;
+      meaning.aggregate = ++aggregates;
+      meaning.batch = batch;
+      choice.cacheTokens = (most - inPrompts) * sequenceTokens();
+      addDecode(choice, meaning, cost, batch, step, stepMs(1));
       meaning.demand = {false, cost.promptFlopsPerDevice(newTokens, cachedTokens), cost.matmulFlopsPerSecond()};
       prefills.add(guest, meaning, fleet.pools[choice.pool].name);
-      ++aggregates;
       added = true;
     }
     return added ? "" : "prompts leave no time or no room for a decode";
@@ -394,7 +387,7 @@ private:
     double tokensMs = stepMs * std::max(work.writtenTokens - 1, 1.0), requestMs = promptMs + tokensMs;
     double variance =
         promptMs * promptMs * (prompts->squaredPrompt - 1) + tokensMs * tokensMs * (work.squaredWritten - 1);
-    for (double mostBusy : busyByPrompts) {
+    for (double mostBusy : busyOfWafers) {
       Choice guest;
       guest.pool = choice.pool;
       guest.milliseconds = promptMs;

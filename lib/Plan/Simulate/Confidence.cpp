@@ -54,6 +54,7 @@ public:
     for (size_t index = 0; index < placed.pieces.size(); ++index) {
       Piece &piece = placed.pieces[index];
       piece.candidates = {Choice(piece.candidates[placements[index].choice])};
+      piece.pinnedReplicas = placements[index].replicas;
       piece.headroom = 0; // it is there for errors such as these
       plan.push_back({0, placements[index].replicas});
     }
@@ -93,7 +94,7 @@ public:
       const Load &load = figures->loads[index];
       saturated.push_back(plan[index].replicas < smallestReplicas(choice, load));
       // An unstable queue has no percentiles.
-      stages.push_back(saturated.back() ? Stage() : figures->stage(int(index), choice, plan[index].replicas));
+      stages.push_back(saturated.back() ? Stage() : figures->stage(int(index), 0, choice, plan[index].replicas));
     }
     std::vector<Broken> result;
     for (size_t agent = 0; agent < placed.agents.size(); ++agent)

@@ -16,7 +16,7 @@
 
 namespace intarsia::plan {
 
-enum class What : uint8_t { Arrival, Enter, First, Done, Replica, Start, FinishToken, Failure, Repair, Turn };
+enum class What : uint8_t { Arrival, Enter, First, Done, Replica, Start, FinishToken, Failure, Repair };
 
 struct Event {
   double time;

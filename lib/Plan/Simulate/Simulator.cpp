@@ -56,9 +56,6 @@ void Simulator::dispatch(const Event &event) {
     return fail(event.request);
   case What::Repair:
     return repair(event.request);
-  case What::Turn:
-    ++stations[event.request].freeSlots;
-    return serveWaiting(stations[event.request]);
   }
 }
 

@@ -81,6 +81,7 @@ struct Station {
   bool byReplica;  ///< replicas are simulated one by one: their pace, their cache or their failures matter
   bool limited;    ///< limited by the capacity of caches
   double turn = 0; ///< in the replicas of another piece: time for which an execution keeps the next one waiting
+  std::vector<double> turnsFreeAt; ///< by these replicas: when the next one may start
   int64_t replicas, freeSlots;
   std::vector<int> members;    ///< global numbers of the replicas, if they are simulated
   std::deque<Waiting> waiting; ///< first in, first out
@@ -126,7 +127,19 @@ private:
   /// Returns true if a replica takes the execution now; `replica` is its number, if replicas are simulated.
   bool takes(const Station &station, const Waiting &entry, int &replica) const;
   double tokensOf(const Station &station, const Waiting &entry) const;
+  /// Serves an execution, in a replica if these are simulated.
   void serve(const Waiting &entry, int replica);
+  /// Serves an execution in the replicas of another piece, once those before it in its replica have had their turns.
+  void serveInTurn(Station &station, const Waiting &entry);
+  /// Times of an execution, and whether its first output is asked for.
+  struct Times {
+    double first, rest;
+    bool asks;
+  };
+  /// Counts an execution that begins then.
+  Times begin(Station &station, const Waiting &entry, double at);
+  /// Plans the events of an execution that begins then and that no other slows down; returns its time.
+  double serveAt(Station &station, const Waiting &entry, double at);
   void serveWaiting(Station &station);
   double pace(const Replica &replica) const { return stations[replica.piece].pace[replica.jobs.size()]; }
   void advance(Replica &replica);

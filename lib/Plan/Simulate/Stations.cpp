@@ -29,6 +29,7 @@ void Simulator::addStation(size_t index) {
         station.outside = false;
         station.turn = choice.turnMs;
         station.replicas = placements[edge.to].replicas;
+        station.turnsFreeAt.assign(station.replicas, 0.0);
       }
   station.freeSlots = station.replicas * choice.slots;
   station.limited = std::isfinite(choice.cacheTokens);
@@ -86,7 +87,8 @@ bool Simulator::takes(const Station &station, const Waiting &entry, int &replica
 
 void Simulator::enter(int request, int index) {
   Station &station = stations[nodeOf(request, index).piece];
-  join(station, {now, station.sampler.draw(random), request, index});
+  Waiting entry{now, station.sampler.draw(random), request, index};
+  station.turn > 0 ? serveInTurn(station, entry) : join(station, entry);
 }
 
 void Simulator::join(Station &station, const Waiting &entry) {
@@ -106,35 +108,47 @@ void Simulator::serveWaiting(Station &station) {
   }
 }
 
-void Simulator::serve(const Waiting &entry, int replicaIndex) {
+Simulator::Times Simulator::begin(Station &station, const Waiting &entry, double at) {
   const Node &node = nodeOf(entry.request, entry.node);
-  Station &station = stations[node.piece];
   const NodeState &own = state(entry.request, entry.node);
   double scale = scaleOf(entry.request, entry.node);
-  double first = station.first * scale, rest = station.rest * scale * entry.drawn;
-  if (station.rest <= 0)
-    first *= entry.drawn;
-  bool asks = !own.gaveFirst && (node.streamsOut || (own.output && !requests[entry.request].sawFirst));
   ++station.executions;
-  station.waitSum += now - entry.since;
+  station.waitSum += at - entry.since;
   dollars += station.choice->dollarsPerExecution * scale;
+  return {station.first * scale * (station.rest <= 0 ? entry.drawn : 1), station.rest * scale * entry.drawn,
+          !own.gaveFirst && (node.streamsOut || (own.output && !requests[entry.request].sawFirst))};
+}
+
+double Simulator::serveAt(Station &station, const Waiting &entry, double at) {
+  Times of = begin(station, entry, at);
+  double pace = station.pace.back(), service = (of.first + of.rest) * pace;
+  station.serviceSum += service;
+  const Request &request = requests[entry.request];
+  if (station.choice->tokenMs > 0 && request.counted)
+    tokens[request.agent].push_back(float(station.choice->tokenMs * pace));
+  if (of.asks)
+    events.push(at + of.first * pace, What::First, entry.request, entry.node);
+  events.push(at + service, What::Done, entry.request, entry.node);
+  return service;
+}
+
+void Simulator::serveInTurn(Station &station, const Waiting &entry) {
+  double &freeAt = station.turnsFreeAt[size_t(random.unit() * double(station.replicas))];
+  double at = std::max(now, freeAt), turn = station.turn * scaleOf(entry.request, entry.node) * entry.drawn;
+  freeAt = at + turn;
+  station.busySum += turn;
+  serveAt(station, entry, at);
+}
+
+void Simulator::serve(const Waiting &entry, int replicaIndex) {
+  Station &station = stations[nodeOf(entry.request, entry.node).piece];
   if (!station.outside)
     --station.freeSlots;
   if (!station.byReplica) {
-    double pace = station.pace.back(), service = (first + rest) * pace;
-    station.serviceSum += service;
-    double taken = station.turn > 0 ? station.turn * scale * entry.drawn : service;
-    station.busySum += taken;
-    if (station.turn > 0)
-      events.push(now + taken, What::Turn, node.piece, 0);
-    const Request &request = requests[entry.request];
-    if (station.choice->tokenMs > 0 && request.counted)
-      tokens[request.agent].push_back(float(station.choice->tokenMs * pace));
-    if (asks)
-      events.push(now + first * pace, What::First, entry.request, entry.node);
-    events.push(now + service, What::Done, entry.request, entry.node);
+    station.busySum += serveAt(station, entry, now);
     return;
   }
+  auto [first, rest, asks] = begin(station, entry, now);
   Replica &replica = replicas[replicaIndex];
   advance(replica);
   replica.jobs.push_back({replica.served + (asks ? first : first + rest), first + rest, now, entry.drawn,

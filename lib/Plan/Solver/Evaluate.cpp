@@ -54,6 +54,17 @@ ExecutionTime executionTimeOf(const Region &region, const Stage &stage, bool lat
   return {stage.waitMs(), stage.firstMs * scale, stage.restMs * scale};
 }
 
+/// Largest distance from a percentile at which a jump is looked for, its share of the rest beyond the percentile, and
+/// by what factor the time there is longer: durations of one kind of requests differ by less.
+constexpr double mostBesideLevel = 0.005, shareBesideLevel = 0.1, factorOfJump = 1.5;
+
+static std::optional<Evaluation::OfAgent::Jump> jumpAt(const Distribution &time, double level) {
+  double beside = std::min(mostBesideLevel, shareBesideLevel * std::min(level, 1 - level));
+  Evaluation::OfAgent::Jump jump{level - beside, level + beside, time.quantile(level - beside),
+                                 time.quantile(level + beside)};
+  return jump.above > factorOfJump * jump.below ? std::optional(jump) : std::nullopt;
+}
+
 /// Returns true if a request may wait in an unstable queue.
 static bool waitsForever(const PlacementProblem &problem, const Agent &agent, const std::vector<Stage> &stages) {
   if (llvm::none_of(stages, [](const Stage &stage) { return std::isinf(stage.waitIfPositiveMs); }))
@@ -80,7 +91,7 @@ Evaluation evaluate(const Figures &figures, const Placements &placements, bool o
   for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
     auto [choiceIndex, replicas] = placements[index];
     const Choice &choice = piece.candidates[choiceIndex];
-    Stage stage = figures.stage(int(index), choice, replicas);
+    Stage stage = figures.stage(int(index), choiceIndex, replicas);
     if (const Load &load = figures.loads[index]; replicas < smallestReplicas(choice, load))
       violated(formatv(
           "piece '{0}': {1} replicas sustain {2:f2} executions/s, {3:f2} are asked for{4}", piece.name, replicas,
@@ -172,10 +183,13 @@ Evaluation evaluate(const Figures &figures, const Placements &placements, bool o
         Distribution end = distributionOf(latency, problem, Measure::EndToEnd, stages, edgeTime, of.exact);
         of.endToEndMs = end.quantile(*agent.level.percentile);
         of.meanMs = end.mean();
+        of.endToEndJump = jumpAt(end, *agent.level.percentile);
       }
-      if (counts(agent.level.firstOutputMs))
-        of.firstOutputMs = distributionOf(latency, problem, Measure::FirstOutput, stages, edgeTime, of.exact)
-                               .quantile(*agent.level.percentile);
+      if (counts(agent.level.firstOutputMs)) {
+        Distribution first = distributionOf(latency, problem, Measure::FirstOutput, stages, edgeTime, of.exact);
+        of.firstOutputMs = first.quantile(*agent.level.percentile);
+        of.firstOutputJump = jumpAt(first, *agent.level.percentile);
+      }
       // Percentiles lie on grids of their own.
       if (counts(agent.level.endToEndMs) && counts(agent.level.firstOutputMs))
         of.firstOutputMs = std::min(of.firstOutputMs, of.endToEndMs);

@@ -81,14 +81,39 @@ Figures::Figures(const PlacementProblem &problem) : problem(problem) {
                       rates[piece].squaredScaled / rates[piece].executions};
   for (auto [load, piece] : llvm::zip(loads, problem.pieces))
     load.headroom = piece.pinnedReplicas ? 0 : piece.headroom;
+  findHosts();
   linkOf.assign(poolCount * poolCount, -1);
   for (auto [index, link] : llvm::enumerate(problem.links))
     for (auto [from, to] : link.pairs)
       linkOf[from * poolCount + to] = int(index);
 }
 
-Stage Figures::stage(int piece, const Choice &choice, int64_t replicas) const {
-  return stageUnderLoad(choice, problem.pieces[piece].shape, replicas, loads[piece], problem.queueing);
+void Figures::findHosts() {
+  for (const Piece &piece : problem.pieces)
+    hosts.emplace_back(piece.candidates.size(), 0);
+  for (const Edge &edge : problem.edges)
+    for (int kind : edge.sameReplicas) {
+      const Piece &host = problem.pieces[edge.to];
+      int64_t least = 0;
+      for (auto [choice, of] : llvm::zip(host.candidates, edge.toKinds))
+        if (of == kind && choice.devicesPerReplica > 0) {
+          int64_t replicas = host.pinnedReplicas.value_or(smallestReplicas(choice, loads[edge.to]));
+          least = least ? std::min(least, replicas) : replicas;
+        }
+      for (auto [choice, of] : llvm::enumerate(edge.fromKinds))
+        if (int64_t &known = hosts[edge.from][choice]; of == kind)
+          known = known ? std::min(known, least) : least;
+    }
+}
+
+Stage Figures::stage(int piece, int choice, int64_t replicas) const {
+  return stage(piece, choice, problem.pieces[piece].candidates[choice], replicas);
+}
+
+Stage Figures::stage(int piece, int choice, const Choice &times, int64_t replicas) const {
+  if (times.turnProbability > 0 && times.devicesPerReplica == 0)
+    replicas = std::max<int64_t>(hosts[piece][choice], 1);
+  return stageUnderLoad(times, problem.pieces[piece].shape, replicas, loads[piece], problem.queueing);
 }
 
 double Figures::footprint(const Choice &choice) const {

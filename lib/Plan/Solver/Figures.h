@@ -45,8 +45,10 @@ public:
   std::vector<double> tokenMsLimits;                           ///< by piece: the strictest limit of the agents that run
                                                                ///< it
 
-  /// Returns the times of a piece under its load, with one of its choices (or one like it) in so many replicas.
-  Stage stage(int piece, const Choice &choice, int64_t replicas) const;
+  /// Returns the times of a piece under its load, with one of its choices in so many replicas.
+  Stage stage(int piece, int choice, int64_t replicas) const;
+  /// The same with other times than those of the choice.
+  Stage stage(int piece, int choice, const Choice &times, int64_t replicas) const;
   /// Returns the devices of a replica, as counted in its pool; less than one if it shares.
   double footprint(const Choice &choice) const;
   Transfer transfer(int edge, int fromChoice, int toChoice) const;
@@ -60,6 +62,10 @@ public:
 private:
   Bill billOf(double dollarsPerHour, double watts, double gramsPerKilowattHour) const;
   std::vector<int> linkOf; ///< by (from pool, to pool)
+  /// By piece and choice: the least replicas that a choice without devices is in, those of the piece that an edge's
+  /// `sameReplicas` ties it to; 0: it is in none.
+  std::vector<std::vector<int64_t>> hosts;
+  void findHosts();
 };
 
 } // namespace intarsia::plan

@@ -137,7 +137,7 @@ void Program::buildOptions(bool prune, ArrayRef<std::pair<int, int>> forbiddenCh
       for (int64_t replicas = least; replicas <= most; ++replicas) {
         if (footprint * replicas > problem.pools[choice.pool].devices)
           break;
-        Stage stage = figures.stage(int(index), choice, replicas);
+        Stage stage = figures.stage(int(index), int(choiceIndex), replicas);
         if (exceeds(stage.tokenMs, figures.tokenMsLimits[index]))
           continue;
         Bill bill = figures.bill(int(index), choice, stage, replicas);
@@ -344,6 +344,23 @@ double Program::msOf(int agentIndex, Measure measure, ArrayRef<int> assignment) 
           },
           edgeTime, exact)
       .quantile(*agent.level.percentile);
+}
+
+double Program::costOf(ArrayRef<int> assignment) const {
+  double cost = 0;
+  std::vector<double> usage(resources.size(), 0.0);
+  for (auto [all, taken] : zip(options, assignment)) {
+    cost += all[taken].cost;
+    for (auto [resource, amount] : all[taken].uses)
+      usage[resource] += amount;
+  }
+  for (const Pair &pair : pairs)
+    cost += pair.cost[size_t(options[pair.from][assignment[pair.from]].group) * pair.toGroups +
+                      options[pair.to][assignment[pair.to]].group];
+  for (auto [resource, used] : zip(resources, usage))
+    if (resource.nodeSize && used > 0)
+      cost += std::ceil(used / double(resource.nodeSize) - 1e-9) * resource.nodeCost;
+  return cost;
 }
 
 double Program::relaxedCost(const Option &option, int piece) const {

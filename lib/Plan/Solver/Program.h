@@ -84,6 +84,9 @@ public:
   double nominalMs(int agent, Measure measure, llvm::ArrayRef<int> assignment) const;
   /// Returns a time of an agent in an assignment as it is judged: at its percentile, or nominal.
   double msOf(int agent, Measure measure, llvm::ArrayRef<int> assignment) const;
+  /// Returns the cost of an assignment, with whole nodes and shared devices rounded up, without that of its latency;
+  /// infinity for excluded pairs.
+  double costOf(llvm::ArrayRef<int> assignment) const;
   /// Returns the cost of an option with whole nodes and shares as if devices were rented in parts.
   double relaxedCost(const Option &option, int piece) const;
 

@@ -137,8 +137,7 @@ Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas,
     stage.waitIfPositiveMs = saturated ? unlimited : (1 + squaredVariation) / 2 / (fullRate - perMs);
   }
   if (queueing && choice.turnProbability > 0) {
-    // It is never busier than with all turns in one replica.
-    double busy = std::min(choice.turnProbability, work * choice.turnMs / 1000);
+    double busy = std::min(choice.turnProbability, work * choice.turnMs / 1000 / double(replicas));
     stage.waitProbability = busy;
     stage.waitIfPositiveMs = choice.turnWaitMs / choice.turnProbability * (1 - choice.turnProbability) / (1 - busy);
   }

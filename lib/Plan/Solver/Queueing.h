@@ -45,7 +45,8 @@ int64_t smallestReplicas(const Choice &choice, const Load &load);
 /// and `milliseconds`. For constant times this is Erlang's C formula. A limit on the rate of a replica becomes a longer
 /// time. Times that are not exponential scale the wait by (1 + c²)/2 (Allen and Cunneen; exact for one slot by
 /// Pollaczek and Khinchine). A positive wait is taken as exponential (exact for M/M/c). Replicas that the load
-/// saturates have an infinite wait with probability 1.
+/// saturates have an infinite wait with probability 1. Turns (`Choice::turnMs`) wait for those in their own replica,
+/// which they come to at random: M/G/1, with the `replicas` of the piece that they are in.
 Stage stageUnderLoad(const Choice &choice, const Shape &shape, int64_t replicas, const Load &load, bool queueing);
 
 /// Returns the distribution of part of an execution of the given scale.

@@ -36,9 +36,8 @@ class Scheduler {
 public:
   Scheduler(const Figures &figures, const Placements &placements, const Agent &agent)
       : figures(figures), placements(placements), agent(agent), taken(agent.regions.size()) {
-    for (auto [index, piece] : llvm::enumerate(figures.problem.pieces))
-      stages.push_back(
-          figures.stage(int(index), piece.candidates[placements[index].choice], placements[index].replicas));
+    for (auto [index, placed] : llvm::enumerate(placements))
+      stages.push_back(figures.stage(int(index), placed.choice, placed.replicas));
   }
 
   Schedule run() {
@@ -143,15 +142,17 @@ private:
   Span placeDag(const Region &region, const At &at) {
     Span dag{at.begin, at.begin};
     std::vector<bool> precedes(region.children.size());
+    std::vector<std::vector<const Region::Arc *>> into(region.children.size());
+    for (const Region::Arc &arc : region.arcs)
+      into[arc.to].push_back(&arc);
     for (auto [position, child] : llvm::enumerate(region.children)) {
       At start = at;
       Span own;
       auto streams = [&](const Region::Arc &arc) {
         return arc.streaming && agent.regions[region.children[arc.from]].kind == Kind::Piece;
       };
-      for (const Region::Arc &arc : region.arcs) {
-        if (arc.to != int(position))
-          continue;
+      for (const Region::Arc *each : into[position]) {
+        const Region::Arc &arc = *each;
         precedes[arc.from] = true;
         double sent = streams(arc) ? dag.parts[arc.from].first : dag.parts[arc.from].end;
         double arrived = sent + largestEdge(arc.edges);
@@ -165,10 +166,10 @@ private:
       // As in the network of Latency.cpp, the consumer of a stream ends its own first output after the stream's end.
       const Region &inside = agent.regions[child];
       double firstMs = inside.kind == Kind::Piece ? executionTimeOf(inside, stages[inside.piece], at.later).firstMs : 0;
-      for (const Region::Arc &arc : region.arcs)
-        if (arc.to == int(position) && streams(arc))
-          if (double end = dag.parts[arc.from].end + largestEdge(arc.edges) + firstMs; end > own.end) {
-            own.end = end, own.stretchedBy = arc.from;
+      for (const Region::Arc *arc : into[position])
+        if (streams(*arc))
+          if (double end = dag.parts[arc->from].end + largestEdge(arc->edges) + firstMs; end > own.end) {
+            own.end = end, own.stretchedBy = arc->from;
             if (own.execution >= 0)
               schedule.executions[own.execution].endMs = end;
           }

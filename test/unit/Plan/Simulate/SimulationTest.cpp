@@ -113,15 +113,34 @@ TEST(PlanSimulation, promptsTakeTurnsInTheReplicasOfTheirDecode) {
     Evaluation evaluation = evaluate(p, {{0, 1}, {0, 1}});
     EXPECT_NEAR(evaluation.waitMs[0], wait, 1e-9) << rate;
     EXPECT_NEAR(evaluation.agents[0].meanMs, 70 + wait, 0.01 * (70 + wait)) << rate;
-    // Twice as many replicas of the decode have twice as many slots for prompts.
-    report = checked(simulate(p, {{0, 1}, {0, 2}}, {.requests = 100000}));
-    EXPECT_NEAR(report.pieces[0].utilization, utilization / 2, 0.02) << rate;
-    EXPECT_LT(report.pieces[0].meanWaitMs, wait / 2) << rate;
     p.agents[0].regions[0].timeScale = 0.1;
     // A tenth of the load: turns that are as long, a tenth as often.
     wait = 0.1 * utilization * 6 / (2 * (1 - 0.1 * utilization));
     EXPECT_NEAR(evaluate(p, {{0, 1}, {0, 1}}).agents[0].meanMs, 52 + wait, 0.01 * (52 + wait)) << rate;
   }
+}
+
+TEST(PlanSimulation, promptsWaitInTheirOwnReplica) {
+  // Replicas that sustain 40 requests a second each: 130 take four. A prompt waits for those of its replica alone,
+  // which is a queue of a quarter of them, whatever the most is for which the choice allows.
+  PlacementProblem p = aggregated(130);
+  p.pools[0].devices = 8;
+  p.pieces[1].candidates[0].slots = 2; // of 50 ms
+  Placements plan = {{0, 1}, {0, 4}};
+  double utilization = 130 * 0.006 / 4, wait = utilization * 6 / (2 * (1 - utilization));
+  SimulationReport report = checked(simulate(p, plan, {.requests = 1000000}));
+  EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.03 * wait);
+  EXPECT_NEAR(report.pieces[0].utilization, utilization, 0.01);
+  EXPECT_NEAR(evaluate(p, plan).waitMs[0], wait, 1e-9);
+  // More replicas than needed shorten the queue; the plan does not count on them.
+  report = checked(simulate(p, {{0, 1}, {0, 8}}, {.requests = 300000}));
+  EXPECT_LT(report.pieces[0].meanWaitMs, 0.6 * wait);
+  EXPECT_NEAR(evaluate(p, {{0, 1}, {0, 8}}).waitMs[0], wait, 1e-9);
+  // Except where their number is set by hand.
+  p.pieces[1].pinnedReplicas = 8;
+  utilization /= 2, wait = utilization * 6 / (2 * (1 - utilization));
+  EXPECT_NEAR(report.pieces[0].meanWaitMs, wait, 0.05 * wait);
+  EXPECT_NEAR(evaluate(p, {{0, 1}, {0, 8}}).waitMs[0], wait, 1e-9);
 }
 
 /// A batch whose executions slow each other down is a queue with rates that depend on its state.
