@@ -211,3 +211,30 @@ def test_a_place_from_python(tmp_path: pathlib.Path) -> None:
         pools.append(json.loads(result.read_text())["pieces"][0]["pool"])
     assert pools[0] != "fast"
     assert pools[1] == "fast"
+
+
+def test_long_agents_are_planned(tmp_path: pathlib.Path) -> None:
+    """A chain of tasks each of which reads all texts before it, as message lists of graphs make them."""
+    sizes = "{agent.size = #agent.amount<25 tokens, p95 = 50>}"
+    for tasks in (10, 60, 200):
+        lines = [
+            'agent.model @model {shape = "llama-3.1-8b", precisions = ["bf16"]}',
+            f"agent.graph @long(%q: !agent.text {sizes}) -> !agent.text "
+            "attributes {sla = #agent.sla<p95_ms = 3600000, requests_per_second = 0.1>} {",
+        ]
+        read = "%q"
+        for task in range(tasks):
+            lines += [
+                f"  %t{task} = agent.llm @model({read}) produces <20 tokens, p95 = 40> : (!agent.text) -> !agent.text",
+                f"  %read{task} = agent.join {read}, %t{task} : !agent.text",
+            ]
+            read = f"%read{task}"
+        agent, plan = tmp_path / "agent.mlir", tmp_path / "plan.json"
+        agent.write_text("\n".join([*lines, f"  agent.return %t{tasks - 1} : !agent.text", "}"]))
+        done = run(agent, FLEET, "--time-limit=5", f"--json={plan}")
+        assert done.returncode == 0, (tasks, done.stderr)
+        (found,) = json.loads(plan.read_text())["agents"]
+        # One after another, which is no upper bound.
+        assert found["exact"]
+        assert len(found["critical_path"]) == 2 * tasks
+        assert found["mean_ms"] < found["end_to_end_ms"] < 2 * found["mean_ms"]

@@ -27,7 +27,8 @@ public:
 
   /// Makes the constant zero.
   Distribution() : Distribution({{0.0, 1.0}}) {}
-  /// Takes (value, probability) in any order; probabilities must be above zero and sum to one.
+  /// Takes (value, probability) in any order; probabilities must be above zero and sum to one. What rounding adds or
+  /// takes is shared out, so that no distribution that is made of others can lose its atoms.
   explicit Distribution(std::vector<std::pair<double, double>> valuesAndProbabilities);
   static Distribution point(double value) { return Distribution({{value, 1.0}}); }
   /// Returns the distribution of a queueing wait: positive with `probability`, and then exponential with mean

@@ -88,18 +88,12 @@ double ProblemBuilder::bytesOf(const wf::Graph &graph, const wf::Edge &edge) {
   return 0;
 }
 
-double ProblemBuilder::valuesTogether(const wf::Graph &graph, const wf::Edge &edge) {
-  auto regionOfTask = [&](int task) {
-    auto isExecution = [&](const wf::Region &region) {
-      return region.kind == wf::Region::Kind::Task && region.task == task;
-    };
-    return int(llvm::find_if(graph.regions, isExecution) - graph.regions.begin());
-  };
+double ProblemBuilder::valuesTogether(const wf::Graph &graph, ArrayRef<int> regionOfTask, const wf::Edge &edge) {
   std::set<int> aroundConsumer;
-  for (int region = regionOfTask(edge.to); region >= 0; region = graph.regions[region].parent)
+  for (int region = regionOfTask[edge.to]; region >= 0; region = graph.regions[region].parent)
     aroundConsumer.insert(region);
   double values = 1;
-  for (int inner = regionOfTask(edge.from); !aroundConsumer.count(graph.regions[inner].parent);) {
+  for (int inner = regionOfTask[edge.from]; !aroundConsumer.count(graph.regions[inner].parent);) {
     int outer = graph.regions[inner].parent;
     const wf::Region &region = graph.regions[outer];
     if (region.kind == wf::Region::Kind::Branch) {
@@ -166,7 +160,13 @@ void ProblemBuilder::addAgent(size_t index) {
   agent.requestsPerSecond = graph.sla.requestsPerSecond;
   agent.level = {graph.sla.latencyMs, graph.sla.ttftMs, graph.sla.tbtMs, graph.sla.percentile};
   agent.root = graph.root;
-  std::vector<int> edgeOf(graph.edges.size(), -1);
+  std::vector<int> edgeOf(graph.edges.size(), -1), regionOfTask(graph.tasks.size());
+  for (auto [position, region] : llvm::enumerate(graph.regions))
+    if (region.kind == wf::Region::Kind::Task)
+      regionOfTask[region.task] = int(position);
+  // Flows between the same pieces, of as many bytes, cost the same in every plan. One stands for all: where each task
+  // reads the texts of all before it, there are as many as pairs of tasks.
+  std::map<std::tuple<int, int, wf::Flow, double>, std::pair<int, int>> alike; // to the edge, and how many
   for (auto [position, edge] : llvm::enumerate(graph.edges)) {
     if (edge.from < 0 || edge.to < 0)
       continue;
@@ -175,12 +175,20 @@ void ProblemBuilder::addAgent(size_t index) {
     flow.name = formatv("{0} from '{1}' to '{2}'", wf::nameOf(edge.flow), from.name, to.name);
     flow.from = result.pieceOfTask[index][edge.from];
     flow.to = result.pieceOfTask[index][edge.to];
-    flow.bytes = bytesOf(graph, edge) * (edge.loop < 0 ? valuesTogether(graph, edge) : 1);
+    flow.bytes = bytesOf(graph, edge) * (edge.loop < 0 ? valuesTogether(graph, regionOfTask, edge) : 1);
+    auto [known, inserted] =
+        alike.try_emplace({flow.from, flow.to, edge.flow, flow.bytes}, int(result.problem.edges.size()), 0);
+    edgeOf[position] = known->second.first;
+    ++known->second.second;
+    if (!inserted)
+      continue;
     if (edge.flow == wf::Flow::Cache)
       keepKinds(flow);
-    edgeOf[position] = int(result.problem.edges.size());
     result.problem.edges.push_back(std::move(flow));
   }
+  for (auto [edge, count] : llvm::make_second_range(alike))
+    if (count > 1)
+      result.problem.edges[edge].name += formatv(", and {0} like it", count - 1);
   auto mapped = [&](const std::vector<int> &edges) {
     std::vector<int> known;
     for (int edge : edges)

@@ -120,7 +120,7 @@ private:
   static constexpr double bytesOf16 = 2; ///< features
   /// Returns how many values of `from` flow at once: those of all its executions in loops and maps that `to` is not in.
   /// A value flows once into a loop, a map or a case, however often it is read there.
-  static double valuesTogether(const wf::Graph &graph, const wf::Edge &edge);
+  static double valuesTogether(const wf::Graph &graph, llvm::ArrayRef<int> regionOfTask, const wf::Edge &edge);
 
   /// Keeps caches with the weights that wrote them (weights of another precision are another model), and with the
   /// decode that shares the prefill's replicas.

@@ -7,6 +7,7 @@
 #include "intarsia/Plan/Distribution.h"
 #include "Convolution.h"
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <map>
 
@@ -15,7 +16,8 @@ using namespace intarsia::plan;
 namespace {
 using Atoms = std::vector<std::pair<double, double>>;
 
-/// Atoms below this probability do not affect any percentile that is asked for.
+/// Atoms below this share of the whole do not affect any percentile that is asked for. One at least is above it: there
+/// are fewer than 1e13.
 constexpr double negligible = 1e-13;
 
 /// Returns the exponential distribution of mean 1 in 48 slices, narrower in the tail; an atom is the mean of its slice.
@@ -51,6 +53,14 @@ Distribution::Distribution(Atoms valuesAndProbabilities) : entries(std::move(val
 Distribution::Distribution(Atoms atoms, double spacing) : entries(std::move(atoms)), spacing(spacing) { normalize(); }
 
 void Distribution::normalize() {
+  // Sums and maxima multiply what rounding leaves of the whole: a long agent would have nothing left after some forty
+  // maxima of maxima.
+  double whole = 0;
+  for (auto &[value, probability] : entries)
+    whole += probability;
+  assert(whole > 0 && "a distribution of nothing");
+  for (auto &[value, probability] : entries)
+    probability /= whole;
   if (entries.size() == 1)
     return;
   if (!std::is_sorted(entries.begin(), entries.end())) // most are, and sorting them again takes as long as all else
@@ -175,12 +185,13 @@ Distribution Distribution::plus(const Distribution &other) const {
   // Products that would be moved to a grid in any case go there at once; the grid is finer than the final one. One of
   // the two is laid out densely, so that multiplying an atom with it is a loop without branches.
   Atoms sums;
-  if (entries.size() * other.entries.size() > 8 * maximumAtoms) {
-    constexpr size_t bins = 2048;
-    const Distribution &sparse = entries.size() <= other.entries.size() ? *this : other;
-    const Distribution &rest = &sparse == this ? other : *this;
-    double sparseHigh = sparse.quantile(0.999999), restHigh = rest.quantile(0.999999);
-    double low = sparse.minimum() + rest.minimum(), step = (sparseHigh + restHigh - low) / (bins - 1);
+  constexpr size_t bins = 2048;
+  const Distribution &sparse = entries.size() <= other.entries.size() ? *this : other;
+  const Distribution &rest = &sparse == this ? other : *this;
+  double sparseHigh = sparse.quantile(0.999999), restHigh = rest.quantile(0.999999);
+  double low = sparse.minimum() + rest.minimum(), step = (sparseHigh + restHigh - low) / (bins - 1);
+  // All but rare values may be one, which no grid has.
+  if (entries.size() * other.entries.size() > 8 * maximumAtoms && step > 0) {
     // A zero lies before the first bin and behind the last.
     std::vector<double> dense(size_t((restHigh - rest.minimum()) / step) + 4, 0.0), mass(bins + 3, 0.0);
     double restTail = 0, restTailMoment = 0, tailMass = 0, tailMoment = 0;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "Latency.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <array>
@@ -15,6 +16,42 @@ namespace intarsia::plan {
 
 using Kind = Region::Kind;
 using Takes = Network::Takes;
+
+/// Drops transfers that no plan can be late by: another one takes at least as long, as it has the same edges and more,
+/// and begins no sooner and ends no later. A task that reads the texts of all before it waits for the last of them; the
+/// others came while that one was written. Each transfer that stands for another one spans less than that, so the
+/// longest stay.
+static void dropImplied(Network &network, const Region &region) {
+  std::vector<std::vector<const Network::Arc *>> outs(network.vertices), ins(network.vertices);
+  for (const Network::Arc &arc : network.arcs)
+    outs[arc.from].push_back(&arc), ins[arc.to].push_back(&arc);
+  std::vector<llvm::BitVector> reached(network.vertices); // by vertex: itself and those after it
+  for (int vertex : llvm::reverse(network.order)) {
+    reached[vertex].resize(network.vertices);
+    reached[vertex].set(vertex);
+    for (const Network::Arc *arc : outs[vertex])
+      reached[vertex] |= reached[arc->to];
+  }
+  auto edgesOf = [&](const Network::Arc &arc) -> const std::vector<int> & { return region.arcs[arc.arc].edges; };
+  auto covers = [&](const Network::Arc &one, const Network::Arc &other) {
+    return &one != &other && one.takes == Takes::Transfer &&
+           llvm::all_of(edgesOf(other), [&](int edge) { return llvm::is_contained(edgesOf(one), edge); });
+  };
+  auto isImplied = [&](const Network::Arc &arc) {
+    if (arc.takes != Takes::Transfer)
+      return false;
+    return llvm::any_of(outs[arc.from],
+                        [&](const Network::Arc *sooner) {
+                          return sooner->to != arc.to && reached[sooner->to].test(arc.to) && covers(*sooner, arc);
+                        }) ||
+           llvm::any_of(ins[arc.to], [&](const Network::Arc *later) {
+             return later->from != arc.from && reached[arc.from].test(later->from) && covers(*later, arc);
+           });
+  };
+  std::vector<Network::Arc> kept;
+  llvm::copy_if(network.arcs, std::back_inserter(kept), [&](const Network::Arc &arc) { return !isImplied(arc); });
+  network.arcs = std::move(kept);
+}
 
 static Network buildNetwork(const Agent &agent, const Region &region, bool toFirst) {
   Network network;
@@ -62,19 +99,19 @@ static Network buildNetwork(const Agent &agent, const Region &region, bool toFir
     if (streams && !(toFirst && arc.to == last))
       network.arcs.push_back({end(arc.from), end(arc.to), Takes::TransferAndFirst, arc.to, int(index)});
   }
-  // Drops vertices that the sink does not depend on, and sorts arcs by their start.
-  std::vector<bool> needed(network.vertices);
-  needed[1] = true;
-  for (auto vertex = network.order.rbegin(); vertex != network.order.rend(); ++vertex)
-    for (auto &arc : network.arcs)
-      if (arc.from == *vertex && needed[arc.to])
-        needed[*vertex] = true;
-  llvm::erase_if(network.arcs, [&](const Network::Arc &arc) { return !needed[arc.to] || !needed[arc.from]; });
+  // Sorts arcs by their start, and drops vertices that the sink does not depend on.
   std::vector<int> position(network.vertices);
   for (auto [index, vertex] : llvm::enumerate(network.order))
     position[vertex] = int(index);
   llvm::stable_sort(network.arcs,
                     [&](const Network::Arc &a, const Network::Arc &b) { return position[a.from] < position[b.from]; });
+  std::vector<bool> needed(network.vertices);
+  needed[network.sink] = true;
+  for (const Network::Arc &arc : llvm::reverse(network.arcs))
+    if (needed[arc.to])
+      needed[arc.from] = true;
+  llvm::erase_if(network.arcs, [&](const Network::Arc &arc) { return !needed[arc.to] || !needed[arc.from]; });
+  dropImplied(network, region);
   return network;
 }
 
@@ -299,7 +336,52 @@ struct TimedArc {
   Distribution time;
 };
 
+/// Drops arcs of a fixed time, transfers, where another way between their ends takes as long in any case. What is left
+/// is more often series-parallel. As in dropImplied, what stands for an arc spans less.
+void dropShorter(const Network &network, std::vector<TimedArc> &arcs) {
+  std::vector<std::vector<int>> outs(network.vertices);
+  for (auto [index, arc] : llvm::enumerate(arcs))
+    outs[arc.from].push_back(int(index));
+  std::vector<int> position(network.vertices);
+  for (auto [index, vertex] : llvm::enumerate(network.order))
+    position[vertex] = int(index);
+  std::vector<bool> drops(arcs.size());
+  std::vector<double> least(network.vertices), through(network.vertices);
+  for (int from : network.order) {
+    int last = -1; // in the order
+    for (int arc : outs[from])
+      if (arcs[arc].time.isPoint())
+        last = std::max(last, position[arcs[arc].to]);
+    if (outs[from].size() < 2 || last < 0)
+      continue;
+    // Times from here that are reached in any case: by all ways, and by those through another vertex.
+    std::fill(least.begin(), least.end(), -1.0);
+    std::fill(through.begin(), through.end(), -1.0);
+    least[from] = 0;
+    for (int at = position[from]; at <= last; ++at) {
+      int vertex = network.order[at];
+      if (least[vertex] < 0)
+        continue;
+      for (int index : outs[vertex]) {
+        const TimedArc &arc = arcs[index];
+        double time = least[vertex] + arc.time.minimum();
+        least[arc.to] = std::max(least[arc.to], time);
+        if (vertex != from)
+          through[arc.to] = std::max(through[arc.to], time);
+      }
+    }
+    for (int index : outs[from])
+      drops[index] = arcs[index].time.isPoint() && through[arcs[index].to] >= arcs[index].time.minimum();
+  }
+  size_t kept = 0;
+  for (size_t index = 0; index < arcs.size(); ++index)
+    if (!drops[index])
+      std::swap(arcs[kept++], arcs[index]);
+  arcs.resize(kept);
+}
+
 Distribution reduceNetwork(const Network &network, std::vector<TimedArc> arcs, bool &exact) {
+  dropShorter(network, arcs);
   for (bool changed = true; changed && arcs.size() > 1;) {
     changed = false;
     for (size_t i = 0; i < arcs.size(); ++i)

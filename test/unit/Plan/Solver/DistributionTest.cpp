@@ -50,6 +50,30 @@ TEST(PlanQuantile, readsBetweenPointsOfTheGrid) {
   EXPECT_EQ(Distribution({{1, 0.5}, {2, 0.5}}).quantile(0.75), 2);
 }
 
+TEST(PlanQuantile, isLeftOfMaximaOfMaxima) {
+  // Rounding takes a share of 1e-16 of the whole, and each maximum of a distribution with itself doubles the share: the
+  // maximum of 2^n copies has nothing left after 53 of them.
+  Distribution lasting = Shape::lognormal(1.5).discretized();
+  double highest = lasting.atoms().back().first;
+  for (int doubled = 0; doubled < 100; ++doubled)
+    lasting = lasting.maximumWith(lasting);
+  EXPECT_NEAR(lasting.quantile(0.5), highest, 1e-9);
+  // Sums keep the whole as well: a mean of 3^60 copies.
+  Distribution sum = Shape::lognormal(1.5).discretized();
+  for (int tripled = 0; tripled < 60; ++tripled)
+    sum = sum.plus(sum).plus(sum).scaled(1.0 / 3);
+  EXPECT_NEAR(sum.quantile(0.95), 1, 0.01);
+}
+
+TEST(PlanQuantile, isThatOfRareWaits) {
+  // Sums of many waits that hardly ever happen: all but one in a million of their values are 0.
+  Distribution wait = Distribution::exponentialTail(2e-9, 1000), sum;
+  for (int waits = 0; waits < 300; ++waits)
+    sum = sum.plus(wait);
+  EXPECT_EQ(sum.quantile(0.999), 0);
+  EXPECT_NEAR(sum.mean(), 300 * 2e-9 * 1000, 1e-6);
+}
+
 TEST(PlanSumOf, isTermByTermForFewCopies) {
   Distribution one({{1, 0.5}, {3, 0.25}, {10, 0.25}});
   std::vector<std::pair<int64_t, double>> counts{{0, 0.1}, {5, 0.2}, {1, 0.4}, {3, 0.3}};
