@@ -9,6 +9,7 @@
 #include "intarsia/Cost/ModelShape.h"
 #include "lib/Support/Hash.h"
 #include "lib/Support/PlanPrecision.h"
+#include "lib/Support/PlannedModel.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -135,22 +136,15 @@ Error Deployment::checkPiece(const json::Object &piece, StringRef name, StringRe
   auto found = pools.find(pool.str());
   if (found == pools.end())
     return fail("'" + name + "' is on the pool @" + pool + ", which is not among its pools");
-  if (!found->second.target)
-    return fail("'" + name + "' is on @" + pool + ", whose device " + found->second.device +
-                " nothing can be compiled for: intarsia-compile --list-targets shows what there is");
-  if (piece.getInteger("expert").value_or(1) != 1 || piece.getInteger("data").value_or(1) != 1)
-    return fail("'" + name +
-                "' divides experts or copies of attention over devices: the compiler splits a model by "
-                "tensor and pipeline degrees");
-  bool isSplit = piece.getInteger("tensor").value_or(1) * piece.getInteger("pipeline").value_or(1) > 1;
-  if (isSplit && !StringRef(*found->second.target).starts_with("cpu"))
-    return fail("'" + name + "' is split over several devices of @" + pool + " (" + found->second.device +
-                "): ranks of one model exchange data in memory of the host, so that only CPUs can share one");
-  std::optional<StringRef> precision = piece.getString("precision");
-  if (!precision || !findPlanPrecision(*precision))
-    return fail("'" + name + "' has the precision '" + precision.value_or("null") +
-                "', which nothing is compiled to; known are " +
-                join(map_range(planPrecisions, [](const PlanPrecision &each) { return StringRef(each.name); }), ", "));
+  PlannedModel model{pool.str(), found->second.device, found->second.target.value_or("")};
+  model.precision = piece.getString("precision").value_or("null").str();
+  for (auto [degree, key] : {std::pair(&model.tensor, "tensor"),
+                             {&model.pipeline, "pipeline"},
+                             {&model.expert, "expert"},
+                             {&model.data, "data"}})
+    *degree = piece.getInteger(key).value_or(1);
+  if (std::string why = whyNotCompiled(model); !why.empty())
+    return fail("'" + name + "' " + why);
   return Error::success();
 }
 

@@ -79,6 +79,8 @@ def piece(plan: dict, name: str) -> dict:
 
 
 def test_a_plan_is_carried_out(tools, plan: dict, tmp_path: Path) -> None:
+    assert plan["not_compiled"] == []
+    assert all(each["not_compiled"] is None for each in plan["pieces"])
     result = deploy(tools, plan, tmp_path)
     assert re.search(r"answer\.prefill x 1, answer\.decode x 1", result.stdout)
     assert "find.search: runs no artifact" in result.stdout

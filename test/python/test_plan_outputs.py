@@ -145,3 +145,23 @@ def test_inputs_are_checked_where_there_is_no_plan(flag: str, message: str, tmp_
     done = execute(flag, agent=impossible(tmp_path / "agent.mlir"))
     assert done.returncode == 1
     assert message in done.stderr
+
+
+def test_what_is_not_compiled_is_said_in_the_plan(tmp_path: pathlib.Path) -> None:
+    """The reason is that of the compiler, which names the first of these pieces."""
+    plan = tmp_path / "plan.json"
+    done = execute(f"--json={plan}", "--time-limit=5")
+    assert done.returncode == 0
+    found = json.loads(plan.read_text())
+    refused = {piece["name"]: piece["not_compiled"] for piece in found["pieces"] if piece["not_compiled"]}
+    assert "answer.decode" in refused  # on several GPUs
+    assert "find.search" not in refused  # runs no model
+    command = [TOOL.with_name("intarsia-compile"), f"--plan={plan}", "--model=llama70b=x", "-o", tmp_path / "deploy"]
+    compiled = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert compiled.returncode == 1
+    name, reason = next(iter(refused.items()))
+    assert f"'{name}' {reason}" in compiled.stderr
+    head = "intarsia-compile --plan refuses this plan; intarsia engines starts other servers with it:\n"
+    assert head + "".join(f"  {text}\n" for text in found["not_compiled"]) in done.stdout
+    for reason in refused.values():
+        assert sum(reason in text for text in found["not_compiled"]) == 1

@@ -399,6 +399,9 @@ def test_report_of_conflicts(tmp_path: pathlib.Path) -> None:
     assert asked == conflict["text"]
     assert float(given) == conflict["given"]
     assert float(would_do) == pytest.approx(conflict["would_do"], rel=5e-3)
+    # The page and the text say the same of how the conflicts belong together.
+    assert plan_json(plan)["conflicts_text"] == "No plan holds this"
+    assert "No plan holds this. What would do is" in "".join(page.texts)
 
 
 def test_prices_change_the_plan_where_it_says(tmp_path: pathlib.Path) -> None:

@@ -59,7 +59,8 @@ static json::Array transfersOf(const PlanReport &report) {
   return transfers;
 }
 
-static json::Object pieceOf(const PlanReport &report, const PieceRow &row, size_t index) {
+static json::Object pieceOf(const PlanReport &report, const PieceRow &row, size_t index,
+                            const std::string &notCompiled) {
   json::Array tasks;
   const workflow::Task *first = nullptr; // those of a piece demand the same
   const workflow::Model *model = nullptr;
@@ -109,7 +110,8 @@ static json::Object pieceOf(const PlanReport &report, const PieceRow &row, size_
                       {"wait_ms", asJson(row.waitMs)},
                       {"token_ms", asJson(row.tokenMs)},
                       {"utilization", asJson(row.utilization)},
-                      {"dollars_per_hour", asJson(row.dollarsPerHour)}};
+                      {"dollars_per_hour", asJson(row.dollarsPerHour)},
+                      {"not_compiled", orNull(notCompiled)}};
 }
 
 static json::Array poolsOf(const PlanReport &report) {
@@ -194,6 +196,7 @@ static json::Array agentsOf(const PlanReport &report) {
                        {"percentile", agent.level.percentile.value_or(0.5)},
                        {"end_to_end_ms", asJson(of.endToEndMs)},
                        {"exact", of.exact},
+                       {"jumps", asJson(jumpTexts(agent, of))},
                        {"mean_ms", asJson(of.meanMs)},
                        {"first_token_ms", asJson(of.firstOutputMs)},
                        {"next_token_ms", asJson(of.tokenMs)},
@@ -310,8 +313,10 @@ static void addPlan(json::Object &root, const PlanReport &report) {
   root["totals"] = totalsOf(evaluation);
   root["agents"] = agentsOf(report);
   root["pools"] = poolsOf(report);
+  std::vector<std::string> notCompiled = notCompiledOf(report);
   root["pieces"] = arrayOf(llvm::enumerate(rowsOf(report, report.result.placements)),
-                           [&](auto of) { return pieceOf(report, of.value(), of.index()); });
+                           [&](auto of) { return pieceOf(report, of.value(), of.index(), notCompiled[of.index()]); });
+  root["not_compiled"] = asJson(notCompiledTexts(report));
   root["transfers"] = transfersOf(report);
   root["constraints"] = arrayOf(tightnessOf(report, evaluation), [](const Tightness &of) {
     return json::Object{
@@ -337,8 +342,10 @@ json::Object jsonOf(const PlanReport &report) {
                     {"not_offered", asJson(report.built->notes)}};
   if (report.result.hasPlan())
     addPlan(root, report);
-  if (!report.conflicts.empty())
+  if (!report.conflicts.empty()) {
     root["conflicts"] = conflictsOf(report);
+    root["conflicts_text"] = textOfConflicts(report);
+  }
   if (!report.front.empty()) {
     root["pareto"] = frontOf(report);
     root["pareto_complete"] = report.frontIsComplete;

@@ -153,6 +153,11 @@ int hostOf(const PlacementProblem &problem, const Placements &placements, int pi
 /// Returns "@cheap", or the name of a pool outside the fleet.
 std::string poolName(const PlanReport &report, int pool);
 std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placements);
+/// Returns why the compiler makes no artifact of a piece's model, by piece; empty where it makes one, or none is
+/// needed.
+std::vector<std::string> notCompiledOf(const PlanReport &report);
+/// Returns "'answer.decode' is split over …", for each reason once; pieces of one reason are named together.
+std::vector<std::string> notCompiledTexts(const PlanReport &report);
 
 /// Returns the tasks of a piece, as (agent, task).
 std::vector<std::pair<int, int>> tasksOf(const PlanReport &report, int piece);
@@ -212,6 +217,10 @@ struct Need {
 std::optional<Need> needOf(const PlanReport &report, const Conflict &conflict);
 /// Returns a constraint of a conflict in words, with the value that would be enough and its need.
 std::string textOf(const PlanReport &report, const Conflict &conflict);
+/// Returns how the constraints of a conflict belong together: "No plan holds this".
+llvm::StringRef textOfConflicts(const PlanReport &report);
+/// Returns "p95, end to end, stands at a jump: …" for each percentile of an agent that does.
+std::vector<std::string> jumpTexts(const Agent &agent, const Evaluation::OfAgent &of);
 /// Prints the plan, or what conflicts.
 void printPlanOf(llvm::raw_ostream &out, const PlanReport &report);
 /// Prints what is said of a plan after it: the next best, sensitivities, the front, checks, uncertain figures.

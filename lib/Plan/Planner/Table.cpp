@@ -9,6 +9,7 @@
 #include "Parts.h"
 #include "Text.h"
 #include "lib/Plan/Solver/Figures.h"
+#include "lib/Support/PlannedModel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -52,7 +53,7 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
     auto [choiceIndex, replicas] = placements[index];
     const Choice &choice = piece.candidates[choiceIndex];
     const ChoiceMeaning &meaning = report.built->meanings[index][choiceIndex];
-    Stage stage = figures.stage(int(index), choice, replicas);
+    Stage stage = figures.stage(int(index), choiceIndex, replicas);
     PieceRow row;
     row.name = piece.name;
     row.outside = meaning.outside;
@@ -84,6 +85,52 @@ std::vector<PieceRow> rowsOf(const PlanReport &report, const Placements &placeme
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::vector<std::string> notCompiledOf(const PlanReport &report) {
+  const PlacementProblem &problem = *report.problem;
+  std::vector<std::string> reasons(problem.pieces.size());
+  for (auto [index, piece] : llvm::enumerate(problem.pieces)) {
+    int choice = report.result.placements[index].choice;
+    const ChoiceMeaning &meaning = report.built->meanings[index][choice];
+    bool hasModel = llvm::any_of(tasksOf(report, int(index)),
+                                 [&](auto of) { return (*report.graphs)[of.first].tasks[of.second].model >= 0; });
+    if (!hasModel || meaning.outside)
+      continue;
+    const Pool &pool = problem.pools[piece.candidates[choice].pool];
+    reasons[index] = whyNotCompiled({pool.name, pool.device, pool.target, meaning.precision, meaning.tensor,
+                                     meaning.pipeline, meaning.expert, meaning.data});
+  }
+  return reasons;
+}
+
+std::vector<std::string> notCompiledTexts(const PlanReport &report) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> piecesOf; // by reason
+  for (auto [piece, reason] : llvm::zip(report.problem->pieces, notCompiledOf(report))) {
+    if (reason.empty())
+      continue;
+    auto known = llvm::find_if(piecesOf, [&, &reason = reason](auto &entry) { return entry.first == reason; });
+    std::string name = "'" + piece.name + "'";
+    if (known == piecesOf.end())
+      piecesOf.push_back({reason, {name}});
+    else
+      known->second.push_back(name);
+  }
+  std::vector<std::string> texts;
+  for (auto &[reason, pieces] : piecesOf)
+    texts.push_back(llvm::join(pieces, ", ") + (pieces.size() > 1 ? ": each " : " ") + reason);
+  return texts;
+}
+
+std::vector<std::string> jumpTexts(const Agent &agent, const Evaluation::OfAgent &of) {
+  std::vector<std::string> texts;
+  for (auto [what, jump] : {std::pair("end to end", &of.endToEndJump), {"first token", &of.firstOutputJump}})
+    if (*jump)
+      texts.push_back(formatv("p{0}, {1}, stands at a jump: of requests {2} % take {3:f0} ms at most, {4} % {5:f0} ms; "
+                              "a small error of a probability decides which of the two it is",
+                              digits(*agent.level.percentile * 100), what, digits((*jump)->levelBelow * 100),
+                              (*jump)->below, digits((*jump)->levelAbove * 100), (*jump)->above));
+  return texts;
 }
 
 std::vector<Tightness> tightnessOf(const PlanReport &report, const Evaluation &evaluation) {
@@ -209,6 +256,8 @@ static void printEvaluation(raw_ostream &out, const PlanReport &report, const Ev
         printable(agent.name), which, of.endToEndMs, against(agent.level.endToEndMs), of.meanMs, of.firstOutputMs,
         against(agent.level.firstOutputMs), of.tokenMs, against(agent.level.tokenMs), digits(agent.requestsPerSecond));
     out << "  critical path: " << printable(criticalPathText(report, int(index), evaluation)) << '\n';
+    for (const std::string &text : jumpTexts(agent, of))
+      out << "  " << text << '\n';
   }
 }
 
@@ -256,17 +305,25 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
     out << text << '\n';
   if (report.checks.confidence && !report.checks.asksConfidence)
     out << textOfProbability(report) << '\n';
+  if (std::vector<std::string> texts = notCompiledTexts(report); !texts.empty()) {
+    out << "intarsia-compile --plan refuses this plan; intarsia engines starts other servers with it:\n";
+    for (const std::string &text : texts)
+      out << "  " << text << '\n';
+  }
   if (report.replan)
     printReplan(out, report);
 }
 
-static void printConflicts(raw_ostream &out, const PlanReport &report) {
+StringRef textOfConflicts(const PlanReport &report) {
   // These constraints conflict; more conflicts may exist. Undecided members may be redundant.
   bool isLeast = llvm::all_of(report.conflicts, [](const Conflict &conflict) { return conflict.settled; });
-  out << "nothing holds all that is asked. "
-      << (report.conflicts.size() == 1 ? "No plan holds this:\n"
-          : isLeast ? "No plan holds these together; were nothing else asked, one would hold all but any one of them:\n"
-                    : "No plan holds these together; perhaps some of them alone conflict:\n");
+  return report.conflicts.size() == 1 ? "No plan holds this"
+         : isLeast ? "No plan holds these together; were nothing else asked, one would hold all but any one of them"
+                   : "No plan holds these together; perhaps some of them alone conflict";
+}
+
+static void printConflicts(raw_ostream &out, const PlanReport &report) {
+  out << "nothing holds all that is asked. " << textOfConflicts(report) << ":\n";
   for (const Conflict &conflict : report.conflicts)
     out << "  " << textOf(report, conflict) << '\n';
 }

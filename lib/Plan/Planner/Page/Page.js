@@ -127,7 +127,10 @@ function summary() {
       totals.grams_per_hour > 0 ? tile(number(totals.grams_per_hour) + " g", "CO₂ an hour") : null,
       tile(number(devices), devices === 1 ? "device" : "devices")),
     table(["agent", "promise", "#planned", "#allowed", "", ...(simulates ? ["#simulated"] : [])], rows),
-    plan.headroom.text ? note(sentence(plan.headroom.text)) : null);
+    plan.agents.flatMap(agent => agent.jumps).map(text => note(sentence(text))),
+    plan.headroom.text ? note(sentence(plan.headroom.text)) : null,
+    plan.not_compiled.length ? [note("intarsia-compile --plan refuses this plan; intarsia engines starts other servers " +
+      "with it."), make("ul", {class: "note"}, plan.not_compiled.map(text => make("li", {}, text)))] : null);
 }
 
 function placements() {
@@ -498,8 +501,7 @@ function sensitivity() {
 
 function conflicts() {
   section("conflicts", "What conflicts",
-    note("A smallest set that no plan holds together: any one of these taken away, the others can be held. What would do " +
-      "is the value that makes a plan possible, all else as it is."),
+    note(`${plan.conflicts_text}. What would do is the value that makes a plan possible, all else as it is.`),
     table(["+asked", "#given", "#would do"], plan.conflicts.map(conflict =>
       [conflict.text, conflict.given > 0 ? number(conflict.given) : "", number(conflict.would_do)])));
 }
