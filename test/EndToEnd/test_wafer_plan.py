@@ -121,6 +121,10 @@ def test_the_price_of_a_wafer_decides(tools, scratch) -> None:
         pools[dollars] = {one["pool"] for one in found["pieces"]}
         # Power is that of the whole system, while it does anything.
         assert ("(23000 W if all are busy)" in text) == (dollars < 30)
+        # Programs are made only where a plan may have them.
+        assert ("no programs were made for it: one of its devices costs more than the whole plan" in text) == (
+            dollars > 2
+        )
     assert pools == {2.0: {"wafers"}, 30.0: {"gpus"}}
 
 

@@ -39,8 +39,8 @@ constexpr double explanationSeconds = 10;
 /// Without a plan nothing is on the screen before the reason is.
 constexpr double conflictSeconds = 4;
 /// Shares of the time limit for questions, relative to the share of the plan, which is 1.
-constexpr double weightWithoutHeadroom = 0.5, weightOfProbability = 0.05, weightOfChecks = 1, weightOfFront = 1,
-                 weightOfExplanation = 0.25;
+constexpr double weightWithoutHeadroom = 0.5, weightOfWafers = 0.5, weightOfProbability = 0.05, weightOfChecks = 1,
+                 weightOfFront = 1, weightOfExplanation = 0.25;
 
 /// Limit of the question what a plan costs without headroom.
 constexpr double secondsWithoutHeadroom = 1;
@@ -59,15 +59,17 @@ public:
       return fail(std::move(error));
     if (failed(load()) || failed(decompose()) || failed(readFleet()) || failed(readEfficiency()))
       return Failed;
-    llvm::Expected<BuiltProblem> problem = buildProblem(
-        graphs, fleet, {options.engine, options.objective, efficiency ? &*efficiency : nullptr, options.wafers});
-    if (!problem)
-      return fail(problem.takeError());
-    built = std::move(*problem);
-    built.problem.dollarsPerHourCap = options.dollarsPerHourCap;
     report.graphs = &graphs;
     report.built = &built;
-    report.problem = &built.problem;
+    triesWithoutWafers = mayDoWithoutWafers();
+    if (Error error = build()) {
+      if (!triesWithoutWafers)
+        return fail(std::move(error));
+      llvm::consumeError(std::move(error));
+      triesWithoutWafers = false;
+      if (Error withWafers = build())
+        return fail(std::move(withWafers));
+    }
     llvm::Expected<std::optional<SimulationOptions>> asked = simulationOf(options, built.problem, built.fleetPools);
     if (!asked)
       return fail(asked.takeError());
@@ -108,6 +110,16 @@ private:
   std::optional<SimulationOptions> simulation;
   Headroom headroom;
 
+  /// Stands for programs of wafers where the plan needs none.
+  class NoPrograms final : public WaferTimes {
+  public:
+    std::string reason;
+    llvm::Expected<const WaferDecoder *> decoder(const WaferDecoderRequest &) override {
+      return llvm::createStringError(reason);
+    }
+  } noPrograms;
+  bool triesWithoutWafers = false;
+
   /// Sum of the shares of the questions after the plan.
   double weightOfQuestions = (options.tightens || options.confidence ? weightOfChecks : weightOfProbability) +
                              weightOfExplanation * (options.explains + options.asksSensitivity) +
@@ -126,6 +138,48 @@ private:
   SolveOptions timedQuestion(double weight, double most = unlimited) {
     weightOfQuestions -= weight;
     return timed(weight, weightOfQuestions, most);
+  }
+
+  Error build() {
+    llvm::Expected<BuiltProblem> problem =
+        buildProblem(graphs, fleet,
+                     {options.engine, options.objective, efficiency ? &*efficiency : nullptr,
+                      triesWithoutWafers ? &noPrograms : options.wafers});
+    if (!problem)
+      return problem.takeError();
+    built = std::move(*problem);
+    built.problem.dollarsPerHourCap = options.dollarsPerHourCap;
+    report.problem = &built.problem;
+    return Error::success();
+  }
+
+  //===-- Wafers ----------------------------------------------------------------------------------------------===//
+
+  static bool isWafer(const FleetPool &pool) { return !pool.device.wafer.empty(); }
+
+  /// Returns true if a plan without wafers can show that none with them is better. Programs of wafers take many times
+  /// longer to make than all else, and wafers cost more than other devices: a plan has them where a promise asks for
+  /// their tokens, or where they are cheap. What asks for other plans than the cheapest may ask for wafers.
+  bool mayDoWithoutWafers() {
+    bool isOfDollars =
+        options.objective == Objective::DollarsPerRequest || options.objective == Objective::DollarsPerHour;
+    bool hasLoad = llvm::any_of(graphs, [](const workflow::Graph &graph) { return graph.sla.requestsPerSecond > 0; });
+    bool asksForMore = options.tightens || options.confidence.value_or(0) > 0 || options.paretoPoints > 0 ||
+                       options.asksSensitivity || !options.previous.empty() || !options.lost.empty();
+    if (!options.wafers || !isOfDollars || !hasLoad || asksForMore || llvm::none_of(fleet.pools, isWafer))
+      return false;
+    noPrograms.reason = "no programs were made for it: one of its devices costs more than the whole plan";
+    return true;
+  }
+
+  /// Returns true if the plan costs no more than any device with a wafer alone.
+  bool isCheaperThanWafers() const {
+    if (!report.result.hasPlan() || headroom.left)
+      return false;
+    for (auto [pool, priced] : llvm::zip(fleet.pools, built.problem.pools))
+      if (isWafer(pool) && report.result.evaluation.dollarsPerHour > priced.dollarsPerDeviceHour)
+        return false;
+    return true;
   }
 
   int fail(Error error) {
@@ -258,6 +312,14 @@ private:
   Error solveAndExplain() {
     if (Error error = makePlanWithHeadroom())
       return error;
+    if (triesWithoutWafers && !isCheaperThanWafers()) {
+      triesWithoutWafers = false;
+      if (Error error = build())
+        return error;
+      headroom = Headroom();
+      if (Error error = makePlanWithHeadroom())
+        return error;
+    }
     if (report.result.status == SolveResult::Status::Infeasible) {
       llvm::Expected<std::vector<Conflict>> conflicts =
           explainInfeasibility(*report.problem, timed(1, 0, conflictSeconds));
@@ -297,9 +359,15 @@ private:
           *report.problem, report.result, built.fleetPools > 1, timedQuestion(weightOfExplanation, explanationSeconds));
       if (!why)
         return why.takeError();
-      for (Alternative &alternative : *why)
-        if (tellsSomething(alternative))
-          report.alternatives.push_back(std::move(alternative));
+      for (Alternative &alternative : *why) {
+        if (!tellsSomething(alternative))
+          continue;
+        if (triesWithoutWafers && alternative.pool && isWafer(fleet.pools[*alternative.pool]))
+          alternative.reason = llvm::formatv("one of its devices costs ${0:f2} an hour, the whole plan ${1:f2}",
+                                             built.problem.pools[*alternative.pool].dollarsPerDeviceHour,
+                                             report.result.evaluation.dollarsPerHour);
+        report.alternatives.push_back(std::move(alternative));
+      }
     }
     if (options.asksSensitivity) {
       llvm::Expected<std::vector<Sensitivity>> sensitivity =
@@ -382,7 +450,8 @@ private:
   /// Solves a problem; `plansToCome` is the largest number of plans after this one.
   Error solveNext(const PlacementProblem &problem, int plansToCome = 0) {
     bool ties = problem.objective == Objective::Latency && options.latencyRoom > 0;
-    llvm::Expected<SolveResult> result = solve(problem, timed(1, plansToCome + ties + weightOfQuestions));
+    llvm::Expected<SolveResult> result =
+        solve(problem, timed(1, plansToCome + ties + triesWithoutWafers * weightOfWafers + weightOfQuestions));
     if (!result)
       return result.takeError();
     report.result = std::move(*result);
