@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "LocalSearch.h"
+#include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
@@ -18,6 +19,8 @@ namespace intarsia::plan {
 
 /// Number of options taken from each group by cost, and again by time.
 constexpr size_t candidatesOfGroup = 2;
+/// Number of blocks up to which two of them are moved together.
+constexpr size_t mostPairedBlocks = 40;
 
 LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
     : program(program), tightening(std::move(tightening)), checksOf(program.problem.agents.size()),
@@ -47,6 +50,141 @@ LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
     }
     candidates.emplace_back(chosen.begin(), chosen.end());
   }
+  findBlocks();
+}
+
+void LocalSearch::findBlocks() {
+  size_t pieces = program.options.size(), pools = program.problem.pools.size();
+  IntEqClasses classes(pieces);
+  for (const Edge &edge : program.problem.edges)
+    if (!edge.fromKinds.empty())
+      classes.join(edge.from, edge.to);
+  for (auto &group : program.problem.together)
+    for (int piece : group)
+      classes.join(group.front(), piece);
+  classes.compress();
+  blocks.resize(classes.getNumClasses());
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    blockOf.push_back(int(classes[piece]));
+    blocks[blockOf.back()].pieces.push_back(int(piece));
+  }
+  auto costOf = [&](int piece, int option) { return program.relaxedCost(program.options[piece][option], piece); };
+  auto msOf = [&](int piece, int option) { return program.options[piece][option].stage.meanMs(); };
+  for (Block &block : blocks) {
+    block.there.resize(pools);
+    for (size_t pool = 0; pool < pools; ++pool)
+      for (bool cheapest : {true, false}) {
+        auto figureOf = [&](int piece, int option) { return cheapest ? costOf(piece, option) : msOf(piece, option); };
+        // By position in the block: options there, the best of each group, best first.
+        std::vector<std::vector<int>> options;
+        for (int piece : block.pieces) {
+          std::map<int, int> best;
+          for (int option : candidates[piece]) {
+            if (poolOf(piece, option) != int(pool) || !program.active[piece][option])
+              continue;
+            auto [known, inserted] = best.try_emplace(program.options[piece][option].group, option);
+            if (!inserted && figureOf(piece, option) < figureOf(piece, known->second))
+              known->second = option;
+          }
+          options.emplace_back();
+          for (auto &[group, option] : best)
+            options.back().push_back(option);
+          llvm::sort(options.back(), [&](int a, int b) { return figureOf(piece, a) < figureOf(piece, b); });
+        }
+        // For each option of the first piece, of each other one the best that goes with those before it.
+        std::vector<int> best;
+        double least = unlimited;
+        for (int first : options.front()) {
+          std::vector<int> taken{first};
+          double sum = figureOf(block.pieces.front(), first);
+          for (size_t position = 1; position < options.size() && taken.size() == position && sum < least; ++position) {
+            int piece = block.pieces[position];
+            auto goes = [&](int option) {
+              return all_of(program.pairsOf[piece], [&](int index) {
+                const Pair &pair = program.pairs[index];
+                int other = pair.from == piece ? pair.to : pair.from;
+                auto at = size_t(find(block.pieces, other) - block.pieces.begin());
+                if (at >= position)
+                  return true;
+                int own = program.options[piece][option].group, theirs = program.options[other][taken[at]].group;
+                return pair.cost[pair.from == piece ? size_t(own) * pair.toGroups + theirs
+                                                    : size_t(theirs) * pair.toGroups + own] < unlimited;
+              });
+            };
+            if (auto option = find_if(options[position], goes); option != options[position].end()) {
+              taken.push_back(*option);
+              sum += figureOf(piece, *option);
+            }
+          }
+          if (taken.size() == options.size() && sum < least)
+            least = sum, best = std::move(taken);
+        }
+        if (!best.empty() && !is_contained(block.there[pool], best))
+          block.there[pool].push_back(std::move(best));
+      }
+  }
+}
+
+bool LocalSearch::moveTo(ArrayRef<int> moved, int pool) {
+  bool any = false;
+  for (size_t way : {0, 1}) { // cheapest, fastest
+    std::vector<Change> changes;
+    bool differs = way == 0;
+    for (int index : moved) {
+      const Block &block = blocks[index];
+      const auto &there = block.there[pool];
+      if (there.empty())
+        continue;
+      differs |= there.size() > way;
+      for (auto [piece, option] : zip(block.pieces, there[std::min(way, there.size() - 1)]))
+        if (option != current[piece])
+          changes.push_back({piece, option});
+    }
+    if (differs && changes.size() > 1)
+      any |= attempt(changes);
+  }
+  return any;
+}
+
+bool LocalSearch::moveBlocks(Clock::time_point deadline) {
+  bool any = false;
+  int pools = int(program.problem.pools.size());
+  auto isOn = [&](int block, int pool) {
+    return any_of(blocks[block].pieces, [&](int piece) { return poolOf(piece, current[piece]) == pool; });
+  };
+  auto tryPools = [&](ArrayRef<int> moved) {
+    for (int pool = 0; pool < pools && Clock::now() < deadline; ++pool)
+      any |= moveTo(moved, pool);
+  };
+  std::set<std::pair<int, int>> pairs;
+  auto pair = [&](int one, int other) {
+    if (one != other)
+      pairs.insert(std::minmax(one, other));
+  };
+  std::vector<int> mobile; // blocks that may be on several pools
+  for (int block = 0; block < int(blocks.size()); ++block)
+    if (count_if(blocks[block].there, [](auto &there) { return !there.empty(); }) > 1)
+      mobile.push_back(block);
+  for (int block : mobile)
+    tryPools({block});
+  for (int pool = 0; pool < pools; ++pool) {
+    std::vector<int> here;
+    copy_if(mobile, std::back_inserter(here), [&](int block) { return isOn(block, pool); });
+    if (here.size() > 1)
+      tryPools(here);
+    for (int one : here)
+      for (int other : here)
+        pair(one, other);
+  }
+  if (mobile.size() > mostPairedBlocks)
+    return any;
+  for (const Edge &edge : program.problem.edges)
+    if (int one = blockOf[edge.from], other = blockOf[edge.to];
+        is_contained(mobile, one) && is_contained(mobile, other))
+      pair(one, other);
+  for (auto [one, other] : pairs)
+    tryPools({one, other});
+  return any;
 }
 
 double LocalSearch::latencyViolation(int agent, double &objective) const {
@@ -226,6 +364,11 @@ void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) 
         moved |= here;
         if ((piece & 15) == 0 && Clock::now() >= deadline)
           break;
+      }
+      // Pieces that share a node or a device, and those that send each other much, cost more where only one has moved.
+      if (!moved && moveBlocks(deadline)) {
+        moved = true;
+        llvm::fill(settled, 0);
       }
       if (!moved && currentViolation == 0 && llvm::is_contained(settled, 0))
         continue;

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-// A fast heuristic: descent by moves of one piece and of both ends of a pair, with violations priced into the cost.
+// A fast heuristic: descent by moves of one piece, of both ends of a pair, and of what belongs together from pool to
+// pool, with violations priced into the cost.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_PLAN_LOCALSEARCH_H
 #define INTARSIA_PLAN_LOCALSEARCH_H
@@ -40,6 +41,14 @@ private:
   std::pair<double, double> totals() const;
   double latencyViolation(int agent, double &objective) const;
   bool attempt(llvm::ArrayRef<Change> changes);
+  void findBlocks();
+  /// Tries to move blocks to one pool: each alone, two that share a pool or exchange data, and all of a pool.
+  bool moveBlocks(Clock::time_point deadline);
+  /// Tries to move these blocks to a pool, those that can be there.
+  bool moveTo(llvm::ArrayRef<int> blocks, int pool);
+  int poolOf(int piece, int option) const {
+    return program.problem.pieces[piece].candidates[program.options[piece][option].choice].pool;
+  }
 
   const Program &program;
   std::vector<double> tightening;
@@ -48,6 +57,15 @@ private:
   /// Options, by piece, that moves of two pieces try: for each group a few of the cheapest and a few of the fastest.
   /// Moves of one piece try all options.
   std::vector<std::vector<int>> candidates;
+  /// Pieces that only go together: prefill and decode of a model, in precisions or replicas that both have, and what
+  /// must share a pool.
+  struct Block {
+    std::vector<int> pieces;
+    /// By pool: options of all its pieces there, the cheapest and the fastest; empty: it cannot be there.
+    std::vector<std::vector<std::vector<int>>> there;
+  };
+  std::vector<Block> blocks;
+  std::vector<int> blockOf; ///< by piece
   std::vector<int> current;
   double linearCost = 0;
   std::vector<double> usage; ///< by resource, without what nodes use

@@ -160,7 +160,7 @@ void Solver::branchAndPrice() {
 SolveResult Solver::finish() {
   SolveResult result;
   if (bestObjective < unlimited) {
-    result.placements = program.placementsOf(best);
+    result.placements = faster.empty() ? program.placementsOf(best) : faster;
     result.evaluation = bestEvaluation;
     result.bound = std::min(lowerBound, bestObjective);
     result.gap = gap();
@@ -191,51 +191,57 @@ void Solver::preferFaster() {
     return;
   double seconds = std::min(secondsToPreferFaster, shareToPreferFaster * options.timeLimitSeconds);
   Clock::time_point until = Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6));
-  using Change = std::vector<std::pair<int, int>>; // pieces and their options
-  auto tryFastest = [&](std::vector<std::pair<double, Change>> &changes) {
+  // Dominance leaves out what costs no less and is faster: the time of an agent without a promise does not count in it,
+  // and a larger part of a node that is paid for in any case does.
+  Program all(figures, /*prune=*/false);
+  std::vector<int> taken = all.assignmentOf(program.placementsOf(best));
+  if (is_contained(taken, -1))
+    return;
+  double most = all.costOf(taken) + 1e-12 * std::abs(bestObjective);
+  // Milliseconds of two pieces, and their options; or of one, twice.
+  using Change = std::tuple<double, int, int>;
+  auto tryFastest = [&](int one, int other, std::vector<Change> changes) {
     llvm::sort(changes);
-    for (auto &[ms, change] : ArrayRef(changes).take_front(fasterOptionsTried)) {
-      if (Clock::now() >= until)
+    size_t tried = 0;
+    for (auto [ms, option, otherOption] : changes) {
+      if (tried == fasterOptionsTried || Clock::now() >= until)
         return;
-      std::vector<int> assignment = best;
-      for (auto [piece, option] : change)
-        assignment[piece] = option;
-      double before = meanMsOf(bestEvaluation);
-      if (offer(assignment) && meanMsOf(bestEvaluation) < before)
-        return;
+      std::vector<int> assignment = taken;
+      assignment[one] = option, assignment[other] = otherOption;
+      if (all.costOf(assignment) > most)
+        continue;
+      ++tried;
+      Evaluation evaluation = evaluate(figures, all.placementsOf(assignment));
+      if (!evaluation.feasible() || evaluation.objective > bestObjective + 1e-12 * std::abs(bestObjective) ||
+          meanMsOf(evaluation) >= meanMsOf(bestEvaluation))
+        continue;
+      bestEvaluation = std::move(evaluation);
+      taken = std::move(assignment);
+      faster = all.placementsOf(taken);
+      return;
     }
   };
+  auto msOf = [&](int piece, int option) { return all.options[piece][option].stage.meanMs(); };
+  auto isFaster = [](double ms, double now) { return ms < now * (1 - 1e-9); };
   // Linked pieces change together.
   for (const Edge &edge : problem.edges) {
     if (edge.fromKinds.empty() || edge.from == edge.to || Clock::now() >= until)
       continue;
-    auto &from = program.options[edge.from], &to = program.options[edge.to];
-    const Option &fromNow = from[best[edge.from]], &toNow = to[best[edge.to]];
-    std::map<int, std::pair<double, Change>> fastest; // by kind
-    for (auto [a, one] : enumerate(from))
-      for (auto [b, other] : enumerate(to)) {
-        int kind = edge.fromKinds[one.choice];
-        double ms = one.stage.meanMs() + other.stage.meanMs();
-        if (kind != edge.toKinds[other.choice] || one.cost + other.cost > fromNow.cost + toNow.cost ||
-            ms >= (fromNow.stage.meanMs() + toNow.stage.meanMs()) * (1 - 1e-9))
-          continue;
-        auto [known, inserted] = fastest.try_emplace(kind, ms, Change{{edge.from, int(a)}, {edge.to, int(b)}});
-        if (!inserted && ms < known->second.first)
-          known->second = {ms, {{edge.from, int(a)}, {edge.to, int(b)}}};
-      }
-    std::vector<std::pair<double, Change>> changes;
-    for (auto &[kind, change] : fastest)
-      changes.push_back(change);
-    tryFastest(changes);
+    double now = msOf(edge.from, taken[edge.from]) + msOf(edge.to, taken[edge.to]);
+    std::vector<Change> changes;
+    for (auto [a, from] : enumerate(all.options[edge.from]))
+      for (auto [b, to] : enumerate(all.options[edge.to]))
+        if (double ms = from.stage.meanMs() + to.stage.meanMs();
+            edge.fromKinds[from.choice] == edge.toKinds[to.choice] && isFaster(ms, now))
+          changes.push_back({ms, int(a), int(b)});
+    tryFastest(edge.from, edge.to, std::move(changes));
   }
-  for (auto [piece, all] : enumerate(program.options)) {
-    const Option now = all[best[piece]];
-    std::vector<std::pair<double, Change>> changes;
-    for (auto [index, option] : enumerate(all))
-      if (option.group == now.group && option.cost <= now.cost &&
-          option.stage.meanMs() < now.stage.meanMs() * (1 - 1e-9))
-        changes.push_back({option.stage.meanMs(), {{int(piece), int(index)}}});
-    tryFastest(changes);
+  for (int piece = 0; piece < int(all.options.size()); ++piece) {
+    std::vector<Change> changes;
+    for (int option = 0; option < int(all.options[piece].size()); ++option)
+      if (double ms = msOf(piece, option); isFaster(ms, msOf(piece, taken[piece])))
+        changes.push_back({ms, option, option});
+    tryFastest(piece, piece, std::move(changes));
   }
 }
 
@@ -245,10 +251,10 @@ SolveResult Solver::run() {
     if (gap() > options.relativeGap && secondsLeft() > 0)
       branchAndPrice();
   }
+  fillSharedDevices();
   // For intermediate questions only the cost of a plan matters.
   if (firstPlanSeconds > 0)
     preferFaster();
-  fillSharedDevices();
   return finish();
 }
 

@@ -34,7 +34,7 @@ private:
   bool offer(llvm::ArrayRef<int> assignment);
   double gap() const;
   double meanMsOf(const Evaluation &evaluation) const;
-  /// Moves to faster options that cost no more, one piece or two linked pieces at a time.
+  /// Moves to faster options that cost no more, one piece or two linked pieces at a time. The last step.
   void preferFaster();
   /// Doubles device shares where that costs nothing: a device that the plan pays for may as well be used.
   void fillSharedDevices();
@@ -47,6 +47,7 @@ private:
   Program program;
   bool hasPercentiles = false;
   std::vector<int> best;
+  Placements faster; ///< than `best` at its cost; empty: none is known
   Evaluation bestEvaluation;
   double bestObjective = unlimited, lowerBound = 0; ///< nothing costs less than nothing
   bool infeasible = false;

@@ -66,6 +66,26 @@ TEST(PlanWorkedExample, isImpossibleBelowTheFastest) {
 
 /// Pieces of half a device at $2 an hour, or of a whole one at $1.50 where it is slower: so many pieces pay for half as
 /// many devices, rounded up, unless whole ones elsewhere are cheaper.
+TEST(PlanTies, areBrokenByTime) {
+  // Nodes of eight devices are paid for as a whole: eight cost as much as four, and more devices are faster still.
+  PlacementProblem p;
+  p.pools = {{.name = "pool", .devices = 64, .devicesPerNode = 8, .wholeNodes = true, .dollarsPerDeviceHour = 1}};
+  Piece piece;
+  piece.name = "piece";
+  for (auto [devices, milliseconds] : {std::pair(4, 100.0), {8, 60.0}, {16, 50.0}, {24, 49.0}, {32, 48.0}, {64, 47.0}})
+    piece.candidates.push_back(
+        {.label = std::to_string(devices), .pool = 0, .devicesPerReplica = devices, .milliseconds = milliseconds});
+  p.pieces = {piece};
+  Agent agent{.name = "agent", .requestsPerSecond = 1};
+  agent.regions = {Region::execution(0)};
+  p.agents = {agent};
+  p.queueing = false;
+  SolveResult result = checked(solve(p));
+  ASSERT_TRUE(result.hasPlan());
+  EXPECT_EQ(result.evaluation.dollarsPerHour, 8);
+  EXPECT_EQ(result.placements[0].choice, 1);
+}
+
 TEST(PlanShares, areRoundedUpToWholeDevices) {
   for (int count = 1; count <= 5; ++count) {
     PlacementProblem problem;
