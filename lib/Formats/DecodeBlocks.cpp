@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Formats/DecodeBlocks.h"
 
+#include "lib/Formats/Codebooks.h"
 #include "lib/Formats/FloatFormats.h"
 
 #include <algorithm>
@@ -251,6 +252,99 @@ void decodeIQ4_XS(const uint8_t *block, float *values) {
   }
 }
 
+uint32_t fourBytes(const uint8_t *bytes) { return twoBytes(bytes) | uint32_t(twoBytes(bytes + 2)) << 16; }
+
+/// Returns the signs that a number of seven bits means: these, and an eighth that makes their count even.
+uint8_t evenSigns(uint32_t index) { return index | (std::popcount(index) & 1) << 7; }
+
+float withSign(float value, uint8_t signs, unsigned i) { return value * (signs >> i & 1 ? -1.0f : 1.0f); }
+
+/// Decodes eight values: a vector of a codebook, times the scale, with these signs.
+void decodeIQ2(uint16_t vector, float scale, uint8_t signs, float *values) {
+  constexpr float levels[4] = {8, 25, 43};
+  for (unsigned i = 0; i < 8; ++i)
+    values[i] = withSign(scale * levels[vector >> 2 * i & 3], signs, i);
+}
+
+void decodeIQ2_XXS(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned part = 0; part < 8; ++part) {
+    const uint8_t *vectors = block + 2 + 8 * part;
+    uint32_t packed = fourBytes(vectors + 4);
+    float scale = d * (0.5f + float(packed >> 28)) * 0.25f;
+    for (unsigned i = 0; i < 4; ++i, values += 8)
+      decodeIQ2(codebooks::iq2_xxs[vectors[i]], scale, evenSigns(packed >> 7 * i & 127), values);
+  }
+}
+
+/// Returns the scale of 16 values of iq2_xs and iq2_s.
+float scaleOfIQ2(const uint8_t *block, const uint8_t *scales, unsigned part) {
+  return halfToFloat(block) * (0.5f + float(scales[part / 2] >> (part % 2 * 4) & 15)) * 0.25f;
+}
+
+void decodeIQ2_XS(const uint8_t *block, float *values) {
+  for (unsigned i = 0; i < 32; ++i, values += 8) {
+    uint16_t packed = twoBytes(block + 2 + 2 * i);
+    decodeIQ2(codebooks::iq2_xs[packed & 511], scaleOfIQ2(block, block + 66, i / 2), evenSigns(packed >> 9), values);
+  }
+}
+
+void decodeIQ2_S(const uint8_t *block, float *values) {
+  for (unsigned i = 0; i < 32; ++i, values += 8) {
+    unsigned high = block[66 + i / 4] >> (i % 4 * 2) & 3;
+    decodeIQ2(codebooks::iq2_s[block[2 + i] | high << 8], scaleOfIQ2(block, block + 74, i / 2), block[34 + i], values);
+  }
+}
+
+void decodeIQ3_XXS(const uint8_t *block, float *values) {
+  constexpr float levels[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 256; ++i) {
+    uint32_t packed = fourBytes(block + 66 + i / 32 * 4);
+    float scale = d * (0.5f + float(packed >> 28)) * 0.5f;
+    uint16_t vector = codebooks::iq3_xxs[block[2 + i / 4]];
+    uint8_t signs = evenSigns(packed >> (i % 32 / 8 * 7) & 127);
+    values[i] = withSign(scale * levels[vector >> (i % 4 * 4) & 7], signs, i % 8);
+  }
+}
+
+void decodeIQ3_S(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 256; ++i) {
+    float scale = d * float(1 + 2 * (block[106 + i / 64] >> (i % 64 / 32 * 4) & 15));
+    unsigned high = block[66 + i / 32] >> (i % 32 / 4) & 1;
+    uint16_t vector = codebooks::iq3_s[block[2 + i / 4] | high << 8];
+    values[i] = withSign(scale * float(1 + 2 * (vector >> (i % 4 * 4) & 7)), block[74 + i / 8], i % 8);
+  }
+}
+
+/// Decodes eight values of iq1_s or iq1_m, whose levels -1, 0 and 1 are all moved by an eighth up or down.
+void decodeIQ1(unsigned index, float scale, bool isDown, float *values) {
+  for (unsigned i = 0; i < 8; ++i)
+    values[i] = scale * (float(int(codebooks::iq1[index] >> 2 * i & 3) - 1) + (isDown ? -0.125f : 0.125f));
+}
+
+void decodeIQ1_S(const uint8_t *block, float *values) {
+  float d = halfToFloat(block);
+  for (unsigned i = 0; i < 32; ++i, values += 8) {
+    uint16_t packed = twoBytes(block + 34 + i / 4 * 2);
+    unsigned high = packed >> (i % 4 * 3) & 7;
+    decodeIQ1(block[2 + i] | high << 8, d * float(2 * (packed >> 12 & 7) + 1), packed >> 15, values);
+  }
+}
+
+void decodeIQ1_M(const uint8_t *block, float *values) {
+  const uint8_t *scales = block + 48; // four times four scales of three bits, and four bits of the block's scale
+  unsigned d = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    d |= twoBytes(scales + 2 * i) >> 12 << 4 * i;
+  for (unsigned i = 0; i < 32; ++i, values += 8) {
+    unsigned part = i / 2, scale = twoBytes(scales + part / 4 * 2) >> (part % 4 * 3) & 7;
+    unsigned packed = block[32 + i / 2] >> (i % 2 * 4) & 15;
+    decodeIQ1(block[i] | (packed & 7) << 8, decodeF16(d) * float(2 * scale + 1), packed >> 3, values);
+  }
+}
+
 void decodeMXFP4(const uint8_t *block, float *values) {
   BlockParts parts;
   takeMXFP4(block, parts);
@@ -282,11 +376,14 @@ using Decode = void (*)(const uint8_t *block, float *values);
 constexpr struct {
   std::string_view name;
   Decode decode;
-} decoders[] = {{"F32", decodeF32},     {"F16", decodeHalf},      {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
-                {"Q4_1", decodeQ4_1},   {"Q5_0", decodeQ5_0},     {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
-                {"Q2_K", decodeQ2_K},   {"Q3_K", decodeQ3_K},     {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
-                {"Q6_K", decodeQ6_K},   {"IQ4_NL", decodeIQ4_NL}, {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},
-                {"NVFP4", decodeNVFP4}, {"TQ1_0", decodeTQ1_0},   {"TQ2_0", decodeTQ2_0}};
+} decoders[] = {
+    {"F32", decodeF32},         {"F16", decodeHalf},        {"BF16", decodeBF16},     {"Q4_0", decodeQ4_0},
+    {"Q4_1", decodeQ4_1},       {"Q5_0", decodeQ5_0},       {"Q5_1", decodeQ5_1},     {"Q8_0", decodeQ8_0},
+    {"Q2_K", decodeQ2_K},       {"Q3_K", decodeQ3_K},       {"Q4_K", decodeQ4_K},     {"Q5_K", decodeQ5_K},
+    {"Q6_K", decodeQ6_K},       {"IQ4_NL", decodeIQ4_NL},   {"IQ4_XS", decodeIQ4_XS}, {"MXFP4", decodeMXFP4},
+    {"NVFP4", decodeNVFP4},     {"TQ1_0", decodeTQ1_0},     {"TQ2_0", decodeTQ2_0},   {"IQ1_S", decodeIQ1_S},
+    {"IQ1_M", decodeIQ1_M},     {"IQ2_XXS", decodeIQ2_XXS}, {"IQ2_XS", decodeIQ2_XS}, {"IQ2_S", decodeIQ2_S},
+    {"IQ3_XXS", decodeIQ3_XXS}, {"IQ3_S", decodeIQ3_S}};
 
 constexpr Decode decoderOf(const GgmlType &type) {
   for (const auto &entry : decoders)

@@ -6,6 +6,7 @@
 // Layouts: block_q4_0, block_q4_K, … in ggml-common.h of https://github.com/ggml-org/ggml. The operations and their
 // order are those of quants.dequantize in the `gguf` package, so that the values are equal bit for bit.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Formats/Codebooks.h"
 #include "lib/Reference/OpReferences.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ struct Block {
   Value blocks;
   SmallVector<Value> row; ///< indices of the row that the block is in
   Integer start;          ///< its first byte in the row
-  Value levels, scales;   ///< tables of the format; null if it has none
+  Value levels, scales;   ///< tables of the format, that of a codebook in `levels`; null if it has none
 
   Integer byte(Integer offset) const {
     SmallVector<Value> indices = row;
@@ -146,6 +147,91 @@ Value decodeIQ4_XS(const Block &block, Integer i) {
   return block.b.mul(scale, block.level(block.nibble(8 + part * 16, i % 32)));
 }
 
+//===-- Blocks of 256 with codebooks ---------------------------------------------------------------------------===//
+
+Integer fourBytes(const Block &block, Integer offset) {
+  return block.byte(offset) | block.byte(offset + 1) << 8 | block.byte(offset + 2) << 16 | block.byte(offset + 3) << 24;
+}
+
+/// Sign i of eight as 1 or -1. Seven are the bits of a number, the eighth makes the count of minuses even.
+Integer evenSign(Integer number, Integer i) {
+  Integer folded = number ^ number >> 4;
+  folded = folded ^ folded >> 2;
+  Integer parity = (folded ^ folded >> 1) & 1;
+  return 1 - ((number | parity << 7) >> i & 1) * 2;
+}
+
+Integer storedSign(const Block &block, int64_t offset, Integer i) {
+  return 1 - (block.byte(offset + i / 8) >> (i % 8) & 1) * 2;
+}
+
+/// `half * (0.5 + number) * step`, the scale of a part.
+Value fineScale(const Block &block, Integer number, float step) {
+  Value steps = block.b.add(block.b.f32(0.5f), block.b.toFloat(number));
+  return block.b.mul(block.b.mul(block.half(0), steps), block.b.f32(step));
+}
+
+/// The scale of 16 values of iq2_xs and iq2_s.
+Value scaleOf16(const Block &block, int64_t offset, Integer i) {
+  return fineScale(block, block.byte(offset + i / 32) >> (i % 32 / 16 * 4) & 15, 0.25f);
+}
+
+Value decodeIQ2_XXS(const Block &block, Integer i) {
+  Integer part = i / 32 * 8 + 2, packed = fourBytes(block, part + 4);
+  Value level = block.level(block.byte(part + i % 32 / 8) * 8 + i % 8);
+  Integer sign = evenSign(packed >> (i % 32 / 8 * 7) & 127, i % 8);
+  return block.times(block.b.mul(fineScale(block, packed >> 28, 0.25f), level), sign);
+}
+
+Value decodeIQ2_XS(const Block &block, Integer i) {
+  Integer at = i / 8 * 2 + 2, packed = block.byte(at) | block.byte(at + 1) << 8;
+  Value level = block.level((packed & 511) * 8 + i % 8);
+  return block.times(block.b.mul(scaleOf16(block, 66, i), level), evenSign(packed >> 9, i % 8));
+}
+
+Value decodeIQ2_S(const Block &block, Integer i) {
+  Integer high = block.byte(66 + i / 32) >> (i % 32 / 8 * 2) & 3;
+  Value level = block.level((block.byte(2 + i / 8) | high << 8) * 8 + i % 8);
+  return block.times(block.b.mul(scaleOf16(block, 74, i), level), storedSign(block, 34, i));
+}
+
+Value decodeIQ3_XXS(const Block &block, Integer i) {
+  Integer packed = fourBytes(block, 66 + i / 32 * 4);
+  Value level = block.level(block.byte(2 + i / 4) * 4 + i % 4);
+  Integer sign = evenSign(packed >> (i % 32 / 8 * 7) & 127, i % 8);
+  return block.times(block.b.mul(fineScale(block, packed >> 28, 0.5f), level), sign);
+}
+
+Value decodeIQ3_S(const Block &block, Integer i) {
+  Integer high = block.byte(66 + i / 32) >> (i % 32 / 4) & 1;
+  Value level = block.level((block.byte(2 + i / 4) | high << 8) * 4 + i % 4);
+  Value scale = block.times(block.half(0), (block.byte(106 + i / 64) >> (i % 64 / 32 * 4) & 15) * 2 + 1);
+  return block.times(block.b.mul(scale, level), storedSign(block, 74, i));
+}
+
+/// `scale * (level + 1/8)`, or minus an eighth if a bit is set.
+Value movedLevel(const Block &block, Value scale, Integer vector, Integer isDown, Integer i) {
+  Value move = block.b.mul(block.b.toFloat(1 - isDown * 2), block.b.f32(0.125f));
+  return block.b.mul(scale, block.b.add(block.level(vector * 8 + i % 8), move));
+}
+
+Value decodeIQ1_S(const Block &block, Integer i) {
+  Integer at = i / 32 * 2 + 34, packed = block.byte(at) | block.byte(at + 1) << 8;
+  Integer vector = block.byte(2 + i / 8) | (packed >> (i % 32 / 8 * 3) & 7) << 8;
+  Value scale = block.times(block.half(0), (packed >> 12 & 7) * 2 + 1);
+  return movedLevel(block, scale, vector, packed >> 15, i);
+}
+
+Value decodeIQ1_M(const Block &block, Integer i) {
+  auto scales = [&](Integer quarter) { return block.byte(48 + quarter * 2) | block.byte(49 + quarter * 2) << 8; };
+  Integer half = block.twoBytes(48) >> 12 | block.twoBytes(50) >> 12 << 4 | block.twoBytes(52) >> 12 << 8 |
+                 block.twoBytes(54) >> 12 << 12;
+  Integer packed = block.byte(32 + i / 16) >> (i % 16 / 8 * 4) & 15;
+  Integer vector = block.byte(i / 8) | (packed & 7) << 8;
+  Integer scale = scales(i / 64) >> (i % 64 / 16 * 3) & 7;
+  return movedLevel(block, block.times(block.b.halfToFloat(half), scale * 2 + 1), vector, packed >> 3, i);
+}
+
 //===-- Values without scales ----------------------------------------------------------------------------------===//
 
 Value floatOf(const Block &block, Integer bits) {
@@ -175,9 +261,14 @@ float halfOfUnsignedE4M3(uint8_t bits) {
 struct Format {
   std::string_view keyword;
   Value (*decode)(const Block &block, Integer i);
-  const float *levels = nullptr; ///< 16
+  const float *levels = nullptr; ///< 16 without a codebook
   float (*scaleOf)(uint8_t bits) = nullptr;
+  ArrayRef<uint16_t> codebook = {}; ///< vectors of levels
+  unsigned bits = 0;                ///< of a level in it
 };
+
+constexpr float levelsOfIQ1[4] = {-1, 0, 1}, levelsOfIQ2[4] = {8, 25, 43};
+constexpr float levelsOfIQ3XXS[8] = {4, 12, 20, 28, 36, 44, 52, 62}, levelsOfIQ3S[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
 constexpr Format formats[] = {
     {"f32", decodeF32},
@@ -199,6 +290,13 @@ constexpr Format formats[] = {
     {"iq4_xs", decodeIQ4_XS, nonlinearLevels},
     {"mxfp4", decodeMXFP4, fourBitFloats, halfOfE8M0},
     {"nvfp4", decodeNVFP4, fourBitFloats, halfOfUnsignedE4M3},
+    {"iq1_s", decodeIQ1_S, levelsOfIQ1, nullptr, gguf::codebooks::iq1, 2},
+    {"iq1_m", decodeIQ1_M, levelsOfIQ1, nullptr, gguf::codebooks::iq1, 2},
+    {"iq2_xxs", decodeIQ2_XXS, levelsOfIQ2, nullptr, gguf::codebooks::iq2_xxs, 2},
+    {"iq2_xs", decodeIQ2_XS, levelsOfIQ2, nullptr, gguf::codebooks::iq2_xs, 2},
+    {"iq2_s", decodeIQ2_S, levelsOfIQ2, nullptr, gguf::codebooks::iq2_s, 2},
+    {"iq3_xxs", decodeIQ3_XXS, levelsOfIQ3XXS, nullptr, gguf::codebooks::iq3_xxs, 4},
+    {"iq3_s", decodeIQ3_S, levelsOfIQ3S, nullptr, gguf::codebooks::iq3_s, 4},
 };
 
 constexpr const Format *formatOf(const GgmlType &type) {
@@ -215,8 +313,15 @@ static_assert(std::ranges::all_of(ggmlTypes,
 Value buildDequantizedBlocks(ReferenceBuilder &builder, Value blocks, const GgmlType &type) {
   const Format &format = *formatOf(type);
   Value levels, scales;
-  if (format.levels)
+  if (!format.codebook.empty()) {
+    SmallVector<float> values;
+    for (uint16_t vector : format.codebook)
+      for (unsigned i = 0; i != 16; i += format.bits)
+        values.push_back(format.levels[vector >> i & ((1 << format.bits) - 1)]);
+    levels = builder.table(values);
+  } else if (format.levels) {
     levels = builder.table(ArrayRef(format.levels, 16));
+  }
   if (format.scaleOf) {
     SmallVector<float> values;
     for (unsigned bits = 0; bits != 256; ++bits)

@@ -17,6 +17,7 @@ TYPES = [
     "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL",
     "IQ4_XS", "MXFP4", "NVFP4", "TQ1_0", "TQ2_0",
 ]  # fmt: skip
+CODEBOOKS = ["IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"]
 BLOCKS = 6
 
 
@@ -67,6 +68,19 @@ def test_every_type(tools, scratch, name):
     (scratch / f"{name}.mlir").write_text(function({"w": (name, blocks)}, f"{name}.safetensors"))
     tools.compile(scratch / f"{name}.mlir", "-o", scratch / f"{name}-out.itx")
     same(np.asarray(intarsia.load(scratch / f"{name}-out.itx").main()), decoded(name, blocks))
+
+
+def test_codebooks(tools, scratch):
+    """Each vector of each codebook is there: 300 rows have 57,600 numbers of vectors or more, of up to 2,048."""
+    tensors = {name: (name, random_blocks(name, 300, number)) for number, name in enumerate(CODEBOOKS)}
+    archive = {name: blocks.view(np.int8) for name, (_, blocks) in tensors.items()}
+    save_file(archive, scratch / "codebooks.safetensors")
+    (scratch / "codebooks.mlir").write_text(function(tensors, "codebooks.safetensors"))
+    tools.compile(scratch / "codebooks.mlir", "-o", scratch / "codebooks-out.itx")
+    for actual, (name, blocks) in zip(
+        intarsia.load(scratch / "codebooks-out.itx").main(), tensors.values(), strict=True
+    ):
+        same(np.asarray(actual), decoded(name, blocks))
 
 
 def test_from_a_gguf_file(tools, scratch: Path):

@@ -16,6 +16,15 @@ TYPES = [
 ]  # fmt: skip
 
 
+def check(actual: np.ndarray, name: str, blocks: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        wanted = gguf.dequantize(blocks, Type[name])
+    assert actual.shape == wanted.shape
+    # Which NaN it is depends on the processor.
+    different = (actual.view(np.uint32) != wanted.view(np.uint32)) & ~(np.isnan(actual) & np.isnan(wanted))
+    assert not different.any(), f"{actual[different][:4]} is not {wanted[different][:4]}"
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type(tools, tmp_path, name: str, dynamic: bool) -> None:
@@ -34,9 +43,22 @@ def test_every_type(tools, tmp_path, name: str, dynamic: bool) -> None:
         tmp_path,
     )
     actual = reference("f", [blocks], [np.full((2, 65, 3 * elements), 7, np.float32)])[0]
-    with np.errstate(all="ignore"):
-        wanted = gguf.dequantize(blocks, Type[name])
-    assert actual.shape == wanted.shape
-    # Which NaN it is depends on the processor.
-    different = (actual.view(np.uint32) != wanted.view(np.uint32)) & ~(np.isnan(actual) & np.isnan(wanted))
-    assert not different.any(), f"{actual[different][:4]} is not {wanted[different][:4]}"
+    check(actual, name, blocks)
+
+
+def test_codebooks(tools, tmp_path) -> None:
+    names = ["IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"]
+    functions = ""
+    for name in names:
+        _, size = gguf.GGML_QUANT_SIZES[Type[name]]
+        functions += f"""
+        func.func @{name.lower()}(%b: tensor<65x{3 * size}xi8>) -> tensor<65x768xf32> {{
+          %0 = nn.dequantize %b {{format = #nn.ggml_type<{name.lower()}>}} : (tensor<65x{3 * size}xi8>) -> tensor<65x768xf32>
+          return %0 : tensor<65x768xf32>
+        }}"""
+    reference = Reference(tools.path("intarsia-opt"), functions, tmp_path)
+    for number, name in enumerate(names):
+        _, size = gguf.GGML_QUANT_SIZES[Type[name]]
+        blocks = np.random.default_rng(number).integers(0, 256, (65, 3 * size), np.uint8)
+        blocks[0], blocks[1] = 0, 255
+        check(reference(name.lower(), [blocks], [np.full((65, 768), 7, np.float32)])[0], name, blocks)

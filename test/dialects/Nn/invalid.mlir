@@ -798,7 +798,7 @@ func.func @dequantize_blocks(%b: tensor<4x34xi8>) {
 // -----
 
 func.func @dequantize_blocks(%b: tensor<4x40xi8>) {
-  // expected-error@+1 {{ggml type 'q8_1' is not one that is decoded: f32, f16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, bf16, tq1_0, tq2_0, mxfp4, nvfp4}}
+  // expected-error@+1 {{ggml type 'q8_1' is not one that is decoded: f32, f16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq2_xxs, iq2_xs, iq3_xxs, iq1_s, iq4_nl, iq3_s, iq2_s, iq4_xs, iq1_m, bf16, tq1_0, tq2_0, mxfp4, nvfp4}}
   %0 = nn.dequantize %b {format = #nn.ggml_type<q8_1>} : (tensor<4x40xi8>) -> tensor<4x32xf32>
   return
 }
