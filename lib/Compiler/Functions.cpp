@@ -7,6 +7,7 @@
 #include "lib/Compiler/Functions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -69,7 +70,18 @@ static LogicalResult inlineCalls(ModuleOp module) {
   return success();
 }
 
+/// Gives ops that the parser has put into regions of named ops, such as linalg.round, the places of these.
+static void locateRegions(ModuleOp module) {
+  module.walk<WalkOrder::PreOrder>([](linalg::LinalgOp named) {
+    named->walk([&](Operation *op) {
+      if (isa<UnknownLoc>(op->getLoc()))
+        op->setLoc(named.getLoc());
+    });
+  });
+}
+
 LogicalResult takeFunctions(ModuleOp module) {
+  locateRegions(module);
   return failure(failed(refuseModules(module)) || failed(takeDeclarations(module)) || failed(inlineCalls(module)));
 }
 

@@ -29,6 +29,9 @@ static StringRef whyNotElementwise(Operation *op, const VectorInstructions &inst
                  "target or compile for cpu:x86-64-v2 or newer";
   if (isa<arith::RemFOp>(op))
     return "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)";
+  if (isa<arith::ScalingExtFOp, arith::ScalingTruncFOp>(op))
+    return "processors have no instruction for it; convert with arith.extf or arith.truncf, and multiply or divide by "
+           "the scale";
   if (isa<arith::TruncFOp>(op)) {
     bool fromF64 = getElementTypeOrSelf(op->getOperand(0).getType()).isF64();
     return fromF64 && getElementTypeOrSelf(op->getResult(0).getType()).getIntOrFloatBitWidth() < 32
@@ -57,6 +60,16 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
     return function;
   if (isa<arith::ExtFOp, arith::TruncFOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
     return emitCast(op, operands[0], width);
+
+  bool isLargest = isa<arith::MaxNumFOp>(op);
+  // LLVM narrows these between conversions from and to f16, and has a call of fmaxf or fminf for that.
+  if ((isLargest || isa<arith::MinNumFOp>(op)) && element.getIntOrFloatBitWidth() < 32) {
+    auto predicate = isLargest ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+    Value isFirst = arith::CmpFOp::create(b, loc, predicate, operands[0], operands[1]);
+    Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, operands[1], operands[1]);
+    Value takesFirst = arith::OrIOp::create(b, loc, isFirst, isNan);
+    return Value(arith::SelectOp::create(b, loc, takesFirst, operands[0], operands[1]));
+  }
 
   SmallVector<Value> arguments(operands);
   OperationState state(loc, op->getName());

@@ -31,8 +31,14 @@ LogicalResult HostProgram::checkSource() {
     return source.emitError() << "arguments and results of an entry point must be ranked tensors";
   auto hasBytes = [](Type type) {
     Type element = getElementTypeOrSelf(type);
-    return element.isIntOrFloat() && (element.isInteger(1) || element.getIntOrFloatBitWidth() % 8 == 0);
+    if (isa<FloatType>(element))
+      return isa<Float8E4M3FNType, Float8E5M2Type, Float16Type, BFloat16Type, Float32Type, Float64Type>(element);
+    return element.isInteger() && (element.isInteger(1) || element.getIntOrFloatBitWidth() % 8 == 0);
   };
+  for (Type type : source.getArgumentTypes())
+    if (Type element = getElementTypeOrSelf(type);
+        isa<FloatType>(element) && (!hasBytes(type) || isa<Float8E5M2Type>(element)))
+      return source.emitError() << "an argument has elements of type " << element << ", which no call passes";
   WalkResult hidden = source.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
     for (Type type : op->getResultTypes())
       if (isa<RankedTensorType>(type) && !hasBytes(type) && !nn::isPartOfPrepacked(op))

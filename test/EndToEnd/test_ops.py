@@ -49,6 +49,22 @@ UNARY = {
 VARIANTS = ["cpu", "cpu:x86-64-v3", "cpu:x86-64-v2"]
 
 
+def test_extremes_of_halves(tools, tmp_path):
+    """LLVM narrows the largest of two f16 that are widened, and calls a function of the C library for it."""
+    text = "".join(
+        f"""func.func @{op}(%a: tensor<?xf16> {{nn.sizes = ["n"]}}, %b: tensor<?xf16> {{nn.sizes = ["n"]}})
+          -> (tensor<?xf16> {{nn.sizes = ["n"]}}) {{
+          %y = arith.{op} %a, %b : tensor<?xf16>
+          return %y : tensor<?xf16> }}\n"""
+        for op in ("maxnumf", "minnumf")
+    )
+    module = build(tools, tmp_path, text)
+    special = np.array([np.nan, np.inf, -np.inf, 0, 65504, 6e-8, -1.5], np.float16)
+    a, b = (each.ravel() for each in np.meshgrid(special, special))
+    np.testing.assert_array_equal(module.maxnumf(a, b), np.fmax(a, b))
+    np.testing.assert_array_equal(module.minnumf(a, b), np.fmin(a, b))
+
+
 @pytest.mark.parametrize("op", UNARY)
 def test_unary(tools, tmp_path, op):
     module = build(

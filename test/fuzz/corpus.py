@@ -21,6 +21,22 @@ func.func @main(%ids: tensor<?xi64> {nn.name = "ids", nn.range = array<i64: 0, 9
   return %y : tensor<?x4xf32>
 }
 """
+FUNCTIONS = b"""
+func.func private @declared(tensor<2xf32>) -> tensor<2xf32>
+func.func private @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = arith.addf %x, %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
+  %0 = func.call @twice(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = func.call @declared(%0) : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = tensor.concat dim(0) %0, %1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+module @inner {
+  func.func private @declared(tensor<2xf32>) -> tensor<2xf32>
+}
+"""
 PAGE = 65536
 
 MANIFEST = {
@@ -179,9 +195,10 @@ def write_of_tools() -> None:
     repository = ROOT.parents[2]
     tools = repository / "build/dev/bin"
     example = "examples/agents/debate.mlir"  # locations have the path
-    for name, passes in (("model", []), ("lowered", ["--intarsia-fuse", "--intarsia-lower"])):
+    phases = ["--intarsia-fuse", "--intarsia-lower"]
+    for name, text, passes in (("model", MODEL, []), ("lowered", MODEL, phases), ("functions", FUNCTIONS, [])):
         command = [tools / "intarsia-opt", "--emit-bytecode", *passes, "-"]
-        write("bytecode", name, subprocess.run(command, input=MODEL, stdout=subprocess.PIPE, check=True).stdout)
+        write("bytecode", name, subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True).stdout)
     command = [tools / "intarsia-opt", "--emit-bytecode", example]
     agent = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=repository).stdout
     write("bytecode", "agent", agent)
