@@ -132,7 +132,15 @@ def to_device(array: Any, device: str | Device) -> Tensor:
 
 
 def exported(value: Any) -> tuple[Any, bool]:
-    """Return something with DLPack as a capsule, and True if it is bfloat16 given as 16-bit integers."""
+    """Return something with DLPack as a capsule, and True if it is bfloat16 given as 16-bit integers.
+
+    A torch tensor with the negative bit becomes a copy.
+    """
+    if getattr(value, "requires_grad", False) is True:
+        raise TypeError("it records gradients, which nothing here does: give its detach()")
+    # torch keeps a sign beside the elements of some views, and exports the elements alone.
+    if callable(negative := getattr(value, "is_neg", None)) and negative():
+        value = value.resolve_neg()
     bits = isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
     if bits:
         value = value.view(np.int16)

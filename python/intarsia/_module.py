@@ -260,6 +260,8 @@ def _capsule(value: Any, info: TensorType) -> tuple[Any, bool]:
             if info.state:
                 raise TypeError("it is updated in place, and must be an array")
             value = _convert(value, info)
+        elif info.state and callable(negative := getattr(value, "is_neg", None)) and negative():
+            raise TypeError("it is updated in place, and has torch's negative bit: give its resolve_neg()")
         return exported(value)
     except Exception as error:  # whatever the producer raises
         given = f"{type(value).__name__} of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import intarsia
 import ml_dtypes
@@ -87,6 +88,32 @@ def test_any_dlpack_producer(minilm, producer):
     wide = np.zeros((4, 2), dtype=np.int64)
     wide[:, :1] = turned.T
     np.testing.assert_array_equal(outputs(minilm.main(producer(wide.T[:1]))), expected)
+
+
+class Negative(Producer):
+    """A torch tensor like `x.conj().imag`: its elements have the other sign, which DLPack cannot say."""
+
+    def is_neg(self) -> bool:
+        return True
+
+    def resolve_neg(self) -> Producer:
+        return Producer(-self.array)
+
+
+def test_negative_bit_of_torch(minilm):
+    ids = np.array(IDS, dtype=np.int64)
+    np.testing.assert_array_equal(outputs(minilm.main(Negative(-ids))), outputs(minilm.main(ids)))
+    state = SimpleNamespace(name="cache", dtype="f32", state=True)
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'cache'.*negative bit: give its resolve_neg\(\)"):
+        intarsia._module._capsule(Negative(ids), state)
+
+
+def test_tensor_that_records_gradients(minilm):
+    class Recording(Producer):
+        requires_grad = True
+
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"'input_ids'.*records gradients.*give its detach\(\)"):
+        minilm.main(Recording(np.array(IDS, dtype=np.int64)))
 
 
 def test_dlpack_producer_that_fails(minilm):
