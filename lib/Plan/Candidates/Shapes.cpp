@@ -75,7 +75,11 @@ Shape shapeOf(const std::vector<std::pair<Amount, double>> &amounts) {
     for (auto [value, probability] : sharesOf(amount))
       atoms[value] += weight / total * probability;
   }
-  return Shape::discrete({atoms.begin(), atoms.end()});
+  std::vector<std::pair<double, double>> values(atoms.begin(), atoms.end());
+  // Hundreds of tasks that share a piece have thousands of values, which would be put on the grid at every use.
+  if (values.size() > Distribution::maximumAtoms)
+    values = Distribution(std::move(values)).atoms();
+  return Shape::discrete(std::move(values));
 }
 
 /// Returns the distribution with the same mean in so many equally probable values.
