@@ -383,6 +383,7 @@ def test_other_values_of_keys(tools, scratch, key, value, model, message):
             "key 'tokenizer.ggml.eos_token_id' is -5, token ids are not negative",
         ),
         (lambda w: w.add_tensor("blk.0.attn_q.scale", np.ones(1, "f4")), "has tensor 'blk.0.attn_q.scale', which"),
+        (lambda w: w.add_tensor("blk.0.ffn_gate.1.weight", np.ones((80, 48), "f4")), "has tensor 'blk.0.ffn_gate.1.weight': experts that are stored apart"),
         (lambda w: w.add_tensor("rope_freqs.weight", np.ones(3, "f4")), "factors has 3 numbers, a head has 8 pairs of features to rotate"),
         (lambda w: w.add_tensor("rope_freqs.weight", np.zeros(8, "f4")), "has an element that is not a positive number"),
     ],

@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 
@@ -55,6 +56,16 @@ void checkAllAreRead(ModuleOp module, const GgufArchive &archive, const GgufArch
                     " with this metadata do not read: leaving it out would change the model");
 }
 
+/// Refuses experts that are tensors of their own, "blk.0.ffn_gate.3.weight".
+void refuseExpertsApart(const GgufArchive &archive, Errors &errors) {
+  const llvm::Regex apart("^blk\\.[0-9]+\\.ffn_(gate|up|down)\\.[0-9]+\\.");
+  for (llvm::StringRef name : archive.storedNames())
+    if (apart.match(name))
+      return errors.report(archive.name() + ": has tensor '" + name +
+                           "': experts that are stored apart, as converters did before April 2024, are not imported; "
+                           "convert the model again, which makes one tensor of those of a layer");
+}
+
 OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &options, MLIRContext *context,
                                  Errors &errors) {
   std::unique_ptr<GgufArchive> archive = GgufArchive::open(path, errors);
@@ -63,6 +74,7 @@ OwningOpRef<ModuleOp> importFile(llvm::StringRef path, const ImportOptions &opti
   const GgufArchitecture *source = findArchitecture(*archive, errors);
   if (!source)
     return {};
+  refuseExpertsApart(*archive, errors);
   archive->nameTensors(*source);
   llvm::json::Object settings = readGgufSettings(*archive, *source, errors);
   GgufTokens tokens = readGgufTokens(*archive, errors);
