@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,6 +143,21 @@ def test_strided_and_readonly_arrays(minilm):
     np.testing.assert_array_equal(outputs(minilm.main(wide[:, ::2])), expected)
     ids.flags.writeable = False
     np.testing.assert_array_equal(outputs(minilm.main(ids)), expected)
+
+
+def test_link_to_an_artifact(minilm_artifact, tmp_path):
+    """Weights are beside the link or beside the file that it leads to; of a link that has them its own count."""
+    link = tmp_path / "linked.itx"
+    link.symlink_to(minilm_artifact)
+    module = intarsia.load(link)
+    expected = outputs(module.main(IDS))
+    copy = tmp_path / "copied.itx"
+    shutil.copy(minilm_artifact, copy)
+    with pytest.raises(intarsia.NotFoundError, match=f"^{tmp_path}.*are missing: they belong beside it"):
+        intarsia.load(copy)
+    weights = minilm_artifact.with_suffix(".safetensors")
+    (tmp_path / weights.name).symlink_to(weights)
+    np.testing.assert_array_equal(outputs(intarsia.load(link).main(IDS)), expected)
 
 
 def test_results_own_their_memory(minilm_artifact):

@@ -15,10 +15,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <memory>
 #include <set>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -296,6 +299,15 @@ Status Module::bindCode(const LoadOptions &options) {
   return loadKernels(manifest_, name_, *descriptor_, kernels_, devices_);
 }
 
+/// Returns the file that a link leads to, "" if the path is none.
+static std::string targetOf(const std::string &path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode))
+    return "";
+  std::unique_ptr<char, void (*)(void *)> target(realpath(path.c_str(), nullptr), std::free);
+  return target ? target.get() : "";
+}
+
 Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes, const LoadOptions &options) {
   const WeightsInfo &info = manifest_.weights;
   if (!info.present)
@@ -304,19 +316,30 @@ Status Module::loadWeights(const Source &source, uint64_t offset, uint64_t bytes
   if (embedded && offset == 0)
     return error(ITX_CORRUPT, "%s: its manifest says that weights are inside it, but there are none", name_.c_str());
   std::string path = options.weights;
-  std::vector<std::string> candidates = {path};
-  if (path.empty() && !embedded) {
-    // The compiler renames the artifact before the weights, which wait under another name. If they are not there, they
-    // have been renamed meanwhile.
+  bool isBeside = path.empty() && !embedded;
+  if (isBeside)
     path = folderOf(source.name) + "/" + info.file;
-    candidates = {path, waitingWeights(path, info.headerHash), path};
-  }
   if (!path.empty()) {
     Status status;
-    for (const std::string &candidate : candidates) {
-      status = SafetensorsFile::open(candidate, archive_);
-      if (status.ok() && archive_->headerHash() == info.headerHash)
-        break;
+    auto isIn = [&](const std::vector<std::string> &candidates) {
+      for (const std::string &candidate : candidates) {
+        status = SafetensorsFile::open(candidate, archive_);
+        if (status.ok() && archive_->headerHash() == info.headerHash)
+          return true;
+      }
+      return false;
+    };
+    // The compiler renames the artifact before the weights, which wait under another name. If they are not there, they
+    // have been renamed meanwhile.
+    bool isFound = isIn({path});
+    if (isBeside && !isFound)
+      isFound = isIn({waitingWeights(path, info.headerHash), path});
+    // A link to an artifact may have been made without one to the weights.
+    std::string target = isBeside && !isFound ? targetOf(source.name) : "";
+    if (!target.empty()) {
+      Status beside = std::move(status);
+      if (!isIn({folderOf(target) + "/" + info.file}))
+        status = std::move(beside);
     }
     if (status.code() == ITX_NOT_FOUND)
       return error(ITX_NOT_FOUND, "%s: the weights of '%s' are missing: they belong beside it", path.c_str(),
