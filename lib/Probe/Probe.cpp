@@ -52,6 +52,8 @@ std::string writeYaml(const ProbedDevice &probed) {
     figure("", "memory_gbps", *device.memoryGBps);
   if (device.watts)
     figure("", "watts", *device.watts);
+  if (device.clients)
+    figure("", "clients", *device.clients);
   if (device.serving) {
     MeasuredTimes times = *device.serving;
     if (times.date.empty())
@@ -74,7 +76,7 @@ static Error write(StringRef file, StringRef text) {
   return Error::success();
 }
 
-int runProbe(StringRef file, StringRef tools) {
+int runProbe(StringRef file, StringRef tools, double seconds) {
   auto fail = [](Error error) {
     WithColor::error(errs(), "intarsia-plan") << toString(std::move(error)) << '\n';
     return 1;
@@ -84,13 +86,13 @@ int runProbe(StringRef file, StringRef tools) {
       return fail(createStringError(status.message()));
   errs() << "measuring the processor …\n";
   std::vector<ProbedDevice> devices{probeProcessor()};
-  if (tools.empty()) {
-    devices.front().unmeasured.push_back("serving: --probe-models=false; language models cannot be planned on it");
+  if (seconds <= 0) {
+    devices.front().unmeasured.push_back("serving: --probe-seconds=0; language models cannot be planned on it");
   } else {
     errs() << "measuring models of random weights …\n";
     SmallString<128> compiler(tools);
     sys::path::append(compiler, "intarsia-compile");
-    Expected<MeasuredTimes> serving = probeServing(compiler);
+    Expected<MeasuredTimes> serving = probeServing(compiler, seconds);
     if (!serving)
       return fail(serving.takeError());
     devices.front().device.serving = std::move(*serving);

@@ -7,6 +7,7 @@
 // The processor: its name, memory and power from /proc and /sys, its compute rate and bandwidth by measurement.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "MultiplyAdds.h"
+#include "Reading.h"
 #include "intarsia/Probe/Probe.h"
 #include "lib/Support/CpuFeatures.h"
 #include "lib/Support/MachineLimits.h"
@@ -19,14 +20,7 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <functional>
-#include <memory>
-#include <pthread.h>
-#include <sched.h>
-#include <thread>
-#include <time.h>
 
 using namespace llvm;
 
@@ -38,6 +32,8 @@ namespace {
 constexpr double timesCache = 4, shareOfMemory = 0.25;
 constexpr double leastBytesRead = 256e6;
 constexpr int roundsOfReading = 7;
+/// The catalogue's limit of programs that share a device.
+constexpr size_t mostClients = 1024;
 
 std::string read(const Twine &path) {
   // The file sizes that /proc and /sys report are unreliable.
@@ -56,44 +52,10 @@ std::string lineOf(StringRef text, StringRef key) {
   return "";
 }
 
-/// Returns the processors that this process may use, at most as many as its control group gives time for.
-std::vector<int> threadsAllowed(const std::string &root) {
-  std::vector<int> processors = allowedProcessors();
-  processors.resize(std::min(processors.size(), size_t(usableThreads(root))));
-  return processors;
-}
-
-struct Seconds {
-  double all = 0;     ///< until the last thread was done
-  double busiest = 0; ///< largest time that a thread had on its processor, without the time that other processes took
-};
-
-/// Runs the work on each of the threads, pinned to it.
-Seconds secondsOn(const std::vector<int> &threads, const std::function<void(size_t)> &work) {
-  auto start = std::chrono::steady_clock::now();
-  std::vector<std::thread> running;
-  std::vector<double> own(threads.size());
-  for (size_t i = 0; i < threads.size(); ++i)
-    running.emplace_back([&, i] {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(threads[i], &set);
-      pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-      work(i);
-      timespec time{};
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-      own[i] = double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-    });
-  for (std::thread &thread : running)
-    thread.join();
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-          *std::max_element(own.begin(), own.end())};
-}
-
 /// Returns the operations a second of all threads together.
 double rateOf(const probe::MultiplyAdds &loop, const std::vector<int> &threads, const ProbeOptions &options) {
   int64_t turns = 1000;
-  auto seconds = [&] { return secondsOn(threads, [&](size_t) { loop.run(turns); }).busiest; };
+  auto seconds = [&] { return probe::secondsOn(threads, [&](size_t) { loop.run(turns); }).busiest; };
   double best = seconds();
   for (; best < options.secondsOfRound / 4; best = seconds())
     turns *= 4;
@@ -141,40 +103,6 @@ double packageWatts(const std::string &root) {
   return watts;
 }
 
-class Reading {
-public:
-  Reading(const std::vector<int> &threads, double bytes) : threads(threads), words(threads.size()) {
-    // Counts are multiples of 16 words; the thread that reads a page also touches it first.
-    count = int64_t(bytes / double(threads.size()) / 8) / 16 * 16;
-    secondsOn(threads, [&](size_t i) {
-      words[i] = std::make_unique_for_overwrite<uint64_t[]>(size_t(count));
-      for (int64_t word = 0; word < count; ++word)
-        words[i][size_t(word)] = uint64_t(word);
-    });
-  }
-
-  double bytes() const { return double(count) * 8 * double(threads.size()); }
-
-  /// Returns the bytes a second of the best round. Ends the program on a wrong sum, as no figure could then be trusted.
-  double best(int rounds) {
-    double seconds = 1e9;
-    for (int round = 0; round < rounds; ++round) {
-      std::vector<uint64_t> sums(threads.size());
-      seconds =
-          std::min(seconds, secondsOn(threads, [&](size_t i) { sums[i] = probe::sumOf(words[i].get(), count); }).all);
-      for (uint64_t sum : sums)
-        if (sum != uint64_t(count) * uint64_t(count - 1) / 2)
-          report_fatal_error("memory was read wrongly while its bandwidth was measured");
-    }
-    return bytes() / seconds;
-  }
-
-private:
-  const std::vector<int> &threads;
-  std::vector<std::unique_ptr<uint64_t[]>> words;
-  int64_t count = 0;
-};
-
 std::string nameOf(StringRef model) {
   std::string name = "here/", words = model.split(" @").first.lower();
   for (const char *mark : {"(r)", "(tm)"})
@@ -193,7 +121,7 @@ std::string nameOf(StringRef model) {
 ProbedDevice probeProcessor(const ProbeOptions &options) {
   ProbedDevice probed;
   CatalogueDevice &device = probed.device;
-  std::vector<int> threads = threadsAllowed(options.root);
+  std::vector<int> threads = probe::threadsAllowed(options.root);
   std::string information = read(options.root + "/proc/cpuinfo"), model = lineOf(information, "model name");
   if (model.empty())
     model = "cpu " + hostProcessorName(); // ARM's /proc/cpuinfo has only numbers
@@ -230,12 +158,18 @@ ProbedDevice probeProcessor(const ProbeOptions &options) {
   double wanted = std::max(leastBytesRead, timesCache * caches);
   if (memory > 0)
     wanted = std::min(wanted, memory * shareOfMemory);
-  Reading reading(threads, wanted);
+  probe::Reading reading(threads, wanted);
+  double seconds = reading.seconds();
+  for (int round = 1; round < roundsOfReading; ++round)
+    seconds = std::min(seconds, reading.seconds());
   device.memoryGBps =
-      measured(reading.best(roundsOfReading) * 1e-9, formatv("read {0:F1} GB {1}, the best of {2} rounds",
-                                                             reading.bytes() * 1e-9, onThreads, roundsOfReading));
+      measured(reading.bytes() / seconds * 1e-9, formatv("read {0:F1} GB {1}, the best of {2} rounds",
+                                                         reading.bytes() * 1e-9, onThreads, roundsOfReading));
   if (caches <= 0 || reading.bytes() < 2 * caches)
     device.memoryGBps->unsure = true; // caches may have held a part
+
+  device.clients =
+      measured(double(std::min(threads.size(), mostClients)), "threads, of which each program has one or more");
 
   double watts = packageWatts(options.root);
   if (watts > 0)

@@ -8,6 +8,8 @@
 // lies beside this program and run by the runtime.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "RandomModel.h"
+#include "Reading.h"
+#include "Turns.h"
 #include "intarsia/Cost/ModelShape.h"
 #include "intarsia/Probe/Probe.h"
 #include "intarsia/runtime.h"
@@ -26,7 +28,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <functional>
+#include <limits>
 #include <memory>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -37,6 +39,8 @@ using namespace llvm;
 
 namespace intarsia {
 namespace {
+
+using probe::Pass;
 
 /// Precisions that decoders and encoders are measured in, with the types that the random weights of both are stored in,
 /// none for an encoder that is not measured, and the bytes of a weight of the compiled decoder.
@@ -62,15 +66,10 @@ constexpr int64_t contexts[] = {512, 1536}; ///< behind which steps and parts of
 constexpr int64_t promptPart = 512;         ///< tokens of a prompt that are computed together
 constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
-/// Passes that are compared with each other take turns: shared machines become slower for some time, and that then
-/// affects all of them alike. In a turn a pass runs once, or as often as `turnSeconds` allow, and the median of these
-/// rounds is the time of the turn. Rounds of `warmSeconds` come before and do not count: the first ones find
-/// caches with what another pass has read, and a step takes up to twice its time in them. A round of `longSeconds`
-/// counts at once, since that is a small part of it. The lower quartile of the turns is the time of the pass, since
-/// other work on the machine only adds to times. A pass that has taken `enoughSeconds` has no more turns after
-/// `fewestTurns`.
-constexpr int fewestTurns = 3, mostTurns = 5;
-constexpr double turnSeconds = 0.02, warmSeconds = 0.1, longSeconds = 0.2, enoughSeconds = 0.3;
+/// Seconds of measuring that all of this is meant for; with fewer, models are smaller and passes have fewer turns.
+constexpr double usualSeconds = 120;
+/// Bytes of the fixed work that tells whether others use the machine.
+constexpr double yardstickBytes = 128e6;
 constexpr double handOverTimeout = 60;
 
 template <typename T, void (*release)(T *)> struct Release {
@@ -85,53 +84,47 @@ Error check(itx_status status) {
   return status == ITX_OK ? Error::success() : createStringError(StringRef(itx_last_error()));
 }
 
-/// Something to time. `reset` comes after each round and is not timed.
-struct Pass {
-  std::function<Error()> round, reset = [] { return Error::success(); };
+/// Times passes for a whole probe.
+class Timer {
+public:
+  explicit Timer(double seconds)
+      : thoroughness(std::min(1.0, seconds / usualSeconds)), reading(probe::threadsAllowed(""), yardstickBytes) {
+    patience.seconds = seconds / 2;
+    options.warmSeconds *= thoroughness;
+    options.enoughSeconds *= thoroughness;
+    if (thoroughness < 0.5)
+      options.fewest = options.most = 2;
+    options.clock = [] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    };
+    options.slowdown = [this] {
+      double now = std::min(reading.seconds(), reading.seconds());
+      best = std::min(best, now);
+      return now / best;
+    };
+    for (int round = 0; round < 5; ++round)
+      options.slowdown();
+  }
+  Timer(const Timer &) = delete;
+
+  /// 1 where a probe has its usual time, less where it has less.
+  const double thoroughness;
+
+  Expected<std::vector<double>> time(ArrayRef<Pass> passes) { return probe::timeInTurns(passes, options, patience); }
+  /// Says how much of what was measured others disturbed, or "".
+  std::string disturbance() const {
+    if (!patience.disturbedTurns)
+      return "";
+    return formatv("{0} of {1} turns ran beside other work that took the machine", patience.disturbedTurns,
+                   patience.turns);
+  }
+
+private:
+  probe::Reading reading;
+  probe::TurnOptions options;
+  probe::Patience patience;
+  double best = std::numeric_limits<double>::infinity();
 };
-
-/// Returns the value that a share of the values is below.
-double quantile(std::vector<double> values, double share) {
-  auto at = values.begin() + ptrdiff_t(double(values.size()) * share);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-/// Returns the times of the passes in microseconds. The first round of each does not count.
-Expected<std::vector<double>> timeInTurns(ArrayRef<Pass> passes) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<std::vector<double>> turns(passes.size());
-  std::vector<double> totals(passes.size());
-  for (int turn = -1; turn < mostTurns; ++turn)
-    for (size_t i = 0; i < passes.size(); ++i) {
-      if (turn >= fewestTurns && totals[i] >= enoughSeconds)
-        continue;
-      std::vector<double> rounds;
-      double warm = 0, seconds = 0;
-      do {
-        auto start = Clock::now();
-        if (Error error = passes[i].round())
-          return std::move(error);
-        double round = std::chrono::duration<double>(Clock::now() - start).count();
-        if (Error error = passes[i].reset())
-          return std::move(error);
-        if (warm < warmSeconds && round < longSeconds) {
-          warm += round;
-          continue;
-        }
-        rounds.push_back(round);
-        seconds += round;
-      } while (turn >= 0 && seconds < turnSeconds);
-      if (turn < 0)
-        continue;
-      turns[i].push_back(quantile(std::move(rounds), 0.5));
-      totals[i] += seconds;
-    }
-  std::vector<double> us;
-  for (std::vector<double> &ofPass : turns)
-    us.push_back(quantile(std::move(ofPass), 0.25) * 1e6);
-  return us;
-}
 
 /// A decoder that is loaded, and sequences of it.
 class Decoder {
@@ -197,11 +190,14 @@ public:
           return error;
       return Error::success();
     };
-    return {[=, this] { return append(first, count, tokensOfEach, outputs); }, reset};
+    Pass pass;
+    pass.round = [=, this] { return append(first, count, tokensOfEach, outputs); };
+    pass.reset = reset;
+    return pass;
   }
 
   /// Returns the time of a hand-over to a child process, which has the other decoder.
-  Expected<double> handOverUs(Decoder &other) {
+  Expected<double> handOverUs(Decoder &other, Timer &timer) {
     int sockets[2];
     pid_t child = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
@@ -220,8 +216,9 @@ public:
       _exit(0);
     }
     close(sockets[1]);
-    Pass send = {[&] { return check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout)); }};
-    Expected<std::vector<double>> us = timeInTurns(send);
+    Pass send;
+    send.round = [&] { return check(itx_sequence_send(sequences.front().get(), sockets[0], handOverTimeout)); };
+    Expected<std::vector<double>> us = timer.time(send);
     close(sockets[0]);
     if (!us) // it may wait for something else
       kill(child, SIGKILL);
@@ -240,7 +237,7 @@ private:
 
 class ServingProbe {
 public:
-  ServingProbe(StringRef compiler, StringRef folder) : compiler(compiler), folder(folder) {}
+  ServingProbe(StringRef compiler, StringRef folder, Timer &timer) : compiler(compiler), folder(folder), timer(timer) {}
 
   Expected<MeasuredTimes> run() {
     times.rows = measuredRows;
@@ -266,6 +263,7 @@ public:
 
 private:
   std::string compiler, folder;
+  Timer &timer;
   MeasuredTimes times;
   bool isTerminal = sys::Process::StandardErrIsDisplayed();
   int done = 0;
@@ -310,8 +308,10 @@ private:
   Error measureDecoder(probe::DecoderSize size, const Measured &measured, bool isSmallest, bool isLargest) {
     StringRef precision = measured.precision;
     double layerWeights = probe::layerWeights(size);
-    if (!isSmallest)
+    if (!isSmallest) {
       size.layers = std::max(size.layers, int64_t(std::ceil(leastModelBytes / (layerWeights * measured.weightBytes))));
+      size.layers = std::max<int64_t>(1, std::llround(double(size.layers) * timer.thoroughness));
+    }
     advance(
         formatv("decoder of {0} layers of {1:F1} million weights, {2}", size.layers, layerWeights * 1e-6, precision));
     std::string model = path("decoder");
@@ -335,7 +335,8 @@ private:
     for (double rows : measuredRows)
       for (int64_t outputs = 0; outputs <= int64_t(isLargest); ++outputs)
         passes.push_back((*decoder)->step(0, int64_t(rows), 1, 1, outputs));
-    Expected<std::vector<double>> us = timeInTurns(passes);
+    noSlowerThanMoreRows(passes, 1 + isLargest);
+    Expected<std::vector<double>> us = timer.time(passes);
     if (!us)
       return us.takeError();
     MeasuredTimes::Layer layer{layerWeights, {}};
@@ -378,7 +379,7 @@ private:
       first += sequencesOfContext;
     }
     passes.push_back(decoder.step(first, 1, promptPart, 0, 0));
-    Expected<std::vector<double>> us = timeInTurns(passes);
+    Expected<std::vector<double>> us = timer.time(passes);
     if (!us)
       return us.takeError();
     for (auto [index, context] : enumerate(contexts)) {
@@ -403,7 +404,7 @@ private:
     for (int i = 0; i < 2; ++i) {
       if (Error error = (*from)->fill(0, 1, handedOver[i] - (i ? handedOver[0] : 0)))
         return error;
-      Expected<double> time = (*from)->handOverUs(**to);
+      Expected<double> time = (*from)->handOverUs(**to, timer);
       if (!time)
         return time.takeError();
       us[i] = *time;
@@ -413,6 +414,12 @@ private:
     times.handOverGBps = 1e-3 / perByte;
     times.handOverUs = std::max(us[0] - perByte * bytes[0], 1.0);
     return Error::success();
+  }
+
+  /// Links passes of rising rows, `stride` apart.
+  static void noSlowerThanMoreRows(std::vector<Pass> &passes, size_t stride) {
+    for (size_t pass = 0; pass + stride < passes.size(); ++pass)
+      passes[pass].more = int(pass + stride);
   }
 
   /// Noise may hide what attention adds; 1 % of the time is taken then.
@@ -457,9 +464,11 @@ private:
           TensorHandle(std::exchange(output, nullptr)).reset();
         return Error::success();
       };
-      passes.push_back({invoke, release});
+      passes.emplace_back().round = invoke;
+      passes.back().reset = release;
     }
-    Expected<std::vector<double>> us = timeInTurns(passes);
+    noSlowerThanMoreRows(passes, 1);
+    Expected<std::vector<double>> us = timer.time(passes);
     if (!us)
       return us.takeError();
     for (double time : *us)
@@ -470,16 +479,20 @@ private:
 
 } // namespace
 
-Expected<MeasuredTimes> probeServing(StringRef compiler) {
+Expected<MeasuredTimes> probeServing(StringRef compiler, double seconds) {
   if (!sys::fs::can_execute(compiler))
     return createStringError(compiler + " is not there: it compiles the models that are measured");
   SmallString<128> folder;
   if (std::error_code error = sys::fs::createUniqueDirectory("intarsia-probe", folder))
     return createStringError(error, "no temporary folder for the models that are measured: " + error.message());
-  Expected<MeasuredTimes> times = ServingProbe(compiler, folder).run();
+  Timer timer(seconds);
+  Expected<MeasuredTimes> times = ServingProbe(compiler, folder, timer).run();
   sys::fs::remove_directories(folder);
-  if (times)
+  if (times) {
     times->source = formatv("measured by intarsia-plan --probe: models of random weights, {0} threads", itx_threads());
+    if (std::string text = timer.disturbance(); !text.empty())
+      times->source += "; " + text;
+  }
   return times;
 }
 

@@ -20,7 +20,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = pathlib.Path(os.environ.get("INTARSIA_BUILD_DIR", ROOT / "build" / "dev")) / "bin" / "intarsia-plan"
-QUICK = "--probe-models=false"
+# No models, and models that are measured for as short as it takes to find wrong units and counts.
+QUICK, SHORT = "--probe-seconds=0", "--probe-seconds=5"
 FIGURE = re.compile(
     r'^ *(\w+): \{value: ([\d.e+]+), source: "measured by intarsia-plan --probe: ([^"]+)", date: "\d{4}-'
 )
@@ -54,7 +55,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     with shared.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
-            done = probe(f"={folder / 'first.yaml'}")
+            done = probe(f"={folder / 'first.yaml'}", SHORT)
             assert f"wrote {folder / 'first.yaml'}" in done.stderr
             (folder / "first.yaml").rename(shared)
     return pathlib.Path(shutil.copy(shared, folder / "here.yaml"))
@@ -114,6 +115,35 @@ def test_multiply_adds_are_as_fast_as_a_librarys(here: pathlib.Path) -> None:
     # AVX-512's bf16 is at half the rate of f32 on some processors.
     assert found.get("bf16", found["f32"]) > 0.4 * found["f32"]
     assert found.get("int8", found["f32"]) > 0.9 * found["f32"]
+
+
+def test_its_threads_may_be_shared(here: pathlib.Path) -> None:
+    """A program may have any number of the threads, so that several have some each."""
+    assert figures(here.read_text())["clients"] == len(os.sched_getaffinity(0))
+
+
+def test_times_do_not_fall_with_more_rows(here: pathlib.Path) -> None:
+    """More rows are more work: a time that falls was taken beside other work."""
+    serving = here.read_text().partition("\nserving:")[2]
+    layers, _, rest = serving.partition("\n  head:")
+    encoders = rest.partition("\n  encoder:")[2].partition("\n  prompts:")[0]
+    series = re.findall(r"ns: \[([^]]+)\]", layers) + re.findall(r": \[([^]]+)\]", encoders)
+    assert len(series) == 3 * 4 + 3
+    for numbers in series:
+        times = [float(number) for number in numbers.split(",")]
+        assert len(times) == 10
+        assert times == sorted(times)
+
+
+def test_how_long_it_measures_is_a_number(tmp_path: pathlib.Path) -> None:
+    """Wrong seconds, and seconds without a probe, are refused."""
+    for flags, message in (
+        (["--probe", "--probe-seconds=-1"], "--probe-seconds=-1: seconds are expected, zero or more"),
+        (["--probe-seconds=5"], "--probe-seconds says how long --probe measures; give --probe=FILE too"),
+    ):
+        done = subprocess.run([str(TOOL), *flags], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert message in done.stderr
 
 
 AGENT = """

@@ -83,9 +83,10 @@ struct Flags {
   cl::opt<std::string> budget{"budget", cl::value_desc("$/h"), cl::cat(category), cl::desc("Spend no more an hour")};
   cl::opt<std::string> probe{"probe", cl::ValueOptional, cl::value_desc("file"), cl::cat(category),
                              cl::desc("Measure this machine and write it as a device of a fleet (default: print it)")};
-  cl::opt<bool> probeModels{"probe-models", cl::init(true), cl::cat(category),
-                            cl::desc("With --probe: also measure models of random weights, for plans with language "
-                                     "models (default; takes a minute or two)")};
+  cl::opt<std::string> probeSeconds{
+      "probe-seconds", cl::value_desc("seconds"), cl::cat(category),
+      cl::desc("With --probe: for about how long models of random weights are measured, for plans with language models "
+               "(default 120; compiling them takes as long again; 0: none)")};
   cl::opt<std::string> parallel{
       "parallel", cl::value_desc("file.yaml"), cl::cat(category),
       cl::desc("Cost training configurations of one model over many devices, or find the fastest (docs/parallel.md)")};
@@ -190,7 +191,7 @@ void checkAlone(const Flags &flags, const cl::opt<std::string> &flag, StringRef 
   std::string other = flags.input.getNumOccurrences() && !takesInput ? flags.input.getValue() : "";
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrences() && option != &flag && option != &flags.input &&
-        (option != &flags.probeModels || &flag != &flags.probe))
+        (option != &flags.probeSeconds || &flag != &flags.probe))
       other = (name.size() > 1 ? "--" : "-") + name.str();
   if (!other.empty())
     refuse("--" + flag.ArgStr + " " + does + "; leave '" + other + "' away");
@@ -220,8 +221,8 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
       "standard\nerror.\n");
   checkFileNames(flags);
   checkAlone(flags, flags.probe, "measures this machine and plans nothing");
-  if (flags.probeModels.getNumOccurrences() && !flags.probe.getNumOccurrences())
-    refuse("--probe-models says what --probe measures; give --probe=FILE too");
+  if (flags.probeSeconds.getNumOccurrences() && !flags.probe.getNumOccurrences())
+    refuse("--probe-seconds says how long --probe measures; give --probe=FILE too");
   checkAlone(flags, flags.parallel, "costs one model and plans no agents");
   checkAlone(flags, flags.compare, "compares a plan and plans nothing", /*takesInput=*/true);
   if (flags.compare.getNumOccurrences() && flags.input == "-")
@@ -264,7 +265,7 @@ PlannerOptions parsePlannerOptions(int argc, char **argv) {
   options.compare = flags.compare;
   options.probes = flags.probe.getNumOccurrences();
   options.probeFile = flags.probe;
-  options.probesModels = flags.probeModels;
+  options.probeSeconds = amountOf(flags.probeSeconds, options.probeSeconds, /*allowsZero=*/true, "seconds");
   options.previous = flags.previous;
   options.lost.assign(flags.without.begin(), flags.without.end());
   return options;

@@ -29,5 +29,5 @@ int main(int argc, char **argv) {
     return intarsia::runPlanner(options);
   }
   std::string program = llvm::sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(&main));
-  return intarsia::runProbe(options.probeFile, options.probesModels ? llvm::sys::path::parent_path(program) : "");
+  return intarsia::runProbe(options.probeFile, llvm::sys::path::parent_path(program), options.probeSeconds);
 }

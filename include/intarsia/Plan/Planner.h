@@ -45,7 +45,7 @@ struct PlannerOptions {
   bool probes = false;           ///< measure this machine instead
   std::string probeFile;         ///< file for the measured figures; empty: printed
   double dollarsPerHourCap = plan::unlimited;
-  bool probesModels = true;     ///< with `probes`: and models on it
+  double probeSeconds = 120;    ///< with `probes`: for how long models are measured on it; 0: none
   WaferTimes *wafers = nullptr; ///< makes programs for wafers; without it these are not offered
   std::string compare;          ///< compare the plan `input` with the times in this file instead; empty: do not
 };

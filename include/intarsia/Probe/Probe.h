@@ -42,14 +42,15 @@ ProbedGpus probeGpus(const ProbeOptions &options = {});
 std::string writeYaml(const ProbedDevice &probed);
 
 /// Measures decoders and encoders of random weights in f32, bf16, int8 and int4, which `compiler`, the path of
-/// intarsia-compile, compiles for this machine. Shows its progress on standard error; takes one to two minutes and, in
-/// the temporary folder, 1.3 GB.
-llvm::Expected<MeasuredTimes> probeServing(llvm::StringRef compiler);
+/// intarsia-compile, compiles for this machine, for about `seconds`: with fewer than 120, models are smaller and have
+/// fewer turns. Waits up to half as long for other work on the machine. Shows its progress on standard error; takes
+/// 1.3 GB in the temporary folder.
+llvm::Expected<MeasuredTimes> probeServing(llvm::StringRef compiler, double seconds);
 
 /// Runs `intarsia-plan --probe`: prints the figures, or writes them to `file` (GPUs beside it, as `file`-gpu0.yaml and
-/// so on). Language models are measured with the intarsia-compile in `tools`, the folder of this program; not for an
-/// empty name. Returns the exit code.
-int runProbe(llvm::StringRef file, llvm::StringRef tools);
+/// so on). Language models are measured with the intarsia-compile in `tools`, the folder of this program, for about
+/// `seconds`; not for none. Returns the exit code.
+int runProbe(llvm::StringRef file, llvm::StringRef tools, double seconds);
 
 } // namespace intarsia
 
