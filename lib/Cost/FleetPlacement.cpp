@@ -26,26 +26,57 @@ double &FleetFigures::at(size_t index) {
   return *members[index];
 }
 
-/// Returns microseconds for bytes of a device that are read once, and what of them the accelerator holds.
-static double readUs(const FleetDevice &device, double acceleratorBytes, double hostBytes,
+FleetModel FleetModel::of(const ModelShape &shape, double bits) {
+  double bytes = bits / 8 / shape.layers;
+  FleetModel model;
+  model.layers = shape.layers;
+  model.layerBytes = shape.parameters() * bytes;
+  model.hidden = shape.hidden;
+  double oneExpert = shape.expertParameters() * shape.expertLayers;
+  model.expertBytes = oneExpert * shape.experts * bytes;
+  model.chosenBytes = oneExpert * shape.expertsPerToken * bytes;
+  model.layerFlops = 2 * (shape.multipliedParameters() + shape.headParameters()) / shape.layers;
+  return model;
+}
+
+/// Returns microseconds of layers that are read from one memory and computed beside it.
+static double layersUs(double layers, const FleetModel &model, double gigabytesPerSecond, double tflops) {
+  double reading = layers * model.readBytes() / gigabytesPerSecond * 1e-3;
+  return tflops > 0 ? std::max(reading, layers * model.layerFlops / tflops * 1e-6) : reading;
+}
+
+/// Returns the bytes of layers in the host's memory that a token reads from the disk.
+static double missedBytes(double layers, const FleetModel &model, double heldBytes) {
+  if (layers * model.layerBytes <= heldBytes)
+    return 0;
+  double beside = heldBytes - layers * (model.layerBytes - model.expertBytes);
+  if (beside < layers * model.chosenBytes || model.expertBytes <= 0)
+    return layers * model.readBytes();
+  // What every token reads stays, as it was always read lately. Of the experts as many stay as fit beside it.
+  return layers * model.chosenBytes * (1 - beside / (layers * model.expertBytes));
+}
+
+/// Returns microseconds of layers on a device, and of those that its accelerator holds.
+static double readUs(const FleetDevice &device, const FleetModel &model, double onAccelerator, double onHost,
                      const FleetFigures &figures) {
   double time = 0;
-  if (acceleratorBytes > 0)
-    time += acceleratorBytes / (device.acceleratorGBps * figures.accelerator) * 1e-3;
-  if (hostBytes <= 0)
+  if (onAccelerator > 0)
+    time += layersUs(onAccelerator, model, device.acceleratorGBps * figures.accelerator, device.acceleratorTflops);
+  if (onHost <= 0)
     return time;
   if (device.hostGBps <= 0)
     return never;
-  time += hostBytes / (device.hostGBps * figures.host) * 1e-3;
-  if (hostBytes <= device.hostBytes * figures.resident)
+  time += layersUs(onHost, model, device.hostGBps * figures.host, device.hostTflops);
+  double missed = missedBytes(onHost, model, device.hostBytes * figures.resident);
+  if (missed <= 0)
     return time;
-  return device.diskGBps > 0 ? time + hostBytes / (device.diskGBps * figures.disk) * 1e-3 : never;
+  return device.diskGBps > 0 ? time + missed / (device.diskGBps * figures.disk) * 1e-3 : never;
 }
 
 double intarsia::deviceUs(const FleetDevice &device, const FleetModel &model, int layers, const FleetFigures &figures) {
   double held = device.acceleratorGBps > 0 ? std::floor(device.acceleratorBytes / model.layerBytes) : 0;
   double onAccelerator = std::min(double(layers), held);
-  return readUs(device, onAccelerator * model.layerBytes, (layers - onAccelerator) * model.layerBytes, figures);
+  return readUs(device, model, onAccelerator, layers - onAccelerator, figures);
 }
 
 double intarsia::tokenUs(ArrayRef<FleetDevice> devices, const FleetModel &model, ArrayRef<int> layers,
@@ -62,10 +93,10 @@ double intarsia::tokenUs(ArrayRef<FleetDevice> devices, const FleetModel &model,
 
 double intarsia::tensorTokenUs(ArrayRef<FleetDevice> devices, const FleetModel &model, const Link &link,
                                const FleetFigures &figures) {
-  double own = model.layers * model.layerBytes / devices.size(), slowest = 0;
+  double own = double(model.layers) / devices.size(), slowest = 0;
   for (const FleetDevice &device : devices) {
-    double onAccelerator = device.acceleratorGBps > 0 ? std::min(own, device.acceleratorBytes) : 0;
-    slowest = std::max(slowest, readUs(device, onAccelerator, own - onAccelerator, figures));
+    double onAccelerator = device.acceleratorGBps > 0 ? std::min(own, device.acceleratorBytes / model.layerBytes) : 0;
+    slowest = std::max(slowest, readUs(device, model, onAccelerator, own - onAccelerator, figures));
   }
   double bytes = model.hidden * model.activationBytes;
   return slowest + 2 * model.layers * allReduceUs(AllReduce::Star, double(devices.size()), bytes, link);

@@ -139,7 +139,9 @@ Error readDevice(const YamlNode &node, StringRef file, ParallelConfig &config) {
        {std::pair(StringRef("accelerator_gbps"), &device.acceleratorGBps),
         std::pair(StringRef("accelerator_gb"), &device.acceleratorBytes),
         std::pair(StringRef("host_gbps"), &device.hostGBps), std::pair(StringRef("host_gb"), &device.hostBytes),
-        std::pair(StringRef("disk_gbps"), &device.diskGBps)})
+        std::pair(StringRef("disk_gbps"), &device.diskGBps),
+        std::pair(StringRef("accelerator_tflops"), &device.acceleratorTflops),
+        std::pair(StringRef("host_tflops"), &device.hostTflops)})
     if (Error error = reader.number(key, *into, 0, false))
       return error;
   device.acceleratorBytes *= 1e9;
@@ -162,8 +164,7 @@ Error readFleet(MapReader &reader, const YamlNode &fleet, StringRef file, Parall
     return error;
   if (Error error = reader.word("objective", config.objective, {"latency", "slowest"}))
     return error;
-  const ModelShape &shape = *config.shape;
-  config.fleetModel = {shape.layers, shape.parameters() * bits / 8 / shape.layers, double(shape.hidden)};
+  config.fleetModel = FleetModel::of(*config.shape, bits);
   return reader.finish();
 }
 

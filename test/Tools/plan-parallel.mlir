@@ -10,6 +10,7 @@
 // RUN: not intarsia-plan --parallel=%t/model.yaml 2>&1 | FileCheck %s --check-prefix=MODEL
 // RUN: not intarsia-plan --parallel=%t/nowhere.yaml 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // RUN: intarsia-plan --parallel=%source_dir/examples/parallel/weak-fleet.yaml | FileCheck %s --check-prefix=FLEET
+// RUN: intarsia-plan --parallel=%t/experts.yaml | FileCheck %s --check-prefix=EXPERTS
 // RUN: not intarsia-plan --parallel=%t/heavy.yaml 2>&1 | FileCheck %s --check-prefix=HEAVY
 // RUN: not intarsia-plan --parallel=%t/fleet.yaml 2>&1 | FileCheck %s --check-prefix=DEVICE
 // RUN: not intarsia-plan --parallel=%t/format.yaml 2>&1 | FileCheck %s --check-prefix=FORMAT
@@ -47,6 +48,11 @@
 // FLEET-NEXT: {{[0-9]+}} {{[0-9.]+}} ms {{[0-9]+}}.{{[0-9]}} ms Mac M1
 // FLEET: {{[2-9][0-9]}} {{[0-9.]+}} ms {{1[0-9][0-9][0-9][0-9]}}.{{[0-9]}} ms desktop with RTX 2080 Ti
 // FLEET: a token in {{[4-9][0-9][0-9]}}.{{[0-9]}} ms
+// FLEET-NOT: bounds nothing
+// A token of a mixture reads 5.1 of 117 billion parameters, at less than 4 GB of 60; whose arithmetic is not known is said.
+// EXPERTS: gpt-oss-120b, 36 layers of 1.{{[0-9]+}} GB, of which a token reads 0.{{[01][0-9]+}} GB
+// EXPERTS: {{ }}36 {{ *[4-9][0-9]}}.{{[0-9]}} ms {{.*}} workstation
+// EXPERTS: the arithmetic of some processors is not known and bounds nothing: give accelerator_tflops and host_tflops of workstation
 // HEAVY: heavy.yaml: the devices cannot hold the model, 17 GB: add a device
 // DEVICE: fleet.yaml:3: device of a fleet: unknown key 'gbps'; it has name, accelerator_gbps
 
@@ -74,6 +80,10 @@ devices: 8
 run: {sequence: 4096, global_batch: 64}
 configurations:
   - {pipeline: 8, chunks: 1000000}
+//--- experts.yaml
+model: gpt-oss-120b
+weight_bits: 4.25
+fleet: [{name: workstation, host_gbps: 90, host_gb: 96}, {name: laptop, host_gbps: 40, host_gb: 4, host_tflops: 0.5}]
 //--- heavy.yaml
 model: llama-3.1-8b
 fleet: [{name: small, host_gbps: 50, host_gb: 4}]

@@ -5,12 +5,15 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 // One language model on a few unlike devices, a token at a time: which device has how many layers, and how long a token
-// takes. The problem is that of PRIMA.CPP's scheduler (arXiv 2504.08791, section 3) without its prefetching; a token
-// reads every weight once, so that a layer takes its bytes over the bandwidth of the memory that holds it:
+// takes. The problem is that of PRIMA.CPP's scheduler (arXiv 2504.08791, section 3) without its prefetching. A token
+// reads the weights that it is multiplied by once: all of a layer, or of a mixture of experts the parts that all tokens
+// pass and the experts that are chosen. A layer takes the longer of these bytes over the bandwidth of the memory that
+// holds it, and of its flops over the rate of the processor beside that memory:
 //
-//   device   n layers: as many as fit are in the accelerator's memory, the others in the host's. If these do not fit
-//            there, all of them are read from the disk again for each token: a file that is mapped and read in turn
-//            always has just lost what comes next (least recently used pages leave first)
+//   device   n layers: as many as fit are in the accelerator's memory, the others in the host's. If what a token reads
+//            of these does not fit there, all of it comes from the disk again for each token: a file that is mapped and
+//            read in turn always has just lost what comes next (least recently used pages leave first). If only the
+//            experts do not fit, those that are chosen come from the disk as often as they are not among those held
 //   ring     a message for each device that has layers, if there are several
 //   tensor   every device has 1 / p of each layer; two all-reduces a layer by a star (TPI-LLM, arXiv 2410.00531,
 //   section
@@ -20,6 +23,7 @@
 #define INTARSIA_COST_FLEETPLACEMENT_H
 
 #include "intarsia/Cost/Collectives.h"
+#include "intarsia/Cost/ModelShape.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
@@ -39,12 +43,14 @@ struct FleetFigures {
   double &at(size_t index);
 };
 
-/// Bandwidths in 10^9 bytes a second; 0: there is none.
+/// Bandwidths in 10^9 bytes a second; 0: there is none. Rates in 10^12 operations a second, of the elements that the
+/// model is computed in; 0: not known, so that the memory alone bounds.
 struct FleetDevice {
   std::string name;
   double acceleratorGBps = 0, acceleratorBytes = 0;
   double hostGBps = 0, hostBytes = 0;
   double diskGBps = 0;
+  double acceleratorTflops = 0, hostTflops = 0;
 };
 
 /// All layers have the same bytes, embeddings and the head shared out among them.
@@ -52,6 +58,14 @@ struct FleetModel {
   int layers = 0;
   double layerBytes = 0;
   double hidden = 0, activationBytes = 4; ///< of an element that devices exchange
+  double expertBytes = 0;                 ///< of `layerBytes` those of routed experts
+  double chosenBytes = 0;                 ///< of `expertBytes` those of the experts that a token chooses
+  double layerFlops = 0;                  ///< of a token
+
+  /// Returns the model in `bits` a weight.
+  static FleetModel of(const ModelShape &shape, double bits);
+  /// Returns the bytes of a layer that a token reads.
+  double readBytes() const { return layerBytes - expertBytes + chosenBytes; }
 };
 
 /// Returns microseconds of `layers` layers on a device for one token; infinite if the device cannot hold them.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Plan/Parallel.h"
 #include "intarsia/Cost/ParallelConfig.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
@@ -64,8 +65,10 @@ static bool printFleet(const ParallelConfig &config, raw_ostream &stream) {
   std::vector<int> layers = placeLayers(config.fleet, model, config.objective, figures);
   if (layers.empty())
     return false;
-  stream << config.shape->name << format(", %d layers of %.3f GB\n", model.layers, model.layerBytes / 1e9)
-         << format("%7s %10s %10s  %s\n", "layers", "a token", "alone", "device");
+  stream << config.shape->name << format(", %d layers of %.3f GB", model.layers, model.layerBytes / 1e9);
+  if (model.expertBytes > 0)
+    stream << format(", of which a token reads %.3f GB", model.readBytes() / 1e9);
+  stream << "\n" << format("%7s %10s %10s  %s\n", "layers", "a token", "alone", "device");
   for (size_t i = 0; i < layers.size(); ++i) {
     double alone = deviceUs(config.fleet[i], model, model.layers, figures);
     stream << format("%7d %7.1f ms ", layers[i], deviceUs(config.fleet[i], model, layers[i], figures) / 1e3);
@@ -77,6 +80,16 @@ static bool printFleet(const ParallelConfig &config, raw_ostream &stream) {
   }
   stream << format("a token in %.1f ms, messages between devices included\n",
                    tokenUs(config.fleet, model, layers, figures) / 1e3);
+  ListSeparator comma;
+  std::string unbounded;
+  for (const FleetDevice &device : config.fleet)
+    if ((device.acceleratorGBps > 0 && device.acceleratorTflops <= 0) ||
+        (device.hostGBps > 0 && device.hostTflops <= 0))
+      unbounded += (StringRef(comma) + device.name).str();
+  if (!unbounded.empty())
+    stream << "the arithmetic of some processors is not known and bounds nothing: give accelerator_tflops and "
+              "host_tflops of "
+           << unbounded << "\n";
   return true;
 }
 

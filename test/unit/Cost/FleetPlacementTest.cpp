@@ -7,6 +7,7 @@
 // Layers on unlike devices: against all placements of small random fleets, and times worked out by hand.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Cost/FleetPlacement.h"
+#include "intarsia/Cost/Catalogue.h"
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
@@ -42,6 +43,48 @@ TEST(FleetPlacement, timesByHand) {
   device.diskGBps = 0;
   EXPECT_TRUE(std::isinf(deviceUs(device, model, 19, plain())));
   EXPECT_TRUE(placeLayers(device, model, FleetObjective::Latency, plain()).empty());
+}
+
+TEST(FleetPlacement, aTokenReadsTheExpertsThatItChooses) {
+  // mistralai/Mixtral-8x7B: 46.7 billion parameters, 12.9 of which a token passes (its model card).
+  const ModelShape &shape = *llvm::cantFail(findShape("mixtral-8x7b"));
+  FleetModel model = FleetModel::of(shape, 8);
+  EXPECT_NEAR(model.layers * model.layerBytes / 1e9, 46.7, 0.1);
+  EXPECT_NEAR(model.layers * model.readBytes() / 1e9, 12.9, 0.1);
+  FleetDevice device{"d", 0, 0, 100, 100e9, 2};
+  EXPECT_NEAR(deviceUs(device, model, 32, plain()), 12.9 / 100 * 1e6, 1e3);
+  // A dense model reads all that it has.
+  FleetModel dense = FleetModel::of(*llvm::cantFail(findShape("llama-3.1-8b")), 8);
+  EXPECT_EQ(dense.readBytes(), dense.layerBytes);
+}
+
+TEST(FleetPlacement, expertsThatDoNotFitAreReadWhereTheyAreChosen) {
+  // Ten layers of 3 GB, one of which all tokens read, and of 2 GB of experts each token 0.5.
+  FleetModel model{10, 3e9, 4096, 4, 2e9, 0.5e9, 0};
+  FleetDevice device{"d", 0, 0, 50, 20e9, 2};
+  double reading = 15 / 50.0 * 1e6;
+  // 10 of 20 GB of experts are held beside the 10 GB that every token reads: half of the chosen 5 come from the disk.
+  EXPECT_NEAR(deviceUs(device, model, 10, plain()), reading + 2.5 / 2 * 1e6, 1e-3);
+  // With no room for what a token reads, all of that comes from the disk, but not what it does not read.
+  device.hostBytes = 14e9;
+  EXPECT_NEAR(deviceUs(device, model, 10, plain()), reading + 15 / 2.0 * 1e6, 1e-3);
+  device.hostBytes = 30e9;
+  EXPECT_NEAR(deviceUs(device, model, 10, plain()), reading, 1e-3);
+}
+
+TEST(FleetPlacement, smallProcessorsAreBoundByArithmetic) {
+  // 2 flops for each of 8 billion weights of half a byte: 16 GFLOP at 0.1 TFLOP/s are 160 ms, 4 GB at 50 GB/s are 80.
+  FleetModel model{10, 0.4e9, 4096, 4, 0, 0, 1.6e9};
+  FleetDevice device{"d", 500, 2e9, 50, 10e9, 0, 10, 0.1};
+  device.acceleratorBytes = 0;
+  EXPECT_NEAR(deviceUs(device, model, 10, plain()), 160e3, 1e-3);
+  device.hostTflops = 1;
+  EXPECT_NEAR(deviceUs(device, model, 10, plain()), 80e3, 1e-3);
+  // Five layers on the accelerator, each side by its own bound.
+  device.acceleratorBytes = 2e9;
+  device.acceleratorTflops = 0.5;
+  device.hostTflops = 0;
+  EXPECT_NEAR(deviceUs(device, model, 10, plain()), 16e3 + 40e3, 1e-3);
 }
 
 TEST(FleetPlacement, starsAreThoseOfTpi) {
