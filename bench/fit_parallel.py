@@ -47,12 +47,17 @@ PRIORS: dict[str, tuple[float, float]] = {
     "link_us": (8, 0.5),
     "network_us": (20, 0.5),
     "overlap": (0.6, 0.3),
+    "gather_overlap": (0.9, 0.15),
     "layer_us": (300, 0.7),  # about 30 kernels from Python
     "expert_layer_us": (400, 0.7),
     "step_us": (30000, 0.7),
     "host_gbps": (20, 0.5),  # PCIe of 4 or 5, shared
 }
-SHARES = {name for name in PRIORS if name.endswith("compute") or name in ("memory", "link", "network", "overlap")}
+SHARES = {
+    name
+    for name in PRIORS
+    if name.endswith("compute") or name in ("memory", "link", "network", "overlap", "gather_overlap")
+}
 
 
 def figures_of(logs: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:

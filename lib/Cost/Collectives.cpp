@@ -57,7 +57,8 @@ double ClusterLinks::membersInNode(const DeviceGroup &group) const {
 
 Link ClusterLinks::ringNetwork(const DeviceGroup &group) const {
   double members = membersInNode(group);
-  return {network.alphaUs, std::min(network.gigabytesPerSecond * members, node.gigabytesPerSecond)};
+  double alphaUs = (network.alphaUs + (members - 1) * node.alphaUs) / members;
+  return {alphaUs, std::min(network.gigabytesPerSecond * std::min(members, ringAdapters), node.gigabytesPerSecond)};
 }
 
 double ClusterLinks::allReduceUs(const DeviceGroup &group, double bytes) const {
@@ -73,9 +74,7 @@ double ClusterLinks::allGatherUs(const DeviceGroup &group, double bytes) const {
   double members = membersInNode(group), nodes = group.devices / members;
   if (nodes <= 1)
     return intarsia::allGatherUs(members, bytes, node);
-  double hierarchical =
-      intarsia::allGatherUs(members, bytes, node) + intarsia::allGatherUs(nodes, bytes / members, network);
-  return std::min(hierarchical, intarsia::allGatherUs(group.devices, bytes, ringNetwork(group)));
+  return intarsia::allGatherUs(group.devices, bytes, ringNetwork(group));
 }
 
 double ClusterLinks::allToAllUs(const DeviceGroup &group, double bytes) const {

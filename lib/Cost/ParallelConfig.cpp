@@ -119,10 +119,14 @@ Error readCluster(MapReader &reader, StringRef file, int line, ParallelConfig &c
     return error;
   if (network > 0)
     own.networkGBps = Figure{network, file.str(), "", false};
+  double adapters = 1;
+  if (Error error = reader.number("ring_adapters", adapters, 1, true))
+    return error;
   Expected<Cluster> cluster = Cluster::of(own, format, devices);
   if (!cluster)
     return yamlError(file, line, toString(cluster.takeError()));
   config.cluster = *cluster;
+  config.cluster.ringAdapters = adapters;
   return Error::success();
 }
 

@@ -20,6 +20,12 @@ Expected<Cluster> Cluster::of(const CatalogueDevice &device, StringRef elementTy
   if (!peak)
     return peak.takeError();
   cluster.peakTflops = *peak;
+  if (is_contained({"fp8", "fp4", "int8", "int4"}, elementType)) {
+    Expected<double> sixteen = device.peak("bf16");
+    if (!sixteen)
+      return sixteen.takeError();
+    cluster.sixteenBitTflops = *sixteen;
+  }
   for (auto [figure, name, into] : {std::tuple(&device.memoryGB, "memory_gb", &cluster.memoryGB),
                                     std::tuple(&device.memoryGBps, "memory_gbps", &cluster.memoryGBps)}) {
     Expected<double> value = device.need(*figure, name);
@@ -50,7 +56,10 @@ Expected<Cluster> Cluster::of(const CatalogueDevice &device, StringRef elementTy
 }
 
 ClusterLinks Cluster::links(const ParallelFigures &figures) const {
-  return {{figures.linkUs, linkGBps * figures.link}, {figures.networkUs, networkGBps * figures.network}, nodeDevices};
+  return {{figures.linkUs, linkGBps * figures.link},
+          {figures.networkUs, networkGBps * figures.network},
+          nodeDevices,
+          ringAdapters};
 }
 
 double intarsia::modelFlops(const ModelShape &shape, double sequence, double sequences, bool causal) {
@@ -88,16 +97,16 @@ StepCost::StepCost(const TrainingRun &run, const Cluster &cluster, const Paralle
     : run(run), cluster(cluster), mapping(mapping), figures(figures), links(cluster.links(figures)),
       layer(run, cluster, mapping, figures), microBatches(run.globalBatch / run.microBatch / mapping.data) {}
 
-double StepCost::hidden(double communicationUs, double computationUs) const {
-  return std::max(0.0, communicationUs - (run.overlapsData ? figures.overlap * computationUs : 0));
+double StepCost::hidden(double communicationUs, double computationUs, double overlap) const {
+  return std::max(0.0, communicationUs - (run.overlapsData ? overlap * computationUs : 0));
 }
 
 double StepCost::exchangedUs(const Stage &stage) const {
   double time = 0;
   for (const ReplicaGroup &part : replicaGroups(run, mapping, stage)) {
     double weights = links.allGatherUs(part.group, 2 * part.parameters);
-    if (mapping.zero >= 3) // weights before both passes, gradients as many bytes
-      time += 3 * weights;
+    if (mapping.zero >= 3) // weights before both passes, gradients as many bytes, each layer for itself
+      time += 3 * part.gathers * links.allGatherUs(part.group, 2 * part.parameters / part.gathers);
     else if (mapping.zero == 0)
       time += links.allReduceUs(part.group, run.gradientBytes * part.parameters);
     else
@@ -110,11 +119,11 @@ double StepCost::dataUs(double exchangedUs, double meanUs) const {
   // The reduction runs beside the backward pass of the last micro-batch, the gather of weights beside the first forward
   // pass, both of the last chunk.
   if (mapping.zero < 3)
-    return hidden(exchangedUs, meanUs / mapping.chunks);
+    return hidden(exchangedUs, meanUs / mapping.chunks, figures.overlap);
   // Breadth-first gathers a chunk once for all micro-batches (arXiv 2211.05953, section 4).
   bool isOnce = mapping.order == PipelineOrder::BreadthFirst && mapping.pipeline > 1;
   double times = isOnce ? 1 : microBatches;
-  return times * hidden(exchangedUs, meanUs * microBatches / times);
+  return times * hidden(exchangedUs, meanUs * microBatches / times, figures.gatherOverlap);
 }
 
 double StepCost::optimizerUs(const Stage &stage, const TrainingMemory &memory, double meanUs) const {

@@ -34,6 +34,7 @@ constexpr Entry entries[] = {
     {"link_us", &ParallelFigures::linkUs, false},
     {"network_us", &ParallelFigures::networkUs, false},
     {"overlap", &ParallelFigures::overlap, true},
+    {"gather_overlap", &ParallelFigures::gatherOverlap, true},
     {"layer_us", &ParallelFigures::layerUs, false},
     {"expert_layer_us", &ParallelFigures::expertLayerUs, false},
     {"step_us", &ParallelFigures::stepUs, false},

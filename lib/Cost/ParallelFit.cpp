@@ -41,6 +41,7 @@ Row::Row(const itx_training_row &row) {
   shape.denseWidth = int(row.width);
   cluster = {row.peak_tflops,  row.memory_gb,    row.memory_gbps, row.link_gbps,
              row.network_gbps, row.node_devices, int(row.devices)};
+  cluster.ringAdapters = row.ring_adapters;
   mapping.tensor = int(row.tensor);
   mapping.context = int(row.context);
   mapping.expert = int(row.expert);

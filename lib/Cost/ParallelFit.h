@@ -20,7 +20,7 @@ extern "C" {
 typedef struct {
   double layers, hidden, heads, key_heads, head_dim, width, matrices, vocabulary;
   double experts, experts_per_token, expert_width, shared_width;
-  double peak_tflops, memory_gb, memory_gbps, link_gbps, network_gbps, node_devices, devices;
+  double peak_tflops, memory_gb, memory_gbps, link_gbps, network_gbps, node_devices, devices, ring_adapters;
   double tensor, context, expert, expert_tensor, folds_experts, pipeline, chunks, data, zero, sequence_parallel;
   double context_kind, order;
   double sequence, global_batch, micro_batch, recompute, fused_attention, overlaps_data, gradient_bytes;

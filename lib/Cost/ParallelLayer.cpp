@@ -26,9 +26,13 @@ LayerCost::LayerCost(const TrainingRun &run, const Cluster &cluster, const Paral
     : run(run), cluster(cluster), mapping(mapping), figures(figures), links(cluster.links(figures)),
       tokens(run.microBatch * run.sequence / mapping.context) {}
 
-double LayerCost::linearUs(double rows, double columns, double depth, double factor) const {
+double LayerCost::productUs(double rows, double columns, double depth, double tflops) const {
   double lost = figures.linearHalf * (1 / rows + 1 / columns + 1 / depth);
-  return 2 * rows * columns * depth / (cluster.peakTflops * figures.linearCompute * factor) * 1e-6 * (1 + lost);
+  return 2 * rows * columns * depth / (tflops * figures.linearCompute) * 1e-6 * (1 + lost);
+}
+
+double LayerCost::linearUs(double rows, double columns, double depth, double factor) const {
+  return productUs(rows, columns, depth, cluster.peakTflops * factor);
 }
 
 StageTime LayerCost::ofLayer(bool hasExperts) const {
@@ -64,13 +68,13 @@ void LayerCost::addScores(StageTime &time, const AttentionLayers &layers, double
   double scoresUs;
   if (run.fusedAttention) {
     double flops = tokens * layers.scoreFlops(layers.visibleOfPrompt(run.sequence), true) / mapping.tensor;
-    double forward = flops / (cluster.peakTflops * figures.attentionCompute) * 1e-6;
+    double forward = flops / (cluster.scoresTflops() * figures.attentionCompute) * 1e-6;
     scoresUs = (run.recompute == Recompute::Full ? 2 : 1) * forward + 2.5 * forward;
   } else {
     double flops = tokens * layers.scoreFlops(run.sequence, true) / mapping.tensor;
     double scores = tokens * run.sequence * layers.heads / mapping.tensor;
     double times = run.recompute == Recompute::None ? 3 : 4;
-    scoresUs = times * (flops / (cluster.peakTflops * figures.unfusedCompute) * 1e-6 + trafficUs(13 * scores));
+    scoresUs = times * (flops / (cluster.scoresTflops() * figures.unfusedCompute) * 1e-6 + trafficUs(13 * scores));
   }
   time.attention += share * scoresUs;
   addContext(time, layers, share, scoresUs);
@@ -142,7 +146,7 @@ StageTime LayerCost::ofHead() const {
   const ModelShape &shape = *run.shape;
   StageTime time;
   double columns = double(shape.vocabulary) / mapping.tensor;
-  time.linear = 3 * linearUs(tokens, columns, shape.hidden);
+  time.linear = 3 * productUs(tokens, columns, shape.hidden, cluster.scoresTflops());
   // Logits in f32: written, read for the maximum, the sum and the loss, and their gradient written and read.
   time.elementwise = trafficUs(6 * 4 * tokens * columns);
   if (mapping.tensor > 1)
@@ -173,12 +177,14 @@ std::vector<ReplicaGroup> intarsia::replicaGroups(const TrainingRun &run, const 
                 shape.feedForwardMatrices * double(shape.hidden) * shape.denseWidth * stage.denseLayers +
                 (shared + routers) * stage.expertLayers;
   std::vector<ReplicaGroup> groups = {{(rest + shape.embeddingParameters() * tables) / mapping.tensor,
+                                       std::max(1.0, stage.denseLayers + stage.expertLayers) + tables,
                                        {double(mapping.data) * mapping.context, double(mapping.tensor)}}};
   if (stage.expertLayers > 0) {
     double split = double(mapping.expert) * mapping.expertTensor;
     double replicas = double(mapping.tensor) * mapping.context * mapping.data / split;
     double expertStride = mapping.foldsExperts ? split : double(mapping.tensor) * mapping.context * mapping.expert;
     groups.push_back({shape.expertParameters() * shape.experts * stage.expertLayers / split,
+                      std::max(1.0, stage.expertLayers),
                       {std::max(replicas, 1.0), expertStride}});
   }
   return groups;

@@ -25,6 +25,7 @@ struct StageTime {
 /// Parameters of a device with the devices that have the same ones.
 struct ReplicaGroup {
   double parameters = 0;
+  double gathers = 1; ///< parts that ZeRO 3 gathers one by one: layers and tables
   DeviceGroup group;
 };
 
@@ -48,6 +49,7 @@ public:
 
 private:
   double linearUs(double rows, double columns, double depth, double factor = 1) const;
+  double productUs(double rows, double columns, double depth, double tflops) const;
   double trafficUs(double bytes) const { return bytes / (cluster.memoryGBps * figures.memory) * 1e-3; }
   void addAttention(StageTime &time) const;
   void addScores(StageTime &time, const AttentionLayers &layers, double share) const;
@@ -81,7 +83,7 @@ public:
 
 private:
   double sendUs() const;
-  double hidden(double communicationUs, double computationUs) const;
+  double hidden(double communicationUs, double computationUs, double overlap) const;
 
   const TrainingRun &run;
   const Cluster &cluster;

@@ -51,14 +51,16 @@ struct DeviceGroup {
 struct ClusterLinks {
   Link node, network;
   double nodeDevices = 1;
+  double ringAdapters = 1; ///< of a node that rings leave by at once, if as many members are in it
 
   /// Returns how many members of a group are in one node.
   double membersInNode(const DeviceGroup &group) const;
-  /// Returns the network as a ring of the group sees it: the ring leaves a node once, by the adapters of all of its
-  /// members there, and is never faster than the link in a node.
+  /// Returns the network as a ring of the group sees it: the ring leaves a node once, by `ringAdapters` of those of its
+  /// members there, and is never faster than the link in a node. Its steps start as they do on average over its links.
   Link ringNetwork(const DeviceGroup &group) const;
   /// All-reduce within nodes and between them; the faster of the hierarchical one and one ring.
   double allReduceUs(const DeviceGroup &group, double bytes) const;
+  /// One ring, as libraries gather.
   double allGatherUs(const DeviceGroup &group, double bytes) const;
   /// Devices of the own node are reached by its link while others are by the network.
   double allToAllUs(const DeviceGroup &group, double bytes) const;

@@ -36,8 +36,10 @@
 //
 // Data parallelism of degree d: ring all-reduce of the gradients once a step; ZeRO 1 and 2: reduce-scatter of gradients
 // and all-gather of weights, as many bytes; ZeRO 3: weights are gathered before the forward and the backward pass of
-// each micro-batch and gradients are scattered, three times the weights' bytes (arXiv 1910.02054). Where it overlaps,
-// what is hidden is the share `overlap` of the computation that it runs beside.
+// each micro-batch and gradients are scattered, three times the weights' bytes (arXiv 1910.02054), in rings of their
+// own for each layer, since a device holds one layer whole at a time: each starts anew. Where it overlaps, what is
+// hidden is the share `overlap` of the computation that it runs beside; of the gathers of ZeRO 3 the share
+// `gather_overlap`, as the next layer is fetched while one is computed.
 //===----------------------------------------------------------------------------------------------------------===//
 #ifndef INTARSIA_COST_PARALLELCOST_H
 #define INTARSIA_COST_PARALLELCOST_H
@@ -65,6 +67,7 @@ struct ParallelFigures {
   double linkUs = 10;            ///< start of a message in a node
   double networkUs = 25;         ///< start of a message between nodes
   double overlap = 0.6;          ///< share of computation behind which collectives of data parallelism hide
+  double gatherOverlap = 0.9;    ///< the same of the gathers and scatters of ZeRO 3
   double layerUs = 300;          ///< host time for the kernels of a layer's forward pass
   double expertLayerUs = 400;    ///< the same for layers of experts: counts of tokens come to the host
   double stepUs = 30000;         ///< once a step: data, clipping, logging
@@ -88,6 +91,11 @@ struct Cluster {
   double linkGBps = 0, networkGBps = 0; ///< of a device, in one direction
   double nodeDevices = 1;               ///< devices that the link reaches
   int devices = 1;
+  double sixteenBitTflops = 0; ///< peak of what is in 16 bits whatever linears are in; 0: linears' own
+  double ringAdapters = 1;     ///< network adapters of a node that rings of one group leave by at once
+
+  /// Returns the peak of scores of attention and of the head, which recipes for 8 and 4 bits leave in 16.
+  double scoresTflops() const { return sixteenBitTflops > 0 ? sixteenBitTflops : peakTflops; }
 
   /// Reads the catalogue; the error names the figure that it lacks.
   static llvm::Expected<Cluster> of(const CatalogueDevice &device, llvm::StringRef elementType, int devices);

@@ -38,7 +38,15 @@ TEST(Collectives, groupsShareAdapters) {
   EXPECT_EQ(links.membersInNode({16, 2}), 4);
   EXPECT_EQ(links.membersInNode({16, 8}), 1);
   EXPECT_EQ(links.membersInNode({16, 64}), 1);
+  EXPECT_EQ(links.ringNetwork({16, 1}).gigabytesPerSecond, 25);
+  // Eight links, of which the one that leaves the node takes 10 us to start, and the others 1.
+  EXPECT_NEAR(links.ringNetwork({16, 1}).alphaUs, 17 / 8.0, 1e-9);
+  links.ringAdapters = 2;
+  EXPECT_EQ(links.ringNetwork({16, 1}).gigabytesPerSecond, 50);
+  EXPECT_NEAR(links.allGatherUs({16, 1}, 1e9), 15 * 17 / 8.0 + 15 / 16.0 * 2e4, 1e-6);
+  links.ringAdapters = 8;
   EXPECT_EQ(links.ringNetwork({16, 1}).gigabytesPerSecond, 200);
+  EXPECT_EQ(links.ringNetwork({16, 2}).gigabytesPerSecond, 100);
   EXPECT_EQ(links.ringNetwork({16, 8}).gigabytesPerSecond, 25);
   // One device of each of two nodes: what passes is the message once, at the speed of one adapter.
   EXPECT_NEAR(links.allReduceUs({2, 8}, 1e9), 4e4, 30);

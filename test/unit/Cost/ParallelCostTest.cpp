@@ -155,6 +155,67 @@ TEST(ParallelCost, statesAreThoseOfZero) {
   }
 }
 
+TEST(ParallelCost, shardedWeightsOverManyDevicesAreSlowerThanThreeDimensions) {
+  // arXiv 2104.04473, Table 2: teraflops a second and device, by equation 3, of ZeRO 3 without model parallelism and of
+  // tensor by pipeline parallelism (8 x 12 and 8 x 35). No figure is fitted to it.
+  struct Run {
+    int layers, hidden, heads;
+    double batch;
+    int devices, microBatch;
+    double sharded, threeDimensions;
+    int pipeline;
+  };
+  for (const Run &row :
+       {Run{96, 12288, 96, 1536, 384, 4, 144, 153, 12}, Run{96, 12288, 96, 1536, 768, 2, 88, 149, 12},
+        Run{96, 12288, 96, 1536, 1536, 1, 44, 141, 12}, Run{105, 20480, 128, 2240, 1120, 2, 98, 167, 35},
+        Run{105, 20480, 128, 2240, 2240, 1, 48, 159, 35}}) {
+    ModelShape shape = gpt(row.layers, row.hidden, row.heads);
+    double h = row.hidden, l = row.layers;
+    double flops = 96 * row.batch * 2048 * l * h * h * (1 + 2048 / (6 * h) + 51200 / (16 * l * h));
+    TrainingRun run = runOf(shape, row.batch, row.microBatch);
+    run.recompute = Recompute::Full;
+    run.fusedAttention = false;
+    run.gradientBytes = 2;
+    run.overlapsData = true;
+    ParallelMapping sharded = degrees(1, 1, row.devices);
+    sharded.zero = 3;
+    auto seconds = [&](const TrainingRun &of, const ParallelMapping &mapping) {
+      return trainingStep(of, dgx(row.devices), mapping, ParallelFigures::get()).totalMs / 1e3;
+    };
+    auto measured = [&](double teraflops) { return flops / row.devices / teraflops / 1e12; };
+    double predicted = seconds(run, sharded);
+    EXPECT_GT(predicted, measured(row.sharded) / 1.4) << row.devices;
+    EXPECT_LT(predicted, measured(row.sharded) * 1.4) << row.devices;
+    run.microBatch = 1;
+    run.overlapsData = false;
+    double other = seconds(run, degrees(8, row.pipeline, row.devices / 8 / row.pipeline));
+    EXPECT_NEAR(other, measured(row.threeDimensions), 0.2 * measured(row.threeDimensions)) << row.devices;
+    EXPECT_GT(predicted, other) << row.devices;
+    if (row.microBatch == 1) // a third of the speed, as measured
+      EXPECT_GT(predicted, 2 * other) << row.devices;
+  }
+}
+
+TEST(ParallelCost, scoresAndHeadStayInSixteenBits) {
+  ModelShape shape = gpt(24, 4096, 32);
+  TrainingRun run = runOf(shape, 8);
+  Cluster cluster = dgx(8);
+  StepTime before = trainingStep(run, cluster, degrees(1, 1, 8), plain());
+  cluster.sixteenBitTflops = cluster.peakTflops;
+  cluster.peakTflops *= 4;
+  StepTime after = trainingStep(run, cluster, degrees(1, 1, 8), plain());
+  EXPECT_EQ(after.attentionMs, before.attentionMs);
+  EXPECT_LT(after.linearMs, before.linearMs);
+  double head = 3 * 2.0 * 2048 * 51200 * 4096 / (312e12 * plain().linearCompute) * 1e3;
+  EXPECT_GT(after.linearMs, before.linearMs / 4 + head * 3 / 4 * 0.99);
+  const CatalogueDevice &device = *llvm::cantFail(findDevice("nvidia/b200-sxm"));
+  Cluster four = llvm::cantFail(Cluster::of(device, "fp4", 8)),
+          sixteen = llvm::cantFail(Cluster::of(device, "bf16", 8));
+  EXPECT_GT(four.peakTflops, 2 * sixteen.peakTflops);
+  EXPECT_EQ(four.scoresTflops(), sixteen.peakTflops);
+  EXPECT_EQ(sixteen.scoresTflops(), sixteen.peakTflops);
+}
+
 TEST(ParallelCost, activationsAreThoseOfKorthikanti) {
   // arXiv 2205.05198, equations 1, 2 and 4: s b h (34 + 5 a s / h) a layer, tensor parallel s b h (10 + 24 / t + 5 a s
   // / (h t)), with sequence parallelism s b h (34 + 5 a s / h) / t. Attention's 11 s b h and the widened part's 19 are
