@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import argparse
 import csv
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import serving_validation
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
-from serving_rows import DECODE, ROOT, Formula, Row, Table, decoding_together, serving_rows, splitwise_rows
-from serving_validation import Inside, LeftOut
+from serving_rows import DECODE, FIRST, ROOT, Formula, Row, Table, decoding_together, serving_rows, splitwise_rows
+from serving_validation import Errors, Inside, LeftOut
 
 EFFICIENCY = ROOT / "catalogue/efficiency"
 ENGINES = ("trtllm", "vllm", "sglang")
@@ -35,6 +35,11 @@ ENGINES = ("trtllm", "vllm", "sglang")
 USUAL_ERROR = 0.15
 # A prior counts like this many rows of 400.
 PRIOR_WEIGHT = 4.0
+# How much a prediction without a prompt's work may not be above the least first token that was measured, as residuals of
+# a row: a bound, but one that steps of the fit can lean against.
+FIXED_WEIGHT = 1000.0
+# Evaluations of a fit that starts from one which lacks a cell less.
+NESTED_STEPS = 8
 
 # Median and, as a logarithm, the width of the plausible range; a width of 0 fixes the figure.
 Prior = tuple[float, float]
@@ -90,6 +95,7 @@ FIRST_PRIORS: dict[str, Prior] = {
     "first.linear_layer_us": (400, 0.7),
     "first.selected_layer_us": (400, 0.7),
     "first.layer_factor": (1, 0.4),
+    "first.hopper_factor": (1.3, 0.4),
     "first.sixteen_bit_compute": (0.65, 0.15),
     "first.eight_bit_compute": (0.5, 0.15),
     "first.four_bit_compute": (0.4, 0.2),
@@ -137,13 +143,13 @@ OPERATOR_PRIORS = DECODE_PRIORS | {
 }
 OPERATOR_FIRST_PRIORS = FIRST_PRIORS | {
     # Narrow, so that what an engine takes before a prompt does not hide in the layers of the models that it was measured with.
+    # What is fixed is bounded: no prediction without work is above the least that was measured (least_first_tokens).
     "first.layer_us": (100, 0.4),
     "first.expert_layer_us": (50, 0.4),
     "first.latent_layer_us": (30, 0.4),
     "first.linear_layer_us": (100, 0.4),
     "first.selected_layer_us": (100, 0.4),
     "first.overhead_factor": (1, 0.6),
-    "first.layer_factor": (1, 0),
     "first.sixteen_bit_compute": (0.64, 0),
     "first.eight_bit_compute": (0.4, 0),
     "first.four_bit_compute": (0.44, 0),
@@ -175,6 +181,7 @@ SPLITWISE_DECODE_PRIORS = DECODE_PRIORS | {
 SPLITWISE_FIRST_PRIORS = FIRST_PRIORS | {
     "first.overhead_factor": (1, 0),
     "first.layer_factor": (1, 0),
+    "first.hopper_factor": (1, 0),
     "first.slow_build_factor": (1, 0),
     "first.blackwell_compute": (1, 0),
     "first.power_cap_factor": (1.2, 0.3),
@@ -200,6 +207,7 @@ class Problem:
     medians: NDArray[np.float64]  # logarithms
     widths: NDArray[np.float64]
     base: NDArray[np.float64]  # all figures, in the formula's order
+    found: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)  # of parts of a table, by their rows
 
     @staticmethod
     def make(formula: Formula, priors: dict[str, Prior], engines: tuple[str, ...], base: dict[str, float]) -> Problem:
@@ -232,9 +240,14 @@ class Problem:
         measured = np.log(table.measured)
         weight = PRIOR_WEIGHT * np.sqrt(len(table.rows) / 400)
 
+        alone, least = self.least_first_tokens(table)
+
         def residuals(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            errors = (np.log(table.predict(self.figures(values))) - measured) / USUAL_ERROR
-            return np.concatenate([errors, weight * (values - self.medians) / self.widths])
+            figures = self.figures(values)
+            errors = (np.log(table.predict(figures)) - measured) / USUAL_ERROR
+            above = np.log(alone.predict(self.fixed_part(figures)) / least) if len(least) else np.zeros(0)
+            above = FIXED_WEIGHT * np.maximum(0.0, above)
+            return np.concatenate([errors, above, weight * (values - self.medians) / self.widths])
 
         upper = np.array([np.log(1.0) if is_efficiency(name) else np.inf for name in self.names])
         start = np.minimum(self.medians if start is None else start, upper - 1e-3)
@@ -250,34 +263,67 @@ class Problem:
         )
         return found.x
 
-    def leave_out(self, table: Table, only: str | None = None) -> NDArray[np.float64]:
+    def fixed_part(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give figures with which a first token takes its fixed times alone: no work, no transfer, no waiting."""
+        fixed = figures.copy()
+        for name, value in (("first.operators_factor", 1e-9), ("first.link_efficiency", 1e9), ("first.wait", 1e-9)):
+            fixed[self.formula.names.index(name)] = value
+        return fixed
+
+    @staticmethod
+    def least_first_tokens(table: Table) -> tuple[Table, NDArray[np.float64]]:
+        """Give a row for each engine, model and system of one pool, and the least first token measured there, in ms.
+
+        Pools apart also have a hand-over, and rows without operators other figures.
+        """
+        rows: dict[tuple[str, str, str], int] = {}
+        for index, row in enumerate(table.rows):
+            key = (row.engine, row.model, row.system)
+            if row.kind != FIRST or row.mode != "agg":
+                continue
+            if key not in rows or row.milliseconds < table.rows[rows[key]].milliseconds:
+                rows[key] = index
+        mask = np.zeros(len(table.rows), bool)
+        mask[list(rows.values())] = True
+        alone = table.subset(mask)
+        return alone, alone.measured
+
+    def leave_out(
+        self, table: Table, only: str | None = None, start: NDArray[np.float64] | None = None, steps: int = 40
+    ) -> NDArray[np.float64]:
         """Predict each cell with figures fitted to other families on other systems, in ms; NaN for cells not asked.
 
+        Fits start at the priors, or at figures that have not seen the cell: those of the whole fit have.
         Splitwise's tables have two models on two systems: all other cells are in the fits of theirs.
         """
         predicted = np.full(len(table.rows), np.nan)
         for group in [only] if only else np.unique(table.groups):
-            # Starts at the priors: the figures of the whole fit have seen the cell.
-            values = self.fit(self.without(table, group), steps=40)
+            others = self.without(table, group)
+            key = others.which.tobytes()
+            if key not in self.found:
+                self.found[key] = self.fit(others, start=start, steps=steps)
             cell = table.groups == group
-            predicted[cell] = self.predict(table.subset(cell), self.figures(values))
+            predicted[cell] = self.predict(table.subset(cell), self.figures(self.found[key]))
         return predicted
 
     @staticmethod
     def without(table: Table, group: str) -> Table:
-        """Give the rows of other families on other systems than a cell's."""
+        """Give the rows of other families on other systems than a cell's, twins of these left out too."""
         cell = table.groups == group
         row = table.rows[int(np.flatnonzero(cell)[0])]
         if row.mode == "splitwise":
             return table.subset(~cell)
-        return table.subset((table.families != row.family) & (table.systems != row.of_system))
+        return table.subset((table.families != row.kin) & (table.systems != row.processor))
 
-    def leave_out_twice(self, table: Table, only: str | None = None) -> dict[str, NDArray[np.float64]]:
-        """Give, for each cell, the left-out errors ln(predicted / measured) that would be known if it were not there."""
-        found: dict[str, NDArray[np.float64]] = {}
+    def leave_out_twice(self, table: Table, only: str | None = None) -> dict[str, Errors]:
+        """Give, for each cell, the left-out errors that would be known if it were not there."""
+        found: dict[str, Errors] = {}
         for group in [only] if only else np.unique(table.groups):
             others = self.without(table, group)
-            found[group] = np.log(self.leave_out(others) / others.measured)
+            # A cell less moves the figures little, so a few steps lead from those without the one to those without both.
+            start = self.found.get(others.which.tobytes())
+            errors = self.leave_out(others, start=start, steps=40 if start is None else NESTED_STEPS)
+            found[group] = Errors(np.log(errors / others.measured), others.groups)
         return found
 
     @staticmethod
@@ -330,7 +376,7 @@ def residual_summary(predicted: NDArray[np.float64], table: Table) -> dict[str, 
         "groups": len(groups),
         "group_spread": round(spread(middles), 4),
         "row_spread": round(spread(within), 4),
-        "quantiles": [round(float(q), 4) for q in np.quantile(logs, np.arange(1, 20) / 20)],
+        "quantiles": [round(float(q), 4) for q in Errors(logs, table.groups).quantiles(np.arange(1, 20) / 20)],
     }
 
 
@@ -434,8 +480,9 @@ def main() -> None:
     inside: dict[str, Inside] = {}
     for part in parts:
         of = left_out[part.kind]
-        inside[part.kind] = serving_validation.inside_intervals(of, part.problem.leave_out_twice(part.table))
-        print("\n".join(serving_validation.report(part.kind, of, inside[part.kind])), flush=True)
+        others = part.problem.leave_out_twice(part.table)
+        inside[part.kind] = serving_validation.inside_intervals(of, others)
+        print("\n".join(serving_validation.report(part.kind, of, inside[part.kind], others)), flush=True)
         outside = np.abs(left_out[part.kind].error)
         report("  (of the fit itself)", errors(part.inside, part.table.measured))
         for group in np.unique(part.table.groups):

@@ -8,9 +8,9 @@ decode batch, and the 55 gb200 rows of one pool without a version, which are who
 What is repaired, from how the rows contradict themselves or recur:
 
 - Degrees. 8 x 8 experts at tensor 64 is tensor 8 with 8 experts (the same measurements recur under both spellings), 4 x 4
-  at 16 likewise; attention-data 64 and 16 are 8 and 4 with the batch for each rank. vLLM's tensor 4, attention-data 4,
-  experts 16 is attention-data 4 with 4 experts, the batch again for each rank. gpt-oss' tensor 4 with 2 x 2 is tensor 2
-  with 2 experts. vLLM's apart pool of tensor 16 with 16 experts (kimi-k2.5 on gb200) is attention-data 16: a step of 1,024
+  at 16 likewise; attention-data 64 and 16 are 8 and 4 with the batch for each rank. vLLM's tensor n, attention-data n,
+  experts n x n is tensor n with n experts, the batch again for each of n: its times recur under that spelling with n times
+  the batch (minimax-m2.5 on b200, 8 and 16: 13.65 and 13.62 ms; 128 and 256: 38.04 and 38.15 ms). gpt-oss' tensor 4 with 2 x 2 is tensor 2 with 2 experts. vLLM's apart pool of tensor 16 with 16 experts (kimi-k2.5 on gb200) is attention-data 16: a step of 1,024
   sequences takes 1.9 ms longer than one of 256, less than half of the time in which each device of a tensor group would
   read their latent caches.
   SGLang 0.5.5.post2's apart pools name no expert degree and as many tensor parts of an expert as replicas: 32 parts of
@@ -53,8 +53,11 @@ DEVICES = {
     "h100-80gb": "nvidia/h100-sxm",
     "h100-80gb-pcap": "nvidia/h100-sxm",
 }
-# Models of one family are on one side of every split. (r1 and v3 are nearly the same, with 72 measurements under both
-# names.)
+# What a cell's rows must not lend each other across a split. Models of one family are on one side: r1 and v3 are nearly
+# the same, with 72 measurements under both names. So are a family and its twin, which is of the same layers with other
+# numbers of experts and heads (Kimi K2.5 is of DeepSeek V3's class), and systems with the same processor.
+TWIN_FAMILIES = {"kimi-k2.5": "deepseek"}
+PROCESSORS = {"gb200": "b200_sxm", "gb300": "b300_sxm"}
 FAMILIES = {
     "deepseek-r1": "deepseek",
     "deepseek-v3": "deepseek",
@@ -107,6 +110,16 @@ class Row:
         return FAMILIES.get(self.model, self.model)
 
     @property
+    def kin(self) -> str:
+        """The family, or that whose twin it is."""
+        return TWIN_FAMILIES.get(self.family, self.family)
+
+    @property
+    def processor(self) -> str:
+        """The system, or that with the same processor."""
+        return PROCESSORS.get(self.of_system, self.of_system)
+
+    @property
     def of_system(self) -> str:
         """The system; the capped H100's token times are the H100's."""
         return self.system.removesuffix("-pcap")
@@ -134,22 +147,22 @@ def is_left_out(row: dict[str, str]) -> bool:
     return row["system"] == "gb200" and not row["backend_version"]
 
 
-def repaired_degrees(row: dict[str, str]) -> tuple[int, int, int, bool]:
-    """Give tensor, attention-data and expert degree of the pool that decodes, and whether the batch is for each rank."""
+def repaired_degrees(row: dict[str, str]) -> tuple[int, int, int, int]:
+    """Give tensor, attention-data and expert degree of the pool that decodes, and how many ranks have the batch each."""
     prefix = "decode_" if row["mode"] == "disagg" else ""
     tensor = int(number(row[prefix + "tp_size"]))
     data = int(number(row[prefix + "attention_dp_size"]))
     expert_tensor = int(number(row[prefix + "moe_tp_size"]))
     expert = int(number(row[prefix + "moe_ep_size"]))
-    for_each_rank = False
+    ranks = 1
     if row["mode"] == "agg":
         if expert_tensor == expert and expert >= 4:
             if tensor > 1:
                 tensor = expert_tensor
             else:
-                data, for_each_rank = expert_tensor, True
+                data = ranks = expert_tensor
         if tensor == data and tensor > 1 and expert == tensor * data:
-            tensor, expert, for_each_rank = 1, data, True
+            data, expert, ranks = 1, tensor, tensor
         if tensor == 4 and row["attention_dp_size"] and data == 1 and expert_tensor == expert == 2:
             tensor = 2
     elif row["backend"] == "vllm" and tensor == expert == 16 and data == 1:
@@ -158,7 +171,7 @@ def repaired_degrees(row: dict[str, str]) -> tuple[int, int, int, bool]:
         tensor, data, expert = (4, 1, 1) if data == 4 else (1, data, data)
     if expert > tensor * data or tensor * data % expert:
         expert = tensor * data
-    return tensor, data, expert, for_each_rank
+    return tensor, data, expert, ranks
 
 
 def serving_rows() -> tuple[list[Row], list[Row]]:
@@ -170,7 +183,7 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
             if is_left_out(row):
                 continue
             apart = row["mode"] == "disagg"
-            tensor, data, expert, for_each_rank = repaired_degrees(row)
+            tensor, data, expert, ranks = repaired_degrees(row)
             weights = row["precision"] or ("fp8" if row["gemm_quant_mode"].startswith("fp8") else "bf16")
             version = row["backend_version"]
             stated = number(row["decode_attention_dp_size"])  # the batch is that of each rank
@@ -189,7 +202,7 @@ def serving_rows() -> tuple[list[Row], list[Row]]:
                 attention_data=data,
                 expert=expert,
                 kind=DECODE if apart else SHARED,
-                batch=batch * (data if for_each_rank else 1),
+                batch=batch * ranks,
                 input_tokens=float(row["input_tokens"]),
                 output_tokens=float(row["output_tokens"]),
                 milliseconds=float(row["tpot_ms"]),
@@ -290,7 +303,13 @@ class Formula:
             ctypes.c_char_p,
             ctypes.c_int64,
         ]
-        self.library.itx_serving_predict.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        self.library.itx_serving_predict.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            ctypes.c_void_p,
+        ]
         self.library.itx_serving_free.argtypes = [ctypes.c_void_p]
         count = self.library.itx_serving_figures()
         self.names = [self.library.itx_serving_figure(i).decode() for i in range(count)]
@@ -299,15 +318,11 @@ class Formula:
         return Table(self, rows)
 
 
-class Table:
-    """Rows, ready to be predicted."""
+class _Handle:
+    """Rows in the library, which remembers the times of their operators."""
 
     def __init__(self, formula: Formula, rows: list[Row]) -> None:
-        self.formula, self.rows = formula, rows
-        self.measured = np.array([row.milliseconds for row in rows])
-        self.groups = np.array([row.group for row in rows])
-        self.families = np.array([row.family for row in rows])
-        self.systems = np.array([row.of_system for row in rows])
+        self.library = formula.library
         array = (_CRow * len(rows))()
         for into, row in zip(array, rows, strict=True):
             into.device, into.attention, into.compute = DEVICES[row.system].encode(), b"", b""
@@ -316,20 +331,37 @@ class Table:
             for name, _ in _CRow._fields_[8:]:
                 setattr(into, name, getattr(row, name))
         message = ctypes.create_string_buffer(1000)
-        self.handle = formula.library.itx_serving_table(array, len(rows), message, len(message))
-        if not self.handle:
+        self.value = self.library.itx_serving_table(array, len(rows), message, len(message))
+        if not self.value:
             raise ValueError(message.value.decode())
 
     def __del__(self) -> None:
-        if getattr(self, "handle", None):
-            self.formula.library.itx_serving_free(self.handle)
+        if getattr(self, "value", None):
+            self.library.itx_serving_free(self.value)
+
+
+class Table:
+    """Rows, ready to be predicted. Subsets share what the library remembers of them."""
+
+    def __init__(
+        self, formula: Formula, rows: list[Row], part_of: tuple[_Handle, NDArray[np.int64]] | None = None
+    ) -> None:
+        self.formula, self.rows = formula, rows
+        self.handle, self.which = part_of or (_Handle(formula, rows), np.arange(len(rows), dtype=np.int64))
+        self.measured = np.array([row.milliseconds for row in rows])
+        self.groups = np.array([row.group for row in rows])
+        self.families = np.array([row.kin for row in rows])
+        self.systems = np.array([row.processor for row in rows])
 
     def subset(self, mask: NDArray[np.bool_]) -> Table:
-        return Table(self.formula, [row for row, keep in zip(self.rows, mask, strict=True) if keep])
+        rows = [row for row, keep in zip(self.rows, mask, strict=True) if keep]
+        return Table(self.formula, rows, (self.handle, np.ascontiguousarray(self.which[mask])))
 
     def predict(self, figures: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Milliseconds of every row, with `figures` in the order of `Formula.names`, or with the program's own."""
         out = np.empty(len(self.rows))
         given = None if figures is None else np.ascontiguousarray(figures, dtype=np.float64).ctypes.data
-        self.formula.library.itx_serving_predict(self.handle, given, out.ctypes.data)
+        self.formula.library.itx_serving_predict(
+            self.handle.value, given, self.which.ctypes.data, len(self.which), out.ctypes.data
+        )
         return out

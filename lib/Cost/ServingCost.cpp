@@ -508,7 +508,8 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
     if (layers.selectedTokens)
       layersUs += f.firstSelectedLayerUs * layers.layers;
   }
-  layersUs *= f.firstLayerFactor[engine] * (what.slowBuild ? f.firstSlowBuildFactor : 1) *
+  double generation = isBlackwell ? 1 : f.firstHopperFactor;
+  layersUs *= f.firstLayerFactor[engine] * (what.slowBuild ? f.firstSlowBuildFactor : 1) * generation *
               (what.device->generation == "ampere" ? f.ampereFactor : 1);
   double rate =
       byFormat(what.precision.compute, f.firstSixteenBitCompute, f.firstEightBitCompute, f.firstFourBitCompute) *
@@ -531,7 +532,7 @@ StepTime ServingCost::firstToken(double prompt, double prompts, double concurren
   double ownUs = (layersUs + (workUs + transferUs) * longer) * capped;
   double others = std::max(0.0, concurrency - 1) / std::max(1.0, workers);
   double waitUs = ownUs * others * (burst ? 0.5 : f.firstWait);
-  double overheadUs = f.firstOverheadUs * f.firstOverheadFactor[engine];
+  double overheadUs = f.firstOverheadUs * f.firstOverheadFactor[engine] * generation;
   StepTime time;
   time.fixedMs = (overheadUs + layersUs * capped) * 1e-3;
   time.streamingMs = streamUs * 1e-3;

@@ -90,6 +90,7 @@ const Named figureTable[] = {
     {"first.linear_layer_us", Kind::Time, &ServingFigures::firstLinearLayerUs},
     {"first.selected_layer_us", Kind::Time, &ServingFigures::firstSelectedLayerUs},
     ENGINES("first.layer_factor", firstLayerFactor),
+    {"first.hopper_factor", Kind::Factor, &ServingFigures::firstHopperFactor},
     {"first.sixteen_bit_compute", Kind::Efficiency, &ServingFigures::firstSixteenBitCompute},
     {"first.eight_bit_compute", Kind::Efficiency, &ServingFigures::firstEightBitCompute},
     {"first.four_bit_compute", Kind::Efficiency, &ServingFigures::firstFourBitCompute},

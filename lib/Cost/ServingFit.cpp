@@ -111,12 +111,15 @@ void *itx_serving_table(const itx_serving_row *rows, int64_t count, char *messag
 
 void itx_serving_free(void *table) { delete static_cast<std::vector<Row> *>(table); }
 
-void itx_serving_predict(const void *table, const double *given, double *milliseconds) {
+void itx_serving_predict(const void *table, const double *given, const int64_t *which, int64_t count,
+                         double *milliseconds) {
   ServingFigures figures;
   if (given)
     for (size_t i = 0; i < ServingFigures::names().size(); ++i)
       figures.at(i) = given[i];
-  for (const Row &row : *static_cast<const std::vector<Row> *>(table)) {
+  const auto &rows = *static_cast<const std::vector<Row> *>(table);
+  for (int64_t i = 0; i < count; ++i) {
+    const Row &row = rows[size_t(which[i])];
     const itx_serving_row &asked = row.measured;
     const ServingFigures &used = given ? figures : ServingEfficiency::of(row.cost.deployment().engine).figures;
     switch (asked.kind) {

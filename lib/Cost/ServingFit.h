@@ -37,8 +37,11 @@ __attribute__((visibility("default"))) const char *itx_serving_figure(int32_t in
 __attribute__((visibility("default"))) void *itx_serving_table(const itx_serving_row *rows, int64_t count,
                                                                char *message, int64_t size);
 __attribute__((visibility("default"))) void itx_serving_free(void *table);
-/* Milliseconds of each row with `figures`, or with those of the program where it is null. */
+/* Milliseconds of the `count` rows at the indices `which`, with `figures`, or with those of the program where it is
+ * null.
+ */
 __attribute__((visibility("default"))) void itx_serving_predict(const void *table, const double *figures,
+                                                                const int64_t *which, int64_t count,
                                                                 double *milliseconds);
 
 #ifdef __cplusplus

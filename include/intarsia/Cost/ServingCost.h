@@ -143,6 +143,7 @@ struct ServingFigures {
   std::array<double, servingEngines> firstOverheadFactor;
   double firstLayerUs, firstExpertLayerUs, firstLatentLayerUs, firstLinearLayerUs, firstSelectedLayerUs;
   std::array<double, servingEngines> firstLayerFactor;
+  double firstHopperFactor; ///< factor of the fixed times before a first token, against blackwell
   double firstSixteenBitCompute, firstEightBitCompute, firstFourBitCompute, firstAttentionCompute;
   double firstBlackwellCompute, firstExpertCompute, firstBandwidth, firstLinkEfficiency;
   double firstWait;       ///< share of a prompt's time that each other request of the engine adds

@@ -123,6 +123,14 @@ TEST(ServingCost, firstTokensTakeLayersAndMatmuls) {
   ServingEfficiency slower = figures({{"first.long_slowdown", 0.6}, {"first.long_tokens", 4096}});
   deployment.onePhase = deployment.powerCapped = false;
   EXPECT_NEAR(create(deployment, &slower).firstToken(4096).totalMs, (own - 3.2) * 1.3, 0.01);
+  // What is fixed is by engine, layer and device.
+  ServingEfficiency slowHosts = figures({{"first.overhead_us", 10000},
+                                         {"first.layer_us", 100},
+                                         {"first.layer_factor.sglang", 3},
+                                         {"first.hopper_factor", 1.5}});
+  EXPECT_NEAR(create(deployment, &slowHosts).firstToken(4096).fixedMs, (10 + 3.2 * 3) * 1.5, 1e-9);
+  Deployment newer = deploy("llama-3.1-8b", "nvidia/b200-sxm", NumberFormat::BF16);
+  EXPECT_NEAR(create(newer, &slowHosts).firstToken(4096).fixedMs, 10 + 3.2, 1e-9);
 }
 
 //===-- Times of measured operators ---------------------------------------------------------------------------===//
