@@ -12,7 +12,9 @@
 // CHECK: @ask: p95 {{[0-9]+}} of 6000 ms (mean {{[0-9]+}}), first token {{[0-9]+}} of 400 ms, next {{[0-9.]+}} of 30 ms, at 2 requests/s
 // CHECK: critical path: answer.prefill > answer.decode
 // CHECK: tightest: @ask: end to end, {{[0-9.]+}} of 6000.0 ms
-// CHECK: no plan of these candidates is better
+// The probability of the promises comes before the claim that rests on predicted times.
+// CHECK-NEXT: all promises hold with {{[01]\.[0-9]+}} ± {{[0-9.]+}} if times err as they did on systems that the cost model had not seen
+// CHECK-NEXT: no plan of these candidates is better
 // CHECK: why not the next best:
 // CHECK: answer.prefill: @fast {{.*}}more dollars per request
 // CHECK: rests on figures that are unsure:

@@ -291,6 +291,9 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
     out << formatv("tightest: {0}, {1:f1} of {2:f1}{3} ({4:P0})\n", tightness.front().what, tightness.front().used,
                    tightness.front().bound, tightness.front().unit.empty() ? "" : " " + tightness.front().unit,
                    tightness.front().share());
+  // What a plan is worth comes before that no other is better: that is by predicted times.
+  if (report.checks.confidence && !report.checks.asksConfidence)
+    out << textOfProbability(report) << '\n';
   if (report.result.status == SolveResult::Status::Optimal)
     out << (report.hardened
                 ? "no plan of these candidates is better for the stricter bounds or slower times it was made for\n"
@@ -303,8 +306,6 @@ static void printPlan(raw_ostream &out, const PlanReport &report) {
     out << formatv("out of time: another plan may be better by {0:P1} at most\n", report.result.gap);
   if (std::string text = textOfHeadroom(report); !text.empty())
     out << text << '\n';
-  if (report.checks.confidence && !report.checks.asksConfidence)
-    out << textOfProbability(report) << '\n';
   if (std::vector<std::string> texts = notCompiledTexts(report); !texts.empty()) {
     out << "intarsia-compile --plan refuses this plan; intarsia engines starts other servers with it:\n";
     for (const std::string &text : texts)
