@@ -172,7 +172,6 @@ void ProblemBuilder::addAgent(size_t index) {
       continue;
     const wf::Task &from = graph.tasks[edge.from], &to = graph.tasks[edge.to];
     Edge flow;
-    flow.name = formatv("{0} from '{1}' to '{2}'", wf::nameOf(edge.flow), from.name, to.name);
     flow.from = result.pieceOfTask[index][edge.from];
     flow.to = result.pieceOfTask[index][edge.to];
     flow.bytes = bytesOf(graph, edge) * (edge.loop < 0 ? valuesTogether(graph, regionOfTask, edge) : 1);
@@ -182,6 +181,7 @@ void ProblemBuilder::addAgent(size_t index) {
     ++known->second.second;
     if (!inserted)
       continue;
+    flow.name = formatv("{0} from '{1}' to '{2}'", wf::nameOf(edge.flow), from.name, to.name);
     if (edge.flow == wf::Flow::Cache)
       keepKinds(flow);
     result.problem.edges.push_back(std::move(flow));

@@ -142,7 +142,8 @@ private:
   std::vector<std::vector<int>> columnsOf; ///< by component
   std::set<std::pair<int, std::vector<int>>> known;
   std::unique_ptr<LinearProgram> master;
-  std::vector<int> artificial; ///< columns that keep the linear program feasible, at a cost that grows
+  std::unique_ptr<LocalSearch> local; ///< of `improve`; finds what goes together once
+  std::vector<int> artificial;        ///< columns that keep the linear program feasible, at a cost that grows
   double artificialCost;
   double scale = 1; ///< factor of costs in the linear program
   size_t combinedColumns = 0;

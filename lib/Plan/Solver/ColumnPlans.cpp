@@ -18,10 +18,12 @@ namespace intarsia::plan {
 constexpr int roundsOfDive = 2;
 
 void BranchAndPrice::improve(std::vector<int> assignment, double seconds) {
-  LocalSearch local(program, std::vector<double>(program.problem.agents.size(), 1.0));
-  local.run(assignment, std::min(deadline, Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6))));
+  if (!local)
+    local = std::make_unique<LocalSearch>(program);
+  local->run(assignment, std::vector<double>(program.problem.agents.size(), 1.0),
+             std::min(deadline, Clock::now() + std::chrono::microseconds(int64_t(seconds * 1e6))));
   double before = owner.bestObjective();
-  if (local.violation() == 0 && owner.offer(assignment) && owner.bestObjective() < before)
+  if (local->violation() == 0 && owner.offer(assignment) && owner.bestObjective() < before)
     addBest();
 }
 

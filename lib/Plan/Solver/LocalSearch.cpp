@@ -19,12 +19,14 @@ namespace intarsia::plan {
 
 /// Number of options taken from each group by cost, and again by time.
 constexpr size_t candidatesOfGroup = 2;
+/// Number of options of a pair by cost, and again by time. Where nothing excludes options there are as many as products
+/// of groups.
+constexpr size_t candidatesOfPair = 2000;
 /// Number of blocks up to which two of them are moved together.
 constexpr size_t mostPairedBlocks = 40;
 
-LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
-    : program(program), tightening(std::move(tightening)), checksOf(program.problem.agents.size()),
-      agentsOf(program.options.size()) {
+LocalSearch::LocalSearch(const Program &program)
+    : program(program), checksOf(program.problem.agents.size()), agentsOf(program.options.size()) {
   for (auto [index, check] : enumerate(program.checks))
     checksOf[check.agent].push_back(int(index));
   for (auto [index, agent] : enumerate(program.problem.agents)) {
@@ -49,6 +51,32 @@ LocalSearch::LocalSearch(const Program &program, std::vector<double> tightening)
       choose(group, [](const Option &o) { return o.stage.meanMs(); });
     }
     candidates.emplace_back(chosen.begin(), chosen.end());
+  }
+  for (const Pair &pair : program.pairs) {
+    candidatesOfPairs.emplace_back();
+    for (int from : candidates[pair.from])
+      for (int to : candidates[pair.to])
+        if (pair.cost[size_t(program.options[pair.from][from].group) * pair.toGroups +
+                      program.options[pair.to][to].group] < unlimited &&
+            poolOf(pair.from, from) == poolOf(pair.to, to))
+          candidatesOfPairs.back().push_back({from, to});
+    auto &all = candidatesOfPairs.back();
+    if (all.size() <= 2 * candidatesOfPair)
+      continue;
+    auto byCost = [&](auto &options) {
+      return program.relaxedCost(program.options[pair.from][options.first], pair.from) +
+             program.relaxedCost(program.options[pair.to][options.second], pair.to);
+    };
+    auto byTime = [&](auto &options) {
+      return program.options[pair.from][options.first].stage.meanMs() +
+             program.options[pair.to][options.second].stage.meanMs();
+    };
+    std::nth_element(all.begin(), all.begin() + candidatesOfPair, all.end(),
+                     [&](auto &a, auto &b) { return byCost(a) < byCost(b); });
+    std::nth_element(all.begin() + candidatesOfPair, all.begin() + 2 * candidatesOfPair, all.end(),
+                     [&](auto &a, auto &b) { return byTime(a) < byTime(b); });
+    all.resize(2 * candidatesOfPair);
+    llvm::sort(all);
   }
   findBlocks();
 }
@@ -80,7 +108,7 @@ void LocalSearch::findBlocks() {
         for (int piece : block.pieces) {
           std::map<int, int> best;
           for (int option : candidates[piece]) {
-            if (poolOf(piece, option) != int(pool) || !program.active[piece][option])
+            if (poolOf(piece, option) != int(pool))
               continue;
             auto [known, inserted] = best.try_emplace(program.options[piece][option].group, option);
             if (!inserted && figureOf(piece, option) < figureOf(piece, known->second))
@@ -140,7 +168,9 @@ bool LocalSearch::moveTo(ArrayRef<int> moved, int pool) {
         if (option != current[piece])
           changes.push_back({piece, option});
     }
-    if (differs && changes.size() > 1)
+    bool isActive =
+        all_of(changes, [&](const Change &change) { return program.active[change.piece][change.option] != 0; });
+    if (differs && changes.size() > 1 && isActive)
       any |= attempt(changes);
   }
   return any;
@@ -326,7 +356,8 @@ bool LocalSearch::attempt(ArrayRef<Change> changes) {
   return true;
 }
 
-void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) {
+void LocalSearch::run(std::vector<int> &assignment, ArrayRef<double> tightened, Clock::time_point deadline) {
+  tightening.assign(tightened.begin(), tightened.end());
   reset(assignment);
   std::vector<uint8_t> settled(program.options.size());
   // Prices of violations rise until there are none.
@@ -345,20 +376,10 @@ void LocalSearch::run(std::vector<int> &assignment, Clock::time_point deadline) 
             here |= attempt({{int(piece), int(option)}});
         for (int index : program.pairsOf[piece]) {
           const Pair &pair = program.pairs[index];
-          int other = pair.from == int(piece) ? pair.to : pair.from;
-          auto attemptBoth = [&](int option, int otherOption) {
-            const Option &own = all[option], &theirs = program.options[other][otherOption];
-            size_t at = pair.from == int(piece) ? size_t(own.group) * pair.toGroups + theirs.group
-                                                : size_t(theirs.group) * pair.toGroups + own.group;
-            if (program.active[piece][option] && program.active[other][otherOption] && pair.cost[at] < unlimited &&
-                program.problem.pieces[piece].candidates[own.choice].pool ==
-                    program.problem.pieces[other].candidates[theirs.choice].pool &&
-                (current[piece] != option || current[other] != otherOption))
-              here |= attempt({{int(piece), option}, {other, otherOption}});
-          };
-          for (int option : candidates[piece])
-            for (int otherOption : candidates[other])
-              attemptBoth(option, otherOption);
+          for (auto [from, to] : candidatesOfPairs[index])
+            if (program.active[pair.from][from] && program.active[pair.to][to] &&
+                (current[pair.from] != from || current[pair.to] != to))
+              here |= attempt({{pair.from, from}, {pair.to, to}});
         }
         settled[piece] = !here;
         moved |= here;

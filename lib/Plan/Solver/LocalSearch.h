@@ -22,12 +22,12 @@ inline double secondsSince(Clock::time_point begin) {
 
 class LocalSearch {
 public:
-  /// Takes a factor for each agent (`tightening`) on the limits of checks that only bound a percentile from below.
-  LocalSearch(const Program &program, std::vector<double> tightening);
+  explicit LocalSearch(const Program &program);
 
   /// Improves an assignment until no move helps or time is over. The result may violate rows if the search finds no
-  /// plan that satisfies them; `violation()` tells.
-  void run(std::vector<int> &assignment, Clock::time_point deadline);
+  /// plan that satisfies them; `violation()` tells. `tightening` is a factor for each agent on the limits of checks
+  /// that only bound a percentile from below.
+  void run(std::vector<int> &assignment, llvm::ArrayRef<double> tightening, Clock::time_point deadline);
   double cost() const { return currentCost; }
   double violation() const { return currentViolation; }
 
@@ -57,6 +57,7 @@ private:
   /// Options, by piece, that moves of two pieces try: for each group a few of the cheapest and a few of the fastest.
   /// Moves of one piece try all options.
   std::vector<std::vector<int>> candidates;
+  std::vector<std::vector<std::pair<int, int>>> candidatesOfPairs; ///< by pair: those on one pool that go together
   /// Pieces that only go together: prefill and decode of a model, in precisions or replicas that both have, and what
   /// must share a pool.
   struct Block {

@@ -81,6 +81,7 @@ void Solver::heuristic(double share) {
   Clock::time_point started = Clock::now();
   Clock::time_point within = std::min(
       deadline, started + std::chrono::microseconds(int64_t(std::min(options.timeLimitSeconds, 1e6) * share * 1e6)));
+  LocalSearch local(program);
   auto search = [&](std::vector<int> assignment) {
     // A first plan is worth more than the steps that follow.
     Clock::time_point until = within;
@@ -93,8 +94,7 @@ void Solver::heuristic(double share) {
     std::vector<double> tightening(problem.agents.size(), 1.0), held = tightening;
     std::vector<int> plan = assignment;
     for (int round = 0; round < (hasPercentiles ? roundsOfTightening : 1); ++round) {
-      LocalSearch local(program, tightening);
-      local.run(assignment, until);
+      local.run(assignment, tightening, until);
       if (local.violation() > 0) {
         if (round == 0 || Clock::now() >= until)
           return;

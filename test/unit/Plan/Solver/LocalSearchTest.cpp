@@ -54,8 +54,8 @@ double searched(const PlacementProblem &problem) {
   Program program(figures, /*prune=*/false);
   Placements start(problem.pieces.size(), Placed{0, 1});
   std::vector<int> assignment = program.assignmentOf(start);
-  LocalSearch search(program, std::vector<double>(problem.agents.size(), 1.0));
-  search.run(assignment, Clock::now() + std::chrono::seconds(10));
+  LocalSearch search(program);
+  search.run(assignment, std::vector<double>(problem.agents.size(), 1.0), Clock::now() + std::chrono::seconds(10));
   EXPECT_EQ(search.violation(), 0);
   return evaluate(problem, program.placementsOf(assignment)).dollarsPerHour;
 }
