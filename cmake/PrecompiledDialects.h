@@ -1,0 +1,12 @@
+// Headers that nearly every file of a phase includes.
+#include "cmake/Precompiled.h"
+#include "dialects/Nn/Nn.h"
+#include "dialects/Rt/Rt.h"
+#include "mlir/Dialect/Shard/IR/ShardOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
