@@ -218,10 +218,10 @@ typedef struct itx_load_options {
   /* Memory in bytes that this process may use, all that it allocates included; 0: no limit. If the weights do not fit
    * beside the rest, as many as do stay in memory; the others are read from their file in each call, while the model
    * computes. ITX_OUT_OF_MEMORY names the smallest limit that is possible, also from calls that need more scratch
-   * memory than is left. Without a limit this is done if the weights do not fit into the memory that is available,
-   * and nothing is refused.
-   * Weights on devices with memory of their own are not counted, nor are files that the system keeps while memory is
-   * free. ITX_UNSUPPORTED together with verify_kernels, or if the weights were given in memory. */
+   * memory than is left. Without a limit, or with one above the memory that is available, this is done if the weights
+   * do not fit into that memory, and nothing is refused. Weights on devices with memory of their own are not counted,
+   * nor are files that the system keeps while memory is free. ITX_UNSUPPORTED together with verify_kernels, or if the
+   * weights were given in memory. */
   uint64_t memory_bytes;
 } itx_load_options;
 
@@ -456,10 +456,11 @@ ITX_API itx_status itx_sequence_restore(itx_cache *cache, const char *path, itx_
  * follow. The two artifacts may differ in what they were compiled for: device, precision of weights, elements of caches
  * of 16 and 32 bits, int8 and int4, tokens of a page and their order; both must be made from the same model. Send
  * returns when the other process has the sequence, which the sender keeps. No silence of the other process is longer
- * than timeout_s. Receive makes a new sequence, or none at all. ITX_INVALID_ARGUMENT says what the artifacts differ in
- * (another model, caches in fp8 that are not the same); ITX_IO_ERROR that the connection ended or timed out,
- * ITX_CORRUPT that what came is damaged, ITX_CACHE_FULL that there is no room. A connection on which that happened can
- * only be closed. The hash finds damage, it is no signature: connect only with processes that you trust. */
+ * than timeout_s (0 or more). Receive makes a new sequence, or none at all. ITX_INVALID_ARGUMENT says what the
+ * artifacts differ in (another model, caches in fp8 that are not the same); ITX_IO_ERROR that the connection ended or
+ * timed out, ITX_CORRUPT that what came is damaged, ITX_CACHE_FULL that there is no room. A connection on which that
+ * happened can only be closed. The hash finds damage, it is no signature: connect only with processes that you trust.
+ */
 ITX_API itx_status itx_sequence_send(const itx_sequence *sequence, int32_t socket, double timeout_s);
 ITX_API itx_status itx_sequence_receive(itx_cache *cache, int32_t socket, double timeout_s, itx_sequence **sequence);
 /* The same from the ranks of a world, each of which sends its part of one sequence to each rank that receives: sockets
