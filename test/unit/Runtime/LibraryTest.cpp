@@ -74,7 +74,6 @@ TEST_F(Library, IsSmall) {
       loaded += section->bytes;
   // An eighth of it decompresses objects of GPUs, a tenth drives or emulates them, an eighth is for worlds on one host
   // and on several, a fourteenth simulates wafers, a fiftieth reads weights from disk,
-  // a sixtieth lets GPUs of several ranks exchange data, another one runs several stages of a rank. 5 kB hear all who
-  // call a world at once.
-  EXPECT_LE(loaded, 1890000u);
+  // a sixtieth lets GPUs of several ranks exchange data, another one runs several stages of a rank.
+  EXPECT_LE(loaded, 1885000u);
 }
