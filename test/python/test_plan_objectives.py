@@ -45,11 +45,13 @@ def plan(directory: pathlib.Path, objective: str) -> dict[str, typing.Any]:
 
 
 def device_seconds(result: dict[str, typing.Any]) -> list[tuple[str, float]]:
-    """Pool and time on devices of each execution; each task runs once."""
-    return [
-        (piece["pool"], piece["milliseconds"] / 1000 * piece["devices"] / piece["replicas"])
-        for piece in result["pieces"]
-    ]
+    """Pool and time on devices of each execution; each task runs once, a prefill of an aggregate on its decode's devices."""
+    hosts = {piece["pool"]: piece for piece in result["pieces"] if piece["devices"]}
+    found = []
+    for piece in result["pieces"]:
+        on = piece if piece["devices"] else hosts[piece["pool"]]
+        found.append((piece["pool"], piece["milliseconds"] / 1000 * on["devices"] / on["replicas"]))
+    return found
 
 
 def test_energy_without_a_rate(tmp_path: pathlib.Path) -> None:

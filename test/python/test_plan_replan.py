@@ -283,7 +283,7 @@ LOST = [
 @pytest.mark.parametrize(("lost", "message"), LOST)
 def test_wrong_losses(lost: str, message: str) -> None:
     """The error names the fault, and the pools that exist."""
-    done = execute(AGENT, FLEET, f"--without={lost}")
+    done = execute(AGENT, FLEET, "--without", lost)
     assert done.returncode == 1
     assert f"--without={lost}: {message}" in done.stderr
 
