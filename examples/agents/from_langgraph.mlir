@@ -7,7 +7,7 @@ agent.graph @react(%messages: !agent.text {agent.size = #agent.amount<25 tokens,
       case 0.7 "act" {
         %joined = agent.join %carried, %think : !agent.text loc("from_langgraph.py":47:1)
         %act = agent.invoke @web_search(%joined) produces <500 tokens, p95 = 900> {label = "act"} : (!agent.text) -> !agent.text loc("from_langgraph.py":47:1)
-        %joined_2 = agent.join %carried, %think, %act : !agent.text loc("from_langgraph.py":47:1)
+        %joined_2 = agent.join %joined, %act : !agent.text loc("from_langgraph.py":47:1)
         agent.yield %joined_2 : !agent.text
       }
       case 0.3 "done" {
