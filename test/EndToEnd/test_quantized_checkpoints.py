@@ -466,7 +466,11 @@ DAMAGED_TENSORS = [
         {KEY + "._weight_zero_point": np.ones((32, 2), np.float32)},
         [KEY + "._weight_zero_point' has zero points of F32 [32, 2], which are not supported"],
     ),
-    ("int-quantized", {KEY + ".weight_zero_point": np.ones((32, 1), np.int8)}, ["weight_zero_point' is not supported"]),
+    (
+        "int-quantized",
+        {KEY + ".weight_zero_point": np.ones((32, 1), np.int8)},
+        ["weight_zero_point' is not 0, but the matrix is symmetric by config.json"],
+    ),
 ]
 
 
@@ -496,7 +500,7 @@ SETTINGS_REFUSED = [
     ),
     ("pack-quantized", {"quant_method": None}, ["has no quant_method"]),
     ("pack-quantized", {"format": "marlin-24"}, ["format 'marlin-24' is not supported", "pack-quantized"]),
-    ("pack-quantized", {"quantization_status": "frozen"}, ["quantization_status 'frozen' is not supported"]),
+    ("pack-quantized", {"quantization_status": "calibration"}, ["quantization_status 'calibration' is not supported"]),
     ("pack-quantized", {"sparsity_config": {"format": "sparse-24-bitmask"}}, ["format 'sparse-24-bitmask'"]),
     ("pack-quantized", {"transform_config": {"config_groups": {"u": {}}}}, ["transform_config", "are not computed"]),
     ("pack-quantized", {"config_groups": None}, ["has no config_groups"]),
@@ -525,7 +529,6 @@ SETTINGS_REFUSED = [
         {"checkpoint_format": "marlin"},
         ["checkpoint_format 'marlin' is not supported; supported: gptq, gptq_v2"],
     ),
-    ("gptq", {"dynamic": {"-:.*k_proj": {}}}, ["dynamic", "the same number of bits"]),
     ("awq", {"version": "gemv"}, ["version 'gemv' is not supported; supported: gemm"]),
 ]
 
