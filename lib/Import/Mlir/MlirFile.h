@@ -35,8 +35,8 @@ std::string invalidHint(llvm::MemoryBufferRef buffer);
 /// Returns the message of a StackGuard around the reading of a file.
 std::string tooDeepMessage(llvm::StringRef name);
 
-/// Reports, with a diagnostic, attributes that verifiers of MLIR crash on or read the low 32 bits of. To be asked before
-/// IR is verified.
+/// Reports, with a diagnostic, attributes that verifiers of MLIR crash on or read the low 32 bits of. To be asked
+/// before IR is verified.
 mlir::LogicalResult checkAttributes(mlir::Operation *root);
 
 /// Parses text or bytecode and gives `sources`, which must be empty, the buffer. Returns an error if it is nested too
