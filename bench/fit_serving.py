@@ -35,8 +35,8 @@ ENGINES = ("trtllm", "vllm", "sglang")
 USUAL_ERROR = 0.15
 # A prior counts like this many rows of 400.
 PRIOR_WEIGHT = 4.0
-# How much a prediction without a prompt's work may not be above the least first token that was measured, as residuals of
-# a row: a bound, but one that steps of the fit can lean against.
+# Weight of a residual that bounds first tokens: a prediction without a prompt's work must not exceed the least first token
+# that was measured. It is large enough to act as a bound, and finite, so that steps of the fit may touch it.
 FIXED_WEIGHT = 1000.0
 # Evaluations of a fit that starts from one which lacks a cell less.
 NESTED_STEPS = 8
@@ -143,7 +143,7 @@ OPERATOR_PRIORS = DECODE_PRIORS | {
 }
 OPERATOR_FIRST_PRIORS = FIRST_PRIORS | {
     # Narrow, so that what an engine takes before a prompt does not hide in the layers of the models that it was measured with.
-    # What is fixed is bounded: no prediction without work is above the least that was measured (least_first_tokens).
+    # Predictions without work are bounded by the least first token that was measured (least_first_tokens).
     "first.layer_us": (100, 0.4),
     "first.expert_layer_us": (50, 0.4),
     "first.latent_layer_us": (30, 0.4),

@@ -53,7 +53,7 @@ DEVICES = {
     "h100-80gb": "nvidia/h100-sxm",
     "h100-80gb-pcap": "nvidia/h100-sxm",
 }
-# What a cell's rows must not lend each other across a split. Models of one family are on one side: r1 and v3 are nearly
+# Groups that stay on one side of a split, so that a cell is predicted without its relatives. Models of one family do: r1 and v3 are nearly
 # the same, with 72 measurements under both names. So are a family and its twin, which is of the same layers with other
 # numbers of experts and heads (Kimi K2.5 is of DeepSeek V3's class), and systems with the same processor.
 TWIN_FAMILIES = {"kimi-k2.5": "deepseek"}

@@ -39,8 +39,8 @@ class Errors:
     def quantiles(self, at: Sequence[float]) -> NDArray[np.float64]:
         """Give quantiles of the error of a cell that is not among these.
 
-        Each cell has the same weight, shared by its rows; one that is not judged alone, for its few rows, has less. What is
-        beyond all that were seen has the share of the estimator whose quantiles are unbiased in the median (Hyndman and
+        Each cell has the same weight, shared by its rows; a cell with too few rows to be judged has less. Errors
+        beyond all that were seen have the share of the estimator whose quantiles are unbiased in the median (Hyndman and
         Fan 1996, definition 8), with cells in place of values.
         """
         _, cell, rows = np.unique(self.cells, return_inverse=True, return_counts=True)
