@@ -49,8 +49,9 @@ protected:
     std::optional<WeightArchive::Tensor> weight = archive.find((module + ".weight").str());
     if (!weight)
       return false;
+    // A scale says that the matrix is ternary whatever its type, which read() refuses if it is no U8.
     if (!isOnline)
-      return weight->entry->dtype == "U8";
+      return weight->entry->dtype == "U8" || archive.find((module + ".weight_scale").str());
     // transformers converts all linears but those that are named, and the head.
     bool isLinear = StringRef(module).ends_with("_proj");
     return isLinear && llvm::none_of(excluded, [&](StringRef name) { return module.contains(name); });
