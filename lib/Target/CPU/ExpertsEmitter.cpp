@@ -98,7 +98,6 @@ void ExpertsEmitter::multiplyByPanel(const Matrices &matrices, Value a, Value ri
     operands.depth = constant(matrices.depth);
     operands.out = offsetPointer(out, mul(m, constant(kPanelWidth)), f32);
     operands.outRow = constant(kPanelWidth);
-    operands.ordered = true;
     if (matrices.packed && !matrices.quantized) {
       // The panel that follows comes into the second-level cache meanwhile.
       Value next = offsetPointer(right, constant(matrices.depth * kPanelWidth), matrices.type);

@@ -19,6 +19,8 @@ namespace intarsia::cpu {
 namespace {
 /// Sums in flight that hide the latency of a fused multiply-add: two units of four cycles.
 constexpr int64_t kSumsInFlight = 8;
+/// Rows of a tile that waits for its weights.
+constexpr int64_t kFewRows = 2;
 /// Rows of a panel ahead that a tile of few rows prefetches: 4 KB of f32.
 constexpr int64_t kRowsAhead = 32;
 constexpr int64_t kPageBytes = 4096;
@@ -93,33 +95,34 @@ SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int6
 
 void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
   int64_t lanes = config.lanes;
-  for (int64_t first = 0; first < columns; first += config.tileColumns()) {
-    int64_t vectors = std::min(config.columnVectors, (columns - first) / lanes);
+  // Every sum is taken in the order of k, so that a row's does not depend on how many rows there are: few rows have more
+  // columns in flight instead.
+  int64_t vectorsAtOnce = std::max(config.columnVectors, kSumsInFlight / rows);
+  for (int64_t first = 0; first < columns; first += vectorsAtOnce * lanes) {
+    int64_t vectors = std::min(vectorsAtOnce, (columns - first) / lanes);
     int64_t sums = rows * vectors;
-    bool dot = usesBf16Dot(t);
-    bool fewSums = !dot && kSumsInFlight / sums > 1;
-    int64_t chains = fewSums && !t.ordered ? kSumsInFlight / sums : 1;
+    bool dot = usesBf16Dot(t), fewRows = !dot && rows <= kFewRows;
+    int64_t steps = dot ? 2 : std::max<int64_t>(kSumsInFlight / sums, 1); // of an iteration
     Type f32 = b.getF32Type();
     SmallVector<Value> initial;
-    for (int64_t chain = 0; chain < chains; ++chain)
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v) {
-          if (t.accumulate && chain == 0)
-            initial.push_back(loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
-          else
-            initial.push_back(floatConstant(0.0, f32, lanes));
-        }
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t v = 0; v < vectors; ++v) {
+        if (t.accumulate)
+          initial.push_back(loadAt(t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes));
+        else
+          initial.push_back(floatConstant(0.0, f32, lanes));
+      }
     Value start = offsetPointer(t.b, constant(first), t.bType);
     bool prefetches = t.prefetch && rows == config.rows && first == 0;
-    auto step = [&](Value k, int64_t chain, ValueRange running, SmallVector<Value> &next) {
+    auto addStep = [&](Value k, bool isFirst, SmallVector<Value> &running) {
       if (prefetches)
         LLVM::Prefetch::create(b, loc, offsetPointer(t.prefetch, mul(k, t.prefetchStep), b.getI8Type()), /*rw=*/0,
                                /*hint=*/2, /*cache=*/1);
       // With few rows a tile waits for its weights alone: they are asked for well ahead, across pages too.
-      if (t.prefetch && fewSums && first == 0 && readsInOrder(rows)) {
-        if (chain == 0)
+      if (t.prefetch && fewRows && first == 0 && readsInOrder(rows)) {
+        if (isFirst)
           prefetchNextPage(offsetPointer(t.b, mul(k, t.bRow), t.bType));
-      } else if (t.prefetch && fewSums && first == 0) {
+      } else if (t.prefetch && fewRows && first == 0) {
         for (int64_t line = 0; line < kPanelWidth; line += 64 * 8 / t.bType.getIntOrFloatBitWidth())
           LLVM::Prefetch::create(
               b, loc, offsetPointer(t.b, add(mul(add(k, constant(kRowsAhead)), t.bRow), constant(line)), t.bType),
@@ -133,12 +136,12 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
         Value left = loadAt(t.a, add(mul(k, t.aColumn), mul(constant(r), t.aRow)), t.aType, 1);
         left = splat(left, lanes);
         for (int64_t v = 0; v < vectors; ++v) {
-          int64_t sum = (chain * rows + r) * vectors + v;
-          next[sum] = vector::FMAOp::create(b, loc, left, right[v], running[sum]);
+          int64_t sum = r * vectors + v;
+          running[sum] = vector::FMAOp::create(b, loc, left, right[v], running[sum]);
         }
       }
     };
-    Value whole = mul(div(t.depth, constant(dot ? 2 : chains)), constant(dot ? 2 : chains));
+    Value whole = mul(div(t.depth, constant(steps)), constant(steps));
     SmallVector<Value> result;
     if (dot) {
       result = forLoop(constant(0), whole, constant(2), initial, [&](Value k, ValueRange running) {
@@ -149,25 +152,22 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
           return addDots(t, start, rows, vectors, k, false, prefetches, running);
         });
     } else {
-      result = forLoop(constant(0), whole, constant(chains), initial, [&](Value k, ValueRange running) {
+      result = forLoop(constant(0), whole, constant(steps), initial, [&](Value k, ValueRange running) {
         SmallVector<Value> next(running);
-        for (int64_t chain = 0; chain < chains; ++chain)
-          step(add(k, constant(chain)), chain, running, next);
+        for (int64_t step = 0; step < steps; ++step)
+          addStep(add(k, constant(step)), step == 0, next);
         return next;
       });
-      if (chains > 1 && whole != t.depth)
+      if (steps > 1 && whole != t.depth)
         result = forLoop(whole, t.depth, constant(1), result, [&](Value k, ValueRange running) {
           SmallVector<Value> next(running);
-          step(k, 0, running, next);
+          addStep(k, true, next);
           return next;
         });
     }
     for (int64_t sum = 0; sum < sums; ++sum) {
-      Value total = result[sum];
-      for (int64_t chain = 1; chain < chains; ++chain)
-        total = arith::AddFOp::create(b, loc, total, result[chain * sums + sum]);
       int64_t r = sum / vectors, v = sum % vectors;
-      storeAt(total, t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
+      storeAt(result[sum], t.out, add(mul(constant(r), t.outRow), constant(first + v * lanes)), f32, lanes);
     }
   }
 }

@@ -28,7 +28,6 @@ protected:
     mlir::Value out, outRow;
     int64_t quantizedBits = 0; ///< b is quantized values of so many bits (#nn.cache_format), bRow in bytes; 0: elements
     bool accumulate = false;   ///< start from what `out` holds
-    bool ordered = false;      ///< add up in the order of k, whatever the number of rows
     mlir::Value prefetch;      ///< brought into the second-level cache meanwhile, `prefetchStep` bytes for each k
     mlir::Value prefetchStep;
   };

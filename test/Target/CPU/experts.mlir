@@ -29,7 +29,7 @@
 // CHECK:               scf.for %{{.*}} = %{{.*}} to %[[END_PANEL]] step %c1_i64
 // CHECK:                 scf.for %{{.*}} = %c0_i64 to %c2_i64 step %c1_i64
 // CHECK:                   %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64
-// CHECK:                   %{{.*}}:2 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64
+// CHECK:                   %{{.*}}:2 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c4_i64
 
 // The second panel has 8 of 40 columns: activations are stored by vectors and one by one.
 // CHECK:                 %[[REST:.*]] = arith.subi %c40_i64, %{{.*}}
@@ -67,14 +67,15 @@ rt.kernel @experts(%x: tensor<?x64xf32> {nn.sizes = ["s0", ""]}, %i: tensor<?x2x
 
 // -----
 
-// A tile of eight rows has one multiply-add for each of its sums, one of a single row too: no chains.
+// A tile of eight rows has one multiply-add for each of its sums; one of a single row takes four steps, one after the
+// other.
 // CHECK-LABEL: func.func @ordered_run
 // CHECK:         %{{.*}}:16 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64
 // CHECK-COUNT-16:  vector.fma
 // CHECK-NOT:       vector.fma
 // CHECK:           scf.yield
-// CHECK:         %{{.*}}:2 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c1_i64
-// CHECK-COUNT-2:   vector.fma
+// CHECK:         %{{.*}}:2 = scf.for %{{.*}} = %c0_i64 to %c64_i64 step %c4_i64
+// CHECK-COUNT-8:   vector.fma
 // CHECK-NOT:       vector.fma
 // CHECK:           scf.yield
 // CHECK-LABEL: func.func @ordered_plan

@@ -1,9 +1,9 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=x86-64-v4" --split-input-file | FileCheck %s
 
-// Tiles of few rows add up in several chains; what is left of the depth, 41 = 10 * 4 + 1, goes to the first chain.
+// Tiles of one row take four steps at a time, each after the other; what is left of the depth, 41 = 10 * 4 + 1, follows.
 // CHECK-LABEL: func.func @depth_run
-// CHECK:         %[[CHAINS:.*]]:8 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c4_i64
-// CHECK:         %{{.*}}:8 = scf.for %{{.*}} = %c40_i64 to %c41_i64 step %c1_i64 iter_args(%{{.*}} = %[[CHAINS]]#0,
+// CHECK:         %[[SUMS:.*]]:2 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c4_i64
+// CHECK:         %{{.*}}:2 = scf.for %{{.*}} = %c40_i64 to %c41_i64 step %c1_i64 iter_args(%{{.*}} = %[[SUMS]]#0,
 // CHECK-COUNT-2:   vector.fma
 // CHECK-NOT:       vector.fma
 // CHECK:           scf.yield

@@ -3,7 +3,7 @@
 // RUN: intarsia-opt %s --target-cpu-emit-kernels="spec=aarch64" | FileCheck %s --check-prefix=ARM
 
 // Tiles, the three panels of the weight (70 columns), rows in steps of a register tile. The last register tile has any
-// number of rows from 8 to 1, each with a loop of its own; the sums of two rows are in four chains' registers.
+// number of rows from 8 to 1, each with a loop of its own; those of one and two rows take several steps at a time.
 // CHECK-LABEL: func.func @linear_run
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %{{.*}}: !llvm.ptr)
 // CHECK:         scf.for %{{.*}} = %[[BEGIN]] to %[[END]] step %c1_i64
@@ -23,16 +23,20 @@
 // CHECK:                 %{{.*}}:10 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
 // CHECK:                 %{{.*}}:8 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
 // CHECK:                 %{{.*}}:6 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
-// CHECK:                 %{{.*}}:8 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c2_i64
-// CHECK:                 %{{.*}}:8 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c4_i64
+// CHECK:                 %{{.*}}:4 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c2_i64
+// CHECK:                 %{{.*}}:2 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c4_i64
 
-// With 16 registers six rows by two vectors of 8, with NEON six rows by all of the panel's columns, in vectors of 4.
+// With 16 registers six rows by two vectors of 8, one or two rows by all columns, so that as many sums are in flight. With
+// NEON six rows by half of the panel's columns, in vectors of 4.
 // V3-LABEL:  func.func @linear_run
 // V3:          scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c6_i64
 // V3:            %{{.*}}:12 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
 // V3-COUNT-12:     vector.fma {{.*}} : vector<8xf32>
 // V3-NOT:          vector.fma
 // V3:            %{{.*}}:12 = scf.for
+// V3:            %{{.*}}:8 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
+// V3:            %{{.*}}:4 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c2_i64
+// V3-NOT:        :{{[0-9]+}} = scf.for
 // ARM-LABEL: func.func @linear_run
 // ARM:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c6_i64
 // ARM-COUNT-2:   %{{.*}}:24 = scf.for %{{.*}} = %c0_i64 to %c40_i64 step %c1_i64
