@@ -95,8 +95,8 @@ SmallVector<Value> TileEmitter::addDots(const TileOperands &t, Value start, int6
 
 void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns) {
   int64_t lanes = config.lanes;
-  // Every sum is taken in the order of k, so that a row's does not depend on how many rows there are: few rows have more
-  // columns in flight instead.
+  // Every sum is taken in the order of k, so that a row's does not depend on how many rows there are: few rows have
+  // more columns in flight instead.
   int64_t vectorsAtOnce = std::max(config.columnVectors, kSumsInFlight / rows);
   for (int64_t first = 0; first < columns; first += vectorsAtOnce * lanes) {
     int64_t vectors = std::min(vectorsAtOnce, (columns - first) / lanes);
