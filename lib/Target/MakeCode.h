@@ -21,13 +21,16 @@ enum class Loops {
   Unroll ///< unrolled where LLVM finds it worth while
 };
 
+/// Returns all that code depends on besides the module and the compiler.
+std::string settingsOf(const llvm::TargetMachine &machine, Loops loops, llvm::CodeGenFileType type);
+
 /// Runs LLVM's default passes (-O2, of loops that it may unroll -O3) on a module for a machine, and its code generator.
-///
-/// If the environment variable INTARSIA_KERNEL_CACHE names a folder, code is taken from there that the same compiler
-/// has made of the same module, and put there if there is none. Files that hold something else are made anew. A folder
-/// that cannot be used, or that others may write to, is left alone after one warning. It is kept below 1 GiB.
 llvm::Expected<std::vector<char>> makeCode(llvm::Module &module, llvm::TargetMachine &machine, Loops loops,
                                            llvm::CodeGenFileType type);
+
+/// The same, unless it was done before (KernelCache.h).
+llvm::Expected<std::vector<char>> makeCodeOnce(llvm::Module &module, llvm::TargetMachine &machine, Loops loops,
+                                               llvm::CodeGenFileType type);
 
 } // namespace intarsia::target
 

@@ -7,6 +7,7 @@
 #include "lib/Target/CPU/Codegen.h"
 
 #include "lib/Target/CPU/Pipeline.h"
+#include "lib/Target/KernelCache.h"
 #include "lib/Target/MakeCode.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Threading.h"
@@ -21,30 +22,71 @@ using namespace mlir;
 
 namespace intarsia::cpu {
 
-/// Lowers the kernels for a variant to the LLVM dialect, each in a module of its own within the result: the pass
-/// manager runs those in parallel.
-static FailureOr<OwningOpRef<ModuleOp>> lowerKernels(ArrayRef<target::NumberedKernel> kernels,
-                                                     const CpuVariant &variant, Location location) {
-  OwningOpRef<ModuleOp> all = ModuleOp::create(location);
-  for (auto [index, kernel] : kernels) {
-    auto part = ModuleOp::create(kernel.getLoc());
-    part.push_back(kernel->clone());
-    all->push_back(part);
-  }
-  PassManager manager(location.getContext());
-  buildKernelPipeline(manager.nest<ModuleOp>(), variant);
-  if (failed(manager.run(*all)))
-    return failure();
-  return std::move(all);
+namespace {
+/// A kernel for a variant.
+struct Job {
+  target::NumberedKernel numbered;
+  unsigned variantIndex;
+  std::string key;              ///< of the kernel cache; empty without one
+  std::vector<char> object;     ///< empty until it is found or made
+  OwningOpRef<ModuleOp> module; ///< what is lowered
+
+  std::string name() { return numbered.kernel.getSymName().str(); }
+};
+} // namespace
+
+/// Returns all that the object of a kernel depends on: its body and sizes, not its name, nor where it is in the model.
+static std::string sourceOf(rt::KernelOp kernel, const CpuVariant &variant) {
+  std::string text = target::settingsOf(*variant.machine(), target::Loops::Keep, llvm::CodeGenFileType::ObjectFile);
+  llvm::raw_string_ostream stream(text);
+  stream << ' ' << variant.spec << ' ' << variant.cpu << ' ' << variant.tune << ' ' << variant.fusedMultiplyAdd << ' ';
+  llvm::interleaveComma(variant.features, stream);
+  OwningOpRef<rt::KernelOp> nameless = kernel.clone();
+  nameless->setSymName("kernel");
+  nameless->print(stream);
+  return text;
 }
 
-/// LLVM IR → object. Loops are vectorised already: LLVM's own vectorisers and unroller would add code for shapes that
-/// do not occur.
-static llvm::Expected<std::vector<char>> compileToObject(llvm::Module &module, const CpuVariant &variant) {
+/// Lowers the kernels of jobs to the LLVM dialect, each in a module of its own: the pass manager runs those in
+/// parallel. The kernels that are emitted are verified, and what becomes of them as LLVM IR, but not what each of
+/// MLIR's own conversions makes of them: that took a third of the time of all.
+static LogicalResult lowerKernels(ArrayRef<Job *> jobs, const CpuVariant &variant, Location location) {
+  OwningOpRef<ModuleOp> all = ModuleOp::create(location);
+  for (Job *job : jobs) {
+    auto part = ModuleOp::create(job->numbered.kernel.getLoc());
+    part.push_back(job->numbered.kernel->clone());
+    all->push_back(part);
+  }
+  PassManager emission(location.getContext()), lowering(location.getContext());
+  buildEmission(emission.nest<ModuleOp>(), variant);
+  buildLowerToLlvm(lowering.nest<ModuleOp>());
+  lowering.enableVerifier(false);
+  if (failed(emission.run(*all)) || failed(lowering.run(*all)))
+    return failure();
+  auto parts = llvm::to_vector(all->getOps<ModuleOp>());
+  for (auto [job, part] : llvm::zip_equal(jobs, parts)) {
+    part->remove();
+    job->module = part;
+  }
+  return success();
+}
+
+/// The functions of a kernel's object.
+static constexpr StringRef functions[] = {"plan", "run"};
+
+/// LLVM dialect → object. Loops are vectorised already: LLVM's own vectorisers and unroller would add code for shapes
+/// that do not occur.
+static llvm::Expected<std::vector<char>> compileToObject(Job &job, const CpuVariant &variant) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(*job.module, context);
+  if (!module)
+    return llvm::createStringError("the kernel could not be translated to LLVM IR");
+  for (StringRef function : functions)
+    module->getFunction((job.name() + "_" + function).str())->setName(function);
   std::unique_ptr<llvm::TargetMachine> machine = variant.machine();
-  module.setTargetTriple(llvm::Triple(variant.triple));
-  module.setDataLayout(machine->createDataLayout());
-  for (llvm::Function &function : module) {
+  module->setTargetTriple(llvm::Triple(variant.triple));
+  module->setDataLayout(machine->createDataLayout());
+  for (llvm::Function &function : *module) {
     if (function.isDeclaration())
       continue;
     function.setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -54,11 +96,8 @@ static llvm::Expected<std::vector<char>> compileToObject(llvm::Module &module, c
     function.addFnAttr("prefer-vector-width", std::to_string(variant.tiles.lanes * 32));
     function.addFnAttr("min-legal-vector-width", std::to_string(variant.tiles.lanes * 32));
   }
-  return target::makeCode(module, *machine, target::Loops::Keep, llvm::CodeGenFileType::ObjectFile);
+  return target::makeCode(*module, *machine, target::Loops::Keep, llvm::CodeGenFileType::ObjectFile);
 }
-
-/// The functions of a kernel's object.
-static constexpr StringRef functions[] = {"plan", "run"};
 
 /// Gives the functions of an object names that no other object has: those of all kernels and variants are linked
 /// together.
@@ -83,7 +122,8 @@ void addKernelDialects(DialectRegistry &registry) {
   OpPassManager manager(ModuleOp::getOperationName());
   CpuVariant variant;
   variant.fusedMultiplyAdd = false; // with the pass that splits them
-  buildKernelPipeline(manager, variant);
+  buildEmission(manager, variant);
+  buildLowerToLlvm(manager);
   manager.getDependentDialects(registry);
   registry.insert<func::FuncDialect>();
   registerBuiltinDialectTranslation(registry);
@@ -93,49 +133,50 @@ void addKernelDialects(DialectRegistry &registry) {
 llvm::Error compileKernels(ModuleOp module, ArrayRef<target::NumberedKernel> kernels, ArrayRef<CpuVariant> variants,
                            std::vector<target::CompiledObject> &objects) {
   MLIRContext *context = module.getContext();
-  struct Job {
-    target::NumberedKernel numbered;
-    unsigned variantIndex;
-    ModuleOp lowered;
-    target::CompiledObject result;
-  };
   std::vector<Job> jobs;
-  SmallVector<OwningOpRef<ModuleOp>> lowered;
+  for (unsigned v = 0; v < variants.size(); ++v)
+    for (target::NumberedKernel numbered : kernels)
+      jobs.push_back({numbered, v, {}, {}, {}});
+
+  // The same kernel of two models, or of two layers that have other names, is compiled once.
+  target::KernelCache cache;
+  if (cache)
+    mlir::parallelForEach(context, jobs, [&](Job &job) {
+      job.key = cache.keyOf(sourceOf(job.numbered.kernel, variants[job.variantIndex]));
+      if (std::optional<std::vector<char>> object = cache.find(job.key))
+        job.object = std::move(*object);
+    });
   for (auto [v, variant] : llvm::enumerate(variants)) {
-    FailureOr<OwningOpRef<ModuleOp>> all = lowerKernels(kernels, variant, module.getLoc());
-    if (failed(all))
+    SmallVector<Job *> left;
+    for (Job &job : jobs)
+      if (job.variantIndex == v && job.object.empty())
+        left.push_back(&job);
+    if (!left.empty() && failed(lowerKernels(left, variant, module.getLoc())))
       return llvm::createStringError("kernels could not be lowered to LLVM");
-    for (auto [numbered, part] : llvm::zip_equal(kernels, (*all)->getOps<ModuleOp>()))
-      jobs.push_back({numbered, static_cast<unsigned>(v), part, {}});
-    lowered.push_back(std::move(*all));
   }
 
   if (failed(failableParallelForEach(context, jobs, [&](Job &job) {
-        llvm::LLVMContext llvmContext;
-        std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(job.lowered, llvmContext);
-        if (!llvmModule)
-          return failure();
-        const CpuVariant &variant = variants[job.variantIndex];
-        std::string name = job.numbered.kernel.getSymName().str();
-        // The same kernel of two models is the same module, which is compiled once (MakeCode.h).
-        for (StringRef function : functions)
-          llvmModule->getFunction((name + "_" + function).str())->setName(function);
-        job.result.name = name + "." + variant.name;
         auto fail = [&](llvm::Error error) {
           return LogicalResult(job.numbered.kernel->emitError() << llvm::toString(std::move(error)));
         };
-        llvm::Expected<std::vector<char>> object = compileToObject(*llvmModule, variant);
-        if (!object)
-          return fail(object.takeError());
-        object = withPrefix(*object, llvm::formatv("itx_k{0}_v{1}_", job.numbered.index, job.variantIndex).str());
-        if (!object)
-          return fail(object.takeError());
-        job.result.object = std::move(*object);
+        if (job.module) {
+          llvm::Expected<std::vector<char>> object = compileToObject(job, variants[job.variantIndex]);
+          if (!object)
+            return fail(object.takeError());
+          job.object = std::move(*object);
+          if (cache)
+            cache.keep(job.key, job.object);
+        }
+        std::string prefix = llvm::formatv("itx_k{0}_v{1}_", job.numbered.index, job.variantIndex).str();
+        llvm::Expected<std::vector<char>> renamed = withPrefix(job.object, prefix);
+        if (!renamed)
+          return fail(renamed.takeError());
+        job.object = std::move(*renamed);
         return success();
       })))
     return llvm::createStringError("kernels could not be compiled");
   for (Job &job : jobs)
-    objects.push_back(std::move(job.result));
+    objects.push_back({job.name() + "." + variants[job.variantIndex].name, std::move(job.object)});
   return llvm::Error::success();
 }
 

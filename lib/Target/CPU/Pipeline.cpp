@@ -35,12 +35,11 @@ void cpu::buildLowerToLlvm(OpPassManager &manager) {
   manager.addPass(createReconcileUnrealizedCastsPass());
 }
 
-void cpu::buildKernelPipeline(OpPassManager &manager, const CpuVariant &variant) {
+void cpu::buildEmission(OpPassManager &manager, const CpuVariant &variant) {
   manager.addPass(target::createTargetCpuEmitKernels({variant.spec}));
   manager.addPass(target::createTargetExpandDivisions());
   if (!variant.fusedMultiplyAdd)
     manager.addPass(target::createTargetCpuSplitFusedMultiplyAdd());
-  buildLowerToLlvm(manager);
 }
 
 } // namespace intarsia

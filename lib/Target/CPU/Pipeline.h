@@ -15,8 +15,8 @@ namespace intarsia::cpu {
 /// Adds the passes that lower emitted functions to the LLVM dialect: the pipeline `target-cpu-lower-to-llvm`.
 void buildLowerToLlvm(mlir::OpPassManager &manager);
 
-/// Adds all passes from the kernels of a module to the LLVM dialect of a variant.
-void buildKernelPipeline(mlir::OpPassManager &manager, const CpuVariant &variant);
+/// Adds the passes that emit the kernels of a module as functions, for a variant.
+void buildEmission(mlir::OpPassManager &manager, const CpuVariant &variant);
 
 } // namespace intarsia::cpu
 

@@ -14,6 +14,7 @@
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
 #include "lib/Target/MakeCode.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/Verifier.h"
@@ -166,7 +167,7 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
     // Version 5 is what drivers from ROCm 5.7 on load (LLVM, "User Guide for AMDGPU Backend", code object metadata).
     module.addModuleFlag(Module::Error, "amdhsa_code_object_version", 500);
   if (architecture.vendor == Vendor::Nvidia) {
-    auto ptx = target::makeCode(module, *machine, target::Loops::Unroll, CodeGenFileType::AssemblyFile);
+    auto ptx = target::makeCodeOnce(module, *machine, target::Loops::Unroll, CodeGenFileType::AssemblyFile);
     if (!ptx)
       return ptx.takeError();
     auto cubin = assemblePtx({ptx->data(), ptx->size()}, architecture.name, code.functions);
@@ -177,7 +178,7 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
     code.pieces.emplace_back(GpuCodeKind::Ptx, std::move(*ptx));
     return Error::success();
   }
-  auto object = target::makeCode(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
+  auto object = target::makeCodeOnce(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
   if (!object)
     return object.takeError();
   auto linked = target::link({{architecture.name.str(), std::move(*object)}}, "elf64_amdgpu", /*relocatable=*/false);
@@ -213,7 +214,7 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
   raw_string_ostream stream(problem);
   if (verifyModule(module, &stream))
     return createStringError("the emulation of kernels is no valid LLVM IR: " + problem.substr(0, 300));
-  auto object = target::makeCode(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
+  auto object = target::makeCodeOnce(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
   if (!object)
     return object.takeError();
   auto linked = target::link({{architecture.name.str(), std::move(*object)}}, target::elfEmulation(hostTriple),
@@ -236,9 +237,11 @@ Expected<std::vector<char>> compileKernels(mlir::ModuleOp module, ArrayRef<targe
   object.architecture = architecture.name.str();
   for (target::NumberedKernel kernel : kernels)
     object.kernels.push_back(describe(kernel, *emitted));
+  // What becomes of valid functions is verified as LLVM IR, not behind each of MLIR's own conversions.
   mlir::PassManager manager(module.getContext());
   buildGpuLowering(manager, architecture);
-  if (failed(manager.run(*functions)))
+  manager.enableVerifier(false);
+  if (failed(mlir::verify(*functions)) || failed(manager.run(*functions)))
     return createStringError("kernels could not be lowered for " + architecture.name);
 
   LLVMContext context;

@@ -9,6 +9,7 @@
 #include "dialects/Rt/BlockPanels.h"
 #include "intarsia/Reference/Reference.h"
 #include "lib/Target/Host.h"
+#include "lib/Target/KernelCache.h"
 #include "lib/Target/Linker.h"
 #include "lib/Target/Reference/ReferenceCodegen.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -37,12 +38,9 @@ public:
   Error compileKernels(mlir::ModuleOp module, ArrayRef<target::NumberedKernel> kernels, StringRef hostTriple,
                        std::vector<target::CompiledObject> &objects) override {
     mlir::OwningOpRef<mlir::ModuleOp> functions = buildFunctions(module, kernels);
-    if (!functions || failed(run(*functions, [](mlir::OpPassManager &manager) {
-          buildReferenceLoops(manager);
-          buildReferenceLowering(manager);
-        })))
+    if (!functions)
       return createStringError("kernels could not be lowered for the reference device");
-    Expected<std::vector<char>> code = compileFunctions(*functions, hostTriple);
+    Expected<std::vector<char>> code = makeCodeOnce(*functions, hostTriple);
     if (!code)
       return code.takeError();
     auto linked = target::link({{"reference", std::move(*code)}}, target::elfEmulation(hostTriple),
@@ -69,6 +67,35 @@ private:
       if (failed(buildReferenceFunction(kernel, index, *functions)))
         return nullptr;
     return functions;
+  }
+
+  /// Compiles functions unless the same ones were compiled before.
+  static Expected<std::vector<char>> makeCodeOnce(mlir::ModuleOp functions, StringRef hostTriple) {
+    target::KernelCache cache;
+    std::string key;
+    if (cache) {
+      std::string source = "reference " + hostTriple.str() + ' ';
+      raw_string_ostream stream(source);
+      functions.print(stream);
+      key = cache.keyOf(source);
+      if (std::optional<std::vector<char>> code = cache.find(key))
+        return std::move(*code);
+    }
+    if (failed(lower(functions)))
+      return createStringError("kernels could not be lowered for the reference device");
+    Expected<std::vector<char>> code = compileFunctions(functions, hostTriple);
+    if (code && cache)
+      cache.keep(key, *code);
+    return code;
+  }
+
+  /// Loops are verified, and what becomes of them as LLVM IR, but not what each of MLIR's own conversions makes of
+  /// them.
+  static mlir::LogicalResult lower(mlir::ModuleOp functions) {
+    mlir::PassManager lowering(functions.getContext());
+    buildReferenceLowering(lowering);
+    lowering.enableVerifier(false);
+    return mlir::success(succeeded(run(functions, buildReferenceLoops)) && succeeded(lowering.run(functions)));
   }
 
   static mlir::LogicalResult run(mlir::ModuleOp functions, function_ref<void(mlir::OpPassManager &)> build) {
