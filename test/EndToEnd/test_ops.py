@@ -247,7 +247,12 @@ def attention(q, k, v, scale, mask=None, causal=False):
 @pytest.mark.parametrize("kind", ["none", "boolean", "additive", "full", "causal"])
 def test_attention(tools, tmp_path, heads, groups, dim, kind, target):
     q_type, k_type = f"tensor<?x?x{heads}x{dim}xf32>", f"tensor<?x?x{groups}x{dim}xf32>"
-    mask_type = {"boolean": "tensor<?x1x1x?xi1>", "additive": "tensor<?x1x1x?xf32>", "full": "tensor<?x1x?x?xf32>"}
+    of_heads = heads if groups < heads else 1  # a mask for each head, or one for all
+    mask_type = {
+        "boolean": "tensor<?x1x1x?xi1>",
+        "additive": "tensor<?x1x1x?xf32>",
+        "full": f"tensor<?x{of_heads}x?x?xf32>",
+    }
     argument, operand, mask_operand = "", "", ""
     if kind in mask_type:
         sizes = '["batch", "", "queries", "keys"]' if kind == "full" else '["batch", "", "", "keys"]'
@@ -274,7 +279,7 @@ def test_attention(tools, tmp_path, heads, groups, dim, kind, target):
             mask = normal(batch, 1, 1, keys)
             mask[..., keys // 2 :] = -np.inf if keys > 1 else 0
         elif kind == "full":
-            mask = normal(batch, 1, queries, keys)
+            mask = normal(batch, of_heads, queries, keys)
             mask[:, :, 0] = -np.inf  # a query that may see nothing
         inputs = [q, k, v] + ([mask] if mask is not None else [])
         close(module.main(*inputs), attention(q, k, v, dim**-0.5, mask, kind == "causal"), 3e-6)
