@@ -7,7 +7,7 @@
 #include "Convolution.h"
 #include "lib/Support/InstructionSets.h"
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 // A fused multiply-add would round once instead of twice.
 #pragma STDC FP_CONTRACT OFF
@@ -15,6 +15,7 @@
 namespace intarsia::plan {
 
 constexpr size_t lanes = 16, vectors = 4, block = lanes * vectors; // the sums of a block stay in registers
+constexpr size_t doubleBlock = 32;
 using Floats = float __attribute__((ext_vector_type(lanes)));
 
 /// `before` has a block of zeros and then the function.
@@ -57,17 +58,34 @@ INTARSIA_INLINE float pointOfSumHere(const float *density, const float *function
 INTARSIA_FOR_PROCESSORS(float, pointOfSum, (const float *density, const float *function, size_t point),
                         (density, function, point))
 
-INTARSIA_INLINE void splitSumHere(const double *dense, double left, double right, double *sum, size_t count) {
+/// `before` has a block of zeros, a density of `count` bins, and a block of zeros; `kernel` has the bins of the other
+/// density that are not zero.
+INTARSIA_INLINE void addKernelHere(const std::pair<size_t, double> *kernel, size_t kernelSize, const double *before,
+                                   size_t count, double *sum, size_t blocks) {
   using Doubles = double __attribute__((ext_vector_type(8)));
-  size_t at = 0;
-  for (; at + 8 <= count; at += 8)
-    store(load<Doubles>(sum + at) + (left * load<Doubles>(dense + at + 1) + right * load<Doubles>(dense + at)),
-          sum + at);
-  for (; at < count; ++at)
-    sum[at] += left * dense[at + 1] + right * dense[at];
+  constexpr size_t perVector = 8, held = doubleBlock / perVector;
+  size_t first = 0, end = 0;
+  for (size_t begin = 0; begin < blocks * doubleBlock; begin += doubleBlock) {
+    while (first < kernelSize && kernel[first].first + count <= begin)
+      ++first;
+    while (end < kernelSize && kernel[end].first < begin + doubleBlock)
+      ++end;
+    Doubles sums[held] = {0.0, 0.0, 0.0, 0.0};
+    for (size_t at = first; at < end; ++at) {
+      const double *from = before + (doubleBlock + begin - kernel[at].first);
+#pragma unroll
+      for (size_t vector = 0; vector < held; ++vector)
+        sums[vector] += kernel[at].second * load<Doubles>(from + vector * perVector);
+    }
+#pragma unroll
+    for (size_t vector = 0; vector < held; ++vector)
+      store(sums[vector], sum + begin + vector * perVector);
+  }
 }
-INTARSIA_FOR_PROCESSORS(void, splitSum, (const double *dense, double left, double right, double *sum, size_t count),
-                        (dense, left, right, sum, count))
+INTARSIA_FOR_PROCESSORS(void, addKernel,
+                        (const std::pair<size_t, double> *kernel, size_t kernelSize, const double *before, size_t count,
+                         double *sum, size_t blocks),
+                        (kernel, kernelSize, before, count, sum, blocks))
 
 void convolve(const float *density, const float *function, float *sum, size_t points) {
   size_t first = 0, end = points;
@@ -83,8 +101,24 @@ void convolve(const float *density, const float *function, float *sum, size_t po
     sum[point] = convolvedAt(density, function, point);
 }
 
-void addSplit(const double *dense, double left, double right, double *sum, size_t count) {
-  splitSum(dense, left, right, sum, count);
+std::vector<double> convolved(const std::vector<double> &one, const std::vector<double> &other) {
+  // Fewer bins are taken one by one: a short time beside a long one has few of them.
+  auto filled = [](const std::vector<double> &bins) { return bins.size() - std::count(bins.begin(), bins.end(), 0.0); };
+  bool isFewer = filled(one) <= filled(other);
+  const std::vector<double> &few = isFewer ? one : other, &many = isFewer ? other : one;
+  static thread_local std::vector<std::pair<size_t, double>> kernel;
+  kernel.clear();
+  for (size_t bin = 0; bin < few.size(); ++bin)
+    if (few[bin] != 0)
+      kernel.push_back({bin, few[bin]});
+  static thread_local std::vector<double> before;
+  before.assign(many.size() + 2 * doubleBlock, 0.0);
+  std::copy(many.begin(), many.end(), before.begin() + doubleBlock);
+  size_t count = one.size() + other.size() - 1, blocks = (count + doubleBlock - 1) / doubleBlock;
+  std::vector<double> sum(blocks * doubleBlock);
+  addKernel(kernel.data(), kernel.size(), before.data(), many.size(), sum.data(), blocks);
+  sum.resize(count);
+  return sum;
 }
 
 float convolvedAt(const float *density, const float *function, size_t point) {

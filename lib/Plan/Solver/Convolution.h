@@ -11,6 +11,7 @@
 #define INTARSIA_PLAN_CONVOLUTION_H
 
 #include <cstddef>
+#include <vector>
 
 namespace intarsia::plan {
 
@@ -19,9 +20,9 @@ void convolve(const float *density, const float *function, float *sum, size_t po
 /// Returns one point of it.
 float convolvedAt(const float *density, const float *function, size_t point);
 
-/// Adds to sum[p] what `left` and `right` of an atom give with a density of count + 1 bins that begins and ends with a
-/// zero: left dense[p + 1] + right dense[p].
-void addSplit(const double *dense, double left, double right, double *sum, size_t count);
+/// Returns the bins of the sum of two densities on grids of the same step: sum[p] is the sum of one[a] other[b] for all
+/// a + b = p.
+std::vector<double> convolved(const std::vector<double> &one, const std::vector<double> &other);
 
 } // namespace intarsia::plan
 

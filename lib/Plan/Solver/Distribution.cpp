@@ -37,6 +37,29 @@ Atoms exponentialSlices() {
   }
   return slices;
 }
+
+/// Values above this percentile are no bins of a sum.
+constexpr double mostOnGrid = 0.999999;
+
+/// Values up to `high` on a grid from the least one on, which keeps their mean, and the sums over those above.
+struct Gridded {
+  std::vector<double> bins;
+  double mean = 0, tail = 0, tailMoment = 0;
+  Gridded(const Atoms &atoms, double high, double step) : bins(size_t((high - atoms.front().first) / step) + 2, 0.0) {
+    double low = atoms.front().first;
+    for (auto [value, probability] : atoms) {
+      mean += value * probability;
+      if (value > high) {
+        tail += probability, tailMoment += probability * value;
+        continue;
+      }
+      double position = (value - low) / step;
+      auto bin = size_t(position);
+      bins[bin] += probability * (1 - (position - bin));
+      bins[bin + 1] += probability * (position - bin);
+    }
+  }
+};
 } // namespace
 
 double intarsia::plan::normalQuantile(double level) {
@@ -182,47 +205,26 @@ Distribution Distribution::plus(const Distribution &other) const {
     return other.shifted(minimum());
   if (other.isPoint())
     return shifted(other.minimum());
-  // Products that would be moved to a grid in any case go there at once; the grid is finer than the final one. One of
-  // the two is laid out densely, so that multiplying an atom with it is a loop without branches.
+  // Products that would be moved to a grid in any case go there at once, on which the two are first; it is finer than
+  // the final one.
   Atoms sums;
   constexpr size_t bins = 2048;
-  const Distribution &sparse = entries.size() <= other.entries.size() ? *this : other;
-  const Distribution &rest = &sparse == this ? other : *this;
-  double sparseHigh = sparse.quantile(0.999999), restHigh = rest.quantile(0.999999);
-  double low = sparse.minimum() + rest.minimum(), step = (sparseHigh + restHigh - low) / (bins - 1);
+  double high = quantile(mostOnGrid), otherHigh = other.quantile(mostOnGrid);
+  double low = minimum() + other.minimum(), step = (high + otherHigh - low) / (bins - 1);
   // All but rare values may be one, which no grid has.
-  if (entries.size() * other.entries.size() > 8 * maximumAtoms && step > 0) {
-    // A zero lies before the first bin and behind the last.
-    std::vector<double> dense(size_t((restHigh - rest.minimum()) / step) + 4, 0.0), mass(bins + 3, 0.0);
-    double restTail = 0, restTailMoment = 0, tailMass = 0, tailMoment = 0;
-    for (auto [value, probability] : rest.entries) {
-      double position = (value - rest.minimum()) / step;
-      if (value > restHigh) {
-        restTail += probability, restTailMoment += probability * value;
-        continue;
-      }
-      size_t bin = size_t(position);
-      dense[bin + 1] += probability * (1 - (position - bin));
-      dense[bin + 2] += probability * (position - bin);
-    }
-    double restMean = rest.mean();
-    for (auto [value, probability] : sparse.entries) {
-      if (value > sparseHigh) {
-        tailMass += probability, tailMoment += probability * (value + restMean);
-        continue;
-      }
-      tailMass += probability * restTail, tailMoment += probability * (value * restTail + restTailMoment);
-      double position = (value - sparse.minimum()) / step;
-      size_t bin = size_t(position);
-      double right = probability * (position - bin), left = probability - right;
-      addSplit(dense.data(), left, right, &mass[bin], dense.size() - 1);
-    }
+  if (entries.size() * other.entries.size() > maximumAtoms && step > 0) {
+    Gridded own(entries, high, step), others(other.entries, otherHigh, step);
+    std::vector<double> mass = convolved(own.bins, others.bins);
     sums.reserve(mass.size() + 1);
     for (size_t i = 0; i < mass.size(); ++i)
       if (mass[i] > 0)
         sums.push_back({low + i * step, mass[i]});
+    // Rare values of either, with what the other has then.
+    double tailMass = own.tail + (1 - own.tail) * others.tail;
     if (tailMass > 0) {
-      std::pair<double, double> tail{tailMoment / tailMass, tailMass};
+      double moment = own.tailMoment + own.tail * others.mean + (1 - own.tail) * others.tailMoment +
+                      (own.mean - own.tailMoment) * others.tail;
+      std::pair<double, double> tail{moment / tailMass, tailMass};
       sums.insert(std::upper_bound(sums.begin(), sums.end(), tail), tail);
     }
     return Distribution(std::move(sums), std::max(spacing, other.spacing));

@@ -72,4 +72,24 @@ TEST(PlanConvolution, SumsAreThoseOfDoublePrecision) {
     }
 }
 
+TEST(PlanConvolution, DensitiesOfAnyLengthsAreAdded) {
+  // Whole numbers: sums and products of them have no rounding.
+  std::mt19937 engine(11);
+  std::uniform_int_distribution<int> digit(1, 9);
+  for (size_t length : lengths)
+    for (size_t otherLength : lengths)
+      for (size_t gap : {size_t(1), size_t(3)}) {
+        std::vector<double> one(length), other(otherLength), exact(length + otherLength - 1);
+        for (size_t at = 0; at < length; at += gap)
+          one[at] = digit(engine);
+        for (double &bin : other)
+          bin = digit(engine);
+        for (size_t a = 0; a < length; ++a)
+          for (size_t b = 0; b < otherLength; ++b)
+            exact[a + b] += one[a] * other[b];
+        EXPECT_EQ(convolved(one, other), exact) << length << " and " << otherLength << " bins";
+        EXPECT_EQ(convolved(other, one), exact) << length << " and " << otherLength << " bins";
+      }
+}
+
 } // namespace
