@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from dataclasses import replace
 
 import pytest
 from mutations import join_safetensors, mutate_bytes, mutate_json, mutate_safetensors, mutate_text, split_safetensors
@@ -28,12 +29,19 @@ LIMITS = Limits(cpu_seconds=1, memory_bytes=1 << 30)
         ("sys.exit(199)", "crash"),
         ("bytearray(1 << 34)", "memory"),
         ("any(iter(int, 1))", "hang"),
-        ("time.sleep(100)", "hang"),
     ],
 )
 def test_outcomes(program, kind):
     command = [sys.executable, "-c", f"import os, sys, time; {program}"]
     assert run(command, LIMITS, dict(os.environ)).kind == kind
+
+
+def test_a_program_that_waits_hangs():
+    """It is ended though it takes no time of a processor."""
+    command = [sys.executable, "-c", "import time; time.sleep(100)"]
+    outcome = run(command, replace(LIMITS, wall_seconds=1), dict(os.environ))
+    assert outcome.kind == "hang"
+    assert outcome.seconds < LIMITS.cpu_seconds
 
 
 def test_the_same_seed_makes_the_same_mutants():
