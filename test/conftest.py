@@ -6,21 +6,35 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from random_numbers import seeded_by
 
 SOURCE = Path(__file__).resolve().parent.parent
+
+
+class Planned(NamedTuple):
+    """The files of a plan that tests share, and only read."""
+
+    json: Path
+    report: Path  # written with --report
+    printed: Path
+
+    def figures(self) -> dict[str, Any]:
+        return json.loads(self.json.read_text())
 
 
 class Tools:
@@ -30,6 +44,11 @@ class Tools:
     INTARSIA_TEST_GPU is the kind of a GPU, cuda or hip, that programs are compiled for instead of an emulated one; tests
     of architectures that the GPU of this machine does not run are skipped.
     """
+
+    #: Flags of a report that shows all there is.
+    EVERYTHING = (
+        "--report", "--pareto=3", "--simulate=2000", "--failures=2000:0.5", "--sensitivity", "--time-limit=20",
+    )  # fmt: skip
 
     def __init__(self, build: Path, artifacts: Path) -> None:
         self.build = build
@@ -99,14 +118,36 @@ class Tools:
     def artifact(self, model: Path, *flags: str) -> Path:
         """Give the artifact of a model in this repository, compiled once for all tests of a run, which only read it."""
         assert model.is_relative_to(SOURCE), f"{model} may change while tests run"
-        name = hashlib.blake2b(repr((str(model), flags)).encode(), digest_size=8).hexdigest()
-        artifact = self.artifacts / name / f"{model.name}.itx"
-        with (self.artifacts / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self.once(str(model), *flags) as folder:
+            artifact = folder / f"{model.name}.itx"
             if not artifact.exists():
-                artifact.parent.mkdir(exist_ok=True)
                 self.compile(model, "-o", artifact, *flags)
         return artifact
+
+    @contextmanager
+    def once(self, *of: str) -> Iterator[Path]:
+        """Give the folder for what is made once for all tests of a run; one process at a time is in it."""
+        name = hashlib.blake2b(repr(of).encode(), digest_size=8).hexdigest()
+        folder = self.artifacts / name
+        with (self.artifacts / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            folder.mkdir(exist_ok=True)
+            yield folder
+
+    def plan(self, agent: str, *flags: str) -> Planned:
+        """Plan an example agent on the example fleet, once for all tests of a run that ask for the same flags."""
+        examples = SOURCE / "examples"
+        with self.once("plan", agent, *flags) as folder:
+            planned = Planned(folder / "plan.json", folder / "plan.html", folder / "plan.txt")
+            if not planned.printed.exists():
+                files = [f"--json={planned.json}"]
+                if "--report" in flags:
+                    files.append(f"--report={planned.report}")
+                rest = [flag for flag in flags if flag != "--report"]
+                fleet = f"--fleet={examples / 'fleets' / 'dc.mlir'}"
+                done = self.run("intarsia-plan", examples / "agents" / f"{agent}.mlir", fleet, *files, *rest)
+                planned.printed.write_text(done.stdout)
+        return planned
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,6 +28,11 @@ def plan(directory: pathlib.Path, agent: pathlib.Path, *flags: str, code: int = 
     command = [str(TOOL), str(agent), f"--fleet={FLEET}", f"--json={file}", *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
+    return valid(file)
+
+
+def valid(file: pathlib.Path) -> dict[str, typing.Any]:
+    """Read a plan, which fits the schema."""
     result = json.loads(file.read_text())
     jsonschema.validate(result, SCHEMA, jsonschema.Draft202012Validator)
     return result
@@ -43,13 +48,13 @@ def test_schema_is_one() -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.stem)
-def test_examples_hold_their_promises(agent: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_examples_hold_their_promises(agent: pathlib.Path, tools) -> None:
     """Each example has a plan whose figures keep its bounds, add up, and are what a simulation sees.
 
     The bound for p95 against simulation is 15 %. The simulation has a service time for each number of busy slots
     where the plan has a mean, and is written apart from it; 18,000 requests are counted, whose p95 spreads by 1 to 2 %.
     """
-    result = plan(tmp_path, agent, "--why=false", "--simulate=20000")
+    result = valid(tools.plan(agent.stem, "--why=false", "--simulate=20000").json)
     assert result["status"] == "optimal"
     for of in result["agents"]:
         for name, bound in of["bounds"].items():
@@ -74,9 +79,9 @@ def test_examples_hold_their_promises(agent: pathlib.Path, tmp_path: pathlib.Pat
             assert [decode[key] for key in alike] == [piece[key] for key in alike]
 
 
-def test_faster_costs_more(tmp_path: pathlib.Path) -> None:
+def test_faster_costs_more(tools) -> None:
     """Along the front dollars rise and milliseconds fall; the cheapest is the plan itself."""
-    result = plan(tmp_path, ROOT / "examples" / "agents" / "speech_assistant.mlir", "--why=false", "--pareto=4")
+    result = valid(tools.plan("speech_assistant", "--why=false", "--pareto=4", "--time-limit=20").json)
     front = result["pareto"]
     assert len(front) > 1
     assert front[0]["dollars_per_request"] == pytest.approx(result["totals"]["dollars_per_request"], rel=1e-5)
@@ -206,13 +211,13 @@ def test_tighten_until_the_simulation_holds(tmp_path: pathlib.Path) -> None:
     assert len(held["simulation"]["rounds"]) >= 2
 
 
-def test_confidence_is_drawn_and_required(tmp_path: pathlib.Path) -> None:
+def test_confidence_is_drawn_and_required(tools, tmp_path: pathlib.Path) -> None:
     """A plan holds with the requested probability and costs more for it; if none can, the limits are reported."""
     agent = ROOT / "examples" / "agents" / "rag_chat.mlir"
     drawn = plan(tmp_path, agent, "--why=false", "--confidence")
     assert 0 < drawn["confidence"]["probability"] < 0.9
     assert drawn["confidence"]["required"] == 0
-    held = plan(tmp_path, agent, "--why=false", "--confidence=0.9")
+    held = valid(tools.plan("rag_chat", "--why=false", "--sensitivity=false", "--report", "--confidence=0.9").json)
     assert held["confidence"]["probability"] >= 0.9
     assert held["confidence"]["holds"]
     assert held["totals"]["dollars_per_hour"] > drawn["totals"]["dollars_per_hour"]

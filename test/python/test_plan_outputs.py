@@ -20,7 +20,7 @@ OUTPUTS = ("--json", "--report", "--explain", "-o")
 
 def execute(*flags: str | pathlib.Path, agent: pathlib.Path = AGENT) -> subprocess.CompletedProcess[str]:
     """Plan on the example fleet; the plan may fail."""
-    command = [TOOL, agent, "--why=false", "--time-limit=20", *flags]
+    command = [TOOL, agent, "--why=false", "--sensitivity=false", "--time-limit=20", *flags]
     if not any(str(flag).startswith("--fleet") for flag in flags):
         command.append(f"--fleet={FLEET}")
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -53,7 +53,7 @@ def test_a_full_device(flag: str) -> None:
     assert done.returncode == 1
     assert "/dev/full: cannot be written: No space left on device" in done.stderr
     with pathlib.Path("/dev/full").open("w") as full:
-        command = [TOOL, AGENT, f"--fleet={FLEET}", "--why=false", f"{flag}=-"]
+        command = [TOOL, AGENT, f"--fleet={FLEET}", "--why=false", "--sensitivity=false", f"{flag}=-"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert "standard output cannot be written: No space left on device" in done.stderr

@@ -103,6 +103,22 @@ result.textContent = JSON.stringify({faults, cards: document.querySelectorAll('.
 document.body.append(result);
 </script>"""
 
+# Runs in a page that has the report in frames of several widths, after all of them.
+FRAMES = """<script>
+onload = () => {
+  const results = [...document.querySelectorAll('iframe')].map(frame => {
+    const page = frame.contentDocument, measured = page.getElementById('measured');
+    measured.remove();
+    return {width: frame.contentWindow.innerWidth, measured: measured.textContent, page: page.documentElement.outerHTML};
+  });
+  const result = document.createElement('pre');
+  result.id = 'frames';
+  result.textContent = JSON.stringify(results);
+  document.querySelectorAll('iframe').forEach(frame => frame.remove());
+  document.body.append(result);
+};
+</script>"""
+
 
 class Page(html.parser.HTMLParser):
     """Tags with their attributes, texts that are shown, sections, and the cells of tables by section."""
@@ -169,31 +185,49 @@ def plan_json(path: pathlib.Path) -> dict[str, typing.Any]:
     return result
 
 
-def opened(report: pathlib.Path, width: int) -> Page:
-    """Open the report in a headless browser, and return what its script made of it."""
+def opened(report: pathlib.Path, widths: tuple[int, ...], folder: pathlib.Path) -> list[Page]:
+    """Open the report at several widths in one headless browser, and return what its script made of it there."""
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     assert browser, f"none of {', '.join(BROWSERS)} is installed; run scripts/setup-packages.sh"
-    page = report.with_name(f"measured{width}.html")
+    page, frames = folder / "measured.html", folder / "frames.html"
     text = report.read_text()
     assert text.count("<style>") == 1
     assert text.endswith("</body>\n</html>\n")
     page.write_text(text.replace("<style>", WATCH + "<style>").removesuffix("</body>\n</html>\n") + MEASURE)
+    frame = (
+        '<iframe src="measured.html" style="position:absolute;left:0;top:0;border:0;height:2000px;width:{}px"></iframe>'
+    )
+    frames.write_text("".join(frame.format(width) for width in widths) + FRAMES)
     done = subprocess.run(
-        [browser, "--no-sandbox", "--disable-gpu", f"--window-size={width},2000", "--dump-dom", page.as_uri()],
+        [
+            browser,
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+            f"--window-size={max(widths)},2000",
+            "--dump-dom",
+            frames.as_uri(),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    found = re.search(r'<pre id="measured">(.*?)</pre>', done.stdout, re.S)
+    found = re.search(r'<pre id="frames">(.*?)</pre>', done.stdout, re.S)
     assert found, done.stdout[-2000:] + done.stderr
-    result = Page(done.stdout.replace(found.group(0), ""))
-    result.measured = json.loads(html.unescape(found.group(1)))
-    return result
+    pages = []
+    for width, result in zip(widths, json.loads(html.unescape(found.group(1))), strict=True):
+        assert result["width"] == width
+        pages.append(Page(result["page"]))
+        pages[-1].measured = json.loads(result["measured"])
+    return pages
 
 
-def check(report: pathlib.Path, sections: set[str]) -> Page:
-    """Check every report: it fetches nothing, all it runs is its own, and its texts neither overflow nor overlap."""
+def check(report: pathlib.Path, sections: set[str], folder: pathlib.Path | None = None) -> Page:
+    """Check every report: it fetches nothing, all it runs is its own, and its texts neither overflow nor overlap.
+
+    `folder` is for copies of a report that tests share.
+    """
     text = report.read_text()
     for part in ("dagre, Copyright (c)", "Chart.js, Copyright (c)", "Permission is hereby granted, free of charge"):
         assert part in text
@@ -203,8 +237,7 @@ def check(report: pathlib.Path, sections: set[str]) -> Page:
     ]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"]
     assert sum(tag == "script" for tag, _ in written.tags) == 4  # the plan, two libraries, and what draws it
-    for width in (390, 900, 1200):
-        page = opened(report, width)
+    for page in opened(report, (390, 900, 1200), folder or report.parent):
         assert page.measured["cards"] > 0 or "graph" not in sections
         assert not page.measured["faults"], page.measured["faults"]
     assert sections == set(page.rows)
@@ -225,7 +258,7 @@ PLANNED = {"checks", "summary", "placements", "graph", "request", "utilization",
 def test_reports_of_examples(agent: str, tmp_path: pathlib.Path) -> None:
     """The page has all sections with all pieces, and their figures are those of the JSON."""
     report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
-    printed = run(AGENTS / f"{agent}.mlir", f"--report={report}", f"--json={plan}", "--time-limit=5")
+    printed = run(AGENTS / f"{agent}.mlir", f"--report={report}", f"--json={plan}", "--time-limit=3")
     page, pieces = check(report, PLANNED), plan_json(plan)["pieces"]
     placements = {row[0]: row for row in page.rows["placements"][1:]}
     assert set(placements) == {piece["name"] for piece in pieces}
@@ -254,21 +287,11 @@ def test_reports_of_examples(agent: str, tmp_path: pathlib.Path) -> None:
     assert html.unescape(plain.group(1)) == printed
 
 
-def test_report_with_everything(tmp_path: pathlib.Path) -> None:
+def test_report_with_everything(tools, tmp_path: pathlib.Path) -> None:
     """The page shows a front, a simulation and sensitivities; a chain takes the sum of its parts."""
-    report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
-    printed = run(
-        AGENTS / "rag_chat.mlir",
-        f"--report={report}",
-        f"--json={plan}",
-        "--pareto=3",
-        "--simulate=2000",
-        "--failures=2000:0.5",
-        "--sensitivity",
-        "--time-limit=20",
-    )
-    page, result = check(report, PLANNED | {"pareto"}), plan_json(plan)
-    assert "what would change the plan:" in printed
+    planned = tools.plan("rag_chat", *tools.EVERYTHING)
+    page, result = check(planned.report, PLANNED | {"pareto"}, tmp_path), plan_json(planned.json)
+    assert "what would change the plan:" in planned.printed.read_text()
     assert len(page.rows["pareto"]) == 1 + len(result["pareto"])
     _, front = page.measured["charts"]
     assert len(front["points"][0]) == 1  # this plan
@@ -291,14 +314,14 @@ def test_report_with_everything(tmp_path: pathlib.Path) -> None:
     assert float(steps[-1][6].removesuffix(" s")) * 1000 == pytest.approx(sums, rel=0.01)
 
 
-def test_report_of_checks(tmp_path: pathlib.Path) -> None:
+def test_report_of_checks(tools, tmp_path: pathlib.Path) -> None:
     """Confidence, rounds and promises that the simulation breaks stand on the page as they are in the JSON."""
     report, plan = tmp_path / "plan.html", tmp_path / "plan.json"
     agent = AGENTS / "rag_chat.mlir"
     flags = (f"--report={report}", f"--json={plan}", "--why=false", "--sensitivity=false")
-    run(agent, *flags, "--confidence=0.9")
+    planned = tools.plan("rag_chat", "--why=false", "--sensitivity=false", "--report", "--confidence=0.9")
     sections = PLANNED - {"why-not", "sensitivity"}
-    page, result = check(report, sections), plan_json(plan)
+    page, result = check(planned.report, sections, tmp_path), plan_json(planned.json)
     confidence = result["confidence"]
     assert len(confidence["rounds"]) > 1
     assert set(confidence["rounds"]) <= set(page.texts)

@@ -52,7 +52,7 @@ def test_names_that_are_not_utf8(tmp_path: pathlib.Path) -> None:
     agent, fleet, plan = (tmp_path / name for name in ("agent.mlir", "fleet.mlir", "plan.json"))
     agent.write_text(AGENT.read_text().replace("@chat", r'@"ch\FFat"'))
     fleet.write_text(FLEET.read_text().replace("@cheap", r'@"ch\FEap"'))
-    command = [TOOL, agent, f"--fleet={fleet}", f"--json={plan}", "--sensitivity", "--simulate=1000", "--time-limit=20"]
+    command = [TOOL, agent, f"--fleet={fleet}", f"--json={plan}", "--sensitivity", "--simulate=1000", "--time-limit=5"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert r"@ch\FFat: p95" in done.stdout.decode()
