@@ -34,7 +34,7 @@ static void initializeTargets() {
 }
 
 std::unique_ptr<TargetMachine> makeHostMachine(StringRef tripleName, StringRef features,
-                                               FPOpFusion::FPOpFusionMode fusion) {
+                                               FPOpFusion::FPOpFusionMode fusion, CodeGenOptLevel level) {
   initializeTargets();
   std::string error;
   Triple triple(tripleName);
@@ -43,9 +43,8 @@ std::unique_ptr<TargetMachine> makeHostMachine(StringRef tripleName, StringRef f
     report_fatal_error(Twine("LLVM was built without ") + tripleName);
   TargetOptions options;
   options.AllowFPOpFusion = fusion;
-  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, triple.isAArch64() ? "generic" : "x86-64",
-                                                                    features, options, Reloc::PIC_, std::nullopt,
-                                                                    CodeGenOptLevel::Default));
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(
+      triple, triple.isAArch64() ? "generic" : "x86-64", features, options, Reloc::PIC_, std::nullopt, level));
 }
 
 std::string elfEmulation(StringRef triple) { return Triple(triple).isAArch64() ? "aarch64linux" : "elf_x86_64"; }

@@ -22,9 +22,11 @@ llvm::StringRef hostTriple(bool isAArch64);
 llvm::StringRef nativeTriple();
 
 /// Makes an LLVM machine for position-independent code of the baseline processor of a host triple, with more features
-/// as LLVM writes them ("+avx2,+fma"). `fusion` says whether products and sums may be one rounding.
+/// as LLVM writes them ("+avx2,+fma"). `fusion` says whether products and sums may be one rounding, and `level` how
+/// much its code generator optimizes.
 std::unique_ptr<llvm::TargetMachine> makeHostMachine(llvm::StringRef triple, llvm::StringRef features,
-                                                     llvm::FPOpFusion::FPOpFusionMode fusion);
+                                                     llvm::FPOpFusion::FPOpFusionMode fusion,
+                                                     llvm::CodeGenOptLevel level = llvm::CodeGenOptLevel::Default);
 
 /// Returns the emulation of a host triple that lld's -m takes, "elf_x86_64".
 std::string elfEmulation(llvm::StringRef triple);

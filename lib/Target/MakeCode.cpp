@@ -16,6 +16,8 @@ namespace intarsia::target {
 namespace {
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, Loops loops) {
+  if (machine.getOptLevel() == llvm::CodeGenOptLevel::None)
+    return;
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;

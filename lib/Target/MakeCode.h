@@ -25,6 +25,7 @@ enum class Loops {
 std::string settingsOf(const llvm::TargetMachine &machine, Loops loops, llvm::CodeGenFileType type);
 
 /// Runs LLVM's default passes (-O2, of loops that it may unroll -O3) on a module for a machine, and its code generator.
+/// For a machine whose code generator does not optimize there are no passes.
 llvm::Expected<std::vector<char>> makeCode(llvm::Module &module, llvm::TargetMachine &machine, Loops loops,
                                            llvm::CodeGenFileType type);
 

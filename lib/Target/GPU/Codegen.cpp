@@ -161,7 +161,7 @@ Error makeDeviceCode(Module &module, const Architecture &architecture, MadeCode 
     return createStringError("this LLVM has no code generator for '" + architecture.name + "'");
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
-  if (Error error = inlineMicrokernels(module, architecture))
+  if (Error error = inlineMicrokernels(module, architecture, CodeFor::Device))
     return error;
   if (architecture.vendor == Vendor::Amd)
     // Version 5 is what drivers from ROCm 5.7 on load (LLVM, "User Guide for AMDGPU Backend", code object metadata).
@@ -194,12 +194,15 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
   // What a GPU has instructions for would otherwise be calls of the C library: roundings to integers, conversions of
   // f16.
   StringRef features = Triple(hostTriple).isX86() ? "+sse4.1,+f16c" : "";
-  std::unique_ptr<TargetMachine> machine = target::makeHostMachine(hostTriple, features, FPOpFusion::Strict);
+  // What a thread does itself takes little of a run: the emulator looks at each of its accesses, and computes products.
+  // Optimizing its code would take longer than it saves.
+  std::unique_ptr<TargetMachine> machine =
+      target::makeHostMachine(hostTriple, features, FPOpFusion::Strict, CodeGenOptLevel::None);
   if (std::unique_ptr<TargetMachine> gpu = makeMachine(architecture)) {
     module.setTargetTriple(gpu->getTargetTriple());
     module.setDataLayout(gpu->createDataLayout());
   }
-  if (Error error = inlineMicrokernels(module, architecture))
+  if (Error error = inlineMicrokernels(module, architecture, CodeFor::Emulator))
     return error;
   for (Function &function : module) {
     function.removeFnAttr("target-cpu");
@@ -214,7 +217,7 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
   raw_string_ostream stream(problem);
   if (verifyModule(module, &stream))
     return createStringError("the emulation of kernels is no valid LLVM IR: " + problem.substr(0, 300));
-  auto object = target::makeCodeOnce(module, *machine, target::Loops::Unroll, CodeGenFileType::ObjectFile);
+  auto object = target::makeCodeOnce(module, *machine, target::Loops::Keep, CodeGenFileType::ObjectFile);
   if (!object)
     return object.takeError();
   auto linked = target::link({{architecture.name.str(), std::move(*object)}}, target::elfEmulation(hostTriple),

@@ -13,6 +13,9 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
 using namespace llvm;
 
@@ -87,8 +90,10 @@ Error link(Module &module, const Architecture &architecture, ArrayRef<std::strin
   return Error::success();
 }
 
-/// Inlines all functions that are to be, and makes scalars of their arrays and constants of their arguments.
-void inlineAndSimplify(Module &module) {
+/// Inlines all functions that are to be. Bitcode has every variable in memory: functions are cleaned before each call
+/// has a copy of them, and kernels after that. For a device, constants of arguments then unroll loops and make
+/// registers of arrays.
+void inlineAndSimplify(Module &module, CodeFor codeFor) {
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
@@ -103,16 +108,28 @@ void inlineAndSimplify(Module &module) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
+  auto clean = [] {
+    FunctionPassManager passes;
+    passes.addPass(SROAPass(SROAOptions::ModifyCFG));
+    passes.addPass(EarlyCSEPass());
+    passes.addPass(SimplifyCFGPass());
+    return createModuleToFunctionPassAdaptor(std::move(passes));
+  };
   ModulePassManager passes;
+  passes.addPass(GlobalDCEPass());
+  passes.addPass(clean());
   passes.addPass(AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
   passes.addPass(GlobalDCEPass());
-  passes.addPass(createModuleToFunctionPassAdaptor(
-      builder.buildFunctionSimplificationPipeline(OptimizationLevel::O2, ThinOrFullLTOPhase::None)));
+  if (codeFor == CodeFor::Emulator)
+    passes.addPass(clean());
+  else
+    passes.addPass(createModuleToFunctionPassAdaptor(
+        builder.buildFunctionSimplificationPipeline(OptimizationLevel::O2, ThinOrFullLTOPhase::None)));
   passes.run(module, modules);
 }
 } // namespace
 
-Error inlineMicrokernels(Module &module, const Architecture &architecture) {
+Error inlineMicrokernels(Module &module, const Architecture &architecture, CodeFor codeFor) {
   std::vector<std::string> missing = missingFunctions(module);
   if (missing.empty())
     return Error::success();
@@ -129,7 +146,7 @@ Error inlineMicrokernels(Module &module, const Architecture &architecture) {
   }
   for (const std::string &name : linked)
     module.getFunction(name)->setLinkage(GlobalValue::InternalLinkage);
-  inlineAndSimplify(module);
+  inlineAndSimplify(module, codeFor);
   return Error::success();
 }
 

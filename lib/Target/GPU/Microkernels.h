@@ -7,15 +7,14 @@
 #ifndef INTARSIA_LIB_TARGET_GPU_MICROKERNELS_H
 #define INTARSIA_LIB_TARGET_GPU_MICROKERNELS_H
 
-#include "lib/Target/GPU/Architecture.h"
-#include "llvm/IR/Module.h"
+#include "lib/Target/GPU/Codegen.h"
 
 namespace intarsia::gpu {
 
 /// Links the microkernels that functions of a module call, which has the triple and the data layout of the
-/// architecture, and inlines them; loops over their arguments that are constants are unrolled then. An error names a
-/// function that is none.
-llvm::Error inlineMicrokernels(llvm::Module &module, const Architecture &architecture);
+/// architecture, and inlines them; for a device, loops over their arguments that are constants are unrolled then. An
+/// error names a function that is none.
+llvm::Error inlineMicrokernels(llvm::Module &module, const Architecture &architecture, CodeFor codeFor);
 
 } // namespace intarsia::gpu
 
