@@ -11,6 +11,7 @@ rm -rf "$reports"
 mkdir -p "$reports"
 jobs=${JOBS:-$(nproc)}
 status=0
+export OPENBLAS_NUM_THREADS=1 # tests run side by side, and NumPy's threads would wait for each other's processors
 export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$build/kernel-cache} # many tests have the same kernels
 
 echo "==> Unit tests (GoogleTest)"

@@ -33,8 +33,8 @@ def rounded(array: np.ndarray, element: str) -> np.ndarray:
 
 
 def attend(query, keys, values, scale, bias=0.0, soft_cap=0.0, sink=-np.inf) -> np.ndarray:
-    """Attention of rows [n, head_dim] over keys [m, head_dim]; zeros where a row sees no key."""
-    scores = scale * query.astype(np.float64) @ keys.astype(np.float64).T
+    """Attention of rows [..., n, head_dim] over keys [..., m, head_dim]; zeros where a row sees no key."""
+    scores = scale * query.astype(np.float64) @ np.swapaxes(keys.astype(np.float64), -1, -2)
     if soft_cap:
         scores = soft_cap * np.tanh(scores / soft_cap)
     scores = scores + bias
@@ -438,17 +438,17 @@ def check_cached(case: Cached, module, random: np.random.Generator, mixtures: li
             )
             seen = case.far * rounded(query[row] / case.far, multiplied)
             first = max(0, position - case.window + 1) if case.window else 0
-            for head in range(case.heads):
-                g = head // (case.heads // case.key_heads)
-                wanted = attend(
-                    seen[head][None], keys[first:, g], values[first:, g], 0.15 / case.far, 0.0, case.soft_cap,
-                    sink[head] if case.sinks else -np.inf,
-                )[0]  # fmt: skip
-                # Scores up to 20 have roundings of 1e-6, relative to e^x; values are up to 4. Results of 16 bits are
-                # rounded to them; so are weights where queries are of 16 bits, or may be rounded.
-                unit = max(UNITS[case.query], UNITS[multiplied])
-                rounding = UNITS[case.query] * np.abs(wanted) + unit * np.abs(values[first:, g]).max()
-                assert (np.abs(actual[row, head].astype(np.float64) - wanted) - rounding).max() <= 1e-5, (mixture, row)
+            # Each head's own, [heads, n, features].
+            keys, values = (
+                rows[first:].swapaxes(0, 1).repeat(case.heads // case.key_heads, axis=0) for rows in (keys, values)
+            )
+            sinks = sink[:, None, None] if case.sinks else -np.inf
+            wanted = attend(seen[:, None], keys, values, 0.15 / case.far, 0.0, case.soft_cap, sinks)[:, 0]
+            # Scores up to 20 have roundings of 1e-6, relative to e^x; values are up to 4. Results of 16 bits are
+            # rounded to them; so are weights where queries are of 16 bits, or may be rounded.
+            unit = max(UNITS[case.query], UNITS[multiplied])
+            rounding = UNITS[case.query] * np.abs(wanted) + unit * np.abs(values).max((1, 2))[:, None]
+            assert (np.abs(actual[row].astype(np.float64) - wanted) - rounding).max() <= 1e-5, (mixture, row)
 
 
 @pytest.mark.parametrize("architecture", EMULATED)

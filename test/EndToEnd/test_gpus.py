@@ -57,8 +57,7 @@ def test_generation(tools, folder: Path) -> None:
     """A decoder over a paged cache gives the CPU's tokens."""
     tokens = []
     for target in ("cpu", "emulated:sm_80"):
-        artifact = folder / "decoder.itx"
-        tools.compile(GLOSSARY, "-o", artifact, f"--target={target}")
+        artifact = tools.artifact(GLOSSARY, *([f"--target={target}"] if target != "cpu" else []))
         result = tools.run("intarsia-run", artifact, "--ids=1,5,9", "--max-tokens=2")
         tokens.append(result.stdout)
     assert tokens[0] == tokens[1]
@@ -99,8 +98,8 @@ def embed_and_generate(tools, folder: Path, model: Path, target: str, flags: tup
     of_encoders = [flag for flag in flags if not flag.startswith("--kv")]  # which have no cache
     tools.compile(model, "-o", folder / "m.itx", f"--target={target}", *of_encoders)
     tools.run("intarsia-run", folder / "m.itx", f"--input=input_ids=@{ids}", f"--output=@{output}")
-    tools.compile(GLOSSARY, "-o", folder / "g.itx", f"--target={target}", *flags)
-    generated = tools.run("intarsia-run", folder / "g.itx", "--ids=1,5,9,22,31,7", "--max-tokens=4").stdout
+    decoder = tools.artifact(GLOSSARY, *([f"--target={target}"] if target != "cpu" else []), *flags)
+    generated = tools.run("intarsia-run", decoder, "--ids=1,5,9,22,31,7", "--max-tokens=4").stdout
     return np.load(output).astype(np.float64), generated
 
 
