@@ -55,6 +55,9 @@ constexpr Measured measuredPrecisions[] = {
 /// weights, and of one of a billion.
 const probe::DecoderSize decoderSizes[] = {
     {256, 768, 4, 2, 8, 512}, {576, 1536, 9, 3, 8, 512}, {2048, 5632, 32, 4, 3, 16384}};
+/// What stands for the largest in floats, which take longest, where a probe is hurried: a quarter of its weights, which
+/// have as many bytes in f32 as those of the largest in int8, so that caches do not hold them.
+const probe::DecoderSize insteadOfLargest = {1024, 2816, 16, 4, 2, 8192};
 /// Bytes that all layers of the larger two have at least, so that weights come from memory as those of whole models do:
 /// on a server whose processors share 480 MB of last cache, one sequence's step takes 23 ps a weight in int4 where the
 /// model has 42 MB, and 53 ps where it has 100 MB. This is somewhat more than the latter.
@@ -68,6 +71,8 @@ constexpr int64_t sequencesOfContext = 4;
 constexpr int64_t handedOver[] = {128, 1024}; ///< tokens of the caches that are handed over
 /// Seconds of measuring that all of this is meant for; with fewer, models are smaller and passes have fewer turns.
 constexpr double usualSeconds = 120;
+/// Share of them below which a probe is hurried: passes have one turn, and one more where they contradict each other.
+constexpr double hurriedShare = 0.1;
 /// Bytes of the fixed work that tells whether others use the machine.
 constexpr double yardstickBytes = 128e6;
 constexpr double handOverTimeout = 60;
@@ -94,6 +99,8 @@ public:
     options.enoughSeconds *= thoroughness;
     if (thoroughness < 0.5)
       options.fewest = options.most = 2;
+    if (isHurried())
+      options.fewest = options.most = options.again = 1;
     options.clock = [] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
     };
@@ -109,6 +116,7 @@ public:
 
   /// 1 where a probe has its usual time, less where it has less.
   const double thoroughness;
+  bool isHurried() const { return thoroughness < hurriedShare; }
 
   Expected<std::vector<double>> time(ArrayRef<Pass> passes) { return probe::timeInTurns(passes, options, patience); }
   /// Says how much of what was measured others disturbed, or "".
@@ -307,6 +315,8 @@ private:
 
   Error measureDecoder(probe::DecoderSize size, const Measured &measured, bool isSmallest, bool isLargest) {
     StringRef precision = measured.precision;
+    if (isLargest && timer.isHurried() && measured.weightBytes > 1)
+      size = insteadOfLargest;
     double layerWeights = probe::layerWeights(size);
     if (!isSmallest) {
       size.layers = std::max(size.layers, int64_t(std::ceil(leastModelBytes / (layerWeights * measured.weightBytes))));
