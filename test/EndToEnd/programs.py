@@ -27,9 +27,12 @@ def one_of_each_vendor(*architectures: str, always: tuple[str, ...] = SCHEDULED)
     return [pytest.param(one, marks=() if one in always else pytest.mark.slow) for one in architectures]
 
 
-def in_turn(cases: Iterable[object], architectures: Iterable[str]) -> list[pytest.param]:
+def in_turn(
+    cases: Iterable[object], architectures: Iterable[str], always: Iterable[tuple[object, str]] = ()
+) -> list[pytest.param]:
     """Give all pairs of a case and an architecture as parameters: each case with at least one architecture of each
-    vendor and each architecture with at least one case, in turn. The other pairs are slow."""
+    vendor and each architecture with at least one case, in turn, and those that are always tested. The other pairs are
+    slow."""
     cases, vendors = list(cases), {}
     for one in architectures:
         vendors.setdefault(one.startswith("sm_"), []).append(one)
@@ -38,7 +41,8 @@ def in_turn(cases: Iterable[object], architectures: Iterable[str]) -> list[pytes
             *(case if isinstance(case, tuple) else (case,)),
             one,
             marks=()
-            if any(
+            if (case, one) in always
+            or any(
                 (number - turn) % len(cases) == 0 and (place - turn) % len(those) == 0
                 for turn in range(max(len(cases), len(those)))
             )
@@ -133,11 +137,11 @@ def between_norm_and(text: str, op: str, features: int, depth: int) -> str:
     return text.replace("  return", f"  %y = {op} %z : tensor<?x{features}xf32>\n  return")
 
 
-def launches(tools, program: Path, target: str, *sizes: int) -> list[Launch]:
+def launches(tools, program: Path, target: str, *sizes: int, flags: Iterable[str] = ()) -> list[Launch]:
     """Return the functions of a program's kernels with the blocks that they have for their sizes, s0, s1, …"""
     named = {f"s{number}": size for number, size in enumerate(sizes)}
     lowered = program.with_suffix(".lowered.mlir")
-    tools.compile(program, "-o", lowered, f"--target={target}", "--stop-after=lower")
+    tools.compile(program, "-o", lowered, f"--target={target}", "--stop-after=lower", *flags)
     found = []
     for line in tools.run("intarsia-opt", lowered, "--target-emit-kernels").stdout.splitlines():
         if function := re.search(r"gpu\.func @(itx_k\d+_\d+)\(", line):
@@ -152,6 +156,26 @@ def launches(tools, program: Path, target: str, *sizes: int) -> list[Launch]:
             blocks = eval(grid, {"Size": Size}).value
             found.append(Launch(function[1], int(threads), blocks, why[1] if why else ""))
     return found
+
+
+# Features with which a quarter of the multiprocessors (lib/Target/GPU/Architecture.cpp) have a tile of 128 columns, the
+# last one a ragged one: more than 128 rows are multiplied by large tiles then.
+LARGE_FEATURES = {
+    architecture: 128 * (-(-multiprocessors // 4) - 1) + 3
+    for architecture, multiprocessors in {
+        "sm_80": 108, "sm_89": 142, "sm_90a": 132, "sm_120a": 188, "gfx90a": 104, "gfx942": 304, "gfx950": 256,
+        "gfx1100": 96, "gfx1201": 64,
+    }.items()
+}  # fmt: skip
+LARGE_ROWS = 130
+
+
+def assert_large(tools, folder: Path, architecture: str, *flags: str) -> None:
+    """The function behind all others that multiply, which has large tiles, is the only one of these that has blocks."""
+    functions = launches(tools, folder / "m.mlir", f"emulated:{architecture}", LARGE_ROWS, flags=flags)
+    assert functions[-1].blocks >= 2 * -(-LARGE_FEATURES[architecture] // 128)
+    # What quantizes rows comes first.
+    assert [one.blocks for one in functions[bool(flags) : -1]] == [0] * (len(functions) - 1 - bool(flags))
 
 
 def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:

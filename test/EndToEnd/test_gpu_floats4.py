@@ -9,7 +9,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import quantize_to_e2m1, quantize_weight
-from programs import SCHEDULES, between_norm_and, build, close, in_turn, matmul_error, random_cases
+from programs import (
+    LARGE_FEATURES,
+    LARGE_ROWS,
+    SCHEDULES,
+    assert_large,
+    between_norm_and,
+    build,
+    close,
+    in_turn,
+    matmul_error,
+    random_cases,
+)
 from random_numbers import RNG, normal
 from safetensors.numpy import save_file
 from test_quantized_linears import program, weight_of
@@ -77,7 +88,9 @@ def test_random_shapes(tools, scratch, monkeypatch, architecture, name):
 @pytest.mark.parametrize(("architecture", "name"), WITH_INSTRUCTIONS)
 def test_large_tiles(tools, scratch, architecture, name):
     """More rows than small tiles are used for."""
-    check(tools, scratch / f"large-{architecture}-{name}", architecture, name, 32768, 64, (129,))
+    folder = scratch / f"large-{architecture}-{name}"
+    check(tools, folder, architecture, name, LARGE_FEATURES[architecture], 64, (LARGE_ROWS,))
+    assert_large(tools, folder, architecture, *flags(name))
 
 
 @pytest.mark.parametrize(("architecture", "name"), [*WITH_INSTRUCTIONS, ("gfx942", "nvfp4")])

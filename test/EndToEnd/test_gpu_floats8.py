@@ -9,7 +9,18 @@ import os
 import numpy as np
 import pytest
 from block_formats import quantize_weight
-from programs import SCHEDULES, between_norm_and, build, close, matmul_error, one_of_each_vendor, random_cases
+from programs import (
+    LARGE_FEATURES,
+    LARGE_ROWS,
+    SCHEDULES,
+    assert_large,
+    between_norm_and,
+    build,
+    close,
+    matmul_error,
+    one_of_each_vendor,
+    random_cases,
+)
 from random_numbers import RNG, normal
 from test_quantized_linears import E4M3_VALUES, program, quantize_to_e4m3, weight_of
 
@@ -72,7 +83,9 @@ def test_random_shapes(tools, scratch, monkeypatch, architecture):
 @pytest.mark.parametrize("architecture", WITH_INSTRUCTIONS)
 def test_large_tiles(tools, scratch, architecture):
     """More rows than small tiles are used for."""
-    check(tools, scratch / f"large-{architecture}", architecture, 32768, 64, (129,))
+    folder = scratch / f"large-{architecture}"
+    check(tools, folder, architecture, LARGE_FEATURES[architecture], 64, (LARGE_ROWS,))
+    assert_large(tools, folder, architecture, *FLAGS)
 
 
 @pytest.mark.parametrize("architecture", ["sm_89", "gfx942", "gfx1201"])

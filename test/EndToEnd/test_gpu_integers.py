@@ -8,7 +8,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import activation_block, quantize_activations, quantize_weight
-from programs import SCHEDULES, between_norm_and, build, close, in_turn, random_cases
+from programs import (
+    LARGE_FEATURES,
+    LARGE_ROWS,
+    SCHEDULES,
+    assert_large,
+    between_norm_and,
+    build,
+    close,
+    in_turn,
+    random_cases,
+)
 from random_numbers import RNG, normal
 from test_quantized_linears import activations, blocks_of, build_blocks, check, program, weight_of
 
@@ -59,7 +69,9 @@ def test_random_shapes(tools, scratch, monkeypatch, architecture):
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1201"])
 def test_large_tiles(tools, scratch, architecture):
     """More rows than small tiles are used for."""
-    check_format(tools, scratch / f"large-{architecture}", architecture, "int4", 32768, 64, (129,))
+    folder = scratch / f"large-{architecture}"
+    check_format(tools, folder, architecture, "int4", LARGE_FEATURES[architecture], 64, (LARGE_ROWS,))
+    assert_large(tools, folder, architecture, "--quantize=int4", FLAG)
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "gfx942", "gfx1100"])

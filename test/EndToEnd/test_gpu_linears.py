@@ -10,7 +10,18 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import SCHEDULES, build, close, in_turn, launches, one_of_each_vendor, random_cases
+from programs import (
+    LARGE_FEATURES,
+    LARGE_ROWS,
+    SCHEDULES,
+    assert_large,
+    build,
+    close,
+    in_turn,
+    launches,
+    one_of_each_vendor,
+    random_cases,
+)
 from random_numbers import RNG, normal
 
 pytestmark = pytest.mark.cpu_only
@@ -61,7 +72,11 @@ def check(tools, folder, architecture, rows, depth, features, stored, precision,
         close(module.main(x), expected, bound)
 
 
-@pytest.mark.parametrize(("precision", "architecture"), in_turn(("f16", "bf16"), ARCHITECTURES))
+#: Instructions of bf16 that no other linear has.
+BF16_ALONE = [("bf16", architecture) for architecture in ("gfx90a", "gfx950", "gfx1201")]
+
+
+@pytest.mark.parametrize(("precision", "architecture"), in_turn(("f16", "bf16"), ARCHITECTURES, BF16_ALONE))
 def test_matrix_instructions(tools, tmp_path, architecture: str, precision: str) -> None:
     """All tiles: few rows, some, and more than a large tile has; rows and features that fill none."""
     check(tools, tmp_path, architecture, (1, 3, 9, 65, 200), 96, 136, precision, precision, "nn.relu")
@@ -78,43 +93,28 @@ def test_random_shapes(tools, tmp_path, monkeypatch, architecture: str) -> None:
         check(tools, tmp_path, architecture, rows, depth, features, stored, precision)
 
 
-# Features with which a quarter of the multiprocessors (lib/Target/GPU/Architecture.cpp) have a tile of 128 columns, the
-# last one a ragged one: more than 128 rows are multiplied by large tiles then.
-LARGE_FEATURES = {
-    architecture: 128 * (-(-multiprocessors // 4) - 1) + 3
-    for architecture, multiprocessors in {
-        "sm_80": 108, "sm_90a": 132, "gfx90a": 104, "gfx942": 304, "gfx1100": 96, "gfx1201": 64,
-    }.items()
-}  # fmt: skip
-LARGE_ROWS = 130
-
-
-def assert_large(tools, folder, architecture: str) -> None:
-    """The function behind all others, which has large tiles, is the only one that has blocks."""
-    *others, largest = launches(tools, folder / "m.mlir", f"emulated:{architecture}", LARGE_ROWS)
-    assert largest.blocks >= 2 * -(-LARGE_FEATURES[architecture] // 128)
-    assert all(one.blocks == 0 for one in others)
+WITH_LARGE_TILES = ("sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100", "gfx1201")
 
 
 @pytest.mark.parametrize(
     ("precision", "stored", "depth", "architecture"),
     # Of tiles of 32 elements, or 16 of f32: four, three of which the last one is ragged, and rows that are no multiple
     # of 16 bytes.
-    in_turn([("f16", "f16", 128), ("bf16", "bf16", 72), ("f16", "f32", 50), ("", "f32", 44)], LARGE_FEATURES),
+    in_turn([("f16", "f16", 128), ("bf16", "bf16", 72), ("f16", "f32", 50), ("", "f32", 44)], WITH_LARGE_TILES),
 )
 def test_large_tiles(tools, tmp_path, architecture: str, precision: str, stored: str, depth: int) -> None:
     check(tools, tmp_path, architecture, (LARGE_ROWS,), depth, LARGE_FEATURES[architecture], stored, precision)
     assert_large(tools, tmp_path, architecture)
 
 
-@pytest.mark.parametrize("architecture", [one for one in LARGE_FEATURES if one != "sm_90a"])
+@pytest.mark.parametrize("architecture", [one for one in WITH_LARGE_TILES if one != "sm_90a"])
 def test_large_tiles_of_stored_inputs(tools, tmp_path, architecture: str) -> None:
     """Inputs that are read as they lie in memory; on sm_90a tensor copies read these."""
     check_stored(tools, tmp_path, [(2, LARGE_ROWS // 2)], 88, LARGE_FEATURES[architecture], "f16", "f16", architecture)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("architecture", one_of_each_vendor(*LARGE_FEATURES))
+@pytest.mark.parametrize("architecture", one_of_each_vendor(*WITH_LARGE_TILES))
 def test_schedules_of_large_tiles(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     for number, (precision, stored) in enumerate((("f16", "f16"), ("", "f32"))):
@@ -127,13 +127,13 @@ def test_schedules_of_large_tiles(tools, tmp_path, monkeypatch, architecture: st
 SPLIT_FEATURES, SPLIT_DEPTH = 70, 2072
 
 
-@pytest.mark.parametrize("architecture", LARGE_FEATURES)
+@pytest.mark.parametrize("architecture", WITH_LARGE_TILES)
 def test_split_depth(tools, tmp_path, architecture: str) -> None:
     check(tools, tmp_path, architecture, (6, 64, 65, 130), SPLIT_DEPTH, SPLIT_FEATURES, "f16", "f16", "nn.relu")
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("architecture", one_of_each_vendor(*LARGE_FEATURES))
+@pytest.mark.parametrize("architecture", one_of_each_vendor(*WITH_LARGE_TILES))
 def test_schedules_of_split_depth(tools, tmp_path, monkeypatch, architecture: str, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     check(tools, tmp_path, architecture, (33,), SPLIT_DEPTH, SPLIT_FEATURES, "f32", "bf16")
