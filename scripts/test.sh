@@ -13,6 +13,7 @@ jobs=${JOBS:-$(nproc)}
 status=0
 export OPENBLAS_NUM_THREADS=1 # tests run side by side, and NumPy's threads would wait for each other's processors
 export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$build/kernel-cache} # many tests have the same kernels
+export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS-1} # NumPy's threads would wait for each other: each core has a test
 
 echo "==> Unit tests (GoogleTest)"
 GTEST_OUTPUT=xml:$reports/unit-gtest/ ctest --test-dir "$build" -j "$jobs" --output-on-failure -E "^lit$" -LE slow --no-tests=error --output-junit "$reports/unit.xml" \

@@ -10,12 +10,17 @@ RESULTS.npz.0.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import runpy
+import signal
 import socket
 import subprocess
 import sys
+import traceback
 import uuid
+from functools import cache
 from pathlib import Path
 
 import intarsia
@@ -73,8 +78,8 @@ def address_of_hosts(folder: Path) -> dict[str, str]:
     return {"ITX_WORLD_ADDRESS": f"tcp:localhost:{port}", "ITX_WORLD_TOKEN_FILE": str(token)}
 
 
-def start_ranks(command: list, world: int, folder: Path, hosts: str = "", **variables: str) -> list[subprocess.Popen]:
-    """Start a Python program as so many ranks.
+def environments(world: int, folder: Path, hosts: str = "", **variables: str) -> list[dict[str, str]]:
+    """Return the environment of each rank of a new world.
 
     ``hosts`` has a letter for each rank's host: ranks with different ones exchange data by TCP.
     """
@@ -87,22 +92,74 @@ def start_ranks(command: list, world: int, folder: Path, hosts: str = "", **vari
     if hosts:
         environment |= address_of_hosts(folder)
     environment |= variables
-    ranks = []
-    for rank in range(world):
-        own = {"ITX_WORLD_RANK": str(rank)} | ({"ITX_WORLD_HOST": hosts[rank]} if hosts else {})
-        ranks.append(
-            subprocess.Popen([sys.executable, *command], env=environment | own, stderr=subprocess.PIPE, text=True)
-        )
-    return ranks
+    return [
+        environment | {"ITX_WORLD_RANK": str(rank)} | ({"ITX_WORLD_HOST": hosts[rank]} if hosts else {})
+        for rank in range(world)
+    ]
+
+
+def start_ranks(command: list, world: int, folder: Path, hosts: str = "", **variables: str) -> list[subprocess.Popen]:
+    """Start a Python program as so many ranks."""
+    return [
+        subprocess.Popen([sys.executable, *command], env=environment, stderr=subprocess.PIPE, text=True)
+        for environment in environments(world, folder, hosts, **variables)
+    ]
+
+
+@cache
+def forker() -> subprocess.Popen:
+    """Return a process that has imported what ranks need, and forks them: half of a rank's time was that."""
+    return subprocess.Popen(
+        [sys.executable, __file__, "--fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def fork_worlds() -> None:
+    """For each line of the input, fork the ranks that it describes, and print how each ended."""
+    import pytest  # noqa: F401 (programs of ranks are tests)
+
+    for line in sys.stdin:
+        ranks = [fork_rank(**rank) for rank in json.loads(line)]
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]), flush=True)
+
+
+def fork_rank(command: list[str], environment: dict[str, str], messages: str) -> int:
+    """Fork a process that runs a Python program, and return its number."""
+    if process := os.fork():
+        return process
+    code = 1
+    try:
+        signal.alarm(120)
+        file = os.open(messages, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = command
+        runpy.run_path(command[0], run_name="__main__")
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def run_ranks(
     program: str, artifact: Path, inputs: Path, results: Path, world: int, hosts: str = "", **variables: str
 ) -> list[dict]:
     """Run a program as the ranks of a world, and return the arrays that each has written to RESULTS.RANK.npz."""
-    ranks = start_ranks([program, artifact, inputs, results], world, results.parent, hosts, **variables)
-    messages = [process.communicate(timeout=120)[1] for process in ranks]
-    assert all(process.returncode == 0 for process in ranks), "\n".join(messages)
+    command = [str(part) for part in (program, artifact, inputs, results)]
+    messages = [Path(f"{results}.{rank}.messages") for rank in range(world)]
+    ranks = [
+        {"command": command, "environment": environment, "messages": str(path)}
+        for environment, path in zip(environments(world, results.parent, hosts, **variables), messages, strict=True)
+    ]
+    process = forker()
+    print(json.dumps(ranks), file=process.stdin, flush=True)
+    codes = json.loads(process.stdout.readline())
+    assert not any(codes), f"ended with {codes}:\n" + "\n".join(path.read_text() for path in messages)
     return [dict(np.load(f"{results}.{rank}.npz")) for rank in range(world)]
 
 
@@ -114,7 +171,9 @@ def run_world(
     return run_ranks(__file__, artifact, inputs, results, world, hosts, **variables)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1] == "--fork":
+    fork_worlds()
+elif __name__ == "__main__":
     here = Path(sys.argv[3])
     np.savez(
         f"{here}.{os.environ.get('ITX_WORLD_RANK', '0')}", **results_of(Path(sys.argv[1]), dict(np.load(sys.argv[2])))

@@ -139,11 +139,18 @@ def test_caches(tools, caches: str, tmp_path: Path) -> None:
     turns = compiled(tools, GLOSSARY, tmp_path / "turns.itx", 2, "interleaved:3", f"--kv={caches}")
     one = compiled(tools, GLOSSARY, tmp_path / "one.itx", 2, "pipeline", f"--kv={caches}")
     expected = steps_of(tools.artifact(GLOSSARY, f"--kv={caches}"))
-    exact = steps_of(compiled(tools, GLOSSARY, tmp_path / "exact.itx", 1, "", "--kv=f32"))
+    exact = steps_of(tools.artifact(GLOSSARY, "--kv=f32"))
     results = [run_ranks(__file__, each, Path("steps"), tmp_path / each.stem, 2) for each in (turns, one)]
     for found, same in zip(*results, strict=True):
         np.testing.assert_array_equal(found["prompt"], same["prompt"])
         assert difference(found, expected) <= difference(expected, exact)
+
+
+@pytest.fixture(scope="module")
+def wide(tools, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
+    """Give a model whose rows are wide, and what it computes in one piece."""
+    model = wide_llama(folder / "model")
+    return model, prompt_of(compiled(tools, model, folder / "whole.itx", 1, "", "--kv=f32", "--quantize=none"))
 
 
 @pytest.mark.parametrize(
@@ -157,12 +164,10 @@ def test_caches(tools, caches: str, tmp_path: Path) -> None:
         ("interleaved:2", 4, "aabb"),
     ],
 )
-def test_long_messages(tools, partition: str, world: int, hosts: str, tmp_path: Path) -> None:
+def test_long_messages(tools, wide, partition: str, world: int, hosts: str, tmp_path: Path) -> None:
     """A send of 300 kB waits for its receiver: no rank waits in a circle."""
-    model = wide_llama(tmp_path / "model")
-    whole = compiled(tools, model, tmp_path / "whole.itx", 1, "", "--kv=f32", "--quantize=none")
+    model, expected = wide
     turns = compiled(tools, model, tmp_path / "turns.itx", world, partition, "--kv=f32", "--quantize=none")
-    expected = prompt_of(whole)
     for found in run_ranks(__file__, turns, Path("prompt"), tmp_path / "results", world, hosts):
         assert difference(found, expected) <= TOLERANCE
 
