@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import intarsia
 import ml_dtypes
@@ -109,12 +110,20 @@ def write_dequantized(folder: Path, checkpoint: Path, dequantized: dict[str, np.
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def read_matrices(tools, checkpoint: Path, work: Path, target: str = "cpu") -> dict[str, np.ndarray]:
-    """Give the quantized matrices of a checkpoint as kernels read them where they are packed, in float32.
+class Matrices(NamedTuple):
+    """Matrices in float32, and what the import says of them."""
+
+    values: dict[str, np.ndarray]
+    remarks: str
+
+
+def read_matrices(tools, checkpoint: Path, work: Path, target: str = "cpu") -> Matrices:
+    """Give the quantized matrices of a checkpoint as kernels read them where they are packed.
 
     The nn.dequantize of each is taken out of the imported model with what it is made of, and its rows are looked up as those of a table.
     """
-    module = tools.run("intarsia-compile", checkpoint, "--stop-after=import").stdout
+    imported = tools.run("intarsia-compile", checkpoint, "--stop-after=import")
+    module = imported.stdout
     ops = r"(?:nn\.weight|nn\.dequantize|tensor\.collapse_shape|tensor\.expand_shape)"
     lines = dict(re.findall(rf"^ *(%\w+) = ({ops} .*?)(?: loc\(.*\))?$", module, re.M))
     matrices = {value: op for value, op in lines.items() if op.startswith("nn.dequantize")}
@@ -147,10 +156,11 @@ def read_matrices(tools, checkpoint: Path, work: Path, target: str = "cpu") -> d
     tools.compile(path, "-o", work / "matrices.itx", f"--target={target}")
     path.unlink()
     compiled = intarsia.load(work / "matrices.itx")
-    return {
+    values = {
         name: np.array(getattr(compiled, f"matrix{number}")(ids=np.arange(rows)))
         for number, (name, rows) in enumerate(names, start=1)
     }
+    return Matrices(values, imported.stderr)
 
 
 # -- Words -------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def golden():
 @pytest.fixture(scope="module")
 def windows():
     ids = _quantize.encode_documents(MODEL, (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n"))
-    return _quantize.read_windows(ids[MEASURED * 192 + 1 :], 192)
+    return _quantize.read_windows(ids[MEASURED * 192 + 1 :], 192)[:80]
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
@@ -284,17 +284,18 @@ def test_without_a_text_weights_are_rounded_to_nearest(tools, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["int4", "int4-g128", "mxfp4", "nvfp4"])
-def test_scales_with_the_least_error(tmp_path, name):
+def test_scales_with_the_least_error(tiny_decoder, tmp_path, name):
     """Of 400 scales for each block that NumPy tries in float64, few leave less than the one that was chosen."""
+    model = MODEL if name == "int4-g128" else tiny_decoder  # whose matrices have 64 columns
     for folder, is_searched in [("searched", True), ("nearest", False)]:
-        intarsia.quantize(MODEL, tmp_path / folder, name, search_scales=is_searched)
+        intarsia.quantize(model, tmp_path / folder, name, search_scales=is_searched)
     searched, nearest = (read(tmp_path / folder / "model.safetensors") for folder in ("searched", "nearest"))
-    weights = read(MODEL / "model.safetensors")
+    weights = read(model / "model.safetensors")
     block = {"int4-g128": 128, "nvfp4": 16}.get(name, 32)
     levels = np.arange(-8, 8) if name.startswith("int4") else np.arange(16, dtype=np.uint8)
     if not name.startswith("int4"):
         levels = np.unique(levels.view(ml_dtypes.float4_e2m1fn).astype(np.float64))
-    module = linears(1)[1]
+    module = linears(1)[6]
     rows = weights[f"{module}.weight"].astype(np.float64).reshape(-1, block)
     errors = [((dequantized(tensors, module).reshape(-1, block) - rows) ** 2).sum(1) for tensors in (searched, nearest)]
     largest = np.abs(rows).max(1, keepdims=True)
@@ -324,26 +325,27 @@ NEAREST = {"int4": 2.34e-2, "int4-g128": 3.46e-2, "mxfp4": 2.67e-2, "nvfp4": 1.7
 def test_less_is_lost_on_other_texts(tools, quantized, tmp_path, golden, name):
     """Half of what rounding to nearest loses, or less."""
     tools.compile(quantized(name), "-o", tmp_path / "m.itx", "--kv=f32", "--quantize-activations=16")
-    perplexity = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"])
-    assert 1e-3 < perplexity / golden["perplexity"] - 1 < 0.5 * NEAREST[name]
+    some = slice(60)
+    perplexity = intarsia.Generator(tmp_path / "m.itx").perplexity(golden["windows"][some])
+    assert 1e-3 < perplexity / np.exp(np.mean(golden["window_losses"][some])) - 1 < 0.5 * NEAREST[name]
 
 
 def test_the_command(tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("\n".join((MODEL / "heldout.txt").read_text().split("\n")[1500:]))
     output = tmp_path / "quantized"
-    assert main(["quantize", str(MODEL), "-o", str(output), f"--calibration={text}", "--lines", "--tokens=4096"]) == 0
+    assert main(["quantize", str(MODEL), "-o", str(output), f"--calibration={text}", "--lines", "--tokens=1024"]) == 0
     said = capsys.readouterr()
     assert "i4, f16 for 32" in said.out
     assert f"wrote {output}" in said.out
-    assert "has 768 features, the text 4096 tokens: fewer than 10 for each" in said.err
+    assert "has 768 features, the text 1024 tokens: fewer than 10 for each" in said.err
     generator = intarsia.Generator(intarsia.compile(output))
     assert generator.generate("violin (noun):", max_tokens=4)[0].text
 
 
 def test_sentence_encoders(minilm, minilm_dir, tmp_path):
     """Embeddings of other texts stay near those of the model as it is, nearer than with rounding to nearest."""
-    documents = (MODEL / "heldout.txt").read_text().split("\n")[:300]
+    documents = (MODEL / "heldout.txt").read_text().split("\n")[:120]
     ids = _quantize.read_windows(_quantize.encode_documents(minilm_dir, documents), 64)
     inputs = {"input_ids": ids[-8:], "attention_mask": np.ones_like(ids[-8:])}
     exact = minilm.embed(**inputs)

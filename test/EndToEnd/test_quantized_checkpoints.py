@@ -52,14 +52,27 @@ def logits_of(tools, checkpoint: Path, output: Path, ids: np.ndarray, *flags: st
 # -- What the packages wrote -------------------------------------------------------------------------------------------
 
 
+# Devices read the values of all checkpoints, above, and the CPU computes the logits of all. On others, kernels are those
+# of --quantize (test_gpu_linears.py), and models of each kind of values show that the two go together.
+ON_DEVICES = {"reference": ("gptq", "floats4"), "emulated:sm_80": ("pack-quantized", "floats4", "torchao")}
+
+
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("checkpoint", NAMES, indirect=True)
+@pytest.mark.parametrize(
+    ("checkpoint", "device"),
+    [
+        pytest.param(name, device, marks=() if name in ON_DEVICES.get(device, NAMES) else pytest.mark.slow)
+        for name in NAMES
+        for device in ("cpu", "reference", "emulated:sm_80")
+    ]
+    + [pytest.param(name, "emulated:gfx942", marks=pytest.mark.slow) for name in NAMES],
+    indirect=["checkpoint"],
+)
 def test_values_are_those_of_the_package(tools, tmp_path, checkpoint, device):
     """Bit for bit, where kernels read them."""
     with np.load(checkpoint / "golden.npz") as golden:
         expected = dict(zip(golden["modules"], golden["hashes"], strict=True))
-    matrices = read_matrices(tools, checkpoint, tmp_path / "work", device)
+    matrices = read_matrices(tools, checkpoint, tmp_path / "work", device).values
     assert matrices.keys() == expected.keys()
     stored = load_tensors(checkpoint / "model.safetensors")
     for name, matrix in matrices.items():
@@ -84,9 +97,22 @@ def dequantize_nvfp4(stored: Tensors, name: str) -> np.ndarray:
     return values * np.repeat(scale / whole, 16, axis=1)
 
 
+# Devices read the values of all checkpoints, above, and the CPU computes the logits of all. On others, kernels are those
+# of --quantize (test_gpu_linears.py), and models of each kind of values show that the two go together.
+ON_DEVICES = {"reference": ("gptq", "floats4"), "emulated:sm_80": ("pack-quantized", "floats4", "torchao")}
+
+
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("checkpoint", NAMES, indirect=True)
+@pytest.mark.parametrize(
+    ("checkpoint", "device"),
+    [
+        pytest.param(name, device, marks=() if name in ON_DEVICES.get(device, NAMES) else pytest.mark.slow)
+        for name in NAMES
+        for device in ("cpu", "reference", "emulated:sm_80")
+    ]
+    + [pytest.param(name, "emulated:gfx942", marks=pytest.mark.slow) for name in NAMES],
+    indirect=["checkpoint"],
+)
 def test_logits_are_those_of_the_dequantized_model(tools, tmp_path, checkpoint, device):
     with np.load(checkpoint / "golden.npz") as golden:
         ids, expected = golden["input_ids"], golden["logits"]
@@ -170,11 +196,13 @@ def pack(rng, shape, bits, group, dtype, symmetric=True) -> tuple[Tensors, np.nd
     return parts, dequantize(integers, zeros, scales)
 
 
-def check_values(tools, folder: Path, expected: dict[str, np.ndarray], work: Path, device: str = "cpu") -> None:
-    matrices = read_matrices(tools, folder, work, device)
+def check_values(tools, folder: Path, expected: dict[str, np.ndarray], work: Path, device: str = "cpu") -> str:
+    """Compare with the matrices that kernels read, and return what the import says of them."""
+    matrices, remarks = read_matrices(tools, folder, work, device)
     assert matrices.keys() == expected.keys()
     for name, matrix in matrices.items():
         np.testing.assert_array_equal(matrix, expected[name], err_msg=name)
+    return remarks
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
@@ -189,13 +217,12 @@ def test_packed_integers(tools, tmp_path, bits, group, dtype, symmetric):
     expected = write_checkpoint(
         tmp_path / "m", compressed(weights), lambda name, w: pack(rng, w.shape, bits, group, dtype, symmetric)
     )
-    check_values(tools, tmp_path / "m", expected, tmp_path / "work")
+    remarks = check_values(tools, tmp_path / "m", expected, tmp_path / "work")
     # Zero points times scales of 16 bits are exact in f32.
     keeps_zeros = group and dtype != np.float32
     offset = "int4-asymmetric" if keeps_zeros else "int5"
     name = {(4, True): "int4", (8, True): "int8", (4, False): offset}.get((bits, symmetric))
     suffix = {32: "", 0: "-channel"}.get(group, f"-g{group}")
-    remarks = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=import").stderr
     if not name:
         assert "again: 7, because zero points of 8 bits make values of 9 bits" in remarks
         return
@@ -224,8 +251,7 @@ def test_scales_beyond_f16(tools, tmp_path):
 
     weights = {"num_bits": 4, "strategy": "group", "group_size": 32}
     expected = write_checkpoint(tmp_path / "m", compressed(weights), quantize)
-    check_values(tools, tmp_path / "m", expected, tmp_path / "work")
-    remarks = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=import").stderr
+    remarks = check_values(tools, tmp_path / "m", expected, tmp_path / "work")
     assert "kept at their bits, as int4 with scales in bf16: 7\n" in remarks
 
 
@@ -256,8 +282,7 @@ def test_gptq(tools, tmp_path, bits, group, version, order, symmetric):
     expected = write_checkpoint(
         tmp_path / "m", config, lambda name, w: gptq(rng, w.shape, bits, group, version, order, symmetric)
     )
-    check_values(tools, tmp_path / "m", expected, tmp_path / "work")
-    remarks = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=import").stderr
+    remarks = check_values(tools, tmp_path / "m", expected, tmp_path / "work")
     # Matrices of one group have no order; down_proj has two groups of 128.
     decoded = 7 if bits == 8 and not symmetric else {32: 7, 128: 1, 0: 0}[group] if order else 0
     assert sum(map(int, re.findall(r"quantize again: (\d+), because", remarks))) == decoded
@@ -282,8 +307,7 @@ def test_awq(tools, tmp_path, group, symmetric):
     rng = np.random.default_rng(group)
     config = {"quant_method": "awq", "bits": 4, "group_size": group or -1, "zero_point": True, "version": "gemm"}
     expected = write_checkpoint(tmp_path / "m", config, lambda name, w: awq(rng, w.shape, group, symmetric))
-    check_values(tools, tmp_path / "m", expected, tmp_path / "work")
-    remarks = tools.run("intarsia-compile", tmp_path / "m", "--stop-after=import").stderr
+    remarks = check_values(tools, tmp_path / "m", expected, tmp_path / "work")
     assert f"kept at their bits, as {'int4' if symmetric else 'int4-asymmetric' if group else 'int5'}" in remarks
 
 
@@ -323,7 +347,7 @@ def test_nvfp4_scale_of_the_tensor(tools, tmp_path):
 
     weights = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
     expected = write_checkpoint(tmp_path / "m", compressed(weights, "nvfp4-pack-quantized"), quantize)
-    matrices = read_matrices(tools, tmp_path / "m", tmp_path / "work")
+    matrices = read_matrices(tools, tmp_path / "m", tmp_path / "work").values
     for name, matrix in expected.items():
         np.testing.assert_allclose(matrices[name], matrix, rtol=3 * 2.0**-24)
 
@@ -361,7 +385,7 @@ def test_experts(tools, tmp_path):
 @pytest.mark.parametrize("checkpoint", ["pack-quantized", "gptq"], indirect=True)
 def test_quantized_again(tools, tmp_path, checkpoint):
     """With --quantize, matrices are dequantized and quantized like others."""
-    matrices = read_matrices(tools, checkpoint, tmp_path / "work")
+    matrices = read_matrices(tools, checkpoint, tmp_path / "work").values
     stored = load_tensors(checkpoint / "model.safetensors")
     write_dequantized(tmp_path / "plain", checkpoint, matrices, stored)
     ids = np.arange(20)
