@@ -166,12 +166,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out slow tests, and what is about the CPU alone if INTARSIA_TEST_TARGET names another device."""
-    if not os.environ.get("INTARSIA_TEST_SLOW"):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
     target = os.environ.get("INTARSIA_TEST_TARGET") or "cpu"
-    if target.split(":")[0] == "cpu":
+    is_cpu = target.split(":")[0] == "cpu"
+    if not os.environ.get("INTARSIA_TEST_SLOW"):
+        left_out = ["slow"] if is_cpu else ["slow", "cpu_is_enough"]
+        slow = [item for item in items if any(map(item.get_closest_marker, left_out))]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+    if is_cpu:
         return
     for item in items:
         if item.get_closest_marker("cpu_only"):

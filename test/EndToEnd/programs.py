@@ -27,6 +27,14 @@ def one_of_each_vendor(*architectures: str, always: tuple[str, ...] = SCHEDULED)
     return [pytest.param(one, marks=() if one in always else pytest.mark.slow) for one in architectures]
 
 
+def one_of_each_family(models: Iterable[str], *always: str) -> list[pytest.param]:
+    """Give names of models as parameters. Other devices than the CPU compute those that are named always, the others
+    with `make test-slow` (the marker `cpu_is_enough`)."""
+    models = list(models)
+    assert set(always) <= set(models)
+    return [pytest.param(one, marks=() if one in always else pytest.mark.cpu_is_enough) for one in models]
+
+
 def in_turn(
     cases: Iterable[object], architectures: Iterable[str], always: Iterable[tuple[object, str]] = ()
 ) -> list[pytest.param]:

@@ -16,10 +16,13 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
+from programs import one_of_each_family
 from safetensors.numpy import load_file, save_file
 
 HERE = Path(__file__).resolve().parent
 MODELS = sorted(path.name for path in (HERE / "decoders").iterdir())
+FAMILIES = ("bitnet", "gemma2", "gemma3", "gpt-oss-mxfp4", "gpt2", "llama", "mistral", "mixtral", "phi3", "qwen2", "qwen3",
+            "qwen3-moe-mixed")  # fmt: skip
 DTYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
 # Two layers, logits up to 5; PyTorch's own float32 rounding is below 2e-6 on them.
@@ -77,7 +80,7 @@ def check(actual: np.ndarray, expected: np.ndarray) -> None:
     assert error <= TOLERANCE, f"logits are off by {error:.2e}"
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_of_each_family(MODELS, *FAMILIES))
 def test_prefill_and_decode(tools, scratch, name):
     folder = HERE / "decoders" / name
     tools.compile(folder, "-o", scratch / f"{name}.itx", "--kv=f32", "--quantize-activations=16")

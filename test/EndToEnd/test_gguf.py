@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_models import Store, as_floats, permuted, read_tensors, stored_name, write_gguf
+from programs import one_of_each_family
 from safetensors.numpy import save_file
 from test_decoders import Server, check
 
@@ -35,7 +36,7 @@ def run(path: Path, output: Path, tools, ids: np.ndarray, prompt: int, activatio
     return np.concatenate(parts)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_of_each_family(MODELS, "llama", "gemma2", "mixtral"))
 def test_golden(tools, scratch, name):
     kind = "BF16" if name == "llama-tied-bf16" else "F32"
     write_gguf(DECODERS / name, scratch / f"{name}.gguf", as_floats(kind))
@@ -53,6 +54,7 @@ def test_two_bytes(tools, scratch):
     assert 1e-5 < error < 2e-2
 
 
+@pytest.mark.cpu_is_enough
 def test_metadata(tools, scratch):
     write_gguf(DECODERS / "mistral", scratch / "m.gguf", as_floats("F32"))
     ir = tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import").stdout
@@ -65,6 +67,7 @@ def test_metadata(tools, scratch):
     assert "interleaved" not in tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import").stdout
 
 
+@pytest.mark.cpu_is_enough
 def test_parts(tools, scratch):
     write_gguf(DECODERS / "qwen2", scratch / "parts.gguf", as_floats("F32"), split_max_tensors=10)
     parts = sorted(scratch.glob("parts-*.gguf"))
@@ -272,6 +275,7 @@ def imported(tools, path: Path, change, model: str = "llama"):
     return re.sub(r'model_hash = "\w+"', "", done.stdout), done.stderr
 
 
+@pytest.mark.cpu_is_enough
 @pytest.mark.parametrize("golden", GOLDEN_ENDS, ids=lambda golden: golden["name"])
 def test_ends_as_llama_cpp(tools, scratch, golden):
     def change(writer: gguf.GGUFWriter) -> None:
@@ -290,6 +294,7 @@ def test_ends_as_llama_cpp(tools, scratch, golden):
     assert (f"answers also end at {', '.join(unnamed)}: no key says so" in remarks) == bool(unnamed)
 
 
+@pytest.mark.cpu_is_enough
 def test_ends_are_special_tokens(tools, scratch):
     """A word, an unused token and a byte of such a spelling end nothing; nor does anything in a file without types."""
 
@@ -307,6 +312,7 @@ def test_ends_are_special_tokens(tools, scratch):
         assert "also end" not in remarks
 
 
+@pytest.mark.cpu_is_enough
 def test_usual_values_of_keys(tools, scratch):
     """Keys that say what is so without them."""
     expected, _ = imported(tools, scratch / "m.gguf", lambda writer: None, "llama-yarn")
@@ -329,6 +335,7 @@ def test_usual_values_of_keys(tools, scratch):
     assert other != expected
 
 
+@pytest.mark.cpu_is_enough
 @pytest.mark.parametrize(
     ("key", "value", "model", "message"),
     [
@@ -349,6 +356,7 @@ def test_other_values_of_keys(tools, scratch, key, value, model, message):
     assert not message or f"m.gguf: key 'llama.{key}' {message}" in errors
 
 
+@pytest.mark.cpu_is_enough
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -395,12 +403,14 @@ def test_refusals(tools, scratch, change, message):
     assert done.returncode == (1 if message else 0)
 
 
+@pytest.mark.cpu_is_enough
 def test_windows_of_some_layers_are_refused(tools, scratch):
     write_changed(scratch / "m.gguf", set_key("qwen2.attention.sliding_window", 8), model="qwen2")
     done = tools.run("intarsia-compile", scratch / "m.gguf", "--stop-after=import", check=False)
     assert "m.gguf: key 'qwen2.attention.sliding_window' is not supported" in done.stderr
 
 
+@pytest.mark.cpu_is_enough
 def test_types_that_are_not_decoded(tools, scratch):
     def store(name: str, value: np.ndarray) -> tuple[np.ndarray, Type]:
         if name == "blk.0.ffn_up.weight":
@@ -412,6 +422,7 @@ def test_types_that_are_not_decoded(tools, scratch):
     assert "m.gguf: tensor 'blk.0.ffn_up.weight' is of dtype I8, expected one of F32, F16, Q4_0" in done.stderr
 
 
+@pytest.mark.cpu_is_enough
 def test_files_that_are_not_read(tools, scratch):
     (scratch / "bad.gguf").write_bytes(b"GGML" + bytes(64))
     done = tools.run("intarsia-compile", scratch / "bad.gguf", "-o", scratch / "bad.itx", check=False)

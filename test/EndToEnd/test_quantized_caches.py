@@ -208,6 +208,7 @@ def test_ragged_mixtures(tools, scratch, bits, head_dim, window, soft_cap, sinks
             assert np.array_equal(state["tail"][s, ..., position % PAGE], reference.keys[s][position])
 
 
+@pytest.mark.cpu_is_enough  # GPUs are what it compiles for, whatever else is tested
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "gfx942", "gfx1100"])
 @pytest.mark.parametrize(("bits", "head_dim", "precision"), [(8, 48, "f16"), (4, 64, "f16"), (8, 90, "bf16")])
 def test_prompts_on_gpus(tools, scratch, bits, head_dim, precision, architecture):
