@@ -98,17 +98,25 @@ def matrix_of(operand: dict[str, Any], size: tuple[int, int], stored: np.ndarray
     return matrix
 
 
-def run_kernels(folder: Path, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """Compile the kernels of a folder and run them, and return the outputs."""
+CLANG = ("clang++-22", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HERE}")
+
+
+@pytest.fixture(scope="module")
+def run_kernels(folder: Path) -> Run:
+    """Give a function that compiles the kernels of a folder and runs them, and returns the outputs."""
+    header = folder / "metalium_host.pch"
+    subprocess.run([*CLANG, "-x", "c++-header", HERE / "metalium_host.h", "-o", header], check=True)
+    return lambda kernels, inputs: run_with(header, kernels, inputs)
+
+
+def run_with(header: Path, folder: Path, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray]:
     plan = json.loads((folder / "plan.json").read_text())
     assert sorted((core["column"], core["row"]) for core in plan["cores"]) == sorted(
         itertools.product(range(plan["columns"]), range(plan["rows"]))
     )
     (folder / "host.cpp").write_text(host(folder, plan))
-    command = ["clang++-22", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HERE}"]
-    built = subprocess.run(
-        [*command, folder / "host.cpp", "-o", folder / "host"], capture_output=True, text=True, check=False
-    )
+    command = [*CLANG, "-include-pch", header, folder / "host.cpp", "-o", folder / "host"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     size = plan["columns"], plan["rows"]
     files = []
@@ -164,7 +172,7 @@ def gemm(m: int, k: int, n: int, grid: int, algorithm: str, result: str = "f32")
         ("mesh transposed", 3, (97, 70, 64)),
     ],
 )
-def test_products_of_matrices(emit, algorithm: str, grid: int, sizes: tuple[int, int, int]) -> None:
+def test_products_of_matrices(emit, run_kernels: Run, algorithm: str, grid: int, sizes: tuple[int, int, int]) -> None:
     """Several tiles of a core, and tiles that are padded."""
     m, k, n = sizes
     rng = np.random.default_rng(grid)
@@ -175,7 +183,7 @@ def test_products_of_matrices(emit, algorithm: str, grid: int, sizes: tuple[int,
 
 
 @pytest.mark.parametrize("reduction", ["tree", "pipeline", "ring"])
-def test_a_layer_of_vectors(emit, reduction: str) -> None:
+def test_a_layer_of_vectors(emit, run_kernels, reduction: str) -> None:
     """A product, a function of elements, and sums along an axis: messages that are added, and one for several cores."""
     x, w, y = tensor((1, 96), "f32"), tensor((96, 80), "f32"), tensor((1, 80), "f32")
     text = f"""
@@ -200,7 +208,7 @@ def test_a_layer_of_vectors(emit, reduction: str) -> None:
         ("compute", "multiply_tiles<false>(slot_4, slot_5", "multiply_tiles<false>(slot_4, slot_6", "Mismatched|nan"),
     ],
 )
-def test_mistakes_are_found(emit, kind: str, before: str, after: str, message: str) -> None:
+def test_mistakes_are_found(emit, run_kernels, kind: str, before: str, after: str, message: str) -> None:
     """Kernels that are changed do not compile, or give other values."""
     folder = emit(gemm(64, 64, 64, 2, "mesh"))
     a, b = np.random.default_rng(1).normal(size=(2, 64, 64)).astype(np.float16)
