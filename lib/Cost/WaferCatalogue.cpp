@@ -9,6 +9,7 @@
 #include "lib/Cost/Yaml.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <set>
@@ -132,15 +133,27 @@ Expected<CatalogueWafer> CatalogueWafer::parse(StringRef text, StringRef file) {
   return wafer;
 }
 
+/// Returns the wafers of the catalogue. They are parsed once: a search of grids asks for one hundreds of times.
+static ArrayRef<CatalogueWafer> catalogueWafers() {
+  static const std::vector<CatalogueWafer> wafers = [] {
+    std::vector<CatalogueWafer> wafers;
+    for (const EmbeddedFile &file : files) {
+      Expected<CatalogueWafer> wafer = CatalogueWafer::parse(file.text, file.path);
+      if (!wafer)
+        report_fatal_error(wafer.takeError());
+      wafers.push_back(std::move(*wafer));
+    }
+    return wafers;
+  }();
+  return wafers;
+}
+
 Expected<CatalogueWafer> findWafer(StringRef name) {
   std::vector<std::string> known;
-  for (const EmbeddedFile &file : files) {
-    Expected<CatalogueWafer> wafer = CatalogueWafer::parse(file.text, file.path);
-    if (!wafer)
-      return wafer.takeError();
-    if (wafer->name == name)
+  for (const CatalogueWafer &wafer : catalogueWafers()) {
+    if (wafer.name == name)
       return wafer;
-    known.push_back(wafer->name);
+    known.push_back(wafer.name);
   }
   return createStringError("unknown wafer '" + name + "'; known are " + join(known, ", ") + ", or a .yaml file");
 }
