@@ -59,24 +59,24 @@ double stepMs(WaferTimes &times, const ModelShape &shape, int bits, const std::s
 
 TEST(WaferGridChoice, isTheFastestOfAllGrids) {
   // Sizes that few grids divide; the second needs several regions on small grids.
-  for (const ModelShape &shape : {decoderOf(90, 5, 5, 130, 70, 2), decoderOf(120, 4, 2, 256, 200, 40)})
-    for (int bits : {16, 4}) {
-      auto times = programTimes();
-      int64_t chosen = 0;
-      double ours = stepMs(*times, shape, bits, "wse-2", &chosen), best = std::numeric_limits<double>::infinity();
-      int fitting = 0;
-      for (int64_t grid = 2; grid <= 60; ++grid) {
-        // The fewest regions that hold the model, of those that its few layers gain from: more pass on more vectors.
-        double ms = std::numeric_limits<double>::infinity();
-        for (int64_t regions : {1, 2, 3, 4, 6, 8})
-          if (!std::isfinite(ms))
-            ms = stepMs(*times, shape, bits, llvm::formatv("wse-2+grid={0}+regions={1}", grid, regions).str());
-        fitting += std::isfinite(ms);
-        best = std::min(best, ms);
-      }
-      EXPECT_GT(fitting, 20) << shape.name;
-      EXPECT_EQ(ours, best) << shape.name << " in " << bits << " bits, on a grid of " << chosen;
+  for (const auto &[shape, bits] :
+       {std::pair(decoderOf(90, 5, 5, 130, 70, 2), 4), std::pair(decoderOf(120, 4, 2, 256, 200, 40), 16)}) {
+    auto times = programTimes();
+    int64_t chosen = 0;
+    double ours = stepMs(*times, shape, bits, "wse-2", &chosen), best = std::numeric_limits<double>::infinity();
+    int fitting = 0;
+    for (int64_t grid = 2; grid <= 60; ++grid) {
+      // The fewest regions that hold the model, of those that its few layers gain from: more pass on more vectors.
+      double ms = std::numeric_limits<double>::infinity();
+      for (int64_t regions : {1, 2, 3, 4, 6, 8})
+        if (!std::isfinite(ms))
+          ms = stepMs(*times, shape, bits, llvm::formatv("wse-2+grid={0}+regions={1}", grid, regions).str());
+      fitting += std::isfinite(ms);
+      best = std::min(best, ms);
     }
+    EXPECT_GT(fitting, 20) << shape.name;
+    EXPECT_EQ(ours, best) << shape.name << " in " << bits << " bits, on a grid of " << chosen;
+  }
 }
 
 /// Cycles that jump where a tile becomes smaller or a tree higher, and rise between.
