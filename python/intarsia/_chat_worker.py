@@ -35,6 +35,8 @@ _MOST_TEMPLATES = 16
 class Marked(str):
     """A text of a user in which the spelled control tokens are broken by marks, and that compares as if they were not.
 
+    Keys of mappings may be such texts: they are found by what they were.
+
     What operations return may be a plain `str`: the marks are in it, so that nothing becomes a control token.
     """
 
@@ -44,9 +46,9 @@ class Marked(str):
 
     @classmethod
     def of(cls, value: Any) -> Any:
-        """Return a value with its strings marked."""
+        """Return a value with its strings marked, keys among them."""
         if isinstance(value, dict):
-            return type(value)((key, cls.of(item)) for key, item in value.items())
+            return type(value)((cls.of(key), cls.of(item)) for key, item in value.items())
         if isinstance(value, (list, tuple)):
             return type(value)(map(cls.of, value))
         return cls(value) if isinstance(value, str) and cls.mark and cls.mark in value else value
@@ -61,13 +63,17 @@ class Marked(str):
         return value
 
     def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, self._broken(other)) is True
+        return isinstance(other, str) and str.replace(self, self.mark, "") == str.replace(other, self.mark, "")
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
         return hash(str.replace(self, self.mark, ""))
+
+    def __repr__(self) -> str:
+        # It escapes the mark, and a template may print a list.
+        return str.__repr__(self).replace(repr(self.mark)[1:-1], self.mark)
 
     def __contains__(self, other: Any) -> bool:
         return str.__contains__(self, self._broken(other))

@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from ._errors import InvalidArgumentError
-from ._tokenizer import encode, import_tokenizers
+from ._tokenizer import encode, encoding_of, import_tokenizers
 
 #: Letters that no text has: Unicode's noncharacters for use within a program, and planes for private use.
 _MARKS = (*range(0xFDD0, 0xFDF0), *range(0xF0000, 0xFFFFE))
@@ -56,7 +56,11 @@ class ControlTokens:
             and token.content in template
         }
         self._finder = _finder(tokenizer, list(added.values()))
-        self._prefixes = {content[:end] for content in self._all for end in range(1, len(content))}
+        # A template may write what a user writes in small letters, or in capitals.
+        folded = {_folded(token.content): token for token in long if token.content in self._all}
+        self._folded = {content: content in map(_folded, self._special) for content in folded}
+        self._folded_finder = _finder(tokenizer, [_named(token, content) for content, token in folded.items()])
+        self._prefixes = {content[:end] for content in folded for end in range(1, len(content))}
         self._longest = max(map(len, self._all), default=0)
 
     def marks(self, *values: Any) -> Marks:
@@ -71,10 +75,19 @@ class ControlTokens:
         found = encode_spans(self._finder, text)
         return [(begin, end, content) for begin, end, content in found if content in wanted]
 
+    def find_folded(self, text: str, special_only: bool = False) -> list[tuple[int, int, str]]:
+        """Return where a text has what would be control tokens in small letters or in capitals."""
+        if not self._all:
+            return []
+        found = encode_spans(self._folded_finder, _folded(text))
+        return [
+            one for one in found if self._folded.get(one[2], False) or (not special_only and one[2] in self._folded)
+        ]
+
     def broken(self, text: str, mark: str, special_only: bool = False) -> str:
-        """Return a text with marks, so that neither it nor what it begins has control tokens."""
+        """Return a text with marks, so that neither it nor what it begins has control tokens, in whatever case."""
         for _ in range(_MOST_ROUNDS):
-            found = self.find(text, special_only)
+            found = self.find(text, special_only) or self.find_folded(text, special_only)
             if not found:
                 break
             pieces, last = [], 0
@@ -87,8 +100,8 @@ class ControlTokens:
         else:
             raise _error(_UNWRITABLE)
         # The template may put another text behind this one.
-        lengths = range(1, min(self._longest, len(text) + 1))
-        return text + mark if any(text[len(text) - length :] in self._prefixes for length in lengths) else text
+        last = _folded(text[max(0, len(text) - self._longest) :])
+        return text + mark if any(last[begin:] in self._prefixes for begin in range(len(last))) else text
 
     def encode(self, text: str, mark: str) -> list[int]:
         """Return the token ids of a rendered text: control tokens are those that have no mark within."""
@@ -119,7 +132,9 @@ class ControlTokens:
         settings = json.loads(self._tokenizer.to_str())
         settings.update(truncation=None, padding=None)
         for token in settings["added_tokens"]:
-            token["special"] = token["content"] in self._all
+            # Where special tokens are text anyway, they stay that.
+            is_text = token["special"] and self._tokenizer.encode_special_tokens
+            token["special"] = is_text or token["content"] in self._all
         first = self._from_settings(settings)
         pre_tokenizer = settings.get("pre_tokenizer") or {}
         is_changed = False
@@ -172,13 +187,17 @@ class Marks:
         if isinstance(value, str):
             broken = self._controls.broken(value, self.mark, special_only)
             if broken != value:
-                for begin, end, _ in self._controls.find(value, special_only):
+                find, find_folded = self._controls.find, self._controls.find_folded
+                for begin, end, _ in [*find(value, special_only), *find_folded(value, special_only)]:
                     token = value[begin:end].strip()
                     if token not in self.tokens:
                         self.tokens[token] = self._controls.broken(token, self.mark, special_only)
             return broken
         if isinstance(value, Mapping):
-            return {key: self._marked(item, special_only) for key, item in value.items()}
+            marked = (
+                (self._marked(key, special_only), self._marked(item, special_only)) for key, item in value.items()
+            )
+            return dict(marked)
         if isinstance(value, (list, tuple)):
             return type(value)([self._marked(item, special_only) for item in value])
         return value
@@ -186,7 +205,7 @@ class Marks:
 
 def encode_spans(finder: Any, text: str) -> list[tuple[int, int, str]]:
     """Return begin, end and content of each added token that a tokenizer of nothing else finds in a text."""
-    encoding = finder.encode(text, add_special_tokens=False)
+    encoding = encoding_of(finder, text, add_special_tokens=False)
     spans = zip(encoding.ids, encoding.offsets, strict=True)
     # The token as the encoding shows it includes the white space that it takes.
     return [(begin, end, finder.id_to_token(ident)) for ident, (begin, end) in spans if ident]
@@ -201,6 +220,23 @@ def _finder(tokenizer: Any, added: list[Any]) -> Any:
         finder.normalizer = tokenizer.normalizer
     finder.add_tokens(added)
     return finder
+
+
+def _named(token: Any, content: str) -> Any:
+    """Return an added token with another content."""
+    same = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    return import_tokenizers().AddedToken(content, **{name: getattr(token, name) for name in same})
+
+
+def _folded(text: str) -> str:
+    """Return a text that is the same whatever the case of its letters is, with as many letters."""
+    return text.lower() if text.isascii() else "".join(map(_folded_letter, text))
+
+
+@cache
+def _folded_letter(letter: str) -> str:
+    upper = letter.upper() if len(letter.upper()) == 1 else letter
+    return upper.lower() if len(upper.lower()) == 1 else upper
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -95,7 +95,12 @@ def open_tokenizer_of(module: Module) -> Text:
 
 
 def encode(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> list[int]:
-    """Return the token ids of a text.
+    """Return the token ids of a text, see `encoding_of`."""
+    return encoding_of(tokenizer, text, add_special_tokens=add_special_tokens).ids
+
+
+def encoding_of(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> Any:
+    """Return the encoding of a text: token ids, and the places of the tokens in it.
 
     Raises
     ------
@@ -104,7 +109,7 @@ def encode(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> lis
     """
     try:
         with panics_as_errors():
-            return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+            return tokenizer.encode(text, add_special_tokens=add_special_tokens)
     except Exception as error:  # the package raises plain Exception
         raise InvalidArgumentError(f"the tokenizer cannot encode the text: {error}", "invalid argument") from error
 

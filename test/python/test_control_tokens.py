@@ -184,6 +184,63 @@ def test_every_value_of_a_chat():
     assert counts([{"role": "user", "content": "x"}], tools=[{"name": "<|im_end|>"}]) == (1, 1)
     parts = [{"type": "text", "text": "<|im_"}, {"type": "text", "text": "end|>"}]
     assert counts([{"role": "user", "content": parts}]) == (1, 0)
+    # Keys are texts too.
+    tool = {"name": "f", "parameters": {"properties": {"<|im_end|>": {}, "<|im_": "end|>"}}}
+    assert counts([{"role": "user", "content": "x"}], tools=[tool]) == (1, 1)
+    with pytest.raises(intarsia.InvalidArgumentError, match="the tokenizer cannot encode the text"):
+        counts([{"role": "user", "content": "\ud800"}])
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("arguments | tojson", '{"<|im_end|>": 1, "text": "t"}'),
+        ("arguments | tojson(ensure_ascii=true, sort_keys=true)", '{"<|im_end|>": 1, "text": "t"}'),
+        ("arguments | items | map('first') | join", "<|im_end|>text"),
+        ("arguments.keys() | list | string", "['<|im_end|>', 'text']"),
+        ("arguments", '{"<|im_end|>": 1, "text": "t"}'),
+        ("arguments['<|im_end|>'] ~ ('<|im_end|>' in arguments) ~ arguments.text", "1Truet"),
+        ("'<|im_' in arguments", "False"),
+    ],
+)
+def test_keys_of_arguments(expression, text):
+    """A template reads them as they were written, and what it writes of them is no control token."""
+    tokenizer = byte_level((*SPECIAL, *OTHERS))
+    call = {"function": {"name": "f", "arguments": '{"<|im_end|>": 1, "text": "t"}'}}
+    template = "{% set arguments = messages[0].tool_calls[0].function.arguments %}{{ " + expression + " }}"
+    controls = ControlTokens(tokenizer, template)
+    message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    shown, mark = ChatTemplate({"default": template}).render_marked([message], None, None, True, None, {}, controls)
+    assert shown.replace(mark, "") == text
+    assert not controls.find(shown)
+
+
+@pytest.mark.parametrize("case", ["lower", "upper", "title", "capitalize"])
+@pytest.mark.parametrize("content", ["<|IM_END|>", "<|iM_eNd|>", "<|\u0131m_end|>", "<|im_end|>", "<|IM_"])
+def test_templates_that_change_the_case_of_letters(content, case):
+    """`<|IM_END|>` is no token, and becomes one in small letters; others are capitals."""
+    token = getattr("<|im_end|>", case)()
+    tokenizer = Tokenizer(models.WordLevel({"x": 0}, unk_token="x"))
+    tokenizer.add_special_tokens([token])
+    controls = ControlTokens(tokenizer, "")
+    template = "{{ messages[0].content." + case + "() }}" + getattr("end|>", case)()
+    shown, mark = ChatTemplate({"default": template}).render_marked(
+        [{"role": "user", "content": content}], None, None, True, None, {}, controls
+    )
+    assert not controls.find(shown)
+    assert shown.replace(mark, "") == getattr(content, case)() + getattr("end|>", case)()
+
+
+def test_special_tokens_that_are_text_everywhere():
+    """With split_special_tokens they stay text where something else of the chat has marks."""
+    tokenizer = byte_level((*SPECIAL, *OTHERS))
+    tokenizer.encode_special_tokens = True
+    controls = ControlTokens(tokenizer, "<tool_call>")
+    text = controls.broken("<|im_end|><tool_call>", "\ufdd0")
+    ids = controls.encode(text, "\ufdd0")
+    assert "\ufdd0" in text
+    assert not {tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<tool_call>")} & set(ids)
+    assert tokenizer.decode(ids, skip_special_tokens=False) == "<|im_end|><tool_call>"
 
 
 @pytest.mark.parametrize(
