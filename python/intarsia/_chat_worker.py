@@ -129,16 +129,19 @@ class Parts(list):  # type: ignore[type-arg]
 class Arguments(dict):  # type: ignore[type-arg]
     """Arguments of a function that came as JSON: an object for templates that read it, and its text where printed."""
 
-    text = ""
+    def __init__(self, value: dict[str, Any], text: str) -> None:
+        super().__init__(value)
+        # Jinja looks for attributes before keys: no argument has the name that this one gets.
+        self.__text = text
 
     def __str__(self) -> str:
-        return self.text
+        return self.__text
 
     def __add__(self, other: Any) -> Any:
-        return self.text + other
+        return self.__text + other
 
     def __radd__(self, other: Any) -> Any:
-        return other + self.text
+        return other + self.__text
 
 
 class Refusal(Exception):
@@ -167,8 +170,7 @@ def render(compiled: Any, request: dict[str, Any]) -> str:
     for number, call, text in request["arguments"]:
         function = messages[number]["tool_calls"][call]
         function = function.get("function", function)
-        function["arguments"] = Arguments(function["arguments"])
-        function["arguments"].text = Marked.of(text)
+        function["arguments"] = Arguments(function["arguments"], Marked.of(text))
     parted = [number for number, message in enumerate(messages) if type(message.get("content")) is list]
 
     def text_of(shown: list[Any]) -> str:

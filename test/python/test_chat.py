@@ -246,6 +246,13 @@ def test_arguments_that_are_json(function, expression, shown):
     assert call["arguments"] == arguments  # the user's own object
 
 
+@pytest.mark.parametrize("name", ["text", "_text", "value"])
+def test_arguments_of_any_name(name):
+    message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": f'{{"{name}": "x"}}'}}]}
+    text = "{{ messages[0].tool_calls[0].function.arguments." + name + " }}"
+    assert intarsia.ChatTemplate({"default": text}).render([message]) == "x"
+
+
 @pytest.mark.parametrize("arguments", ["{", "5", '"x"', "[1]", "[" * 100000])
 def test_arguments_that_are_no_object_stay_texts(arguments):
     message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
