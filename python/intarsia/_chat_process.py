@@ -27,7 +27,8 @@ PROCESSOR_SECONDS = 1.0
 _WALL_SECONDS = 30.0
 #: Bytes that compiling and rendering may take.
 _MEMORY_BYTES = 256 * 1024 * 1024
-#: The longest rendered text and the largest request: a letter is a quarter of a token or more.
+#: The longest rendered text: a letter is a quarter of a token or more. A letter takes up to four bytes, so that
+#: requests and replies may have four times as many.
 MOST_LETTERS = 16 * 1024 * 1024
 
 #: Letters of a template's own messages that are shown.
