@@ -35,8 +35,7 @@ generator.send(connection, [int(token) for token in sys.argv[3].split()], 20)
 
 
 @pytest.fixture(scope="module")
-def artifacts(tools, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("hand_over")
+def artifacts(tools) -> dict[str, Path]:
     flags = {
         "f16": [],
         "f32": ["--kv=f32"],
@@ -50,11 +49,7 @@ def artifacts(tools, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
         "fp8": ["--kv=fp8"],
         "int8 reference": ["--target=reference", "--kv=int8"],
     }
-    made = {}
-    for name, more in flags.items():
-        made[name] = folder / f"{name.replace(' ', '-')}.itx"
-        tools.compile(GLOSSARY, "-o", made[name], *more)
-    return made
+    return {name: tools.artifact(GLOSSARY, *more) for name, more in flags.items()}
 
 
 def decode(artifact: Path, tokens: list[int] = PROMPT, sequence_of=None) -> list[int]:

@@ -373,15 +373,22 @@ def shared_input_program(gate: int, depth: int, element: str) -> str:
     return text.replace("RESULTS", results).replace("TYPES", ", ".join(types))
 
 
+SHARING = [
+    *((name, ()) for name in ("int4", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel")),
+    ("int4", ("--quantize-activations=16",)),
+    ("none", ()),
+]
+
+
+# Each format in one size, and either size with half of them: what a format does with each depth is tested above.
 @pytest.mark.parametrize(
-    ("name", "flags"),
+    ("gate", "depth", "element", "name", "flags"),
     [
-        *((name, ()) for name in ("int4", "int8", "fp8", "mxfp4", "nvfp4", "int4-channel")),
-        ("int4", ("--quantize-activations=16",)),
-        ("none", ()),
+        pytest.param(*size, *case, marks=() if (number + turn) % 2 == 0 else pytest.mark.slow)
+        for turn, size in enumerate([(160, 96, "f32"), (64, 2400, "f16")])
+        for number, case in enumerate(SHARING)
     ],
 )
-@pytest.mark.parametrize(("gate", "depth", "element"), [(160, 96, "f32"), (64, 2400, "f16")])
 def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element):
     """Linears that are fused give what those apart give, bit for bit."""
     widths = {"gate": gate, "up": gate, "q": 96, "k": 32, "v": 40}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -168,9 +169,10 @@ def test_decode_fp8(compile_reference, element: str) -> None:
 # ---- Quantizing -----------------------------------------------------------------------------------------------------
 
 
-def quantize(compile_reference, form: str, values: np.ndarray, value_type: str, blocks: int, scale_type: str,
-             extra: str | None = None) -> list[np.ndarray]:  # fmt: skip
-    rows, columns = values.shape
+def quantizing(form: str, shape: tuple[int, int], value_type: str, blocks: int, scale_type: str,
+               extra: str | None = None, name: str = "f") -> tuple[str, list[np.ndarray]]:  # fmt: skip
+    """Give a function that quantizes a matrix, and arrays for its results."""
+    rows, columns = shape
     types = [f"tensor<{rows}x{columns}x{value_type}>", f"tensor<{rows}x{blocks}x{scale_type}>"]
     scale_dtype = np.uint8 if scale_type == "i8" else SCALES[scale_type]
     outputs = [np.empty((rows, columns), np.uint8), np.empty((rows, blocks), scale_dtype)]
@@ -184,13 +186,18 @@ def quantize(compile_reference, form: str, values: np.ndarray, value_type: str, 
         types.append(f"tensor<{rows}x1xf32>")
         outputs.append(np.empty((rows, 1), np.float32))
     names = ", ".join(f"%r{index}" for index in range(len(types)))
-    reference = compile_reference(f"""
-        func.func @f(%x: tensor<{rows}x{columns}xf32>) -> ({", ".join(types)}) {{
+    text = f"""
+        func.func @{name}(%x: tensor<{rows}x{columns}xf32>) -> ({", ".join(types)}) {{
           {names} = nn.quantize %x {{format = #nn.block_format<{form}, axis = 1>}}
               : (tensor<{rows}x{columns}xf32>) -> ({", ".join(types)})
           return {names} : {", ".join(types)}
-        }}""")
-    return reference("f", [values], outputs)
+        }}"""
+    return text, outputs
+
+
+def quantize(compile_reference, form: str, values: np.ndarray, *types: object) -> list[np.ndarray]:
+    text, outputs = quantizing(form, values.shape, *types)
+    return compile_reference(text)("f", [values], outputs)
 
 
 def hard_values(element: str, count: int) -> np.ndarray:
@@ -400,45 +407,63 @@ def test_encode_ternary(compile_reference) -> None:
 # ---- Folding --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("form", "blocks", "scale_type", "extra"),
+FOLDED = (
     [(f"{element}, e8m0, 32", 3, "i8", None) for element in FLOATS]
     + [(f"{element}, {scale}, 32", 3, scale, extra)
        for element in INTEGERS for scale in SCALES for extra in (None, "zero_points")]
     + [(f"{element}, f32, 0", 1, "f32", None) for element in ("e4m3", "e5m2")]
-    + [("e2m1, e4m3, 16", 5, "i8", "tensor_scale"), ("nf4, f16, 64", 2, "f16", None), ("ternary, bf16, 32", 3, "bf16", None)],
+    + [("e2m1, e4m3, 16", 5, "i8", "tensor_scale"), ("nf4, f16, 64", 2, "f16", None), ("ternary, bf16, 32", 3, "bf16", None)]
 )  # fmt: skip
-def test_fold(tools, tmp_path: Path, form: str, blocks: int, scale_type: str, extra: str | None) -> None:
-    """A constant is quantized by the folder to the values and scales that the reference, tested above, computes."""
+
+
+def constant(extra: str | None) -> np.ndarray:
     random = np.random.default_rng(12)
     values = (random.normal(size=(40, 70)) * np.exp(random.normal(size=(40, 1)) * 4)).astype(np.float32)
     values[0], values[1, :40], values[2, 3], values[3, 5] = 0, -0.0, 1e-40, -3e38
     values[4] = np.round(values[4] * 4) / 4  # ties
     if extra != "tensor_scale":
         values[5, 8], values[6, 9] = np.nan, np.inf
-    element = form.split(",")[0]
-    folder = tmp_path / "folded"  # a library of its own path: ctypes finds loaded ones by it
-    folder.mkdir()
+    return values
 
-    def folding(mlir: str) -> Reference:
-        bits = ", ".join("[" + ", ".join(f"0x{word:08X}" for word in row) + "]" for row in values.view(np.uint32))
-        constant = f"%x = arith.constant dense<[{bits}]> : tensor<40x70xf32>\n"
-        mlir = mlir.replace("%x: tensor<40x70xf32>", "").replace("%r0", constant + "%r0", 1)
-        text = run([str(tools.path("intarsia-opt")), "--canonicalize"], mlir)
-        assert "nn.quantize" not in text
-        return WithoutInputs(tools.path("intarsia-opt"), text, folder)
 
-    arguments = (form, values, storage(element), blocks, scale_type, extra)
-    expected = quantize(lambda mlir: Reference(tools.path("intarsia-opt"), mlir, tmp_path), *arguments)
-    actual = quantize(folding, *arguments)
-    bits = 4 if storage(element) == "i4" else 8
+def quantizing_constant(number: int) -> tuple[str, list[np.ndarray]]:
+    """Give the function @f<number>, which quantizes its input in the number-th of these formats."""
+    form, blocks, scale_type, extra = FOLDED[number]
+    return quantizing(form, (40, 70), storage(form.split(",")[0]), blocks, scale_type, extra, f"f{number}")
+
+
+@pytest.fixture(scope="module")
+def folds(tools, tmp_path_factory: pytest.TempPathFactory) -> tuple[Reference, Reference, dict[str, str]]:
+    """Compile the functions of all formats: as the reference defines them, with constants that are folded; and give
+    what the folder has made of each."""
+    programs, constants = [], []
+    for number, (*_, extra) in enumerate(FOLDED):
+        text, _ = quantizing_constant(number)
+        words = constant(extra).view(np.uint32)
+        bits = ", ".join("[" + ", ".join(f"0x{word:08X}" for word in row) + "]" for row in words)
+        line = f"%x = arith.constant dense<[{bits}]> : tensor<40x70xf32>\n"
+        programs.append(text)
+        constants.append(text.replace("%x: tensor<40x70xf32>", "").replace("%r0", line + "%r0", 1))
+    opt = tools.path("intarsia-opt")
+    folded = run([str(opt), "--canonicalize"], "".join(constants))
+    texts = dict(re.findall(r"func\.func @(f\d+)\((.*?\n  })", folded, re.S))
+    # Libraries of their own paths: ctypes finds loaded ones by it.
+    libraries = [Reference(opt, text, tmp_path_factory.mktemp("folds")) for text in ("".join(programs), folded)]
+    return *libraries, texts
+
+
+@pytest.mark.parametrize("number", range(len(FOLDED)), ids=["-".join(map(str, case)) for case in FOLDED])
+def test_fold(folds, number: int) -> None:
+    """A constant is quantized by the folder to the values and scales that the reference, tested above, computes."""
+    reference, folded, texts = folds
+    form, *_, extra = FOLDED[number]
+    assert "return" in texts[f"f{number}"]
+    assert "nn.quantize" not in texts[f"f{number}"]
+    expected = reference(f"f{number}", [constant(extra)], quantizing_constant(number)[1])
+    actual = folded(f"f{number}", [], quantizing_constant(number)[1])
+    bits = 4 if storage(form.split(",")[0]) == "i4" else 8
     for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
         if one.dtype == np.uint8:
             same_bits(one, other, 8 if index == 1 else bits)
         else:
             same(one, other)
-
-
-class WithoutInputs(Reference):
-    def __call__(self, function: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-        return super().__call__(function, [], outputs)

@@ -296,18 +296,19 @@ func.func @main(%x: {input_type} {{nn.name = "x", nn.sizes = ["n", ""]}}) -> ({o
         ("llama", ("--quantize=int4",)),
         ("llama", ("--quantize=ternary",)),
         ("llama", ("--quantize=int5",)),
-        ("llama", ("--quantize=int6",)),
-        ("llama", ("--quantize=int8-channel",)),
-        ("llama", ("--quantize=nvfp4",)),
-        ("llama", ("--quantize=fp8",)),
+        pytest.param("llama", ("--quantize=int6",), marks=pytest.mark.slow),
+        pytest.param("llama", ("--quantize=int8-channel",), marks=pytest.mark.slow),
+        pytest.param("llama", ("--quantize=nvfp4",), marks=pytest.mark.slow),
+        pytest.param("llama", ("--quantize=fp8",), marks=pytest.mark.slow),
         ("llama", ("--quantize=fp8", "--quantize-activations=fp8")),
-        ("llama", ("--quantize=mxfp4", "--quantize-activations=mxfp4")),
+        pytest.param("llama", ("--quantize=mxfp4", "--quantize-activations=mxfp4"), marks=pytest.mark.slow),
         ("llama", ("--quantize=nvfp4", "--quantize-activations=nvfp4")),
         ("qwen3-moe-mixed", ("--quantize=fp8",)),
     ],
 )
 def test_models_as_on_the_cpu(tools, tmp_path: Path, model: str, options: tuple[str, ...]) -> None:
-    """Every kernel of a decoder, on weights that were packed for the device, against those of the CPU."""
+    """Every kernel of a decoder, on weights that were packed for the device, against those of the CPU. How each format
+    is packed and read is tested above."""
     logits, folder = [], Path(__file__).parents[1] / "EndToEnd" / "decoders" / model
     for target in ("cpu", "reference"):
         artifact, output = tmp_path / f"{target}.itx", tmp_path / f"{target}.npy"
