@@ -88,7 +88,7 @@ def test_scales_with_the_least_error(tmp_path):
 
 
 def test_less_is_lost_with_a_text(tools, ids, tmp_path):
-    windows, measured = _quantize.read_windows(ids[38401:], 192)[:64], ids[: 40 * 192].reshape(40, 192)
+    windows, measured = _quantize.read_windows(ids[38401:], 192)[:64], ids[: 20 * 192].reshape(20, 192)
     tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32")
     perplexities = [intarsia.Generator(tmp_path / "m.itx").perplexity(measured)]
     for folder, given in (("nearest", {}), ("feedback", {"windows": windows})):

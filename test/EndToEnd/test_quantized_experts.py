@@ -77,10 +77,16 @@ def tensors_of(name: str, weights: dict[str, np.ndarray]) -> list[np.ndarray]:
             for key in ("gu", "d", "gb", "db") if key in weights]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMATS)
+# Every format with biases, limits and rows that end in the middle of a block, and by turns without them or with long rows.
 @pytest.mark.parametrize(
-    ("hidden", "inner", "count", "top_k", "kind", "biases"),
-    [(64, 96, 8, 2, "silu", False), (72, 40, 5, 3, "clamped_swiglu", True), (200, 2112, 3, 1, "silu", True)],
+    ("hidden", "inner", "count", "top_k", "kind", "biases", "name"),
+    [
+        pytest.param(*size, name, marks=pytest.mark.slow if number % 2 == turn else ())
+        for turn, size in enumerate(
+            [(64, 96, 8, 2, "silu", False), (200, 2112, 3, 1, "silu", True), (72, 40, 5, 3, "clamped_swiglu", True)]
+        )
+        for number, name in enumerate(FORMATS)
+    ],
 )
 def test_formats(tools, scratch, name, hidden, inner, count, top_k, kind, biases):
     limits = {"alpha": 1.5, "limit": 1.0} if kind != "silu" else {}

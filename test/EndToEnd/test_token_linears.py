@@ -177,8 +177,14 @@ def pair(hidden: int, depth: int, returns_both: bool) -> str:
 
 
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("target", ["native", *TARGETS])
-@pytest.mark.parametrize(("hidden", "depth"), [(512, 256), (768, 72)])
+@pytest.mark.parametrize(
+    ("hidden", "depth", "target"),
+    [
+        pytest.param(*size, target, marks=pytest.mark.slow if number % 2 == turn and target != "native" else ())
+        for turn, size in enumerate([(512, 256), (768, 72)])
+        for number, target in enumerate(["native", *TARGETS])
+    ],
+)
 def test_a_result_is_quantized_where_it_is_computed(tools, scratch, target, hidden, depth):
     """The same bits as of a result that is written as floats and quantized where it is read; and what NumPy computes."""
     target = "cpu" if target == "native" else f"cpu:{target}"
