@@ -295,21 +295,15 @@ def test_ends_as_llama_cpp(tools, scratch, golden):
 
 
 @pytest.mark.cpu_is_enough
-def test_ends_are_special_tokens(tools, scratch):
-    """A word, an unused token and a byte of such a spelling end nothing; nor does anything in a file without types."""
+def test_ends_of_a_file_without_types(tools, scratch):
+    """Its tokens are words, of which llama.cpp takes the same spellings."""
 
-    def change(types: list[int]):
-        def add(writer: gguf.GGUFWriter) -> None:
-            writer.add_token_list(["a", "b", "<|im_end|>", "</s>", "<EOT>", "<|file_sep|>"])
-            if types:
-                writer.add_token_types(types)
+    def change(writer: gguf.GGUFWriter) -> None:
+        writer.add_token_list(["a", "b", "<|im_end|>", "</s>", "<|end"])
 
-        return add
-
-    for types in ([1, 1, 3, 1, 5, 6], [1, 1, 3, 1], []):
-        ir, remarks = imported(tools, scratch / "ends.gguf", change(types))
-        assert "eos_token_ids = [2]," in ir
-        assert "also end" not in remarks
+    ir, remarks = imported(tools, scratch / "ends.gguf", change)
+    assert "eos_token_ids = [2, 3]," in ir
+    assert "answers also end at </s> (3)" in remarks
 
 
 @pytest.mark.cpu_is_enough

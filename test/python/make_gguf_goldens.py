@@ -88,6 +88,7 @@ ENDS = {
     "Gemma 4": (["<eos>", "<turn|>", "<|tool_response>", ("</s>", 4)], {}),
     "PLaMo": (["<|plamo:eos|>", "</s>"], {}),
     "others": (["<end_of_utterance>", "[e~[", "<fim-pad>", "<fim-repo>"], {}),
+    "of other types": (["<x>", ("<|im_end|>", 1), ("<|eot_id|>", 5), ("<EOT>", 6), ("<|file_sep|>", 1)], {}),
     "no tokens of this kind": (["<x>", "<|eot|>", "<|endofprompt|>", "<|EOT|>"], {}),
 }
 

@@ -475,23 +475,12 @@ constexpr CompletionToken completionTokens[] = {
     {"fim_rep", {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
     {"fim_sep", {"<|file_sep|>", "", "", "", ""}}};
 
-/// Returns the spelling of each token; empty unless it is a control token or a user-defined one.
-std::vector<llvm::StringRef> readSpecialTokens(const gguf::File &file) {
-  constexpr int64_t control = 3, userDefined = 4; // TokenType in the `gguf` package
+/// Returns the spelling of each token. llama.cpp does not ask what type an end has: some files say that it is a word.
+std::vector<llvm::StringRef> readSpellings(const gguf::File &file) {
   std::vector<llvm::StringRef> tokens;
   const gguf::Value *texts = file.metadata("tokenizer.ggml.tokens");
-  const gguf::Value *types = file.metadata("tokenizer.ggml.token_type");
-  if (!texts || !types || !texts->isArray || !types->isArray)
-    return tokens;
-  texts->forEach([&](const gguf::Value &text) { tokens.push_back(text.string().value_or("")); });
-  size_t next = 0;
-  types->forEach([&](const gguf::Value &type) {
-    int64_t kind = type.integer().value_or(0);
-    if (next < tokens.size() && kind != control && kind != userDefined)
-      tokens[next] = "";
-    ++next;
-  });
-  tokens.resize(std::min(tokens.size(), next));
+  if (texts && texts->isArray)
+    texts->forEach([&](const gguf::Value &text) { tokens.push_back(text.string().value_or("")); });
   return tokens;
 }
 
@@ -536,16 +525,16 @@ GgufTokens readGgufTokens(const GgufArchive &archive, Errors &errors) {
     else
       llvm::append_range(spellings, token.spellings);
   size_t named = tokens.ends.size();
-  std::vector<llvm::StringRef> special = readSpecialTokens(archive.first());
-  for (auto [id, text] : llvm::enumerate(special))
+  std::vector<llvm::StringRef> texts = readSpellings(archive.first());
+  for (auto [id, text] : llvm::enumerate(texts))
     if (!text.empty() && llvm::is_contained(spellings, text))
       add(id);
   llvm::SmallVector<int64_t> unnamed(llvm::ArrayRef(tokens.ends).drop_front(named));
-  removeFalseEnds(tokens.ends, special);
+  removeFalseEnds(tokens.ends, texts);
   llvm::raw_string_ostream list(tokens.unnamed);
   for (int64_t id : unnamed)
     if (llvm::is_contained(tokens.ends, id))
-      list << (tokens.unnamed.empty() ? "" : ", ") << special[id] << " (" << id << ")";
+      list << (tokens.unnamed.empty() ? "" : ", ") << texts[id] << " (" << id << ")";
   tokens.begin = read("bos");
   return tokens;
 }

@@ -404,9 +404,11 @@ std::optional<QuantizedMatrix> CompressedTensors::readBytes(const Request &reque
   // The scale of a tensor is one number, whatever its shape.
   bool isWhole = group.blockRows == 0;
   int64_t rows = isWhole ? 1 : llvm::divideCeil(outputs, group.blockRows);
+  llvm::SmallVector<StringRef> types = {"F16", "BF16", "F32"};
+  if (group.isFloat)
+    types.push_back("F8_E8M0");
   std::optional<QuantizedMatrix::Part> scales =
-      part(key, {"F16", "BF16", "F32", "F8_E8M0"},
-           isWhole ? std::nullopt : std::optional(llvm::ArrayRef<int64_t>{rows, count}));
+      part(key, types, isWhole ? std::nullopt : std::optional(llvm::ArrayRef<int64_t>{rows, count}));
   if (!values || !scales)
     return std::nullopt;
   if (isWhole && scales->type.getNumElements() != 1) {

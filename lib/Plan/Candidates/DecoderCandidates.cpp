@@ -134,18 +134,20 @@ bool Candidates::noWorseAggregate(int one, int other) const {
 
 /// Removes the aggregates that another one in the same pool and precision dominates in all their choices.
 static void prune(AggregatedCandidates &candidateSets) {
-  std::set<int> dropped;
-  for (const ChoiceMeaning &worse : candidateSets.prefill.meanings)
-    for (const ChoiceMeaning &better : candidateSets.prefill.meanings) {
-      int a = better.aggregate, b = worse.aggregate;
-      auto beats = [&](int one, int other) {
-        return candidateSets.prefill.noWorseAggregate(one, other) && candidateSets.decode.noWorseAggregate(one, other);
-      };
-      if (a != b && better.precision == worse.precision && !dropped.count(a) && beats(a, b) && (!beats(b, a) || a < b))
-        dropped.insert(b);
-    }
+  // An aggregate is one prefill and one decode, at the same index of both.
+  const Candidates &prefill = candidateSets.prefill, &decode = candidateSets.decode;
+  size_t count = prefill.choices.size();
+  assert(decode.choices.size() == count);
+  auto beats = [&](size_t a, size_t b) {
+    return prefill.meanings[a].precision == prefill.meanings[b].precision &&
+           noWorse(prefill.choices[a], prefill.choices[b]) && noWorse(decode.choices[a], decode.choices[b]);
+  };
+  std::vector<bool> dropped(count);
+  for (size_t b = 0; b < count; ++b)
+    for (size_t a = 0; a < count && !dropped[b]; ++a)
+      dropped[b] = a != b && !dropped[a] && beats(a, b) && (!beats(b, a) || a < b);
   for (Candidates *candidates : {&candidateSets.prefill, &candidateSets.decode})
-    candidates->keep([&](size_t choice) { return !dropped.count(candidates->meanings[choice].aggregate); });
+    candidates->keep([&](size_t choice) { return !dropped[choice]; });
 }
 
 static Expected<NumberFormat> formatOf(const std::string &precision) {

@@ -391,8 +391,6 @@ void LocalSearch::run(std::vector<int> &assignment, ArrayRef<double> tightened, 
         moved = true;
         llvm::fill(settled, 0);
       }
-      if (!moved && currentViolation == 0 && llvm::is_contained(settled, 0))
-        continue;
     }
     if (currentViolation == 0)
       break;

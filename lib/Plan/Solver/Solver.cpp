@@ -17,6 +17,8 @@ namespace intarsia::plan {
 /// Percentile evaluation is expensive and only breaks ties.
 constexpr double secondsToPreferFaster = 0.3, shareToPreferFaster = 0.1;
 constexpr size_t fasterOptionsTried = 3;
+/// Pairs of options of two pieces: some 10 ms of comparing, and 16 MB.
+constexpr size_t mostPairsToPreferFaster = 1'000'000;
 
 /// Limit of the tightening per round. A plan whose queues are nearly full is hundreds of times too slow, and no plan is
 /// that much faster.
@@ -228,6 +230,8 @@ void Solver::preferFaster() {
     if (edge.fromKinds.empty() || edge.from == edge.to || Clock::now() >= until)
       continue;
     double now = msOf(edge.from, taken[edge.from]) + msOf(edge.to, taken[edge.to]);
+    if (all.options[edge.from].size() * all.options[edge.to].size() > mostPairsToPreferFaster)
+      continue;
     std::vector<Change> changes;
     for (auto [a, from] : enumerate(all.options[edge.from]))
       for (auto [b, to] : enumerate(all.options[edge.to]))

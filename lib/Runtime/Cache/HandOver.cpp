@@ -471,10 +471,13 @@ Status sendHandOver(int socket, double timeoutSeconds, const std::string &name, 
   return Status::success();
 }
 
-/// Receives that many bytes, with memory for at most twice those that have come.
+/// Receives that many bytes. Memory for all of them is taken once an eighth of them has come; before that, for at most
+/// three times those that have.
 static Status receiveBytes(Connection &connection, uint64_t count, std::vector<uint8_t> &bytes) {
   constexpr uint64_t atFirst = uint64_t(16) << 20;
   for (uint64_t done = 0; done < count; done = bytes.size()) {
+    if (done >= count / 8)
+      bytes.reserve(count);
     bytes.resize(done + std::min(count - done, std::max(done, atFirst)));
     ITX_RETURN_IF_ERROR(connection.receive(bytes.data() + done, bytes.size() - done));
   }

@@ -17,7 +17,8 @@ namespace intarsia::runtime {
 
 /// Distinguishes a rank from another program that has found the port. It is "itxworld" in ASCII.
 static constexpr uint64_t connectionMagic = 0x646C726F77787469;
-/// How long one that has called may take to prove that it is a rank.
+/// How long one that has called may take for each part of what it sends: its opening, its proof, and its message. This
+/// process may be off its processor meanwhile.
 static constexpr auto proofTime = std::chrono::seconds(2);
 /// Callers that are listened to at once: twice as many as a world has ranks. Then the oldest is dropped.
 static constexpr size_t mostPending = 512;
@@ -139,6 +140,8 @@ Callers::Step Callers::receive(Pending &pending) {
     if (count <= 0)
       return Step::Ends;
     pending.received += size_t(count);
+    if (size_t(count) == bytes)
+      pending.begin = std::chrono::steady_clock::now();
     if (Step step = check(pending); step != Step::Waits)
       return step;
   }

@@ -13,7 +13,7 @@
 
 namespace intarsia::runtime {
 
-static constexpr uint64_t leastStackBytes = 16 << 10, largestStackBytes = 64 << 20;
+static constexpr uint64_t leastStackBytes = 32 << 10, largestStackBytes = 64 << 20;
 
 namespace {
 /// A value of a variable, and what it stands for.
