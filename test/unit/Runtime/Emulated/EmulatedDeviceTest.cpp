@@ -373,7 +373,7 @@ TEST(EmulatedSettings, InvalidOnesAreNamed) {
   };
   check("ITX_EMULATED_SCHEDULE", "random", "one of lockstep, greedy, greedy-reversed is wanted");
   check("ITX_EMULATED_UNWRITTEN", "yes", "one of refuse, allow is wanted");
-  for (const char *value : {"0", "16383", "x", "67108865"})
+  for (const char *value : {"0", "32767", "x", "67108865"})
     check("ITX_EMULATED_STACK_BYTES", value, "a number from 32768 to 67108864 is wanted");
   check("ITX_EMULATED_QUEUES", "65", "a number from 1 to 64 is wanted");
   check("ITX_EMULATED_FAIL", "fire:1", "the emulated device's command");
