@@ -266,7 +266,7 @@ class _Run:
     def _open_work(self, settings: object) -> None:
         digest = hashlib.sha256(np.ascontiguousarray(self.windows).tobytes())
         digest.update(repr((self.windows.shape, self.listed["model"], settings)).encode())
-        if self.work.begin(digest.hexdigest()):
+        if self.work.begin("choose", digest.hexdigest()):
             self.progress("going on with what was measured")
 
     def _caches(self) -> list[str]:

@@ -94,6 +94,7 @@ class _Inputs(_Calibration):
     What is found of a segment lies in ``inputs-<segment>.json`` of the folder `work`.
     """
 
+    kind = "mixed"
     found = "inputs-{:05}.json"
 
     def __init__(self, model: Path, windows: np.ndarray, work: WorkFolder, progress: Progress) -> None:

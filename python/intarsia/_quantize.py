@@ -171,7 +171,7 @@ def quantize(
         if work is not None:
             check_apart(Path(work), model=Path(model), output=Path(output))
         with WorkFolder(f"{Path(output)}.rotated", model=Path(model), output=Path(output)) as rotated:
-            rotate_into(Path(model), rotated, rotations, progress=progress)
+            rotate_into(Path(model), rotated, rotations, "rotated", progress=progress)
             others = {"parts": parts, "search_scales": search_scales, "work": work, "progress": progress}
             table = quantize(rotated.path, output, format, windows, **others)
             rotated.remove()
@@ -234,6 +234,8 @@ class _Calibration:
     file `found`, if it gives something.
     """
 
+    #: Whose run it is, in the mark of the folder.
+    kind = "quantize"
     #: The name of what a segment gives.
     found = "quantized-{:05}.safetensors"
 
@@ -259,7 +261,7 @@ class _Calibration:
         has none left. It is written with the hashes of what the next segments and the end take.
         """
         digest = self._digest()
-        if self.work.begin(digest):
+        if self.work.begin(self.kind, digest):
             self.progress(f"going on behind {self.work.state.get('segments', 0)} layers")
         segment, count = self.work.state.get("segments", 0), self.work.state.get("of")
         while count is None or segment < count:

@@ -176,25 +176,26 @@ def rotate(
         The model has other layers than Llama's, is quantized, a kind is not known, or the folder has other files.
     """
     with WorkFolder(output, model=Path(model)) as folder:
-        rotate_into(Path(model), folder, kinds, seed=seed, progress=progress)
+        rotate_into(Path(model), folder, kinds, "rotate", seed=seed, progress=progress)
 
 
 def rotate_into(
     model: Path,
     output: WorkFolder,
     kinds: Sequence[str],
+    owner: str,
     *,
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Write a rotated model into a folder that marks what was written, see `rotate`."""
+    """Write a rotated model into a folder that marks what was written, and for whose run; see `rotate`."""
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise InvalidArgumentError(
             f"'{unknown[0]}' is nothing to rotate: {' and '.join(KINDS)} are", "invalid argument"
         )
     rotation = _Rotation(model, kinds, seed)
     settings = {"rotated": list(kinds), "seed": seed, "model": _digest(model)}
-    if output.begin(json.dumps(settings)) and output.state.get("complete"):
+    if output.begin(owner, json.dumps(settings)) and output.state.get("complete"):
         return
     parts: dict[str, list[str]] = {}
     for name in sorted(rotation.weights.names):

@@ -26,6 +26,15 @@ _NEW_MARK = f"{MARK}.new"
 #: Files of this class in a folder, which are no part of a model.
 OWN_FILES = (MARK, JOURNAL, _NEW_MARK)
 VERSION = 1
+#: Commands that write such folders, and what they leave there.
+KINDS = {
+    "quantize": "an unfinished quantization",
+    "static": "an unfinished quantization with static inputs",
+    "mixed": "an unfinished quantization with inputs in mixed precision",
+    "choose": "an unfinished choice of precisions",
+    "rotate": "a rotated model",
+    "rotated": "a rotated model that is being quantized",
+}
 #: Seconds to wait for a tool that a killed run has started, and that still writes.
 WAIT = 60.0
 
@@ -54,7 +63,7 @@ def check_apart(path: Path, **others: Path) -> None:
 class WorkFolder:
     """A folder that a run writes files into, and which it empties at its end.
 
-    The file ``intarsia.work`` marks it. It has what the run is about (`begin`), what the run keeps in `state`, and the
+    The file ``intarsia.work`` marks it. It has whose run it is and what that is about (`begin`), what the run keeps in `state`, and the
     sizes and hashes of files that were finished (`keep`): a later run goes on only with the same contents. Names of
     files are in ``intarsia.work-files`` before the files are written, and only these are ever deleted.
 
@@ -77,7 +86,7 @@ class WorkFolder:
         self.path = Path(path)
         check_apart(self.path, **others)
         self.state: dict[str, Any] = {}
-        self._key = ""
+        self._kind = self._key = ""
         self._kept: dict[str, list[Any]] = {}  # bytes and SHA-256
         self._names: set[str] = set()
         self._was_there = True
@@ -112,13 +121,31 @@ class WorkFolder:
         os.close(self._journal)
         self._journal = -1
 
-    def begin(self, key: str) -> bool:
+    def begin(self, kind: str, key: str) -> bool:
         """Return true if the folder has what an earlier run of this key has kept; otherwise empty it.
 
         A file that was kept and is not as it was is a reason to begin anew too: what follows was computed from it.
+
+        Parameters
+        ----------
+        kind : str
+            One of `KINDS`: whose run it is. What another command has written is not deleted.
+        key : str
+            What the run is about.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The folder has what a run of another kind has written, or its mark is damaged.
         """
         found = self._read_mark()
         why = ""
+        if found and found["key"] and found["kind"] != kind:
+            raise self._error(
+                f"has {KINDS.get(found['kind'], 'what another command has written')}, not {KINDS[kind]}; give another "
+                "folder, or delete this one if nothing in it is of value"
+            )
+        self._kind = kind
         if found and found["key"]:  # without a key it was being emptied
             self.state, self._kept = found["state"], found["kept"]
             changed = [name for name, what in self._kept.items() if _described(self.path / name) != what]
@@ -187,7 +214,13 @@ class WorkFolder:
 
     def save(self) -> None:
         """Write the state and what is kept; a process that is killed here leaves the old mark or the new one."""
-        body = {"key": self._key, "was_there": self._was_there, "state": self.state, "kept": self._kept}
+        body = {
+            "kind": self._kind,
+            "key": self._key,
+            "was_there": self._was_there,
+            "state": self.state,
+            "kept": self._kept,
+        }
         text = json.dumps({"intarsia_work": VERSION, "sha256": _hash_of(body), "body": body})
         (self.path / _NEW_MARK).write_text(text, encoding="utf-8")
         (self.path / _NEW_MARK).replace(self.path / MARK)
@@ -275,7 +308,7 @@ class WorkFolder:
         try:
             read = parse_json(str(mark), mark.read_text(encoding="utf-8"))
             body = read["body"]
-            if read["intarsia_work"] != VERSION or read["sha256"] != _hash_of(body):
+            if read["intarsia_work"] != VERSION or read["sha256"] != _hash_of(body) or "kind" not in body:
                 raise KeyError
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise InvalidArgumentError(

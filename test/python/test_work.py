@@ -189,6 +189,33 @@ def test_other_files_of_a_folder_stay(tmp_path, capfd, key):
     assert ("is of a run with another model, text or format" in said) == (key == "b")
 
 
+@pytest.mark.parametrize(
+    ("owner", "what"),
+    [
+        ("rotate", "a rotated model"),
+        ("choose", "an unfinished choice of precisions"),
+        ("static", "an unfinished quantization with static inputs"),
+    ],
+)
+def test_what_another_command_has_written_stays(tmp_path, owner, what):
+    """A rotated model is a folder that a run marks, and commands have the same folder beside an output."""
+    work = tmp_path / "w"
+    with WorkFolder(work) as folder:
+        folder.begin(owner, "a")
+        folder.file("model").write_text("mine")
+        folder.keep("model")
+        folder.save()
+    for key in ("a", "b"):
+        with pytest.raises(
+            intarsia.InvalidArgumentError,
+            match=f"w: has {what}, not an unfinished quantization; give another folder, or delete this one",
+        ):
+            quantized(work, tmp_path / "q", key)
+    assert (work / "model").read_text() == "mine"
+    with WorkFolder(work) as folder:
+        assert folder.begin(owner, "a")
+
+
 def test_other_files_are_not_replaced(tmp_path):
     work = tmp_path / "w"
     killed(work, tmp_path / "q", 1)
@@ -251,9 +278,20 @@ def test_rotated_folders_that_overlap_are_refused(tmp_path):
         intarsia.quantize(model, tmp_path / "q", "int4", rotations=["values"])
 
 
+BODY = {"key": "a", "was_there": False, "state": {}, "kept": {}}
+WITHOUT_A_KIND = json.dumps({"intarsia_work": _work.VERSION, "sha256": _work._hash_of(BODY), "body": BODY})
+
+
 @pytest.mark.parametrize(
     "text",
-    ["[]", "{", "[" * 100000, '{"intarsia_work": 1, "sha256": "", "body": {"state": {"segments": "x"}}}', "\xff"],
+    [
+        "[]",
+        "{",
+        "[" * 100000,
+        WITHOUT_A_KIND,
+        '{"intarsia_work": 1, "sha256": "", "body": {"state": {"segments": "x"}}}',
+        "\xff",
+    ],
 )
 def test_damaged_marks(tmp_path, text):
     killed(tmp_path / "w", tmp_path / "q", 1)
@@ -267,7 +305,7 @@ def test_damaged_marks(tmp_path, text):
 def test_one_run_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(_work, "WAIT", 0.1)
     with WorkFolder(tmp_path / "w") as folder:
-        folder.begin("a")
+        folder.begin("quantize", "a")
         with pytest.raises(intarsia.InvalidArgumentError, match="another run works in this folder"):
             quantized(tmp_path / "w", tmp_path / "q")
         # A tool that the run has started may be at work when the run is killed.
