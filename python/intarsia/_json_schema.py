@@ -15,6 +15,8 @@ from ._errors import InvalidArgumentError
 _MOST_COST = 1_000_000
 _COST_OF_SCHEMA = 40
 _COST_OF_VALUE = 4
+#: A name that is required.
+_COST_OF_NAME = 1
 #: The optional properties of an object may occur in any subset, which costs their number squared over this.
 _COST_OF_OPTIONAL = 16
 #: Divisibility is a state machine with one state for each remainder.
@@ -78,7 +80,10 @@ def prepare_schema(text: str) -> dict[str, Any]:
         raise _error("the schema is false: nothing is valid by it")
     if not isinstance(schema, dict):
         raise _error(f"is a {type(schema).__name__}, must be an object or a boolean")
-    return _Preparation(schema).run()
+    try:
+        return _Preparation(schema).run()
+    except RecursionError:  # a value that the schema compares: what llguidance reads is not so deep
+        raise _error("is nested too deep") from None
 
 
 class _Preparation:
@@ -97,7 +102,7 @@ class _Preparation:
             schema, where, depth = self.waiting.pop()
             if id(schema) not in self.visited:
                 self.visited.add(id(schema))
-                self._rewrite(schema)
+                self._rewrite(schema, where)
                 self._refuse(schema, where)
                 self._count(schema)
                 if depth > _MOST_DEPTH:
@@ -147,12 +152,13 @@ class _Preparation:
                 return None
         return at if isinstance(at, dict) and (reference == "#" or reference.startswith("#/")) else None
 
-    def _rewrite(self, schema: dict[str, Any]) -> None:
+    def _rewrite(self, schema: dict[str, Any], where: str) -> None:
         """Drop keywords that say nothing, and say others in those that llguidance knows."""
         for key, idle in (
             ("uniqueItems", (False,)),
             ("not", (False,)),
             ("propertyNames", (True, {}, {"type": "string"})),
+            ("dependentRequired", ({},)),
             ("dependentSchemas", ({},)),
             ("dependencies", ({},)),
             ("unevaluatedItems", (True, {})),
@@ -176,25 +182,28 @@ class _Preparation:
         if isinstance(schema.get("oneOf"), list) and self._are_disjoint(schema["oneOf"]):
             alternatives = schema.pop("oneOf")
             if "anyOf" in schema:
-                schema["allOf"] = [*schema.get("allOf", ()), {"anyOf": alternatives}]
+                others = schema.get("allOf", [])
+                if not isinstance(others, list):
+                    raise _error(f"{where}: allOf is a {type(others).__name__}, must be a list")
+                schema["allOf"] = [*others, {"anyOf": alternatives}]
             else:
                 schema["anyOf"] = alternatives
 
-    @staticmethod
-    def _rewrite_dependent(schema: dict[str, Any]) -> None:
+    def _rewrite_dependent(self, schema: dict[str, Any]) -> None:
         """Require what properties that are required depend on."""
         dependent, required = schema.get("dependentRequired"), schema.get("required", [])
-        if not isinstance(dependent, dict) or not isinstance(required, list):
+        if not isinstance(dependent, dict) or not _are_names(required) or not all(map(_are_names, dependent.values())):
             return
-        required = list(required)
-        for name in required:  # grows in the loop
-            others = dependent.get(name)
-            if isinstance(others, list):
-                required += [other for other in others if other not in required]
-        if required:
-            schema["required"] = required
-        known = set(map(str, required))
-        if all(isinstance(others, list) and known.issuperset(map(str, others)) for others in dependent.values()):
+        self.cost += _COST_OF_NAME * (len(required) + sum(map(len, dependent.values())))
+        known = dict.fromkeys(required)
+        waiting = list(known)
+        while waiting:
+            others = dict.fromkeys(other for other in dependent.get(waiting.pop(), ()) if other not in known)
+            known |= others
+            waiting += others
+        if known:
+            schema["required"] = list(known)
+        if all(known.keys() >= set(others) for others in dependent.values()):
             del schema["dependentRequired"]
 
     def _rewrite_names(self, schema: dict[str, Any]) -> None:
@@ -202,9 +211,12 @@ class _Preparation:
         names, value = schema["propertyNames"], schema.get("additionalProperties", True)
         if not isinstance(names, dict) or schema.get("patternProperties"):
             return
-        if "$ref" in names:
-            names = self._target(names) or {}
-        names = {key: part for key, part in names.items() if key not in ("type", "title", "description")}
+        names = _without_titles(names)
+        if set(names) == {"$ref"}:
+            names = _without_titles(self._target(names) or {})
+        types = names.get("type")
+        if types == "string" or (isinstance(types, list) and "string" in types):
+            names = {key: part for key, part in names.items() if key != "type"}  # names are strings
         own = schema.get("properties") or {}
         if set(names) in ({"enum"}, {"const"}):
             allowed = names.get("enum", [names.get("const")])
@@ -244,9 +256,11 @@ class _Preparation:
             self.cost += optional * optional // _COST_OF_OPTIONAL
         divisor = schema.get("multipleOf")
         if isinstance(divisor, (int, float)) and 0 < divisor < float("inf"):
-            # A decimal fraction is counted in units of its last digit.
-            digits = f"{divisor:.17g}".partition("e")[0].replace(".", "").lstrip("0").rstrip("0")
-            remainders = divisor if divisor >= 1 and divisor == int(divisor) else int(digits or 1)
+            remainders = divisor
+            if divisor < 1 or divisor != int(divisor):
+                # A decimal fraction is counted in units of its last digit.
+                digits = f"{divisor:.17g}".partition("e")[0].replace(".", "").lstrip("0").rstrip("0")
+                remainders = int(digits or 1)
             self.cost += int(min(remainders, _MOST_COST)) * _COST_OF_REMAINDER
 
     def _are_disjoint(self, alternatives: list[Any]) -> bool:
@@ -326,6 +340,14 @@ class _Preparation:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: part for key, part in schema.items() if key not in ("title", "description")}
 
 
 def _names(schema: dict[str, Any], key: str) -> list[str]:

@@ -61,6 +61,12 @@ TAKEN = {
     "names by pattern": {**NULLS, "propertyNames": {"pattern": "^a[a-z]{0,3}$"}, "maxProperties": 2},
     "names by length": {**NULLS, "propertyNames": {"minLength": 2, "maxLength": 3}, "maxProperties": 2},
     "names by reference": {**NULLS, "propertyNames": {"$ref": "#/$defs/n"}, "$defs": {"n": {"enum": ["a", 1]}}},
+    "names by a reference with a title": {
+        **NULLS,
+        "propertyNames": {"$ref": "#/$defs/n", "title": "Name"},
+        "maxProperties": 2,
+        "$defs": {"n": {"type": ["null", "string"], "pattern": "^a{1,3}$"}},
+    },
     "list that may repeat": {"type": "array", "items": {"type": "integer"}, "uniqueItems": False, "maxItems": 3},
     "required by required": {
         "type": "object",
@@ -69,6 +75,7 @@ TAKEN = {
         "dependentRequired": {"a": ["b"]},
         "additionalProperties": False,
     },
+    "required by nothing": {**kind("x"), "dependentRequired": {}},
     "nothing else": {"type": "object", "properties": {"a": {"type": "null"}}, "unevaluatedProperties": False},
     "keywords that say nothing": {"type": "null", "minContains": 3, "then": False, "not": False},
     "a format of another library": {"type": "string", "format": "file-path", "maxLength": 3},
@@ -118,6 +125,16 @@ def test_the_schema_true_allows_every_value(grammars, tokenizer):
         ({"anyOf": [{"not": {"const": 1}}]}, "#/anyOf/0: not"),
         ({"dependentRequired": {"a": ["b"]}}, "#: dependentRequired"),
         ({"$ref": "#/$defs/a", "$defs": {"a": {"propertyNames": {"format": "date"}}}}, r"#/\$defs/a: propertyNames"),
+        (
+            {"propertyNames": {"$ref": "#/$defs/n", "maxLength": 2}, "$defs": {"n": {"pattern": "^a+$"}}},
+            "#: propertyNames",
+        ),
+        ({"propertyNames": {"type": "null", "pattern": "a"}}, "#: propertyNames"),
+        ({"propertyNames": {"type": ["null"], "enum": ["a"]}}, "#: propertyNames"),
+        (
+            {"propertyNames": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "null", "minLength": 2}}},
+            "#: propertyNames",
+        ),
         ({"allOf": [{}], "unevaluatedProperties": False}, "#: unevaluatedProperties"),
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, r"#: oneOf \(a value may be valid by several"),
         # A tag that may be absent, and one with the same value twice.
@@ -163,6 +180,14 @@ MANY = {f"p{i}": {"type": "string"} for i in range(3000)}
         ({"json_schema": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}}, "json_schema: no text follows"),
         ({"json_schema": {"type": "object", "properties": MANY}}, "json_schema: .*too many|json_schema: .*items"),
         ({"json_schema": {"multipleOf": 1000003}}, "is too large: it would take longer than a second"),
+        ({"json_schema": {"multipleOf": 10**400}}, "is too large: it would take longer than a second"),
+        ({"json_schema": {"required": [[]], "dependentRequired": {}}}, r"json_schema: .*'required' item"),
+        ({"json_schema": {"required": {}, "dependentRequired": {}}}, "json_schema: .*'required'"),
+        (
+            {"json_schema": {"allOf": 5, "anyOf": [{}], "oneOf": [{"type": "string"}, {"type": "integer"}]}},
+            "json_schema: #: allOf is a int, must be a list",
+        ),
+        ({"json_schema": f'{{"oneOf":[{{"const":{"[" * 900}{"]" * 900}}},{{"const":[]}}]}}'}, "nested too deep"),
         ({"json_schema": {"enum": list(range(10**6))}}, "json_schema has 7888900 letters, may have"),
         ({"json_schema": references(3000)}, "json_schema: .*items"),
         ({"json_schema": "[1]"}, "json_schema: is a list, must be an object or a boolean"),
@@ -172,7 +197,7 @@ MANY = {f"p{i}": {"type": "string"} for i in range(3000)}
         ({"json_schema": '{"items":' * 200 + "{}" + "}" * 200}, "json_schema: is nested deeper than 100"),
         ({"json_schema": '{"items":' * 100000}, "json_schema: is nested too deep"),
     ],
-    ids=range(19),
+    ids=range(24),
 )
 def test_what_cannot_be_followed_is_refused_before_a_prompt_is_computed(grammars, form, message):
     forms = {"json_schema": None, "regex": None, "grammar": None, **form}
@@ -204,6 +229,18 @@ def test_alternatives_that_branch_without_an_end():
     with pytest.raises(intarsia.InvalidArgumentError, match="#: oneOf"):
         prepare_schema(json.dumps({"oneOf": alternatives, "$defs": {**levels, "d8": {"type": "integer"}}}))
     assert time.process_time() - begin < 3
+
+
+@pytest.mark.parametrize("repeated", [1, 2])
+def test_names_that_are_required_by_many(repeated):
+    """Each name is looked at once, whatever requires it."""
+    names = [f"p{i}" for i in range(8000)]
+    dependent = dict.fromkeys(names[:20], names)
+    begin = time.process_time()
+    assert (
+        prepare_schema(json.dumps({"required": names * repeated, "dependentRequired": dependent}))["required"] == names
+    )
+    assert time.process_time() - begin < 2
 
 
 def test_large_schemas_that_are_no_burden_are_taken(grammars):
