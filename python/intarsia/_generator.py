@@ -625,13 +625,13 @@ def _several(prompts: Any) -> Sequence[Any]:
 
 def _stops(stop: Any) -> list[str]:
     """Return the texts that end a generation, each once."""
-    stops = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stops, Iterable):
+    if not isinstance(stop, Iterable):
         raise InvalidArgumentError(f"stop is of type {type(stop).__name__}, must be texts", "invalid argument")
-    stops = list(dict.fromkeys(stops)) if all(isinstance(one, str) for one in stops) else None
-    if stops is None or "" in stops:
-        raise InvalidArgumentError(f"stop is {brief(stop)}, must be texts that are not empty", "invalid argument")
-    return stops
+    stops = [stop] if isinstance(stop, str) else list(stop)  # an iterator gives its texts once
+    if not all(isinstance(one, str) and one for one in stops):
+        shown = stop if isinstance(stop, str) else stops
+        raise InvalidArgumentError(f"stop is {brief(shown)}, must be texts that are not empty", "invalid argument")
+    return list(dict.fromkeys(stops))
 
 
 def _then_keep(steps: Iterator[None], *batches: Batch) -> Iterator[None]:

@@ -12,6 +12,7 @@ import intarsia
 import numpy as np
 import pytest
 from intarsia._batch import Batch, common_length, waves
+from intarsia._generator import _stops
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 PROMPTS = ["violin (noun):", "run (verb):", "red (adjective):", "slowly (adverb):"]
@@ -47,6 +48,14 @@ def test_options_are_checked_before_anything_is_computed(generator, options, mes
     for begin in (generator.generate, generator.stream):
         with pytest.raises(intarsia.InvalidArgumentError, match=message):
             begin("violin", **options)
+
+
+def test_stops_may_be_any_iterable():
+    for stop in (["b", "a", "b"], ("b", "a"), {"b": 1, "a": 2}, iter(["b", "a"]), (one for one in "ba")):
+        assert _stops(stop) == ["b", "a"]
+    for wrong, shown in ((["a", 1], r"\['a', 1\]"), ([""], r"\[''\]")):
+        with pytest.raises(intarsia.InvalidArgumentError, match=f"stop is {shown}, must be texts that are not empty"):
+            _stops(iter(wrong))
 
 
 @pytest.mark.parametrize(
