@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ._errors import InvalidArgumentError, NotFoundError
+from ._errors import Error, InvalidArgumentError, NotFoundError
 from ._json_schema import prepare_schema
 
 #: White space between the parts of a JSON text: none, a space, or an indented new line. Without a bound a model could
@@ -26,8 +26,9 @@ _MOST_LETTERS = 64 * 1024
 #: The longest JSON schema in letters; `prepare_schema` limits what compiling it takes.
 _MOST_SCHEMA_LETTERS = 4 * 1024 * 1024
 #: The stack on which grammars are compiled. llguidance follows rules by recursion, 4 KB for each, without a check:
-#: 3,000 rules that refer to one another would end the process on a stack of 8 MB.
-_STACK_BYTES = 512 * 1024 * 1024
+#: 3,000 rules that refer to one another would end the process on a stack of 8 MB. A limit of memory may leave no room
+#: for the first size.
+_STACK_BYTES = (512 * 1024 * 1024, 64 * 1024 * 1024)
 #: Masks that are computed before a form is accepted, each after a token that the one before allows. Grammars that are
 #: too ambiguous fail at the first choice, which is often behind a bracket or a key.
 _TRIED_MASKS = 4
@@ -182,15 +183,39 @@ def _text(name: str, value: Any, most: int) -> str:
 def _on_a_large_stack(function: Callable[[], _Result]) -> _Result:
     """Return what a function returns, run on a stack that deep recursion does not exhaust."""
     results: list[_Result] = []
-    with _stack_size_lock:
-        before = threading.stack_size(_STACK_BYTES)  # of all threads that start from now on
+    errors: list[BaseException] = []
+
+    def run() -> None:
         try:
-            thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
-            thread.start()
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    _start_thread(run).join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _start_thread(run: Callable[[], None]) -> threading.Thread:
+    """Start a thread with the largest stack of `_STACK_BYTES` that there is memory for."""
+    with _stack_size_lock:
+        before = threading.stack_size()
+        try:
+            for size in _STACK_BYTES:
+                threading.stack_size(size)  # of all threads that start from now on
+                thread = threading.Thread(target=run, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system gives none
+                    continue
+                return thread
         finally:
             threading.stack_size(before)
-    thread.join()
-    return results[0]
+    raise Error(
+        f"no thread starts with a stack of {_STACK_BYTES[-1] >> 20} MiB, on which a grammar is compiled: raise the limit "
+        "of memory (ulimit -v) of this process, or that of its threads"
+    )
 
 
 def _shown(message: str) -> str:

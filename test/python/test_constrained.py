@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import intarsia
@@ -14,7 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 import tokenizers
-from intarsia._constrained import Grammars
+from intarsia._constrained import Grammars, _on_a_large_stack
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 ENTRY = {
@@ -125,6 +126,32 @@ def test_tokens_beyond_the_tokenizer_and_special_ones_are_left_out():
     assert 1 not in np.isfinite(again.restrict(np.zeros(5000))).nonzero()[0]
     with pytest.raises(intarsia.InvalidArgumentError, match="the grammar does not allow token 0"):
         again.accept(0)
+
+
+@pytest.mark.parametrize(("free", "fits"), [(1024, 512), (100, 64), (10, None)])
+def test_stacks_within_a_limit_of_memory(monkeypatch, free, fits):
+    """`ulimit -v` may leave no room for a large stack."""
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if threading.stack_size() > free << 20:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    before = threading.stack_size()
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    if fits is None:
+        with pytest.raises(intarsia.Error, match=r"a stack of 64 MiB.*limit of memory \(ulimit -v\)"):
+            _on_a_large_stack(threading.stack_size)
+    else:
+        assert _on_a_large_stack(lambda: "a result") == "a result"
+    assert threading.stack_size() == before
+
+
+def test_errors_on_another_stack_are_the_callers(capfd):
+    with pytest.raises(ZeroDivisionError):
+        _on_a_large_stack(lambda: 1 // 0)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
