@@ -136,9 +136,10 @@ def _map(path: Path, name: str, begin: int, entry: dict[str, Any]) -> np.ndarray
     kind = np.dtype(_TYPES[entry["dtype"]])
     if last - first != math.prod(shape) * kind.itemsize or begin + last > path.stat().st_size:
         raise _invalid(path, f"'{name}' is {entry['dtype']} {list(shape)} at {first} to {last}: not so many bytes")
-    if not all(shape):
-        return np.zeros(shape, kind)
-    return np.memmap(path, kind, "r", begin + first, shape)
+    try:
+        return np.memmap(path, kind, "r", begin + first, shape) if all(shape) else np.zeros(shape, kind)
+    except ValueError as error:  # sizes beside a zero may be any, and there may be any number of them
+        raise _invalid(path, f"'{name}' is {entry['dtype']} {list(shape)}: {error}") from error
 
 
 def _invalid(path: Path, message: str) -> InvalidArgumentError:

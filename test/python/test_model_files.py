@@ -108,6 +108,11 @@ def test_headers(model, capsys, header, message):
         ({"data_offsets": [24, 48]}, r"'a' is F32 \[2, 3\] at 24 to 48: not so many bytes"),
         ({"data_offsets": [24, 0]}, "at 24 to 0: not so many bytes"),
         ({"shape": [2**62, 2**62]}, "not so many bytes"),
+        (
+            {"shape": [0, 2**62, 2**62], "data_offsets": [0, 0]},
+            r"is damaged.* 'a' is F32 \[0, 4611686018427387904, .*big",
+        ),
+        ({"shape": [1] * 100, "data_offsets": [0, 4]}, "is damaged, .* 'a' is F32 .*dimension"),
         ({"dtype": "F8_E4M3"}, "'a' is F8_E4M3; known are F64, F32"),
     ],
 )
