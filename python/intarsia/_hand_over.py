@@ -31,6 +31,8 @@ OPENING, PROOF = 32, 32
 """Bytes of that, and of a signature (HMAC-SHA-256)."""
 PROOF_TIME = 2.0
 """Seconds that one who has called may take for the proof."""
+PEEK_TIME = 0.5
+"""Seconds to wait for the first bytes of one who has called, to see whether they are the beginning of a proof."""
 MOST_CALLERS = 64
 """How many may be at that at once. Then the oldest is dropped."""
 
@@ -122,6 +124,8 @@ class _Callers:
         received += part
         opening, proof = bytes(received[:OPENING]), bytes(received[OPENING:])
         if not part or not opening.startswith(MAGIC[: len(opening)]):
+            if part:
+                self._note_no_token()
             self._drop(caller)
             return False
         if len(proof) < PROOF:
@@ -137,6 +141,9 @@ class _Callers:
             self._drop(caller)
         return is_same
 
+    def _note_no_token(self) -> None:
+        self.problem = self.problem or "a process that called sent no token: give both the same token file"
+
     def wait(self, deadline: float) -> socket.socket:
         """Return the first that has proven the token."""
         while (now := time.monotonic()) < deadline:
@@ -146,6 +153,7 @@ class _Callers:
                     del self._pending[caller]
                     return caller
             for caller in [one for one, (_, _, since) in self._pending.items() if now - since > PROOF_TIME]:
+                self._note_no_token()
                 self._drop(caller)
             if self._listener in ready:
                 self._accept()
@@ -178,10 +186,20 @@ def _prove(connection: socket.socket, token: bytes, address: str) -> None:
         raise _error(f"{address}: whoever waits there has another token: give both processes the same token file")
 
 
+def _has_opening(connection: socket.socket) -> bool:
+    """Return true if what the other end has sent begins with what one who has a token sends first."""
+    for _ in range(2):  # the first may say that the other end has ended the connection, with this unread
+        with contextlib.suppress(OSError):
+            first = connection.recv(len(MAGIC), socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            # The runtime may have taken the first byte for the answer to a sequence.
+            return first.startswith((MAGIC, MAGIC[1:]))
+    return False
+
+
 def check_timeout(timeout: float) -> None:
     """Refuse what is no time, or longer than any wait."""
-    if not 0 <= timeout <= LONGEST:  # NaN is neither
-        raise _error(f"a timeout of {timeout:g} s; 0 to {LONGEST:g} are possible")
+    if not 0 < timeout <= LONGEST:  # NaN is neither
+        raise _error(f"a timeout of {timeout:g} s; more than 0, up to {LONGEST:g} are possible")
 
 
 @contextlib.contextmanager
@@ -212,6 +230,8 @@ def accepted(address: str, timeout: float, token_file: Path | None = None) -> It
                 Path(place).unlink(missing_ok=True)
     with connection:
         connection.settimeout(timeout)
+        if token is None and select.select([connection], [], [], PEEK_TIME)[0] and _has_opening(connection):
+            raise _error(f"{address}: the process that called has a token: give --token here too")
         yield connection
 
 
@@ -235,5 +255,13 @@ def connected(address: str, timeout: float, token_file: Path | None = None) -> I
             time.sleep(0.05)
     with connection:
         if token is not None:
-            _prove(connection, token, address)
-        yield connection
+            try:
+                _prove(connection, token, address)
+            except ConnectionError as error:
+                raise _error(f"{address}: whoever waits there has ended the connection: has it --token too?") from error
+        try:
+            yield connection
+        except Exception as error:
+            if token is None and _has_opening(connection):
+                raise _error(f"{address}: whoever waits there asks for a token: give --token here too") from error
+            raise

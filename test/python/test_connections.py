@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from intarsia import InvalidArgumentError
+from intarsia import InvalidArgumentError, _hand_over
 from intarsia.__main__ import main
 from intarsia._hand_over import MAGIC, accepted, connected
 
@@ -83,7 +83,15 @@ def stranger(address: str) -> tuple[socket.socket, bytes]:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     connection.settimeout(10)
-    return connection, connection.recv(32, socket.MSG_WAITALL)
+    return connection, take(connection, 32)
+
+
+def take(connection: socket.socket, count: int) -> bytes:
+    """Return so many bytes, or those before the end."""
+    taken = b""
+    while len(taken) < count and (part := connection.recv(count - len(taken))):
+        taken += part
+    return taken
 
 
 def test_strangers_neither_delay_nor_learn(address: str, token: Path, waits: Callable[..., Waiting]) -> None:
@@ -101,7 +109,7 @@ def test_strangers_neither_delay_nor_learn(address: str, token: Path, waits: Cal
     with pytest.raises(TimeoutError):
         guessing.recv(1)  # nothing is signed before the caller has signed
     guessing.sendall(b"x" * 32)
-    assert guessing.recv(33, socket.MSG_WAITALL) == bytes(32)
+    assert take(guessing, 33) == bytes(32)
     with connected(address, 10, token) as connection:
         assert connection.recv(1) == b"x"
     one.end()
@@ -121,7 +129,7 @@ def test_the_proof_is_hmac_of_both_nonces(address: str, token: Path, waits: Call
         return hmac.new(TOKEN.encode(), text, hashlib.sha256).digest()
 
     caller.sendall(own + signed(b"c" + opening + own))
-    assert caller.recv(33, socket.MSG_WAITALL) == signed(b"s" + own + opening) + b"x"
+    assert take(caller, 33) == signed(b"s" + own + opening) + b"x"
     caller.close()
 
 
@@ -191,11 +199,55 @@ def test_a_unix_socket_is_for_its_user(tmp_path: Path, waits: Callable[..., Wait
         assert connection.recv(1) == b"x"
 
 
-@pytest.mark.parametrize("timeout", [float("nan"), -1.0, float("inf"), 1e300])
+@pytest.mark.parametrize("sent", [b"ITXCACHE", b""])
+def test_a_caller_without_the_token_of_a_unix_socket(
+    tmp_path: Path, token: Path, waits: Callable[..., Waiting], monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(_hand_over, "PROOF_TIME", 0.3)
+    one = waits(f"unix:{tmp_path / 'socket'}", 1, token)
+    for taken in (0, 1):  # what the runtime reads as an answer
+        with (
+            pytest.raises(
+                InvalidArgumentError, match="socket: whoever waits there asks for a token: give --token here"
+            ),
+            connected(f"unix:{tmp_path / 'socket'}", 10) as connection,
+        ):
+            assert len(connection.recv(taken)) == taken
+            connection.sendall(sent)
+            time.sleep(0.4)
+            connection.sendall(b"more")
+            raise ConnectionError("no answer")
+    one.end()
+    assert "nobody has come; a process that called sent no token: give both the same token file" in str(one.error)
+
+
+def test_a_caller_with_a_token_where_none_is_asked_for(
+    tmp_path: Path, token: Path, waits: Callable[..., Waiting]
+) -> None:
+    one = waits(f"unix:{tmp_path / 'socket'}", 10, None)
+    with (
+        pytest.raises(
+            InvalidArgumentError, match="socket: whoever waits there has ended the connection: has it --token"
+        ),
+        connected(f"unix:{tmp_path / 'socket'}", 10, token),
+    ):
+        pass
+    one.end()
+    assert "socket: the process that called has a token: give --token here too" in str(one.error)
+
+
+def test_other_errors_of_a_connection_stay(tmp_path: Path, waits: Callable[..., Waiting]) -> None:
+    waits(f"unix:{tmp_path / 'socket'}", 10, None)
+    with pytest.raises(ZeroDivisionError), connected(f"unix:{tmp_path / 'socket'}", 10) as connection:
+        assert connection.recv(1) == b"x"
+        _ = 1 // 0
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), -1.0, 0.0, float("inf"), 1e300])
 def test_timeouts_that_are_no_time(timeout: float) -> None:
     for use in (accepted, connected):
         with (
-            pytest.raises(InvalidArgumentError, match=r"a timeout of .* s; 0 to 1e\+06 are possible"),
+            pytest.raises(InvalidArgumentError, match=r"a timeout of .* s; more than 0, up to 1e\+06 are possible"),
             use("unix:x", timeout),
         ):
             pass
