@@ -11,7 +11,6 @@ rm -rf "$reports"
 mkdir -p "$reports"
 jobs=${JOBS:-$(nproc)}
 status=0
-export OPENBLAS_NUM_THREADS=1 # tests run side by side, and NumPy's threads would wait for each other's processors
 export INTARSIA_KERNEL_CACHE=${INTARSIA_KERNEL_CACHE-$build/kernel-cache} # many tests have the same kernels
 export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS-1} # NumPy's threads would wait for each other: each core has a test
 
