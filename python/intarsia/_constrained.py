@@ -213,8 +213,8 @@ def _start_thread(run: Callable[[], None]) -> threading.Thread:
         finally:
             threading.stack_size(before)
     raise Error(
-        f"no thread starts with a stack of {_STACK_BYTES[-1] >> 20} MiB, on which a grammar is compiled: raise the limit "
-        "of memory (ulimit -v) of this process, or that of its threads"
+        f"no thread starts with a stack of {_STACK_BYTES[-1] >> 20} MiB, on which a grammar is compiled: raise the "
+        "limit of memory (ulimit -v) of this process, or that of its threads"
     )
 
 

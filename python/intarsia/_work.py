@@ -63,9 +63,10 @@ def check_apart(path: Path, **others: Path) -> None:
 class WorkFolder:
     """A folder that a run writes files into, and which it empties at its end.
 
-    The file ``intarsia.work`` marks it. It has whose run it is and what that is about (`begin`), what the run keeps in `state`, and the
-    sizes and hashes of files that were finished (`keep`): a later run goes on only with the same contents. Names of
-    files are in ``intarsia.work-files`` before the files are written, and only these are ever deleted.
+    The file ``intarsia.work`` marks it. It has whose run it is and what that is about (`begin`), what the run keeps in
+    `state`, and the sizes and hashes of files that were finished (`keep`): a later run goes on only with the same
+    contents. Names of files are in ``intarsia.work-files`` before the files are written, and only these are ever
+    deleted.
 
     A context manager: inside, no other process works in the folder.
 
