@@ -58,7 +58,8 @@ class ControlTokens:
         self._finder = _finder(tokenizer, list(added.values()))
         # A template may write what a user writes in small letters, or in capitals.
         folded = {_folded(token.content): token for token in long if token.content in self._all}
-        self._folded = {content: content in map(_folded, self._special) for content in folded}
+        special = set(map(_folded, self._special))
+        self._folded = {content: content in special for content in folded}
         self._folded_finder = _finder(tokenizer, [_named(token, content) for content, token in folded.items()])
         self._prefixes = {content[:end] for content in folded for end in range(1, len(content))}
         self._longest = max(map(len, self._all), default=0)
