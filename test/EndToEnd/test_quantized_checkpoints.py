@@ -52,22 +52,9 @@ def logits_of(tools, checkpoint: Path, output: Path, ids: np.ndarray, *flags: st
 # -- What the packages wrote -------------------------------------------------------------------------------------------
 
 
-# Devices read the values of all checkpoints, above, and the CPU computes the logits of all. On others, kernels are those
-# of --quantize (test_gpu_linears.py), and models of each kind of values show that the two go together.
-ON_DEVICES = {"reference": ("gptq", "floats4"), "emulated:sm_80": ("pack-quantized", "floats4", "torchao")}
-
-
 @pytest.mark.cpu_only
-@pytest.mark.parametrize(
-    ("checkpoint", "device"),
-    [
-        pytest.param(name, device, marks=() if name in ON_DEVICES.get(device, NAMES) else pytest.mark.slow)
-        for name in NAMES
-        for device in ("cpu", "reference", "emulated:sm_80")
-    ]
-    + [pytest.param(name, "emulated:gfx942", marks=pytest.mark.slow) for name in NAMES],
-    indirect=["checkpoint"],
-)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("checkpoint", NAMES, indirect=True)
 def test_values_are_those_of_the_package(tools, tmp_path, checkpoint, device):
     """Bit for bit, where kernels read them."""
     with np.load(checkpoint / "golden.npz") as golden:
