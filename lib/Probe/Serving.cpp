@@ -55,8 +55,8 @@ constexpr Measured measuredPrecisions[] = {
 /// weights, and of one of a billion.
 const probe::DecoderSize decoderSizes[] = {
     {256, 768, 4, 2, 8, 512}, {576, 1536, 9, 3, 8, 512}, {2048, 5632, 32, 4, 3, 16384}};
-/// What stands for the largest in floats, which take longest, where a probe is hurried: a quarter of its weights, which
-/// have as many bytes in f32 as those of the largest in int8, so that caches do not hold them.
+/// A hurried probe measures this decoder instead of the largest one in f32, bf16 and f16, which take longest. It has a
+/// quarter of the weights: as many bytes in f32 as the largest one in int8, so that they do not fit into a cache.
 const probe::DecoderSize insteadOfLargest = {1024, 2816, 16, 4, 2, 8192};
 /// Bytes that all layers of the larger two have at least, so that weights come from memory as those of whole models do:
 /// on a server whose processors share 480 MB of last cache, one sequence's step takes 23 ps a weight in int4 where the

@@ -16,9 +16,9 @@
 
 namespace intarsia::target {
 
-/// The folder that the environment variable INTARSIA_KERNEL_CACHE names: code is taken from there that the same
-/// compiler has made of the same source, and put there if there is none. Files that hold something else are made anew.
-/// A folder that cannot be used, or that others may write to, is left alone after one warning. It is kept below 1 GiB.
+/// Keeps the code of kernels in the folder that the environment variable INTARSIA_KERNEL_CACHE names, up to 1 GiB. Code
+/// is found again if the same compiler makes it of the same source. Damaged files count as missing. If the folder
+/// cannot be used, or other users may write to it, a warning is printed once and nothing is kept.
 class KernelCache {
 public:
   KernelCache();
@@ -29,7 +29,7 @@ public:
   /// Returns the key of what this compiler makes of a source, which says all that the code depends on.
   std::string keyOf(llvm::StringRef source) const;
 
-  /// Returns the code. None if there is no file of the key, or if it is not one that keep() has written for it.
+  /// Returns the code that keep() has stored for a key; none if there is no such file, or if it is damaged.
   std::optional<std::vector<char>> find(llvm::StringRef key) const;
   void keep(llvm::StringRef key, llvm::ArrayRef<char> code) const;
 

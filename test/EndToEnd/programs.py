@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ def one_of_each_family(models: Iterable[str], *always: str) -> list[pytest.param
 
 
 def in_turn(
-    cases: Iterable[object], architectures: Iterable[str], always: Iterable[tuple[object, str]] = ()
+    cases: Iterable[object], architectures: Iterable[str], always: Sequence[tuple[object, str]] = ()
 ) -> list[pytest.param]:
     """Give all pairs of a case and an architecture as parameters: each case with at least one architecture of each
     vendor and each architecture with at least one case, in turn, and those that are always tested. The other pairs are
@@ -184,6 +184,21 @@ def assert_large(tools, folder: Path, architecture: str, *flags: str) -> None:
     assert functions[-1].blocks >= 2 * -(-LARGE_FEATURES[architecture] // 128)
     # What quantizes rows comes first.
     assert [one.blocks for one in functions[bool(flags) : -1]] == [0] * (len(functions) - 1 - bool(flags))
+
+
+def by_turns(sizes: Iterable[tuple], cases: Iterable[object], always: object = None) -> list[pytest.param]:
+    """Give all pairs of a size and a case as parameters. Each case has one of the sizes, in turn, and the case that is
+    named has all of them. The other pairs are slow."""
+    sizes = list(sizes)
+    return [
+        pytest.param(
+            *size,
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=() if number % len(sizes) == turn or case == always else pytest.mark.slow,
+        )
+        for turn, size in enumerate(sizes)
+        for number, case in enumerate(cases)
+    ]
 
 
 def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:

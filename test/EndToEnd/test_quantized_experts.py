@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from block_formats import quantize_activations, quantize_weight
 from expert_formulas import activated, experts
-from programs import build, close
+from programs import build, by_turns, close
 from random_numbers import normal
 from test_decoders import HERE, Server
 from test_experts import make, program
@@ -80,13 +80,8 @@ def tensors_of(name: str, weights: dict[str, np.ndarray]) -> list[np.ndarray]:
 # Every format with biases, limits and rows that end in the middle of a block, and by turns without them or with long rows.
 @pytest.mark.parametrize(
     ("hidden", "inner", "count", "top_k", "kind", "biases", "name"),
-    [
-        pytest.param(*size, name, marks=pytest.mark.slow if number % 2 == turn else ())
-        for turn, size in enumerate(
-            [(64, 96, 8, 2, "silu", False), (200, 2112, 3, 1, "silu", True), (72, 40, 5, 3, "clamped_swiglu", True)]
-        )
-        for number, name in enumerate(FORMATS)
-    ],
+    by_turns([(200, 2112, 3, 1, "silu", True), (64, 96, 8, 2, "silu", False)], FORMATS)
+    + by_turns([(72, 40, 5, 3, "clamped_swiglu", True)], FORMATS),
 )
 def test_formats(tools, scratch, name, hidden, inner, count, top_k, kind, biases):
     limits = {"alpha": 1.5, "limit": 1.0} if kind != "silu" else {}

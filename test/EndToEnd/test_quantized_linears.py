@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import activation_block, quantize_activations, quantize_to_e2m1, quantize_weight
-from programs import build, close, matmul_error
+from programs import build, by_turns, close, matmul_error
 from random_numbers import normal
 
 PROGRAM = """
@@ -383,11 +383,7 @@ SHARING = [
 # Each format in one size, and either size with half of them: what a format does with each depth is tested above.
 @pytest.mark.parametrize(
     ("gate", "depth", "element", "name", "flags"),
-    [
-        pytest.param(*size, *case, marks=() if (number + turn) % 2 == 0 else pytest.mark.slow)
-        for turn, size in enumerate([(160, 96, "f32"), (64, 2400, "f16")])
-        for number, case in enumerate(SHARING)
-    ],
+    by_turns([(160, 96, "f32"), (64, 2400, "f16")], SHARING),
 )
 def test_linears_of_one_input(tools, scratch, name, flags, gate, depth, element):
     """Linears that are fused give what those apart give, bit for bit."""

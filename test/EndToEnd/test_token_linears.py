@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_formats import quantize_activations, quantize_weight
-from programs import build, close, matmul_error
+from programs import build, by_turns, close, matmul_error
 from random_numbers import normal
 from safetensors.numpy import save_file
 from test_quantized_linears import activations, program, weight_of
@@ -179,11 +179,7 @@ def pair(hidden: int, depth: int, returns_both: bool) -> str:
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("hidden", "depth", "target"),
-    [
-        pytest.param(*size, target, marks=pytest.mark.slow if number % 2 == turn and target != "native" else ())
-        for turn, size in enumerate([(512, 256), (768, 72)])
-        for number, target in enumerate(["native", *TARGETS])
-    ],
+    by_turns([(768, 72), (512, 256)], ["native", *TARGETS], always="native"),
 )
 def test_a_result_is_quantized_where_it_is_computed(tools, scratch, target, hidden, depth):
     """The same bits as of a result that is written as floats and quantized where it is read; and what NumPy computes."""

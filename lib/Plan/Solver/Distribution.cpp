@@ -38,7 +38,7 @@ Atoms exponentialSlices() {
   return slices;
 }
 
-/// Values above this percentile are no bins of a sum.
+/// The grid ends at this quantile. Rarer values are summed up in one atom.
 constexpr double mostOnGrid = 0.999999;
 
 /// Values up to `high` on a grid from the least one on, which keeps their mean, and the sums over those above.

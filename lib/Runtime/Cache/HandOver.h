@@ -97,8 +97,8 @@ struct HandOverLimits {
   uint64_t tokens; ///< the context of its model
   uint64_t bytes;  ///< of payload
 };
-/// Receives everything and checks it, as far as that does not depend on the receiving cache. Takes memory for at
-/// most eight times what has come, whatever the other process says that it sends.
+/// Receives everything and checks it, as far as that does not depend on the receiving cache. Whatever size the
+/// other process states, memory is at most 16 MiB or eight times what has come.
 Status receiveHandOver(int socket, double timeoutSeconds, const std::string &name, const HandOverLimits &most,
                        HandOver &handOver);
 /// Refuses timeouts that are no time.

@@ -17,8 +17,8 @@ namespace intarsia::runtime {
 
 /// Distinguishes a rank from another program that has found the port. It is "itxworld" in ASCII.
 static constexpr uint64_t connectionMagic = 0x646C726F77787469;
-/// How long one that has called may take for each part of what it sends: its opening, its proof, and its message. This
-/// process may be off its processor meanwhile.
+/// A caller sends three parts: its opening, its proof and its message. Each may take this long. One limit for all three
+/// would drop honest callers whenever this process does not run for that long.
 static constexpr auto proofTime = std::chrono::seconds(2);
 /// Callers that are listened to at once: twice as many as a world has ranks. Then the oldest is dropped.
 static constexpr size_t mostPending = 512;

@@ -118,7 +118,7 @@ Status multiplyOfWarpgroup(const SharedMemory &shared, const SharedMatrix &a, co
   for (uint32_t eight = 0; eight < columns / 8; ++eight) {
     for (uint32_t j = 0; j < 2; ++j)
       ITX_RETURN_IF_ERROR(readRow(shared, b, eight * 8 + lane % 4 * 2 + j, element, right[j]));
-    // Four sums at once: each waits for its own additions alone.
+    // The additions of one sum depend on each other. Those of four sums overlap.
     float part[4];
     std::memcpy(part, sums + eight * 4, sizeof(part));
     for (uint32_t k = 0; k < depth; ++k)

@@ -48,8 +48,8 @@ static std::string sourceOf(rt::KernelOp kernel, const CpuVariant &variant) {
 }
 
 /// Lowers the kernels of jobs to the LLVM dialect, each in a module of its own: the pass manager runs those in
-/// parallel. The kernels that are emitted are verified, and what becomes of them as LLVM IR, but not what each of
-/// MLIR's own conversions makes of them: that took a third of the time of all.
+/// parallel. Kernels are verified when they are emitted, and again as LLVM IR. To verify them after each of MLIR's
+/// conversions took a third of the time of lowering.
 static LogicalResult lowerKernels(ArrayRef<Job *> jobs, const CpuVariant &variant, Location location) {
   OwningOpRef<ModuleOp> all = ModuleOp::create(location);
   for (Job *job : jobs) {

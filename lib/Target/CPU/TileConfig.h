@@ -50,7 +50,6 @@ struct TileConfig {
   int64_t decodeRows = 2;       ///< the most rows for which weights are unpacked in registers, 1, 2, 4 or 8
   int64_t inOrderRows = 0; ///< the most rows for which weights are loaded in order of addresses instead of prefetched
 
-  int64_t tileColumns() const { return columnVectors * lanes; }
   kernel::VectorInstructions instructions() const { return {lanes, convertsF16, convertsBf16, rounds}; }
 };
 

@@ -144,7 +144,7 @@ void TileEmitter::emitTile(const TileOperands &t, int64_t rows, int64_t columns)
     Value whole = mul(div(t.depth, constant(steps)), constant(steps));
     SmallVector<Value> result;
     if (dot) {
-      result = forLoop(constant(0), whole, constant(2), initial, [&](Value k, ValueRange running) {
+      result = forLoop(constant(0), whole, constant(steps), initial, [&](Value k, ValueRange running) {
         return addDots(t, start, rows, vectors, k, true, prefetches, running);
       });
       if (whole != t.depth)

@@ -194,8 +194,8 @@ Error makeEmulatorCode(Module &module, const Architecture &architecture, StringR
   // What a GPU has instructions for would otherwise be calls of the C library: roundings to integers, conversions of
   // f16.
   StringRef features = Triple(hostTriple).isX86() ? "+sse4.1,+f16c" : "";
-  // What a thread does itself takes little of a run: the emulator looks at each of its accesses, and computes products.
-  // Optimizing its code would take longer than it saves.
+  // The emulator takes most of the run time: it checks each memory access and computes matrix products. Optimizing the
+  // code of the threads takes longer than it saves.
   std::unique_ptr<TargetMachine> machine =
       target::makeHostMachine(hostTriple, features, FPOpFusion::Strict, CodeGenOptLevel::None);
   if (std::unique_ptr<TargetMachine> gpu = makeMachine(architecture)) {
@@ -240,7 +240,7 @@ Expected<std::vector<char>> compileKernels(mlir::ModuleOp module, ArrayRef<targe
   object.architecture = architecture.name.str();
   for (target::NumberedKernel kernel : kernels)
     object.kernels.push_back(describe(kernel, *emitted));
-  // What becomes of valid functions is verified as LLVM IR, not behind each of MLIR's own conversions.
+  // The functions are verified here and as LLVM IR. To verify them after each of MLIR's conversions takes long.
   mlir::PassManager manager(module.getContext());
   buildGpuLowering(manager, architecture);
   manager.enableVerifier(false);

@@ -89,8 +89,7 @@ private:
     return code;
   }
 
-  /// Loops are verified, and what becomes of them as LLVM IR, but not what each of MLIR's own conversions makes of
-  /// them.
+  /// Verifies the loops. What they are lowered to is verified as LLVM IR, not after each of MLIR's conversions.
   static mlir::LogicalResult lower(mlir::ModuleOp functions) {
     mlir::PassManager lowering(functions.getContext());
     buildReferenceLowering(lowering);
