@@ -125,4 +125,18 @@ void KernelCache::keep(llvm::StringRef key, llvm::ArrayRef<char> code) const {
     warnOnce(folder, status.message());
 }
 
+llvm::Expected<std::vector<char>>
+KernelCache::findOrMake(llvm::function_ref<std::string()> source,
+                        llvm::function_ref<llvm::Expected<std::vector<char>>()> make) const {
+  if (!*this)
+    return make();
+  std::string key = keyOf(source());
+  if (std::optional<std::vector<char>> code = find(key))
+    return std::move(*code);
+  llvm::Expected<std::vector<char>> code = make();
+  if (code)
+    keep(key, *code);
+  return code;
+}
+
 } // namespace intarsia::target

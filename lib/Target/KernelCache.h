@@ -8,7 +8,9 @@
 #define INTARSIA_LIB_TARGET_KERNELCACHE_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 
 #include <optional>
 #include <string>
@@ -32,6 +34,10 @@ public:
   /// Returns the code that keep() has stored for a key; none if there is no such file, or if it is damaged.
   std::optional<std::vector<char>> find(llvm::StringRef key) const;
   void keep(llvm::StringRef key, llvm::ArrayRef<char> code) const;
+
+  /// Returns the code for a source, which is made and kept if it was not kept before. Without a folder it is made.
+  llvm::Expected<std::vector<char>> findOrMake(llvm::function_ref<std::string()> source,
+                                               llvm::function_ref<llvm::Expected<std::vector<char>>()> make) const;
 
 private:
   std::string pathOf(llvm::StringRef key) const;

@@ -70,19 +70,13 @@ llvm::Expected<std::vector<char>> makeCode(llvm::Module &module, llvm::TargetMac
 
 llvm::Expected<std::vector<char>> makeCodeOnce(llvm::Module &module, llvm::TargetMachine &machine, Loops loops,
                                                llvm::CodeGenFileType type) {
-  KernelCache cache;
-  if (!cache)
-    return makeCode(module, machine, loops, type);
-  std::string source = settingsOf(machine, loops, type);
-  llvm::raw_string_ostream stream(source);
-  llvm::WriteBitcodeToFile(module, stream);
-  std::string key = cache.keyOf(source);
-  if (std::optional<std::vector<char>> code = cache.find(key))
-    return std::move(*code);
-  llvm::Expected<std::vector<char>> code = makeCode(module, machine, loops, type);
-  if (code)
-    cache.keep(key, *code);
-  return code;
+  auto source = [&] {
+    std::string text = settingsOf(machine, loops, type);
+    llvm::raw_string_ostream stream(text);
+    llvm::WriteBitcodeToFile(module, stream);
+    return text;
+  };
+  return KernelCache().findOrMake(source, [&] { return makeCode(module, machine, loops, type); });
 }
 
 } // namespace intarsia::target

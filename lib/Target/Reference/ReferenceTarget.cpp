@@ -71,22 +71,17 @@ private:
 
   /// Compiles functions unless the same ones were compiled before.
   static Expected<std::vector<char>> makeCodeOnce(mlir::ModuleOp functions, StringRef hostTriple) {
-    target::KernelCache cache;
-    std::string key;
-    if (cache) {
-      std::string source = "reference " + hostTriple.str() + ' ';
-      raw_string_ostream stream(source);
+    auto source = [&] {
+      std::string text = "reference " + hostTriple.str() + ' ';
+      raw_string_ostream stream(text);
       functions.print(stream);
-      key = cache.keyOf(source);
-      if (std::optional<std::vector<char>> code = cache.find(key))
-        return std::move(*code);
-    }
-    if (failed(lower(functions)))
-      return createStringError("kernels could not be lowered for the reference device");
-    Expected<std::vector<char>> code = compileFunctions(functions, hostTriple);
-    if (code && cache)
-      cache.keep(key, *code);
-    return code;
+      return text;
+    };
+    return target::KernelCache().findOrMake(source, [&]() -> Expected<std::vector<char>> {
+      if (failed(lower(functions)))
+        return createStringError("kernels could not be lowered for the reference device");
+      return compileFunctions(functions, hostTriple);
+    });
   }
 
   /// Verifies the loops. What they are lowered to is verified as LLVM IR, not after each of MLIR's conversions.
