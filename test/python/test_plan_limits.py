@@ -223,7 +223,7 @@ def test_a_place_from_python(tmp_path: pathlib.Path) -> None:
 def test_long_agents_are_planned(tmp_path: pathlib.Path) -> None:
     """A chain of tasks each of which reads all texts before it, as message lists of graphs make them."""
     sizes = "{agent.size = #agent.amount<25 tokens, p95 = 50>}"
-    for tasks in (60, 200):
+    for tasks in (10, 60, 200):
         lines = [
             'agent.model @model {shape = "llama-3.1-8b", precisions = ["bf16"]}',
             f"agent.graph @long(%q: !agent.text {sizes}) -> !agent.text "

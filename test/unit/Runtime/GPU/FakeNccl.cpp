@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <sched.h>
 #include <sys/mman.h>
@@ -148,25 +149,26 @@ bool reduceTo(void *destination, char (*data)[FakeNccl::mailboxBytes], uint64_t 
   return true;
 }
 
-/// A piece of a group of calls; sends of a group come before its receives, as they go on at the same time.
-struct Piece {
-  int order;
-  std::function<bool()> run;
-};
+/// The calls of a group by their order: sends come before receives, as they go on at the same time. Calls of the same
+/// order stay in that in which they were made.
+std::multimap<int, std::function<bool()>> pieces;
 int depth = 0;
-std::vector<Piece> pieces;
 void *pieceStream;
+
+/// Starts the calls of a group that has ended.
+void startGroup() {
+  if (depth != 0 || pieces.empty())
+    return;
+  ownDriver->putWork(pieceStream, [all = std::move(pieces)] {
+    return std::all_of(all.begin(), all.end(), [](const auto &piece) { return piece.second(); });
+  });
+  pieces.clear();
+}
 
 void put(void *stream, int order, std::function<bool()> run) {
   pieceStream = stream;
-  pieces.push_back({order, std::move(run)});
-  if (depth != 0)
-    return;
-  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece &a, const Piece &b) { return a.order < b.order; });
-  ownDriver->putWork(stream, [all = std::move(pieces)] {
-    return std::all_of(all.begin(), all.end(), [](const Piece &piece) { return piece.run(); });
-  });
-  pieces.clear();
+  pieces.emplace(order, std::move(run));
+  startGroup();
 }
 
 enum { stepAllReduce, stepReduce, stepBroadcast, stepReduceScatter, stepAllGather };
@@ -209,11 +211,8 @@ nccl::Result beginGroup() {
   return 0;
 }
 nccl::Result endGroup() {
-  if (--depth == 0 && !pieces.empty()) {
-    Piece last = std::move(pieces.back());
-    pieces.pop_back();
-    put(pieceStream, last.order, std::move(last.run));
-  }
+  --depth;
+  startGroup();
   return 0;
 }
 nccl::Result allReduce(const void *source, void *destination, size_t elements, nccl::Element element,
