@@ -1,0 +1,81 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A chat as all interfaces ask for it: `/v1/chat/completions`, `/v1/responses` and `/v1/messages` become this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class TextOptions:
+    """What chats and completions have in common.
+
+    Attributes
+    ----------
+    sampling : dict
+        Fields of `SamplingOptions` that the request names: temperature, top_p, seed, logit_bias, …
+    max_tokens : int or None
+        None: as many as the context and the cache have room for.
+    samples : int
+        Answers to the same prompt (``n``).
+    stops : list of str
+        Texts that end an answer, and are not part of it.
+    stop_tokens : list of int
+        Tokens that end an answer, beside those of the model.
+    shows_stop : bool
+        The stop string is part of the text.
+    logprobs : int or None
+        None: no probabilities; otherwise those of each token, and of so many likeliest tokens.
+    """
+
+    sampling: dict[str, Any] = field(default_factory=dict)
+    max_tokens: int | None = None
+    samples: int = 1
+    stops: list[str] = field(default_factory=list)
+    stop_tokens: list[int] = field(default_factory=list)
+    shows_stop: bool = False
+    skips_special_tokens: bool = True
+    ignores_end: bool = False
+    logprobs: int | None = None
+    priority: int = 0
+    salt: str = ""
+    is_stream: bool = False
+    has_usage: bool = False
+
+
+@dataclass
+class ChatRequest:
+    """A chat to be continued.
+
+    Attributes
+    ----------
+    messages : list of dict
+        ``{"role", "content", …}`` with the keys that chat templates know; contents are texts, or lists of
+        ``{"type": "text", "text": …}``.
+    tools : list of dict or None
+        ``{"type": "function", "function": {"name", "description", "parameters", "strict"}}``.
+    tool_choice : str or dict
+        ``"none"``, ``"auto"``, ``"required"``, or OpenAI's objects for one function or for some.
+    response_format : dict or None
+        ``{"type": "text" | "json_object" | "json_schema", …}`` as OpenAI has it.
+    structured : dict or None
+        ``{"json" | "regex" | "grammar" | "choice": …}``, as vLLM has it.
+    template_variables : dict
+        Values for the chat template.
+    continues : bool
+        The last message is the beginning of the answer.
+    """
+
+    model: str
+    messages: list[dict[str, Any]]
+    options: TextOptions = field(default_factory=TextOptions)
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] = "auto"
+    parallel_tool_calls: bool = True
+    response_format: dict[str, Any] | None = None
+    structured: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+    template_variables: dict[str, Any] = field(default_factory=dict)
+    continues: bool = False
