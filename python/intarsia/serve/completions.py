@@ -1,0 +1,272 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`/v1/completions`: texts that are continued."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from json.encoder import encode_basestring
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .answers import CONTENT, Answer, LoggedToken, Piece, Usage
+from .chat import chat_usage
+from .chat_request import TextOptions
+from .errors import RequestError
+from .exchange import Exchange, endpoint, send_run
+from .fields import Fields, check_ids, shown
+from .json_text import dumps, event
+from .models import ServedModel
+from .runs import Run
+from .text_options import NAMES, WITHOUT_EFFECT, read_options
+
+_NAMES = NAMES | WITHOUT_EFFECT | {"prompt", "echo", "logprobs", "best_of", "suffix", "add_special_tokens"}
+#: vLLM and OpenAI give five; more are as cheap.
+_MOST_LOGPROBS = 20
+
+
+def routes() -> list[Route]:
+    """Return the routes of this interface."""
+    return [Route("/v1/completions", endpoint(complete), methods=["POST"])]
+
+
+async def complete(exchange: Exchange) -> Response:
+    """Continue texts."""
+    body = await exchange.body()
+    model = exchange.language_model(body)
+    fields = Fields(body)
+    fields.check_names(_NAMES, not exchange.server.options.ignores_unknown)
+    fields.refuse(("suffix",), "is not supported: the model continues texts, it does not fill them in")
+    has_echo = fields.flag("echo")
+    # Who evaluates a text asks for no new token.
+    is_measured_only = has_echo and fields.raw("max_tokens") == 0
+    read = Fields({**body, "max_tokens": 1}) if is_measured_only else fields
+    options = read_options(read, model.vocabulary, model.temperature)
+    best_of = fields.whole("best_of", options.samples, 1)
+    if best_of != options.samples:
+        raise fields.error("best_of", f"is {best_of}, only n ({options.samples}) is supported", "unsupported_parameter")
+    if options.max_tokens is None:
+        options.max_tokens = 16  # OpenAI's default
+    options.logprobs = fields.whole("logprobs", None, 0, _MOST_LOGPROBS)
+    prompts = await read_prompts(exchange, model, fields, "prompt", fields.flag("add_special_tokens", True))
+    if len(prompts) * options.samples > exchange.server.options.max_prompts:
+        raise fields.error("prompt", f"and n ask for more than {exchange.server.options.max_prompts} texts")
+    exchange.take_tokens(sum(map(len, prompts)), options)
+    requests = [
+        model.request(
+            ids,
+            options,
+            prompt_logprobs=options.logprobs if has_echo else None,
+            key=exchange.key.name,
+            deadline_seconds=exchange.server.options.max_seconds,
+            param="prompt",
+        )
+        for ids in prompts
+    ]
+    samples = [
+        sample for number, ids in enumerate(prompts) for sample in model.samples(ids, options, number * options.samples)
+    ]
+    writer = CompletionWriter(model, options, prompts, has_echo, is_measured_only)
+    run = Run(
+        model.supervisor,
+        writer,
+        samples,
+        model.metrics,
+        is_stream=options.is_stream,
+        logs=options.logprobs is not None,
+        on_tokens=exchange.on_tokens,
+    )
+    writer.prompt_logged = run.prompt_logged
+    run.usage.prompt_tokens = sum(map(len, prompts))
+    return await send_run(exchange, run, requests, options.samples, writer)
+
+
+async def read_prompts(
+    exchange: Exchange, model: Any, fields: Fields, name: str, add_special_tokens: bool = True
+) -> list[list[int]]:
+    """Return the token ids of a field with a text, texts, ids, or lists of ids."""
+    value = fields.raw(name)
+    if value is None:
+        raise fields.error(name, "is missing")
+    if isinstance(value, str):
+        values: list[Any] = [value]
+    elif not isinstance(value, list):
+        raise fields.error(name, f"is {shown(value)}, must be a text, token ids, or a list of those")
+    else:
+        values = [value] if value and type(value[0]) is int else value
+    if not values or values == [[]]:
+        raise fields.error(name, "is empty")
+    most = exchange.server.options.max_prompts
+    if len(values) > most:
+        raise fields.error(name, f"has {len(values)} elements, may have {most} (--max-prompts)")
+    for number, one in enumerate(values):
+        where = name if len(values) == 1 else f"{name}[{number}]"
+        if isinstance(one, list) and one:
+            check_ids(where, one, model.vocabulary)
+        elif not isinstance(one, str):
+            raise RequestError(f"{where} is {shown(one)}, must be a text or token ids", where)
+
+    def encode() -> list[list[int]]:
+        return [
+            model.prompts.encode(one, name, add_special_tokens=add_special_tokens) if isinstance(one, str) else one
+            for one in values
+        ]
+
+    letters = sum(len(one) for one in values if isinstance(one, str))
+    encoded = encode() if letters < 2000 else await exchange.in_thread(encode)
+    for number, ids in enumerate(encoded):
+        if not ids:
+            where = name if len(values) == 1 else f"{name}[{number}]"
+            raise RequestError(f"{where} has no tokens", where)
+    return encoded
+
+
+class CompletionWriter:
+    """Writes answers as `/v1/completions` has them.
+
+    Parameters
+    ----------
+    prompts : sequence of list of int
+        The prompts, which `has_echo` shows before what follows them.
+    is_measured_only : bool
+        Only the prompt is shown.
+    """
+
+    def __init__(
+        self,
+        model: ServedModel,
+        options: TextOptions,
+        prompts: Sequence[list[int]],
+        has_echo: bool,
+        is_measured_only: bool,
+    ) -> None:
+        self._model, self._options, self._prompts = model, options, prompts
+        self._has_echo, self._is_measured_only = has_echo, is_measured_only
+        self.prompt_logged: dict[int, list[LoggedToken]] = {}
+        self._id = f"cmpl-{random.getrandbits(96):024x}"
+        self._created = int(time.time())
+        head = dumps({"id": self._id, "object": "text_completion", "created": self._created, "model": model.name})
+        self._head = "data: " + head[:-1] + ',"choices":['
+        usage = ',"usage":null' if options.has_usage else ""
+        self._tail = f"]{usage}}}\n\n"
+        self._behind = f',"logprobs":null,"finish_reason":null}}{self._tail}'
+        self._offsets: dict[int, int] = {}
+
+    def begin(self) -> bytes:
+        """Return the prompts, if they are asked for."""
+        if not self._has_echo:
+            return b""
+        return "".join(
+            self._chunk(index, self._prompt_text(index), self._prompt_logprobs(index), None)
+            for index in range(len(self._prompts) * self._options.samples)
+        ).encode()
+
+    def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:
+        """Return a chunk with the new text."""
+        if self._is_measured_only:
+            return b""
+        text = pieces[0].text if len(pieces) == 1 else "".join(piece.text for piece in pieces if piece.kind == CONTENT)
+        if not tokens:
+            return f'{self._head}{{"index":{sample},"text":{encode_basestring(text)}{self._behind}'.encode()
+        return self._chunk(sample, text, self._logprobs(sample, tokens), None).encode()
+
+    def end(self, sample: int, answer: Answer) -> bytes:
+        """Return the chunk with the reason of the end."""
+        return self._chunk(sample, "", None, answer.finish_reason, answer.stop).encode()
+
+    def close(self, usage: Usage) -> bytes:
+        """Return the usage, if it is asked for, and the mark of the end."""
+        if not self._options.has_usage:
+            return b"data: [DONE]\n\n"
+        return f'{self._head}],"usage":{dumps(self._usage(usage))}}}\n\ndata: [DONE]\n\n'.encode()
+
+    def error(self, error: RequestError) -> bytes:
+        """Return an error."""
+        return event(error.body())
+
+    def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
+        """Return the object of all answers."""
+        return {
+            "id": self._id,
+            "object": "text_completion",
+            "created": self._created,
+            "model": self._model.name,
+            "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
+            "usage": self._usage(usage),
+        }
+
+    def _usage(self, usage: Usage) -> dict[str, Any]:
+        return chat_usage(replace(usage, completion_tokens=0) if self._is_measured_only else usage)
+
+    def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
+        text, tokens = ("", []) if self._is_measured_only else (answer.content, answer.tokens)
+        prompt = self._prompt_logprobs(index) if self._has_echo else None
+        before = self._prompt_text(index) if self._has_echo else ""
+        logprobs = None
+        if self._options.logprobs is not None:
+            logprobs = self._logprobs(index, tokens)
+            if prompt is not None:
+                logprobs = {name: prompt[name] + values for name, values in logprobs.items()}
+        return {
+            "index": index,
+            "text": before + text,
+            "logprobs": logprobs,
+            "finish_reason": "length" if self._is_measured_only else answer.finish_reason,
+            "stop_reason": answer.stop,
+        }
+
+    def _chunk(self, index: int, text: str, logprobs: Any, reason: str | None, stop: str | None = None) -> str:
+        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
+        if reason is not None:
+            choice["stop_reason"] = stop
+        return f"{self._head}{dumps(choice)}{self._tail}"
+
+    def _prompt(self, index: int) -> list[int]:
+        return self._prompts[index // self._options.samples]
+
+    def _prompt_text(self, index: int) -> str:
+        return self._model.detokenizer.decode(self._prompt(index), skips_special=True)
+
+    def _prompt_logprobs(self, index: int) -> dict[str, Any] | None:
+        """Return the probabilities of the prompt's tokens; the first has none."""
+        if self._options.logprobs is None:
+            return None
+        first = (index // self._options.samples) * self._options.samples
+        logged = self.prompt_logged.get(first, [])
+        tokens = [LoggedToken(self._prompt(index)[0], 0.0), *logged]
+        found = self._logprobs(index, tokens)
+        found["token_logprobs"][0] = found["top_logprobs"][0] = None
+        return found
+
+    def _logprobs(self, index: int, tokens: Sequence[LoggedToken]) -> dict[str, list[Any]]:
+        """Return probabilities as the older interface has them, with the places of tokens in the text."""
+        at = self._offsets.get(index, 0)
+        names = [self._name(one.token) for one in tokens]
+        offsets = []
+        for name in names:
+            offsets.append(at)
+            at += len(name)
+        self._offsets[index] = at
+        return {
+            "tokens": names,
+            "token_logprobs": [max(one.logprob, -9999.0) for one in tokens],
+            "top_logprobs": [self._top(one) for one in tokens],
+            "text_offset": offsets,
+        }
+
+    def _top(self, token: LoggedToken) -> dict[str, float]:
+        top = {self._name(one): max(value, -9999.0) for one, value in token.top[: self._options.logprobs]}
+        return {self._name(token.token): max(token.logprob, -9999.0), **top}
+
+    def _name(self, token: int) -> str:
+        """Return a token as text; one that is part of a letter by its bytes, as OpenAI does."""
+        data = self._model.token_bytes[token]
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)

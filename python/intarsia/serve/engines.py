@@ -1,0 +1,260 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The engine behind a model: its events go to the runs that they belong to, and it is started again when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ..support.errors import CacheFullError, InvalidArgumentError
+from .errors import RequestError, as_request_error, unavailable
+from .logs import log, log_exception
+
+#: Events that are handled before others have a turn: what is written is sent between.
+_MOST_EVENTS = 128
+
+#: Seconds until an engine that was lost is started again; the last one counts for all further times.
+_RESTARTS = (0.0, 1.0, 2.0, 5.0, 15.0, 30.0)
+#: An engine that has lived so long was well: the next restart is at once.
+_LIVED_SECONDS = 60.0
+
+
+class Engine(Protocol):
+    """What a server needs of an engine: `generation.engine.Engine`, or the same in a process of its own."""
+
+    info: dict[str, Any]
+
+    def submit(self, request: Any) -> int:
+        """Add a request; return its number."""
+
+    def cancel(self, number: int) -> None:
+        """End a request."""
+
+    def poll(self, timeout: float | None = 0.0) -> Sequence[Any]:
+        """Return the events that there are."""
+
+    def fileno(self) -> int:
+        """Return what is readable while there are events."""
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters."""
+
+    def close(self) -> None:
+        """End all requests and the engine."""
+
+
+class Listener(Protocol):
+    """Takes the events of one request of the engine."""
+
+    def take(self, event: Any) -> None:
+        """Take an event."""
+
+    def flush(self) -> None:
+        """Write what the events before have given."""
+
+    def fail(self, error: RequestError) -> None:
+        """Take the end of the engine."""
+
+
+class Supervisor:
+    """Starts an engine, and again when it is lost; joins requests and their events.
+
+    Parameters
+    ----------
+    name : str
+        The model's name, for messages.
+    make : callable
+        Starts the engine; called in a thread.
+
+    Attributes
+    ----------
+    state : str
+        ``"loading"``, ``"ready"``, ``"lost"`` or ``"closed"``.
+    restarts : int
+        How often the engine was lost.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Engine]) -> None:
+        self.name, self._make = name, make
+        self.engine: Engine | None = None
+        self.state, self.restarts = "loading", 0
+        self.problem = ""
+        self.on_step: Callable[[float], None] | None = None  # told the tokens of each step
+        self._listeners: dict[int, Listener] = {}
+        self._left: list[Any] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._descriptor = -1
+        self._failures = 0
+        self._started = 0.0
+        self._restart: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the engine; raise the error if it does not start."""
+        self._loop = asyncio.get_running_loop()
+        engine = await asyncio.to_thread(self._make)
+        if self.state == "closed":
+            engine.close()
+            return
+        self.engine, self.state = engine, "ready"
+        self._started = time.monotonic()
+        self._descriptor = engine.fileno()
+        self._loop.add_reader(self._descriptor, self._on_readable)
+
+    @property
+    def active(self) -> int:
+        """Requests that have not ended."""
+        return len(self._listeners)
+
+    def submit(self, request: Any, listener: Listener) -> int:
+        """Give a request to the engine; return its number.
+
+        Raises
+        ------
+        RequestError
+            The request is refused, the queue is full, or there is no engine now.
+        """
+        if self.engine is None or self.state != "ready":
+            raise unavailable(
+                f"the engine of model {self.name} is {'starting' if self.state != 'closed' else 'ended'}; try again",
+                seconds=2,
+            )
+        try:
+            number = self.engine.submit(request)
+        except (InvalidArgumentError, CacheFullError) as error:
+            raise as_request_error(error) from error
+        except Exception as error:
+            self._lose(error)
+            raise unavailable(f"the engine of model {self.name} has ended; it starts again, try again", 2) from error
+        self._listeners[number] = listener
+        return number
+
+    def cancel(self, number: int) -> None:
+        """End a request whose events are of no interest any more."""
+        if self._listeners.pop(number, None) is not None and self.engine is not None:
+            try:
+                self.engine.cancel(number)
+            except Exception as error:
+                self._lose(error)
+
+    def stats(self) -> dict[str, Any]:
+        """Return the engine's counters; none while there is no engine."""
+        try:
+            return self.engine.stats() if self.engine is not None else {}
+        except Exception as error:
+            self._lose(error)
+            return {}
+
+    async def close(self) -> None:
+        """End the engine and all requests."""
+        self.state = "closed"
+        if self._restart is not None:
+            self._restart.cancel()
+        self._fail_all(unavailable("the server ends"))
+        engine = self._detach()
+        if engine is not None:
+            await asyncio.to_thread(_close, engine)
+
+    def _on_readable(self) -> None:
+        if self._left:  # the rest of earlier events comes first
+            return
+        try:
+            events = self.engine.poll(0.0)
+        except Exception as error:
+            self._lose(error)
+            return
+        if events:
+            self._count(events)
+            self._handle(events)
+
+    def _count(self, events: Sequence[Any]) -> None:
+        if self.on_step is None:
+            return
+        if events[0].step == events[-1].step:
+            self.on_step(len(events))
+        else:
+            for count in Counter(event.step for event in events).values():
+                self.on_step(count)
+
+    def _handle(self, events: Sequence[Any]) -> None:
+        """Hand events to their listeners, and have each write once."""
+        listeners = self._listeners
+        touched: dict[Listener, None] = {}
+        for event in events[:_MOST_EVENTS] if len(events) > _MOST_EVENTS else events:
+            listener = listeners.get(event.request)
+            if listener is not None:
+                touched[listener] = None
+                try:
+                    listener.take(event)
+                except Exception as error:
+                    self._fail(listener, error)
+        for listener in touched:
+            try:
+                listener.flush()
+            except Exception as error:
+                self._fail(listener, error)
+        self._left = events[_MOST_EVENTS:]
+        if self._left:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._handle(self._left)
+
+    def end(self, number: int) -> None:
+        """Forget a request that has ended by itself."""
+        self._listeners.pop(number, None)
+
+    def _fail(self, listener: Listener, error: Exception) -> None:
+        """End one request whose events cannot be handled; the others go on."""
+        known = as_request_error(error)
+        if known is None:
+            log_exception("an answer cannot be written", error)
+        listener.fail(known or RequestError("the answer cannot be written", status=500, code="internal_error"))
+
+    def _fail_all(self, error: RequestError) -> None:
+        listeners, self._listeners = self._listeners, {}
+        for listener in dict.fromkeys(listeners.values()):
+            listener.fail(error)
+
+    def _detach(self) -> Engine | None:
+        engine, self.engine = self.engine, None
+        self._left = []
+        if engine is not None:
+            self._loop.remove_reader(self._descriptor)
+        return engine
+
+    def _lose(self, error: Exception) -> None:
+        """Tell all clients that the engine is gone, and start another one."""
+        if self.state != "ready":
+            return
+        self.state, self.problem = "lost", str(error)
+        self.restarts += 1
+        log.error("the engine of model %s is lost: %s", self.name, error)
+        engine = self._detach()
+        if engine is not None:
+            self._loop.run_in_executor(None, _close, engine)
+        self._failures = 0 if time.monotonic() - self._started > _LIVED_SECONDS else self._failures + 1
+        self._restart = self._loop.create_task(self._start_again())
+        self._fail_all(unavailable(f"the engine of model {self.name} has ended: {error}", seconds=2))
+
+    async def _start_again(self) -> None:
+        while self.state == "lost":
+            await asyncio.sleep(_RESTARTS[min(self._failures, len(_RESTARTS) - 1)])
+            try:
+                await self.start()
+            except Exception as error:
+                self._failures += 1
+                self.problem = str(error)
+                log.error("the engine of model %s does not start: %s", self.name, error)
+            else:
+                log.info("the engine of model %s has started again", self.name)
+
+
+def _close(engine: Engine) -> None:
+    try:
+        engine.close()
+    except Exception as error:
+        log.error("the engine does not end: %s", error)

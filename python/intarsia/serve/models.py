@@ -1,0 +1,162 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A model that is served: how its texts are encoded, and the engine that computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..generation.constrained import Grammars
+from ..support.errors import InvalidArgumentError
+from ..text.chat import ChatTemplate
+from ..text.token_bytes import TokenBytes
+from .chat_request import TextOptions
+from .engines import Engine, Supervisor
+from .errors import RequestError
+from .metrics import ModelMetrics
+from .prompts import Prompts
+from .runs import Sample
+from .text_stream import Detokenizer, Stops, TextStream
+
+
+class ServedModel:
+    """A language model.
+
+    Parameters
+    ----------
+    name : str
+        Its name in requests.
+    tokenizer : tokenizers.Tokenizer
+        The tokenizer.
+    chat_template : ChatTemplate or None
+        None: the model is not for chats.
+    vocabulary, context : int
+        Tokens of the model, and the most of a sequence.
+    ends : iterable of int
+        Tokens that end a text.
+    make_engine : callable
+        Starts the engine; called in a thread, again when the engine is lost.
+    temperature : float
+        That of requests that name none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Any,
+        chat_template: ChatTemplate | None,
+        vocabulary: int,
+        context: int,
+        ends: Iterable[int],
+        make_engine: Callable[[], Engine],
+        *,
+        temperature: float = 1.0,
+    ) -> None:
+        self.name, self.tokenizer, self.chat_template = name, tokenizer, chat_template
+        self.vocabulary, self.context, self.ends = vocabulary, context, frozenset(ends)
+        self.temperature = temperature
+        self.created = int(time.time())
+        self.prompts = Prompts(tokenizer, chat_template, vocabulary)
+        self.detokenizer = Detokenizer(tokenizer)
+        self.supervisor = Supervisor(name, make_engine)
+        self.metrics = ModelMetrics(context)
+        self.supervisor.on_step = self.metrics.iteration.add
+
+    @cached_property
+    def token_bytes(self) -> TokenBytes:
+        """The bytes of each token."""
+        return TokenBytes(self.tokenizer)
+
+    @cached_property
+    def grammars(self) -> Grammars:
+        """What makes constraints for this model's tokens."""
+        return Grammars(self.tokenizer, self.vocabulary, self.ends)
+
+    def token_text(self, token: int) -> str:
+        """Return a token as text; parts of letters are shown by replacement characters."""
+        return self.token_bytes[token].decode("utf-8", "replace")
+
+    def request(
+        self,
+        prompt: Sequence[int],
+        options: TextOptions,
+        *,
+        constraint: Any = None,
+        prompt_logprobs: int | None = None,
+        key: str = "",
+        deadline_seconds: float | None = None,
+        param: str = "messages",
+    ) -> Any:
+        """Return the engine's request.
+
+        Raises
+        ------
+        RequestError
+            The context has no room for it.
+        """
+        from ..generation.engine import Request
+        from ..generation.sampling import SamplingOptions
+
+        self.check_room(len(prompt), options.max_tokens, param)
+        try:
+            sampling = SamplingOptions(**options.sampling)
+        except InvalidArgumentError as error:
+            raise RequestError(str(error)) from error
+        ends = set(options.stop_tokens) if options.ignores_end else self.ends | set(options.stop_tokens)
+        return Request(
+            prompt=prompt,
+            sampling=sampling,
+            max_tokens=options.max_tokens,
+            ends=ends,
+            samples=options.samples,
+            logprobs=options.logprobs,
+            prompt_logprobs=prompt_logprobs,
+            constraint=constraint,
+            priority=options.priority,
+            deadline_seconds=deadline_seconds,
+            key=key,
+            salt=options.salt,
+        )
+
+    def check_room(self, prompt_tokens: int, max_tokens: int | None, param: str) -> None:
+        """Refuse what the context has no room for, with the numbers; `param` is the field of the prompt."""
+        if prompt_tokens == 0:
+            raise RequestError("the prompt has no tokens", param)
+        if prompt_tokens >= self.context:
+            raise RequestError(
+                f"the prompt has {prompt_tokens} tokens; the model's context is {self.context} tokens, which prompt "
+                "and answer share",
+                param,
+                code="context_length_exceeded",
+            )
+        if max_tokens is not None and prompt_tokens + max_tokens > self.context:
+            raise RequestError(
+                f"the prompt has {prompt_tokens} tokens and max_tokens is {max_tokens}: {prompt_tokens + max_tokens} "
+                f"together; the model's context is {self.context} tokens",
+                "max_tokens",
+                code="context_length_exceeded",
+            )
+
+    def samples(
+        self,
+        prompt: Sequence[int],
+        options: TextOptions,
+        first: int,
+        *,
+        shows_special_tokens: bool = False,
+        make_reader: Callable[[], Any] | None = None,
+    ) -> list[Sample]:
+        """Return the samples of one prompt, numbered from `first` on."""
+        stops = Stops(options.stops) if options.stops else None
+        skips = options.skips_special_tokens and not shows_special_tokens
+        return [
+            Sample(
+                first + number,
+                TextStream(self.detokenizer.decoder(prompt, skips), stops, options.shows_stop),
+                None if make_reader is None else make_reader(),
+            )
+            for number in range(options.samples)
+        ]
