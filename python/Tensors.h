@@ -28,7 +28,7 @@ namespace intarsia::python {
 
 namespace nb = nanobind;
 
-/// An error that the C API reported; becomes the exception that intarsia._errors.from_status makes of it.
+/// An error that the C API reported; becomes the exception that intarsia.support.errors.from_status makes of it.
 struct ItxError {
   itx_status status;
   std::string message;

@@ -21,7 +21,7 @@ NB_MODULE(_runtime, m) {
       std::rethrow_exception(pointer);
     } catch (const ItxError &error) {
       nb::object exception =
-          nb::module_::import_("intarsia._errors").attr("from_status")(itx_status_name(error.status), error.message);
+          nb::module_::import_("intarsia.support.errors").attr("from_status")(itx_status_name(error.status), error.message);
       PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(exception.ptr())), exception.ptr());
     }
   });

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The calibration text that the package carries: the prose of docs/, which has the licence of this repository.
 
-``scripts/calibration_text.py`` writes python/intarsia/calibration.txt. Results depend on it, so that it is written
-again only on purpose: not whenever docs/ changes.
+``scripts/calibration_text.py`` writes python/intarsia/quantization/calibration.txt. Results depend on it, so that it is
+written again only on purpose: not whenever docs/ changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXT = ROOT / "python" / "intarsia" / "calibration.txt"
+TEXT = ROOT / "python" / "intarsia" / "quantization" / "calibration.txt"
 
 
 def prose(markdown: str) -> list[str]:

@@ -7,69 +7,34 @@
 >>> result = module.main(input_ids=[[101, 7592, 102]])
 """
 
-from ._cache import Cache
-from ._chat import ChatTemplate
-from ._compile import compile
-from ._devices import Device, Tensor, cpu, devices, to_device
-from ._errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
-from ._generator import Generator
-from ._mixed import quantize_mixed
-from ._module import (
-    Function,
-    Module,
-    Pending,
-    Signature,
-    TensorType,
-    load,
-    make_state,
-    profile,
-    set_threads,
-    threads,
-)
-from ._quantize import quantize
-from ._runtime import version as _version
-from ._sampling import Sampling
-from ._static import quantize_static
-from ._worlds import World
-from ._writer import Generation, Writer
+from __future__ import annotations
 
-__version__ = _version().split()[0]
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Cache",
-    "CacheFullError",
-    "ChatTemplate",
-    "CompileError",
-    "CorruptError",
-    "Device",
-    "Error",
-    "Function",
-    "Generation",
-    "Generator",
-    "InvalidArgumentError",
-    "Module",
-    "NotFoundError",
-    "Pending",
-    "Sampling",
-    "Signature",
-    "Tensor",
-    "TensorType",
-    "World",
-    "Writer",
-    "compile",
-    "cpu",
-    "devices",
-    "load",
-    "make_state",
-    "profile",
-    "quantize",
-    "quantize_mixed",
-    "quantize_static",
-    "set_threads",
-    "threads",
-    "to_device",
-]
+if TYPE_CHECKING:
+    from ._public import *  # noqa: F403
+    from ._public import __all__ as __all__
 
-# Messages and help() show the public names.
-for _name in __all__:
-    globals()[_name].__module__ = __name__
+    __version__: str
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when the first of them is used: the command line answers without them."""
+    if name == "__version__":
+        from ._runtime import version
+
+        return version().split()[0]
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _public
+
+    globals().update({each: getattr(_public, each) for each in _public.__all__}, __all__=_public.__all__)
+    if name not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    from . import _public
+
+    return sorted({*globals(), *_public.__all__, "__version__"})

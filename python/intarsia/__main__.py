@@ -16,15 +16,18 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__, _choose_command, _deployment, _hand_over, _input_command, _overlap
-from ._choose_command import read_size
-from ._conversation import Conversation
-from ._engines import ENGINES
-from ._engines import write as write_engines
-from ._errors import Error, InvalidArgumentError
-from ._generator import Generator
-from ._module import set_threads
-from ._quantize import WINDOW, encode_documents, quantize, read_windows, usual_window
+from . import __version__, quantization
+from .commands import choose_command, input_command
+from .commands.choose_command import read_size
+from .commands.conversation import Conversation
+from .deployment import hand_over, measure
+from .deployment.engines import ENGINES
+from .deployment.engines import write as write_engines
+from .generation.generator import Generator
+from .quantization import overlap
+from .quantization.quantize import WINDOW, encode_documents, quantize, read_windows, usual_window
+from .runtime.module import set_threads
+from .support.errors import Error, InvalidArgumentError
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
@@ -162,7 +165,7 @@ def _perplexity(options: argparse.Namespace) -> None:
 def _warn_of_overlap(file: Path, generator: Generator, ids: Sequence[int]) -> None:
     """Warn if a model was calibrated on some of a text: it predicts that better than others."""
     module = generator.module
-    share = _overlap.share(ids, module.file(_overlap.FILE)) if _overlap.FILE in module.files else 0
+    share = overlap.share(ids, module.file(overlap.FILE)) if overlap.FILE in module.files else 0
     if share > 0:
         print(
             f"warning: about {100 * share:.2g} % of {file} is text that this model was calibrated on, which it "
@@ -173,7 +176,7 @@ def _warn_of_overlap(file: Path, generator: Generator, ids: Sequence[int]) -> No
 
 def _calibration_file(name: str) -> Path:
     """Return the file that ``--calibration`` names; ``./builtin`` is one of the user's."""
-    return Path(__file__).with_name("calibration.txt") if name == "builtin" else Path(name)
+    return Path(quantization.__file__).with_name("calibration.txt") if name == "builtin" else Path(name)
 
 
 def _load_array(file: Path) -> np.ndarray:
@@ -213,14 +216,14 @@ def _calibration_windows(options: argparse.Namespace) -> np.ndarray:
 
 
 def _quantize(options: argparse.Namespace) -> None:
-    _input_command.check_flags(options)
-    _choose_command.check_flags(options)
+    input_command.check_flags(options)
+    choose_command.check_flags(options)
     windows = None if options.calibration is None else _calibration_windows(options)
     with _progress() as show:
         if options.quantize_activations:
-            table = _input_command.run(options, windows, show)
+            table = input_command.run(options, windows, show)
         elif options.quantize == "auto":
-            table = _choose_command.run(options, windows, show)
+            table = choose_command.run(options, windows, show)
         else:
             table = quantize(
                 options.model,
@@ -269,7 +272,7 @@ def _bench_deployment(options: argparse.Namespace) -> None:
     if options.threads:
         os.environ["ITX_THREADS"] = str(options.threads)  # of the processes that are started
     with _progress() as show:
-        profile = _deployment.measure(options.folder, lambda text: show(f"measuring {text}\x1b[K"))
+        profile = measure.measure(options.folder, lambda text: show(f"measuring {text}\x1b[K"))
     text = json.dumps(profile, indent=1) + "\n"
     if options.output is None:
         print(text, end="")
@@ -281,13 +284,13 @@ def _bench_deployment(options: argparse.Namespace) -> None:
 def _prefill(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
     prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
-    with _hand_over.connected(options.to, options.timeout, options.token) as connection:
+    with hand_over.connected(options.to, options.timeout, options.token) as connection:
         generator.send(connection, prompt, options.timeout)
 
 
 def _decode(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
-    with _hand_over.accepted(options.address, options.timeout, options.token) as connection:
+    with hand_over.accepted(options.address, options.timeout, options.token) as connection:
         prompt = generator.receive(connection, options.timeout)
     sampled = {name: getattr(options, name) for name in SAMPLING}
     separator = "" if generator.tokenizer is not None else " "
@@ -446,8 +449,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what is between layers lies here, so that a run that was ended goes on (default: DIRECTORY.work)",
     )
     one.add_argument("--threads", type=_at_least(0), default=0, help="threads to compute with (default: all)")
-    _input_command.add_flags(one)
-    _choose_command.add_flags(one, _at_least)
+    input_command.add_flags(one)
+    choose_command.add_flags(one, _at_least)
 
     one = commands.add_parser(
         "engines",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from intarsia._safetensors import write_tensors
+from intarsia.quantization.safetensors import write_tensors
 
 
 @pytest.fixture(scope="module")

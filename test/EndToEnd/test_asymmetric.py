@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import quantize_weight
-from intarsia import _quantize
-from intarsia._safetensors import read_tensors
+from intarsia.quantization import quantize
+from intarsia.quantization.safetensors import read_tensors
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 LINEAR = "model.layers.2.mlp.down_proj"
@@ -22,7 +22,7 @@ LINEAR = "model.layers.2.mlp.down_proj"
 @pytest.fixture(scope="module")
 def ids() -> np.ndarray:
     texts = (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n")
-    return np.asarray(_quantize.encode_documents(MODEL, texts))
+    return np.asarray(quantize.encode_documents(MODEL, texts))
 
 
 def unpacked(words: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_scales_with_the_least_error(tmp_path):
 
 
 def test_less_is_lost_with_a_text(tools, ids, tmp_path):
-    windows, measured = _quantize.read_windows(ids[38401:], 192)[:64], ids[: 20 * 192].reshape(20, 192)
+    windows, measured = quantize.read_windows(ids[38401:], 192)[:64], ids[: 20 * 192].reshape(20, 192)
     tools.compile(MODEL, "-o", tmp_path / "m.itx", "--kv=f32")
     perplexities = [intarsia.Generator(tmp_path / "m.itx").perplexity(measured)]
     for folder, given in (("nearest", {}), ("feedback", {"windows": windows})):

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import intarsia
 import pytest
-from intarsia import _overlap, _quantize
+from intarsia import quantization
 from intarsia.__main__ import main
+from intarsia.quantization import overlap, quantize
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
-TEXT = Path(intarsia.__file__).with_name("calibration.txt")
+TEXT = Path(quantization.__file__).with_name("calibration.txt")
 
 
 def test_the_text_is_prose():
@@ -35,12 +35,12 @@ def test_models_know_the_text(tmp_path, capsys):
     ]
     assert main(command) == 0
     capsys.readouterr()
-    ids = _quantize.encode_documents(MODEL, [TEXT.read_text(encoding="utf-8")])
-    description = (tmp_path / "q" / _overlap.FILE).read_bytes()
+    ids = quantize.encode_documents(MODEL, [TEXT.read_text(encoding="utf-8")])
+    description = (tmp_path / "q" / overlap.FILE).read_bytes()
     # A sample of passages estimates the share; those that lie across two windows are in none.
-    assert _overlap.share(ids[:2048], description) > 0.5
-    other = _quantize.encode_documents(MODEL, (MODEL / "heldout.txt").read_text().split("\n"))
-    assert _overlap.share(other, description) == 0
+    assert overlap.share(ids[:2048], description) > 0.5
+    other = quantize.encode_documents(MODEL, (MODEL / "heldout.txt").read_text().split("\n"))
+    assert overlap.share(other, description) == 0
 
 
 @pytest.mark.parametrize("name", ["./builtin", "builtin.txt"])

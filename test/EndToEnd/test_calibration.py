@@ -16,9 +16,9 @@ import intarsia
 import ml_dtypes
 import numpy as np
 import pytest
-from intarsia import _quantize
 from intarsia.__main__ import main
-from intarsia._safetensors import read_tensors, write_tensors
+from intarsia.quantization import quantize
+from intarsia.quantization.safetensors import read_tensors, write_tensors
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "examples" / "glossary"
@@ -36,8 +36,8 @@ def golden():
 
 @pytest.fixture(scope="module")
 def windows():
-    ids = _quantize.encode_documents(MODEL, (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n"))
-    return _quantize.read_windows(ids[MEASURED * 192 + 1 :], 192)[:80]
+    ids = quantize.encode_documents(MODEL, (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n"))
+    return quantize.read_windows(ids[MEASURED * 192 + 1 :], 192)[:80]
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
@@ -95,10 +95,10 @@ def quantized(windows, tmp_path_factory):
     return make
 
 
-def segment(tools, folder: Path, number: int) -> _quantize._Segment:
+def segment(tools, folder: Path, number: int) -> quantize._Segment:
     path = folder / f"{number}.itx"
     tools.run("intarsia-compile", MODEL, "-o", path, f"--segment={number}")
-    return _quantize._Segment(intarsia.load(path))
+    return quantize._Segment(intarsia.load(path))
 
 
 def test_segments_compute_what_the_model_does(tools, windows, tmp_path):
@@ -346,7 +346,7 @@ def test_the_command(tmp_path, capsys):
 def test_sentence_encoders(minilm, minilm_dir, tmp_path):
     """Embeddings of other texts stay near those of the model as it is, nearer than with rounding to nearest."""
     documents = (MODEL / "heldout.txt").read_text().split("\n")[:120]
-    ids = _quantize.read_windows(_quantize.encode_documents(minilm_dir, documents), 64)
+    ids = quantize.read_windows(quantize.encode_documents(minilm_dir, documents), 64)
     inputs = {"input_ids": ids[-8:], "attention_mask": np.ones_like(ids[-8:])}
     exact = minilm.embed(**inputs)
     means = []
@@ -557,8 +557,8 @@ def test_measuring_on_the_calibration_text(tmp_path, windows, capsys):
     """A model says if it was calibrated on a text, for the part of it that is measured."""
     lines = (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n")
     (tmp_path / "text.txt").write_text("\n".join(lines[:40]))
-    ids = _quantize.encode_documents(MODEL, lines[:30])
-    intarsia.quantize(MODEL, tmp_path / "q", "int8", _quantize.read_windows(ids, 192))
+    ids = quantize.encode_documents(MODEL, lines[:30])
+    intarsia.quantize(MODEL, tmp_path / "q", "int8", quantize.read_windows(ids, 192))
     intarsia.compile(tmp_path / "q", output=tmp_path / "q.itx")
     (tmp_path / "other.txt").write_text("\n".join(lines[40:80]))
     said = {}

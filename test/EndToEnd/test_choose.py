@@ -11,14 +11,14 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia import _quantize
 from intarsia.__main__ import main
-from intarsia._choice import Budget
-from intarsia._choose import choose
-from intarsia._losses import Losses, kl_divergence, log_softmax
-from intarsia._safetensors import _header, read_tensors, write_tensors
-from intarsia._segments import Segments
-from intarsia._work import WorkFolder
+from intarsia.quantization import quantize
+from intarsia.quantization.choice import Budget
+from intarsia.quantization.choose import choose
+from intarsia.quantization.losses import Losses, kl_divergence, log_softmax
+from intarsia.quantization.safetensors import _header, read_tensors, write_tensors
+from intarsia.quantization.segments import Segments
+from intarsia.support.work import WorkFolder
 
 HERE = Path(__file__).resolve().parent
 VOCABULARY = 96
@@ -205,7 +205,7 @@ def test_a_choice_is_near_the_best_of_all(model, windows, tmp_path):
         changed = {key: values[forms[at]][key] for key, at in zip(keys, choice, strict=True)}
         _, results = segments.run(0, windows[-6:], {}, changed)
         found[choice] = (size, kl_divergence(exact, results["logits"]) / len(exact))
-    from intarsia._knapsack import solve
+    from intarsia.quantization.knapsack import solve
 
     for limit in (5.75, 6.0, 6.25):
         costs = [np.array([losses.tensors[key][form]["loss"] for form in forms]) for key in keys]
@@ -249,24 +249,24 @@ def test_errors_are_those_of_rounded_weights(model, windows, tmp_path):
     rows = segments.segment(0).inputs(segments.segment(0)(windows, {}))
     write_tensors(tmp_path / "moments", {f"second_moments.{name}": x.T @ x / len(x) for name, x in rows.items()})
     flags = ["--linears=model.layers.0.*", f"--second-moments={tmp_path / 'moments'}"]
-    _quantize._round(model, tmp_path / "errors", [*flags, "--quantize=int4", "--errors=int4,nvfp4,int6"])
+    quantize._round(model, tmp_path / "errors", [*flags, "--quantize=int4", "--errors=int4,nvfp4,int6"])
     errors = json.loads((tmp_path / "errors").read_text())
     assert set(errors) == {f"model.layers.0.{name}" for name in LINEARS}
     for form in ("int4", "nvfp4", "int6"):
-        _quantize._round(model, tmp_path / "part", [*flags, f"--quantize={form}"])
+        quantize._round(model, tmp_path / "part", [*flags, f"--quantize={form}"])
         said = _header(tmp_path / "part")[0]["__metadata__"]
         assert {name: float(said[f"error.{name}"]) for name in errors} == pytest.approx(
             {name: one[form] for name, one in errors.items()}, rel=1e-5
         )
     with pytest.raises(intarsia.Error, match="give --linears=GLOB and --second-moments=FILE too"):
-        _quantize._round(model, tmp_path / "none", ["--quantize=int4", "--errors=int4"])
+        quantize._round(model, tmp_path / "none", ["--quantize=int4", "--errors=int4"])
     with pytest.raises(intarsia.Error, match="unknown weight format 'int3'"):
-        _quantize._round(model, tmp_path / "errors", [*flags, "--quantize=int4", "--errors=int3"])
+        quantize._round(model, tmp_path / "errors", [*flags, "--quantize=int4", "--errors=int3"])
 
 
 def _nearest(model: Path, keys: list[str], form: str, folder: Path) -> dict[str, np.ndarray]:
     file = folder / f"values-{form}"
-    _quantize._round(model, file, [f"--nearest={','.join(keys)}", f"--quantize={form}"])
+    quantize._round(model, file, [f"--nearest={','.join(keys)}", f"--quantize={form}"])
     return read_tensors(file)
 
 

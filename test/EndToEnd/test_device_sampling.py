@@ -12,7 +12,7 @@ import intarsia
 import numpy as np
 import pytest
 from intarsia import _runtime
-from intarsia._device_rows import DeviceRow
+from intarsia.generation.device_rows import DeviceRow
 from programs import SCHEDULES
 
 HERE = Path(__file__).resolve().parent

@@ -4,7 +4,7 @@
 
 Sums of powers may be off by 1e-6 relatively: differences of logits are rounded to 2^-24 of their size, which counts as
 much as powers of them do (x exp(-x) is at most 0.37), powers by 2 units of the last place, and sums in a tree of about
-20 additions. Samplers allow for ten times as much (DEVICE_ERROR of python/intarsia/_sampling.py).
+20 additions. Samplers allow for ten times as much (DEVICE_ERROR of python/intarsia/generation/sampling.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from candidate_formulas import check, program, special_logits
-from intarsia._sampling import DEVICE_ERROR
+from intarsia.generation.sampling import DEVICE_ERROR
 from programs import SCHEDULES, build, in_turn, random_cases
 from random_numbers import RNG
 from test_candidates import temperatures_of

@@ -13,7 +13,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia._batch import Batch
+from intarsia.generation.batch import Batch
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 
@@ -55,7 +55,7 @@ def test_a_conversation_goes_on(artifact, computed):
         # The last token of an answer may be in no cache yet. Quantized keys are cut at the ends of pages only.
         assert first == 150 if turn == 0 else 12 <= first <= 13 + 32
         text = text + answer + prompt(12, seed=turn)
-    assert len(keeping._kept) == 1, "the longer text has the shorter one"
+    assert len(keeping._kept.texts) == 1, "the longer text has the shorter one"
 
 
 def test_branches_share_their_beginning(artifact, computed):
@@ -100,16 +100,16 @@ def test_what_is_kept_is_limited(artifact):
     generator = intarsia.Generator(artifact, kept_tokens=100)
     for seed in range(4):
         generator.generate(prompt(40, seed), max_tokens=4)
-    kept = [text.tokens for text in generator._kept]
+    kept = [text.tokens for text in generator._kept.texts]
     assert [tokens[:40] for tokens in kept] == [prompt(40, 2), prompt(40, 3)], "the latest"
     assert sum(map(len, kept)) <= 100
     generator.generate(prompt(120), max_tokens=4)
-    assert generator._kept == []
+    assert generator._kept.texts == []
     # A cache for few sequences gives up what it keeps before it refuses.
     generator = intarsia.Generator(artifact)
     for seed in range(70):
         generator.generate(prompt(6, seed), max_tokens=2)
-    assert len(generator._kept) <= 64
+    assert len(generator._kept.texts) <= 64
     assert len(generator.generate([prompt(6, seed) for seed in range(60)], max_tokens=2)) == 60
 
 
@@ -127,8 +127,8 @@ def test_kept_texts_make_room(artifact, computed):
         prefills = [count for count in computed if count > 1]
         if spill:
             assert all(count <= 32 for count in prefills)
-            assert generator._cache.info["spilled_sequences"] >= 2
-            assert generator._cache.info["lost_sequences"] == 0
+            assert generator._kept.cache.info["spilled_sequences"] >= 2
+            assert generator._kept.cache.info["lost_sequences"] == 0
         else:
             assert prefills.count(150) >= 2
 
@@ -172,7 +172,7 @@ def test_what_the_user_has_given_stays(artifact, computed, tmp_path):
             reader.generate([*text, 7], max_tokens=2)
             assert computed[0] <= 33
     reader.generate(prompt(50), max_tokens=2)
-    assert sorted(kept.tokens[:600] for kept in reader._kept) == sorted(texts)
+    assert sorted(kept.tokens[:600] for kept in reader._kept.texts) == sorted(texts)
 
 
 def test_a_few_common_tokens_are_computed(artifact, computed):
@@ -191,8 +191,8 @@ def test_beginnings_of_kept_texts(artifact):
     longer = generator.generate(text, max_tokens=8)[0]
     generator.generate(prompt(10, seed=2), max_tokens=2)
     generator.generate(text, max_tokens=1)
-    assert [kept.tokens[:80] == text for kept in generator._kept] == [False, True]
-    assert len(generator._kept[1].tokens) >= 80 + len(longer.ids) - 1
+    assert [kept.tokens[:80] == text for kept in generator._kept.texts] == [False, True]
+    assert len(generator._kept.texts[1].tokens) >= 80 + len(longer.ids) - 1
 
 
 def test_ranks_keep_nothing(tools, tmp_path):

@@ -12,10 +12,9 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia import _mixed
 from intarsia.__main__ import main
-from intarsia._mixed import MixedInput, choose_wide_blocks
-from intarsia._safetensors import read_tensors, write_tensors
+from intarsia.quantization.mixed import MixedInput, _Blocks, choose_wide_blocks
+from intarsia.quantization.safetensors import read_tensors, write_tensors
 
 VOCABULARY, HIDDEN, INTERMEDIATE, LAYERS = 64, 384, 300, 2
 #: Features of norms that are far larger than others, as some of large models are.
@@ -174,7 +173,7 @@ def test_losses_are_errors_of_outputs():
     rng = np.random.default_rng(6)
     x, weight = rng.normal(size=(4000, 200)).astype(np.float32), rng.normal(size=(30, 200))
     order = np.arange(200)
-    blocks = _mixed._Blocks(["w"], order, np.square(weight).sum(0))
+    blocks = _Blocks(["w"], order, np.square(weight).sum(0))
     for part in np.split(x, 4):
         blocks.add(part)
     for number, part in enumerate((slice(0, 128), slice(128, 200))):

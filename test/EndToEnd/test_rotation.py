@@ -13,8 +13,8 @@ import intarsia
 import numpy as np
 import pytest
 from intarsia.__main__ import main
-from intarsia._rotate import multiply_hadamard, power_of_two, rotate
-from intarsia._safetensors import ModelWeights, write_tensors
+from intarsia.quantization.rotate import multiply_hadamard, power_of_two, rotate
+from intarsia.quantization.safetensors import ModelWeights, write_tensors
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "examples" / "glossary"

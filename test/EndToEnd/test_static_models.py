@@ -11,9 +11,9 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia import _quantize, _static
 from intarsia.__main__ import main
-from intarsia._safetensors import read_tensors, write_tensors
+from intarsia.quantization import quantize, static
+from intarsia.quantization.safetensors import read_tensors, write_tensors
 
 VOCABULARY, HIDDEN, INTERMEDIATE, LAYERS = 64, 256, 512, 2
 #: Features of norms that are far larger than others, as those of many models are.
@@ -124,41 +124,41 @@ def test_less_is_lost_than_with_one_scale_for_all_features(quantized, model, win
             largest = np.array(one["factors"]) * np.abs(weight).max(0)  # of features, but for one number
             one["factors"] = [float(max(one["factors"]))] * largest.size
 
-    static = error_of(exact, outputs_of(directory, others, "--quantize-attention=16"))
+    scaled = error_of(exact, outputs_of(directory, others, "--quantize-attention=16"))
     one_scale = error_of(
         exact, outputs_of(changed(directory, tmp_path / "flat", flat), others, "--quantize-attention=16")
     )
     tokens = error_of(exact, outputs_of(model, others, "--quantize=int8", "--quantize-activations=8-token",
                                         "--quantize-attention=16"))  # fmt: skip
-    assert static < 0.02
-    assert static < 0.5 * one_scale
-    assert static < tokens
+    assert scaled < 0.02
+    assert scaled < 0.5 * one_scale
+    assert scaled < tokens
 
 
 def test_minilm(minilm_dir, tmp_path):
     """Sentences of examples/glossary, 100 of them not calibrated with: the embeddings are near those in f32."""
     lines = (Path(__file__).parents[2] / "examples/glossary/heldout.txt").read_text().splitlines()
-    ids = _quantize.encode_documents(minilm_dir, lines[100:228])
-    window = _quantize.usual_window(minilm_dir, len(ids), 128)
+    ids = quantize.encode_documents(minilm_dir, lines[100:228])
+    window = quantize.usual_window(minilm_dir, len(ids), 128)
     assert 15 < window < 60
-    table = intarsia.quantize_static(minilm_dir, tmp_path / "q", _quantize.read_windows(ids, window))
+    table = intarsia.quantize_static(minilm_dir, tmp_path / "q", quantize.read_windows(ids, window))
     assert "25 inputs have scales of the text" in table
-    exact, static = intarsia.compile(minilm_dir), intarsia.compile(tmp_path / "q")
-    texts = [np.array([_quantize.encode_documents(minilm_dir, [line])]) for line in lines[:100]]
+    exact, scaled = intarsia.compile(minilm_dir), intarsia.compile(tmp_path / "q")
+    texts = [np.array([quantize.encode_documents(minilm_dir, [line])]) for line in lines[:100]]
     x, y = (np.stack([module["main"](text)[0][0].mean(0) for text in texts]).astype(np.float64)
-            for module in (exact, static))  # fmt: skip
+            for module in (exact, scaled))  # fmt: skip
     cosines = (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
     assert cosines.mean() > 0.997  # 0.9976 of 500 sentences
     assert cosines.min() > 0.98
 
 
 def test_windows_are_as_long_as_the_texts_of_an_encoder(model, tmp_path):
-    assert _quantize.usual_window(model, 3000, 100) == 30
-    assert _quantize.usual_window(model, 3000, 1) == 512
-    assert _quantize.usual_window(model, 3000, 2) == 512
-    assert _quantize.usual_window(model, 3, 9) == 2
+    assert quantize.usual_window(model, 3000, 100) == 30
+    assert quantize.usual_window(model, 3000, 1) == 512
+    assert quantize.usual_window(model, 3000, 2) == 512
+    assert quantize.usual_window(model, 3, 9) == 2
     (tmp_path / "config.json").write_text('{"bos_token_id": 1, "eos_token_id": 2}')
-    assert _quantize.usual_window(tmp_path, 3000, 100) == 512
+    assert quantize.usual_window(tmp_path, 3000, 100) == 512
 
 
 @pytest.mark.cpu_only
@@ -180,23 +180,23 @@ def test_factors_bring_inputs_to_their_range():
     rows[:, 3] = 0
     weight[:, 9] = 0
     largest = np.abs(rows).max(0)
-    for strength in _static.STRENGTHS:
-        factors = _static.factors_of(largest, weight, strength)
+    for strength in static.STRENGTHS:
+        factors = static.factors_of(largest, weight, strength)
         assert np.isfinite(factors).all()
         assert np.isfinite(np.float32(1) / factors).all()
-        integers = _static.rounded_input(rows, factors)
+        integers = static.rounded_input(rows, factors)
         assert np.abs(integers).max() == 127
         # Multiplied with what weights become, the values are near those of floats.
-        products = integers.astype(np.float64) @ _static.rounded_weight(weight, factors).T.astype(np.float64)
+        products = integers.astype(np.float64) @ static.rounded_weight(weight, factors).T.astype(np.float64)
         assert np.abs(products - rows @ weight.T).max() < 0.5
-    best = _static.choose_factors(["w"], largest, rows, weight)
+    best = static.choose_factors(["w"], largest, rows, weight)
     losses = []
-    for strength in _static.STRENGTHS:
-        factors = _static.factors_of(largest, weight, strength)
-        outputs = _static.rounded_input(rows, factors) @ _static.rounded_weight(weight, factors).T
+    for strength in static.STRENGTHS:
+        factors = static.factors_of(largest, weight, strength)
+        outputs = static.rounded_input(rows, factors) @ static.rounded_weight(weight, factors).T
         losses.append(np.square(outputs - rows @ weight.T).sum() / np.square(rows @ weight.T).sum())
     assert best.loss == pytest.approx(min(losses), rel=1e-4)
-    assert best.strength == _static.STRENGTHS[int(np.argmin(losses))]
+    assert best.strength == static.STRENGTHS[int(np.argmin(losses))]
 
 
 def test_a_run_that_was_ended_goes_on(quantized, model, windows, tmp_path):

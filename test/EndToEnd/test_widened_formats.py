@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from block_formats import quantize_weight
-from intarsia import _quantize
-from intarsia._safetensors import read_tensors
+from intarsia.quantization import quantize
+from intarsia.quantization.safetensors import read_tensors
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "examples" / "glossary"
@@ -23,7 +23,7 @@ LINEAR = "model.layers.2.mlp.down_proj"
 @pytest.fixture(scope="module")
 def ids() -> np.ndarray:
     texts = (MODEL / "heldout.txt").read_text().removesuffix("\n").split("\n")
-    return np.asarray(_quantize.encode_documents(MODEL, texts))
+    return np.asarray(quantize.encode_documents(MODEL, texts))
 
 
 def decoded(directory: Path, linear: str) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +64,7 @@ def test_directories_compile_to_their_own_bits(tools, ids, tmp_path, name, highe
 @pytest.mark.slow
 def test_less_is_lost_with_a_text(tools, ids, tmp_path):
     """Ternary weights of a model that was not trained for them: errors that cancel lose far less."""
-    windows, measured = _quantize.read_windows(ids[38401:], 192), ids[: 20 * 192].reshape(20, 192)
+    windows, measured = quantize.read_windows(ids[38401:], 192), ids[: 20 * 192].reshape(20, 192)
     perplexities = []
     for folder, given in (("nearest", {}), ("feedback", {"windows": windows})):
         intarsia.quantize(MODEL, tmp_path / folder, "ternary", **given)

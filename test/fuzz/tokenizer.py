@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import intarsia
-from intarsia._gguf_tokenizer import read_gguf_json
-from intarsia._tokenizer import Text, encode, open_tokenizer
+from intarsia.text.encoding import encode
+from intarsia.text.gguf_tokenizer import read_gguf_json
+from intarsia.text.tokenizer import Text, open_tokenizer
 
 CORPUS = Path(__file__).parent / "corpus" / "tokenizer"
 #: Seconds of processor time that one input may take.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from intarsia import agent
+from intarsia.agents.values import _trace
 
 llama = agent.Model("llama", shape="llama-3.1-8b")
 web = agent.Tool("web", ms=agent.Amount(350, p95=900))
@@ -137,7 +138,7 @@ def test_functions_stay_functions():
 
 @pytest.mark.parametrize("figure", [1e-5, 0.1, 1, 350, 1e15, 1e22, 1 / 3, 123456789.123])
 def test_figures_are_read_as_they_are(tools, figure):
-    from intarsia._agent_text import real, shortest
+    from intarsia.agents.text import real, shortest
 
     text = f"module attributes {{test.a = {real(figure)}}} {{}}"
     printed = verified(tools, text, "--mlir-print-op-generic")
@@ -169,7 +170,7 @@ def graph_of(body, *inputs):
 
 
 def recursive(question):
-    return agent._trace("x").called["g"](question)
+    return _trace("x").called["g"](question)
 
 
 other = graph_of(lambda x: x)

@@ -9,7 +9,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from intarsia import _agent_figures, agent
+from intarsia import agent
+from intarsia.agents import figures, graph
 
 llama = agent.Model("llama", shape="llama-3.1-8b")
 web = agent.Tool("web", ms=350)
@@ -259,7 +260,7 @@ for name in ("dollars_per_call", "concurrency", "failure_probability"):
 for name in ("p50_ms", "p95_ms", "p99_ms", "ttft_ms", "tbt_ms", "requests_per_second"):
     WRITERS[name] = lambda figure, name=name: sla_of(**{name: figure})
 
-TABLE = {**_agent_figures.RANGES, **{f"unit {unit}": each for unit, each in _agent_figures.UNIT_RANGES.items()}}
+TABLE = {**figures.RANGES, **{f"unit {unit}": each for unit, each in figures.UNIT_RANGES.items()}}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -267,11 +268,11 @@ def test_ranges_are_those_of_the_verifiers(tools, monkeypatch, name):
     """At each end, and just outside of it, Python and the dialect say the same."""
     within = TABLE[name]
     outside = [within.low - 1, within.high + 1] if within.whole else [within.low * 0.999, within.high * 1.001]
-    figures = [within.low, within.high, *outside, 0, -1]
+    values = [within.low, within.high, *outside, 0, -1]
     if name in ("probability",):
-        figures = [0, 1, 1.001, -0.001]
+        values = [0, 1, 1.001, -0.001]
     said = []
-    for figure in figures:
+    for figure in values:
         try:
             WRITERS[name](figure)
             said.append(True)
@@ -279,17 +280,17 @@ def test_ranges_are_those_of_the_verifiers(tools, monkeypatch, name):
             said.append(False)
     assert said[:2] == [True, True]
     assert said[-1] is False
-    monkeypatch.setattr(_agent_figures.Range, "holds", lambda self, figure: True)
-    monkeypatch.setattr(agent, "_check_runs", lambda *_: None)
+    monkeypatch.setattr(figures.Range, "holds", lambda self, figure: True)
+    monkeypatch.setattr(graph, "_check_runs", lambda *_: None)
     texts = []
-    for figure in figures:
+    for figure in values:
         try:
             texts.append(WRITERS[name](figure))
         except agent.AgentError:  # what Python refuses for another reason as well
             texts.append("refused")
     with ThreadPoolExecutor(2) as pool:
         verified = list(pool.map(lambda text: verifies(tools, text), texts))
-    assert dict(zip(figures, verified, strict=True)) == dict(zip(figures, said, strict=True))
+    assert dict(zip(values, verified, strict=True)) == dict(zip(values, said, strict=True))
 
 
 def test_amounts_are_those_of_the_verifier(tools, monkeypatch):
@@ -308,8 +309,8 @@ def test_amounts_are_those_of_the_verifier(tools, monkeypatch):
             said.append(True)
         except agent.AgentError:
             said.append(False)
-        figures = ", ".join(f"{name} = {figure!r}" for name, figure in given.items())
-        lines.append(f"module attributes {{test.a = #agent.amount<100 tokens, {figures}>}} {{}}")
+        given_text = ", ".join(f"{name} = {figure!r}" for name, figure in given.items())
+        lines.append(f"module attributes {{test.a = #agent.amount<100 tokens, {given_text}>}} {{}}")
     assert 100 < sum(said) < 500
     run = subprocess.run(
         [tools.path("intarsia-opt"), "-", "--split-input-file"],

@@ -166,7 +166,7 @@ def test_generators_go_on_after_saved_prompts(module, scratch):
     generator.save(scratch / "prefix", PREFIX)
     other = intarsia.Generator(module, cache=1 << 28)
     assert other.restore(scratch / "prefix") == PREFIX
-    (known,) = other._kept
+    (known,) = other._kept.texts
     assert other.generate(PREFIX + REST, max_tokens=8)[0].ids == expected.ids
     # The whole prompt is known but for the token whose logits are wanted, or a part of it.
     assert other.generate(PREFIX, max_tokens=8)[0].ids == generator.generate(PREFIX, max_tokens=8)[0].ids

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import intarsia
 import pytest
-from intarsia._chat import check_variables, open_chat_template
-from intarsia._chat_process import _Process, renderer
-from intarsia._files import Files
+from intarsia.runtime.files import Files
+from intarsia.text.chat import check_variables, open_chat_template
+from intarsia.text.chat_process import _Process, renderer
 
 CHAT = Path(__file__).resolve().parent / "chat"
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
@@ -114,7 +114,7 @@ def test_templates_cannot_reach_out(text):
 )
 def test_templates_without_an_end_are_ended(text, message, monkeypatch):
     if "0.2 s" in message:
-        monkeypatch.setattr("intarsia._chat_process.PROCESSOR_SECONDS", 0.2)
+        monkeypatch.setattr("intarsia.text.chat_process.PROCESSOR_SECONDS", 0.2)
         renderer.end()  # the next process has the new limit
     with pytest.raises(intarsia.InvalidArgumentError, match=f"the chat template .*{message}"):
         intarsia.ChatTemplate({"default": text}).render(HELLO)

@@ -16,7 +16,8 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia._compile import _kernels, find_tool
+from intarsia.runtime.compile import _kernels
+from intarsia.support.tools import find_tool
 
 MODULE = """
 func.func @main(%a: tensor<?xf32> {nn.name = "a", nn.sizes = ["n"]},

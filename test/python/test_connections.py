@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from intarsia import InvalidArgumentError, _hand_over
+from intarsia import InvalidArgumentError
 from intarsia.__main__ import main
-from intarsia._hand_over import MAGIC, accepted, connected
+from intarsia.deployment import hand_over
+from intarsia.deployment.hand_over import MAGIC, accepted, connected
 
 TOKEN = "a token for tests"
 
@@ -203,7 +204,7 @@ def test_a_unix_socket_is_for_its_user(tmp_path: Path, waits: Callable[..., Wait
 def test_a_caller_without_the_token_of_a_unix_socket(
     tmp_path: Path, token: Path, waits: Callable[..., Waiting], monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(_hand_over, "PROOF_TIME", 0.3)
+    monkeypatch.setattr(hand_over, "PROOF_TIME", 0.3)
     one = waits(f"unix:{tmp_path / 'socket'}", 1, token)
     for taken in (0, 1):  # what the runtime reads as an answer
 

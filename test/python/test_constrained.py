@@ -15,7 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 import tokenizers
-from intarsia._constrained import Grammars, _on_a_large_stack
+from intarsia.generation.constrained import Grammars, _on_a_large_stack
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 ENTRY = {

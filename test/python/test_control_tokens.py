@@ -11,8 +11,8 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia._chat import ChatTemplate
-from intarsia._control_tokens import ControlTokens
+from intarsia.text.chat import ChatTemplate
+from intarsia.text.control_tokens import ControlTokens
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "examples" / "glossary" / "tokenizer.json"

@@ -12,8 +12,8 @@ import shlex
 import subprocess
 
 import pytest
-from intarsia import _engines
 from intarsia.__main__ import main
+from intarsia.deployment import engines
 
 AGENT = """agent.model @m {{shape = "{shape}", precisions = ["{precision}"], context_tokens = 32768, cache = "fp8"}}
 agent.graph @ask(%q: !agent.text {{agent.size = #agent.amount<2000 tokens>}}) -> !agent.text
@@ -90,7 +90,7 @@ def test_prefill_and_decode_apart(tools, tmp_path) -> None:
     plan = planned(tools, tmp_path, place=APART)
     found = {}
     for kind in ("vllm", "sglang"):
-        lines = _engines.write(plan, kind, {"m": "/models/m"}, tmp_path / kind)
+        lines = engines.write(plan, kind, {"m": "/models/m"}, tmp_path / kind)
         assert any("a router in front of both" in line for line in lines)
         found[kind] = {role: values(flags_of(tmp_path / kind / f"m-{role}-here.sh")) for role in ("prefill", "decode")}
     assert {role: words["--disaggregation-mode"] for role, words in found["sglang"].items()} == {
@@ -105,11 +105,11 @@ def test_replicas_of_attention(tools, tmp_path) -> None:
     """Experts over all devices, attention replicated: each engine counts devices and sequences its own way."""
     place = ', place = #fleet.placement<@dc::@here, expert = 8, data = 8, batch = 128, precision = "fp8", aggregated = true>'
     plan = planned(tools, tmp_path, shape="qwen3-235b-a22b", place=place)
-    (engine,), _ = _engines.read_plan(plan)
-    vllm = _engines.command(engine, "vllm", "m")
+    (engine,), _ = engines.read_plan(plan)
+    vllm = engines.command(engine, "vllm", "m")
     assert values(vllm).items() >= {"--data-parallel-size": "8", "--max-num-seqs": "16"}.items()
     assert "--enable-expert-parallel" in vllm
-    sglang = _engines.command(engine, "sglang", "m")
+    sglang = engines.command(engine, "sglang", "m")
     assert values(sglang).items() >= {"--tp-size": "8", "--dp-size": "8", "--ep-size": "8"}.items()
     assert values(sglang)["--max-running-requests"] == "128"
     assert "--enable-dp-attention" in sglang
@@ -131,7 +131,7 @@ def test_what_cannot_be_started(tools, tmp_path, capsys) -> None:
     assert main(["engines", str(tmp_path / "none.json"), "--model=m=y", out]) != 0
     assert "is no plan" in capsys.readouterr().err
     four = planned(tools, tmp_path, precision="int4", place=TOGETHER.replace("fp8", "int4"))
-    lines = _engines.write(four, "vllm", {"m": "m"}, tmp_path / "four")
+    lines = engines.write(four, "vllm", {"m": "m"}, tmp_path / "four")
     assert any("the checkpoint must be quantized in int4" in line for line in lines)
     cpu = json.loads(plan.read_text())
     cpu["pools"][0]["device"] = "here/cpu"
@@ -159,9 +159,9 @@ def test_texts_of_a_plan_are_no_commands(tmp_path, monkeypatch) -> None:
     """Each name is data: in comments, in arguments, in names of files. The script runs `exec` and nothing else."""
     evil = "a; touch pwned; $(touch pwned) `touch pwned` ' \" \\ # | & > pwned"
     plan = plan_of(tmp_path, {"name": evil, "pool": evil, "model": evil}, {"name": evil, "device": f"nvidia/{evil}"})
-    for kind in _engines.ENGINES:
+    for kind in engines.ENGINES:
         out = tmp_path / kind
-        _engines.write(pathlib.Path(plan), kind, {evil: evil}, out, manifests=True)
+        engines.write(pathlib.Path(plan), kind, {evil: evil}, out, manifests=True)
         (script,) = out.glob("*.sh")
         assert evil in flags_of(script)
         assert all(line.startswith(("#", "exec ")) for line in script.read_text().splitlines())
@@ -174,10 +174,10 @@ def test_texts_of_a_plan_are_no_commands(tmp_path, monkeypatch) -> None:
         assert done.returncode == 7
         assert not (tmp_path / "pwned").exists()
     # Line ends are refused where a plan is read; a script has none of them anyway.
-    (engine,), _ = _engines.read_plan(pathlib.Path(plan))
+    (engine,), _ = engines.read_plan(pathlib.Path(plan))
     lines = "a\nb\r\nc\u2028d"
     engine = dataclasses.replace(engine, pool=lines, device=lines, pieces=(lines, lines))
-    assert _engines.script(engine, "vllm", ["true"]).splitlines()[2:] == ["exec true"]
+    assert engines.script(engine, "vllm", ["true"]).splitlines()[2:] == ["exec true"]
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028", "\udcff"])

@@ -11,8 +11,8 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia._batch import Batch, common_length, waves
-from intarsia._generator import _stops
+from intarsia.generation.arguments import texts_to_stop
+from intarsia.generation.batch import Batch, common_length, waves
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 PROMPTS = ["violin (noun):", "run (verb):", "red (adjective):", "slowly (adverb):"]
@@ -52,10 +52,10 @@ def test_options_are_checked_before_anything_is_computed(generator, options, mes
 
 def test_stops_may_be_any_iterable():
     for stop in (["b", "a", "b"], ("b", "a"), {"b": 1, "a": 2}, iter(["b", "a"]), (one for one in "ba")):
-        assert _stops(stop) == ["b", "a"]
+        assert texts_to_stop(stop) == ["b", "a"]
     for wrong, shown in ((["a", 1], r"\['a', 1\]"), ([""], r"\[''\]")):
         with pytest.raises(intarsia.InvalidArgumentError, match=f"stop is {shown}, must be texts that are not empty"):
-            _stops(iter(wrong))
+            texts_to_stop(iter(wrong))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_prompt_alone_and_beside_others(tools, flags):
 
 def test_a_step_that_is_interrupted_counts(generator, monkeypatch):
     """The cache alone knows how long a sequence is: no count beside it misses a step that was computed."""
-    batch = Batch(generator, [generator.encode("violin")], 4)
+    batch = Batch(generator._kept, [generator.encode("violin")], 4)
     batch.prefill(every_token=False)
     step = intarsia.Cache.step
 
@@ -216,6 +216,6 @@ def test_interrupted_calls_leave_a_generator_that_goes_on(glossary_artifact, dra
         which = int(random.integers(2))
         assert [result.ids for result in generator.generate(*calls[which], **drafts)] == expected[which]
     assert interrupted > 15
-    generator._kept.clear()
-    info = generator._open_cache(1).info
+    generator._kept.texts.clear()
+    info = generator._kept.open(1).info
     assert (info["free_pages"], info["free_sequences"]) == (info["pages"], info["sequences"])

@@ -14,7 +14,7 @@ import intarsia
 import pytest
 import tokenizers
 from gguf import GGUFWriter
-from intarsia._gguf_tokenizer import read_gguf_json, read_gguf_text
+from intarsia.text.gguf_tokenizer import read_gguf_json, read_gguf_text
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "examples" / "glossary"

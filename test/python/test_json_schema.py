@@ -17,8 +17,8 @@ import jsonschema
 import numpy as np
 import pytest
 import tokenizers
-from intarsia._constrained import Constraint, Grammars
-from intarsia._json_schema import prepare_schema
+from intarsia.generation.constrained import Constraint, Grammars
+from intarsia.generation.json_schema import prepare_schema
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 END = 1

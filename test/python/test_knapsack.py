@@ -9,8 +9,8 @@ import itertools
 import numpy as np
 import pytest
 from intarsia import InvalidArgumentError
-from intarsia._choice import Budget, Candidate, Item, Problem, neighbours, rank_correlation, table
-from intarsia._knapsack import solve, solve_by_table
+from intarsia.quantization.choice import Budget, Candidate, Item, Problem, neighbours, rank_correlation, table
+from intarsia.quantization.knapsack import solve, solve_by_table
 from scipy.stats import spearmanr
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia import _overlap
 from intarsia.__main__ import main
-from intarsia._checks import DEEPEST_JSON, parse_json
-from intarsia._safetensors import ModelWeights, read_tensors, write_tensors
+from intarsia.quantization import overlap
+from intarsia.quantization.safetensors import ModelWeights, read_tensors, write_tensors
+from intarsia.support.checks import DEEPEST_JSON, parse_json
 
 DEEP = "[" * 100000
 CONFIG = {"model_type": "llama", "vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2}
@@ -158,4 +158,4 @@ def test_the_deepest_json():
 
 def test_deep_descriptions_of_a_calibration():
     with pytest.raises(intarsia.InvalidArgumentError, match=r"calibration\.json: is damaged"):
-        _overlap.share([1, 2], '{"passages": ' + DEEP)
+        overlap.share([1, 2], '{"passages": ' + DEEP)

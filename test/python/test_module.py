@@ -106,7 +106,7 @@ def test_negative_bit_of_torch(minilm):
     np.testing.assert_array_equal(outputs(minilm.main(Negative(-ids))), outputs(minilm.main(ids)))
     state = SimpleNamespace(name="cache", dtype="f32", state=True)
     with pytest.raises(intarsia.InvalidArgumentError, match=r"'cache'.*negative bit: give its resolve_neg\(\)"):
-        intarsia._module._capsule(Negative(ids), state)
+        intarsia.runtime.module._capsule(Negative(ids), state)
 
 
 def test_tensor_that_records_gradients(minilm):

@@ -67,8 +67,7 @@ def test_installed_compiler(build_dir, tmp_path):
     command = ["cmake", "--install", build_dir, "--component", "python", "--prefix", tmp_path]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
-    for file in (SOURCE / "python" / "intarsia").glob("*.py"):  # scikit-build-core adds them
-        shutil.copy(file, tmp_path / "intarsia")
+    shutil.copytree(SOURCE / "python" / "intarsia", tmp_path / "intarsia", dirs_exist_ok=True)  # as scikit-build-core
     (tmp_path / "double.mlir").write_text("""
 func.func @main(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
   %0 = arith.addf %x, %x : tensor<4xf32>
@@ -78,7 +77,7 @@ func.func @main(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = 
     run_installed(
         tmp_path,
         f"""
-from intarsia._compile import find_tool
+from intarsia.support.tools import find_tool
 import subprocess
 assert str(find_tool("intarsia-compile")).startswith({str(tmp_path)!r})
 subprocess.run([find_tool("intarsia-compile"), "--version"], check=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from intarsia import InvalidArgumentError, Sampling
-from intarsia._sampling import DEVICE_ERROR, Likeliest, draw, likeliest_tokens
+from intarsia.generation.sampling import DEVICE_ERROR, Likeliest, draw, likeliest_tokens
 
 LOGITS = np.log(np.array([0.4, 0.1, 0.3, 0.15, 0.05]))
 NONE = np.array([], np.int64)

@@ -14,9 +14,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tokenizers
-from intarsia._batch import Batch
-from intarsia._sampling import Sampling, draw
-from intarsia._speculative import _Proposal, choose
+from intarsia.generation.batch import Batch
+from intarsia.generation.sampling import Sampling, draw
+from intarsia.generation.speculative import _Proposal, choose
 from safetensors import deserialize
 from safetensors.numpy import save_file
 
@@ -68,7 +68,7 @@ def calls_of(generator: intarsia.Generator, monkeypatch: pytest.MonkeyPatch) -> 
     step, counts = Batch._step, []
 
     def counting(batch: Batch, rows: list, *arguments: object) -> np.ndarray:
-        if batch.generator is generator:
+        if batch.kept is generator._kept:
             counts.append(sum(len(row[1]) for row in rows))
         return step(batch, rows, *arguments)
 
@@ -211,7 +211,9 @@ def test_distribution_of_texts(tiny, wrong, monkeypatch):
     expected = joint_probabilities(model, prompt, Sampling(**rules), 4)
     assert sum(expected.values()) == pytest.approx(1.0)
     if wrong:
-        monkeypatch.setattr("intarsia._speculative.choose", RULES["drawn from the model's instead of the rest"])
+        monkeypatch.setattr(
+            "intarsia.generation.speculative.choose", RULES["drawn from the model's instead of the rest"]
+        )
     seen = dict.fromkeys(expected, 0)
     calls = calls_of(model, monkeypatch)
     for seed in range(count // 250):

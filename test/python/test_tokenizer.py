@@ -12,7 +12,8 @@ from pathlib import Path
 import intarsia
 import pytest
 import tokenizers
-from intarsia._tokenizer import encode, open_tokenizer
+from intarsia.text.encoding import encode
+from intarsia.text.tokenizer import open_tokenizer
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -16,11 +16,12 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia import _quantize, _rotate, _work
-from intarsia._choice import Budget
-from intarsia._choose import choose
-from intarsia._safetensors import read_tensors, write_tensors
-from intarsia._work import JOURNAL, MARK, WorkFolder
+from intarsia.quantization import quantize, rotate
+from intarsia.quantization.choice import Budget
+from intarsia.quantization.choose import choose
+from intarsia.quantization.safetensors import read_tensors, write_tensors
+from intarsia.support import work as work_module
+from intarsia.support.work import JOURNAL, MARK, WorkFolder
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "glossary"
 SEGMENTS, CALLS = 3, 1
@@ -36,7 +37,7 @@ def tmp_path(tmp_path):
         yield Path(folder)
 
 
-class Run(_quantize._Calibration):
+class Run(quantize._Calibration):
     """A calibration whose segments are arithmetic: what one gives depends on all values that it takes."""
 
     def __init__(self, work: WorkFolder, key: str = "a") -> None:
@@ -166,7 +167,7 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         with pytest.raises(intarsia.InvalidArgumentError, match="has files of something else, such as"):
             quantized(work, tmp_path / "q")
         with pytest.raises(intarsia.InvalidArgumentError, match="has files of something else, such as"):
-            _rotate.rotate(EXAMPLE, work)
+            rotate.rotate(EXAMPLE, work)
     assert (work / "thesis.tex").read_text() == "x"
     assert len(list(work.iterdir())) == 6
 
@@ -279,7 +280,7 @@ def test_rotated_folders_that_overlap_are_refused(tmp_path):
 
 
 BODY = {"key": "a", "was_there": False, "state": {}, "kept": {}}
-WITHOUT_A_KIND = json.dumps({"intarsia_work": _work.VERSION, "sha256": _work._hash_of(BODY), "body": BODY})
+WITHOUT_A_KIND = json.dumps({"intarsia_work": work_module.VERSION, "sha256": work_module._hash_of(BODY), "body": BODY})
 
 
 @pytest.mark.parametrize(
@@ -303,14 +304,14 @@ def test_damaged_marks(tmp_path, text):
 
 
 def test_one_run_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(_work, "WAIT", 0.1)
+    monkeypatch.setattr(work_module, "WAIT", 0.1)
     with WorkFolder(tmp_path / "w") as folder:
         folder.begin("quantize", "a")
         with pytest.raises(intarsia.InvalidArgumentError, match="another run works in this folder"):
             quantized(tmp_path / "w", tmp_path / "q")
         # A tool that the run has started may be at work when the run is killed.
-        tool = subprocess.Popen(["sleep", "60"], pass_fds=tuple(_work.locks))
-    assert not _work.locks
+        tool = subprocess.Popen(["sleep", "60"], pass_fds=tuple(work_module.locks))
+    assert not work_module.locks
     with pytest.raises(intarsia.InvalidArgumentError, match="another run works in this folder"):
         quantized(tmp_path / "w", tmp_path / "q")
     tool.kill()
@@ -320,5 +321,5 @@ def test_one_run_at_a_time(tmp_path, monkeypatch):
 
 def test_a_refused_run_leaves_nothing(tmp_path):
     with pytest.raises(intarsia.InvalidArgumentError, match="'keys' is nothing to rotate"):
-        _rotate.rotate(EXAMPLE, tmp_path / "r", ["keys"])
+        rotate.rotate(EXAMPLE, tmp_path / "r", ["keys"])
     assert list(tmp_path.iterdir()) == []

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import intarsia
 import numpy as np
 import pytest
 import tokenizers
-from intarsia._token_bytes import TokenBytes
+from intarsia.text.token_bytes import TokenBytes
 from tokenizers import decoders, models, normalizers
 
 HERE = Path(__file__).resolve().parent
@@ -46,7 +46,6 @@ def with_a_space_before() -> tokenizers.Tokenizer:
 @pytest.mark.parametrize("make", [byte_level, with_a_space_before])
 def test_prompt_and_text_are_the_whole(make):
     tokenizer = make()
-    model = SimpleNamespace(tokenizer=tokenizer, vocabulary=4096, _ends=set())
     logits = np.zeros(4096)
     splits = 0
     for text in TEXTS:
@@ -56,7 +55,7 @@ def test_prompt_and_text_are_the_whole(make):
             prompt = tokenizer.decode(ids[:at])
             if "\ufffd" in prompt:  # cut inside of a letter
                 continue
-            writer = intarsia.Writer(model, ids[:at], [], intarsia.Sampling(), np.random.default_rng(), None)
+            writer = writer_of(tokenizer, [], set(), ids[:at])
             pieces = []
             for token in ids[at:]:
                 assert writer.add(token, logits)
@@ -79,19 +78,17 @@ def test_only_new_tokens_are_decoded():
             longest = max(longest, len(ids))
             return tokenizer.decode(ids, **options)
 
-    model = SimpleNamespace(tokenizer=Counting(), vocabulary=4096, _ends=set())
     ids = tokenizer.encode(" ".join(TEXTS), add_special_tokens=False).ids
-    writer = intarsia.Writer(model, ids[:3], [], intarsia.Sampling(), np.random.default_rng(), None)
+    writer = writer_of(Counting(), [], set(), ids[:3])
     for token in ids[3:]:
         writer.add(token, np.zeros(4096))
     assert len(ids) > 300
     assert longest < 20
 
 
-def writer_of(tokenizer: tokenizers.Tokenizer, stops: list[str], ends: set[int], **options: bool) -> intarsia.Writer:
-    model = SimpleNamespace(tokenizer=tokenizer, vocabulary=4096, _ends=ends)
-    prompt = tokenizer.encode("a").ids
-    return intarsia.Writer(model, prompt, stops, intarsia.Sampling(), np.random.default_rng(), None, **options)
+def writer_of(tokenizer: Any, stops: list[str], ends: set[int], prompt: list[int], **options: bool) -> intarsia.Writer:
+    sampling, random = intarsia.Sampling(), np.random.default_rng()
+    return intarsia.Writer(tokenizer, 4096, ends, prompt, stops, sampling, random, None, **options)
 
 
 @pytest.mark.parametrize("make", [byte_level, with_a_space_before])
@@ -107,7 +104,7 @@ def test_the_first_stop_string_ends_the_text(make):
             begin = random.integers(len(whole))
             stops.append(whole[begin : begin + random.integers(1, 12)] + ("#" if random.random() < 0.5 else ""))
         ids = tokenizer.encode(f"a{whole}").ids
-        writer = writer_of(tokenizer, stops, set())
+        writer = writer_of(tokenizer, stops, set(), tokenizer.encode("a").ids)
         pieces = []
         for token in ids[1:]:
             going = writer.add(token, np.zeros(4096))
@@ -131,7 +128,9 @@ def test_the_first_stop_string_ends_the_text(make):
 def test_many_stop_strings_are_searched_in_the_last_letters_alone():
     """256 stop strings and 5,000 tokens took 41 s, as the whole text was searched after each token."""
     tokenizer = byte_level()
-    writer = writer_of(tokenizer, [f"stop string number {number}#" for number in range(256)], set())
+    writer = writer_of(
+        tokenizer, [f"stop string number {number}#" for number in range(256)], set(), tokenizer.encode("a").ids
+    )
     ids = (tokenizer.encode(" ".join(TEXTS)).ids * 20)[:5000]
     begin = time.process_time()
     length = 0
@@ -149,7 +148,7 @@ def test_special_tokens_can_be_shown():
     ids = [call, *tokenizer.encode('{"name": "f"}', add_special_tokens=False).ids, done]
     texts = {}
     for skipped in (True, False):
-        writer = writer_of(tokenizer, [], {1, end}, skip_special_tokens=skipped)
+        writer = writer_of(tokenizer, [], {1, end}, tokenizer.encode("a").ids, skip_special_tokens=skipped)
         pieces = []
         for token in ids:
             assert writer.add(token, ZEROS)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from .. import _runtime
 from .exchange import Exchange, endpoint
 from .json_text import json_response
 from .metrics import exposition
@@ -72,9 +73,7 @@ def _version() -> str:
     try:
         return version("intarsia")
     except PackageNotFoundError:
-        from .. import __version__
-
-        return __version__
+        return _runtime.version().split()[0]
 
 
 async def metrics(request: Request) -> Response:

@@ -1,0 +1,3 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Continue texts with a language model: sampling, forms of texts, caches, drafts."""

@@ -1,0 +1,528 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Continue texts with a compiled language model."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..runtime.module import Module, TensorType, load
+from ..support.checks import INT64_MAX, token_ids, whole_number
+from ..support.errors import InvalidArgumentError
+from ..text.chat import ChatTemplate, check_variables
+from ..text.control_tokens import ControlTokens
+from ..text.encoding import encode
+from ..text.token_bytes import TokenBytes
+from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
+from .arguments import several, texts_to_stop
+from .batch import Batch
+from .constrained import Constraint, Grammars
+from .decode import decode, then_keep
+from .device_rows import log_probability
+from .kept import KeptTexts
+from .sampling import Sampling
+from .speculative import check_draft, speculate
+from .writer import Generation, Writer
+
+
+class Generator:
+    """A compiled language model that continues texts.
+
+    Parameters
+    ----------
+    artifact : path or Module
+        A module with a function ``step``.
+    tokenizer : path or tokenizers.Tokenizer, optional
+        A ``tokenizer.json``, the directory that holds one, a GGUF file, or a tokenizer of the package tokenizers.
+        Without it, the tokenizer in the artifact, or else the ``tokenizer.json`` beside it; if there is none, prompts
+        are lists of token ids and results have no text.
+    chat_template : ChatTemplate or str, optional
+        The template of `chat`, instead of the one that comes with the tokenizer; a str is Jinja2 text.
+    cache : int, optional
+        The most bytes that keys and values of all sequences may take; without it, half of the memory available at the
+        first call. Memory is taken as it is needed.
+    memory : int, optional
+        Bytes of memory that this process may use; see `Module`. An artifact that is loaded already has its own limit.
+    kept_tokens : int, optional
+        The most tokens of earlier prompts and answers whose keys and values stay in the cache: prompts that begin like
+        one of them start behind what they have in common. By default as many as the model's context; 0: none.
+    spill_memory, spill_folder, spill_files
+        Where these go when the cache has no room for them, instead of being forgotten: see `Cache`.
+
+    Attributes
+    ----------
+    vocabulary : int
+        Number of logits of a token.
+    context : int
+        The most tokens of a sequence, prompt and answer.
+    """
+
+    def __init__(
+        self,
+        artifact: str | os.PathLike[str] | Module,
+        tokenizer: Any = None,
+        chat_template: ChatTemplate | str | None = None,
+        *,
+        cache: int | None = None,
+        memory: int | None = None,
+        kept_tokens: int | None = None,
+        spill_memory: int = 0,
+        spill_folder: str | os.PathLike[str] | None = None,
+        spill_files: int = 0,
+    ) -> None:
+        self.module = artifact if isinstance(artifact, Module) else load(artifact, memory=memory)
+        if "step" not in self.module.functions:
+            raise InvalidArgumentError(
+                f"{self.module.path} has no function 'step': it is no language model", "invalid argument"
+            )
+        signature = self.module["step"].signature
+        inputs = {value.name: value for value in signature.inputs}
+        metadata = signature.metadata
+        self.vocabulary = self._limit(inputs, "input_ids")
+        self.context = self._limit(inputs, "positions")
+        self._ends = set(metadata.get("eos_token_ids", []))
+        self._document_end = sorted(self._ends)[:1]
+        self._given_template = chat_template
+        self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
+        cache = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
+        # Ranks evict by the memory of each: one could have what another one has to compute again.
+        is_rank = "world" in self.module.manifest
+        if is_rank and kept_tokens:
+            raise InvalidArgumentError(
+                f"{self.module.path} is split over ranks, which do not all keep the same texts: leave out kept_tokens",
+                "invalid argument",
+            )
+        default = 0 if is_rank else self.context
+        most = default if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
+        spill = {"spill_memory": spill_memory, "spill_folder": spill_folder, "spill_files": spill_files}
+        self._kept = KeptTexts(self.module, self.context, cache, most, spill)
+        self._grammars: Grammars | None = None
+        self._token_bytes: TokenBytes | None = None
+        self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
+        self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
+        if cache is not None:
+            self._kept.open(1)
+
+    @property
+    def _text(self) -> Text:
+        """Tokenizer and chat template; a tokenizer that was not given is opened when it is first needed."""
+        if self._opened is None:
+            self._opened = self._checked(open_tokenizer_of(self.module))
+        return self._opened
+
+    def _limit(self, inputs: Mapping[str, TensorType], name: str) -> int:
+        """Return the upper bound of an input's values; the step function of a language model has one."""
+        if name not in inputs or inputs[name].value_range is None:
+            raise InvalidArgumentError(
+                f"{self.module.path}: its function 'step' says no range for an input '{name}': it is no language model",
+                "invalid argument",
+            )
+        return inputs[name].value_range[1]
+
+    def _checked(self, text: Text) -> Text:
+        """Return tokenizer and template; a given template replaces the tokenizer's own."""
+        template = self._given_template
+        if isinstance(template, str):
+            special = text.chat_template.special_tokens if text.chat_template else {}
+            template = ChatTemplate({"default": template}, special)
+        text = replace(text, chat_template=template or text.chat_template)
+        if text.tokenizer is not None:
+            check_tokenizer(text.tokenizer, self.vocabulary, self._ends)
+        if text.chat_template is not None and text.tokenizer is not None:
+            # Chat models often end an answer with another token than a document.
+            end = text.tokenizer.token_to_id(text.chat_template.special_tokens.get("eos_token", ""))
+            self._ends |= set() if end is None or end >= self.vocabulary else {end}
+        return text
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer, a tokenizers.Tokenizer; None: there are only token ids."""
+        return self._text.tokenizer
+
+    @property
+    def chat_template(self) -> ChatTemplate | None:
+        """The chat template; None: the model is not for chats."""
+        return self._text.chat_template
+
+    def _need_tokenizer(self, what: str) -> Any:
+        """Return the tokenizer; raise an error that names `what` if there is none."""
+        if self.tokenizer is None:
+            raise InvalidArgumentError(f"{what} needs a tokenizer. {self._text.missing}", "invalid argument")
+        return self.tokenizer
+
+    def encode(self, prompt: str | Sequence[int]) -> list[int]:
+        """Return the token ids of a prompt; ids are returned as they are."""
+        if not isinstance(prompt, str):
+            ids = token_ids(prompt).tolist()
+        else:
+            tokenizer = self._need_tokenizer("a text")
+            ids = encode(tokenizer, prompt)
+            if max(ids, default=0) >= self.vocabulary:
+                raise InvalidArgumentError(
+                    f"a prompt has {tokenizer.id_to_token(max(ids))!r}, token {max(ids)}, which the model does not "
+                    f"have: its vocabulary is 0 to {self.vocabulary - 1}",
+                    "invalid argument",
+                )
+        if not ids:
+            raise InvalidArgumentError("a prompt is empty", "invalid argument")
+        if len(ids) > self.context:
+            raise InvalidArgumentError(
+                f"a prompt has {len(ids)} tokens, the model's context {self.context}: give a shorter one, or compile "
+                "the model with a larger --context if it was trained for one",
+                "invalid argument",
+            )
+        return ids
+
+    def encode_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Return the token ids of messages and of the beginning of an answer.
+
+        Only the template writes control tokens: where messages, tools or documents spell one, its letters are encoded.
+        The parameters are those of `chat`.
+        """
+        tokenizer = self._need_tokenizer("a chat")
+        chat_template = self.chat_template
+        if chat_template is None:
+            raise InvalidArgumentError(
+                "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
+                "(Generator(artifact, tokenizer=…, chat_template=…))",
+                "invalid argument",
+            )
+        variables = {} if template_variables is None else template_variables
+        check_variables(variables, chat_template.special_tokens)
+        text = chat_template.text(template, tools is not None)
+        if text not in self._control_tokens:
+            self._control_tokens = {text: ControlTokens(tokenizer, text)}
+        controls = self._control_tokens[text]
+        rendered, mark = chat_template.render_marked(messages, tools, documents, True, text, variables, controls)
+        if mark in rendered:
+            return self.encode(controls.encode(rendered, mark))
+        return self.encode(encode(tokenizer, rendered, add_special_tokens=False))
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        max_tokens: int = 512,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Generation:
+        """Answer the last of some messages.
+
+        Parameters
+        ----------
+        messages : sequence of mappings
+            ``[{"role": "user", "content": "Hello"}]``; ``stream(encode_chat(messages))`` streams the answer.
+        max_tokens : int
+            The most tokens to generate.
+        tools : sequence of mappings, optional
+            JSON schemas of functions for the template; the model's calls of them are in the text.
+        documents : sequence of mappings, optional
+            Texts to answer from, for templates that take them.
+        template : str, optional
+            Name of one of several templates, or the text of another.
+        template_variables : mapping, optional
+            More values that the template knows, such as ``{"enable_thinking": False}``.
+        **options
+            The options of `generate`.
+        """
+        prompt = self.encode_chat(
+            messages, tools=tools, documents=documents, template=template, template_variables=template_variables
+        )
+        return self.generate(prompt, max_tokens, **options)[0]
+
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes of UTF-8 that a token stands for: those of one letter may be spread over several tokens."""
+        tokenizer = self._need_tokenizer("the bytes of a token")
+        if self._token_bytes is None:
+            self._token_bytes = TokenBytes(tokenizer)
+        return self._token_bytes[whole_number("token", token, 0, self.vocabulary - 1)]
+
+    def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Return the logits [length, vocabulary] after each token of each sequence."""
+        batch = Batch(self._kept, [self.encode(ids) for ids in sequences], 0)
+        return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
+
+    def encode_document(self, text: str) -> list[int]:
+        """Return the token ids of a whole text, with what the tokenizer puts around it, and the model's end."""
+        ids = encode(self._need_tokenizer("a text"), text)
+        end = self._document_end if self._text.document_end is None else [self._text.document_end]
+        return ids if ids[-1:] == end else ids + end
+
+    def cross_entropy(self, window: Sequence[int]) -> float:
+        """Return the mean of -log p over tokens 1 … of a window, each given the tokens before it."""
+        ids = self.encode(window)
+        if len(ids) < 2:
+            raise InvalidArgumentError("a window has fewer than two tokens", "invalid argument")
+        logits = self.logits([ids[:-1]])[0]
+        return -float(np.mean([log_probability(row, token) for row, token in zip(logits, ids[1:], strict=True)]))
+
+    def perplexity(self, windows: Sequence[Sequence[int]]) -> float:
+        """Return the exponential of the mean of `cross_entropy` over windows."""
+        return float(np.exp(np.mean([self.cross_entropy(window) for window in windows])))
+
+    def measure(self, prompts: Sequence[Sequence[int]], decode: int) -> tuple[float, float]:
+        """Return the seconds of prefill and of `decode` forward steps after it, which repeat tokens of the prompts."""
+        sequences = [self.encode(ids) for ids in prompts]
+        begin = time.perf_counter()
+        batch = Batch(self._kept, sequences, decode, temperature=1.0)
+        batch.prefill(every_token=False, reuse=False)
+        middle = time.perf_counter()
+        parts = batch.parts()
+        under_way: deque[Callable[[], list[Any]]] = deque()
+        for step in range(decode):
+            if not all(batch.has_room(i) for i in range(len(sequences))):
+                raise InvalidArgumentError(
+                    f"{len(sequences[0])} + {decode} tokens are more than the model's context of {self.context}",
+                    "invalid argument",
+                )
+            for part in parts:
+                if len(under_way) == len(parts):
+                    under_way.popleft()()
+                under_way.append(batch.start({i: sequences[i][step % len(sequences[i])] for i in part}))
+        for wait in under_way:
+            wait()
+        return middle - begin, time.perf_counter() - middle
+
+    def generate(
+        self,
+        prompts: str | Sequence[int] | Sequence[str | Sequence[int]],
+        max_tokens: int = 128,
+        *,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        json_schema: str | Mapping[str, Any] | None = None,
+        regex: str | None = None,
+        grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
+        skip_special_tokens: bool = True,
+        **sampling: Any,
+    ) -> list[Generation]:
+        """Continue each prompt.
+
+        Parameters
+        ----------
+        prompts : str, list of int, or a list of those
+            Texts or token ids.
+        max_tokens : int
+            The most tokens to generate for each.
+        stop : str or sequence of str
+            Texts that end the generation; they are not part of the result.
+        seed : int, optional
+            Makes sampling repeatable; it may be negative. Each prompt has its own random stream, independent of the
+            batch.
+        json_schema : str or mapping, optional
+            The text is JSON that is valid by this schema, once it has ended (`finish_reason` is not ``"length"``).
+        regex : str, optional
+            The whole text matches this regular expression (in the syntax of Rust's crate regex).
+        grammar : str, optional
+            The text follows this context-free grammar, in llguidance's form of Lark.
+        draft : Generator or path, optional
+            A smaller model with the same tokenizer: it proposes tokens, and this model checks several in one call. The
+            text (greedy decoding) or its distribution (sampling) is the same as without (arXiv 2211.17192).
+        draft_tokens : int
+            The most tokens that are proposed at once.
+        skip_special_tokens : bool
+            Leave special tokens out of the text. Calls of tools and reasoning are between special tokens in the texts
+            of many models: False shows them.
+        **sampling
+            `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
+            token is taken.
+        """
+        writers, steps = self._start(
+            several(prompts),
+            max_tokens,
+            stop=stop,
+            seed=seed,
+            json_schema=json_schema,
+            regex=regex,
+            grammar=grammar,
+            draft=draft,
+            draft_tokens=draft_tokens,
+            skip_special_tokens=skip_special_tokens,
+            **sampling,
+        )
+        for _ in steps:
+            pass
+        return [writer.result() for writer in writers]
+
+    def stream(self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any) -> Iterator[str | int]:
+        """Continue one prompt; yield text as soon as it is final, or token ids if there is no tokenizer.
+
+        The parameters are those of `generate`.
+        """
+        return _pieces(*self.start(prompt, max_tokens, **options))
+
+    def start(
+        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any
+    ) -> tuple[Writer, Iterator[None]]:
+        """Begin to continue one prompt, for callers that need more than `stream` yields.
+
+        Returns
+        -------
+        Writer
+            The text so far.
+        iterator
+            Each forward step adds one or more tokens.
+        """
+        writers, steps = self._start([prompt], max_tokens, **options)
+        return writers[0], steps
+
+    def _open_draft(self, draft: Generator | str | os.PathLike[str] | None) -> Generator | None:
+        if draft is None:
+            return None
+        key = draft if isinstance(draft, Generator) else os.fsdecode(draft)
+        if key not in self._drafts:
+            opened = draft if isinstance(draft, Generator) else Generator(draft)
+            check_draft(self, opened)
+            self._drafts[key] = opened
+        return self._drafts[key]
+
+    def _constraint(self, json_schema: Any, regex: str | None, grammar: str | None) -> Constraint | None:
+        if json_schema is None and regex is None and grammar is None:
+            return None
+        tokenizer = self._need_tokenizer("what keeps a text in a form")
+        if self._grammars is None:
+            self._grammars = Grammars(tokenizer, self.vocabulary, self._ends)
+        return self._grammars.constraint(json_schema, regex, grammar)
+
+    def _start(
+        self,
+        prompts: Sequence[Any],
+        max_tokens: int,
+        *,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        json_schema: Any = None,
+        regex: str | None = None,
+        grammar: str | None = None,
+        draft: Generator | str | os.PathLike[str] | None = None,
+        draft_tokens: int = 4,
+        skip_special_tokens: bool = True,
+        **sampling: Any,
+    ) -> tuple[list[Writer], Iterator[None]]:
+        """Check all arguments; nothing is computed before the first forward step."""
+        max_tokens = whole_number("max_tokens", max_tokens, 1)
+        draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
+        seed = None if seed is None else whole_number("seed", seed, -(2**63))
+        stops = texts_to_stop(stop)
+        if stops or not skip_special_tokens:
+            self._need_tokenizer("a stop string" if stops else "skip_special_tokens")
+        rules = Sampling(**sampling)
+        constraint = self._constraint(json_schema, regex, grammar)
+        # Negative seeds are those of 64 bits, as OpenAI's interface has them.
+        randoms = np.random.SeedSequence(seed if seed is None or seed >= 0 else seed % 2**64).spawn(len(prompts))
+        tokenizer = self.tokenizer  # opening it may add a token that ends texts
+        writers = [
+            Writer(
+                tokenizer,
+                self.vocabulary,
+                self._ends,
+                self.encode(prompt),
+                stops,
+                rules,
+                np.random.default_rng(random),
+                None if constraint is None else constraint.copy(),
+                skip_special_tokens,
+            )
+            for prompt, random in zip(prompts, randoms, strict=True)
+        ]
+        return writers, self._run(writers, max_tokens, self._open_draft(draft), draft_tokens)
+
+    def _run(
+        self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
+    ) -> Iterator[None]:
+        """Decode all texts together until each has ended; yield after every forward step."""
+        if not writers:
+            return iter(())
+        prompts = [writer.prompt for writer in writers]
+        if draft is None:
+            needs_all = any(writer.needs_all_logits for writer in writers)
+            temperature = None if needs_all else writers[0].sampling.divisor  # the same for all
+            batch = Batch(self._kept, prompts, max_tokens, temperature)
+            return then_keep(decode(batch, writers, max_tokens), batch)
+        batch = Batch(self._kept, prompts, max_tokens)
+        # A prompt longer than the draft's context is continued without the draft: its first token is a placeholder.
+        fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
+        drafts = Batch(draft._kept, fitting, max_tokens)
+        return then_keep(speculate(batch, drafts, writers, max_tokens, draft_tokens), batch, drafts)
+
+    def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
+        """Compute a prompt, and write its state to a file for `restore`."""
+        batch = Batch(self._kept, [self.encode(prompt)], 0)
+        batch.prefill(every_token=False)
+        batch.caches[0].save(path)
+
+    def restore(self, path: str | os.PathLike[str]) -> list[int]:
+        """Read a file of `save`: prompts that begin with the same tokens do not compute them again.
+
+        Returns
+        -------
+        list of int
+            The tokens.
+        """
+        sequence = self._kept.open(1).restore(path)
+        self._kept.keep(sequence, is_asked=True)
+        return sequence.tokens
+
+    def send(
+        self, connection: socket.socket | Sequence[socket.socket], prompt: str | Sequence[int], timeout: float = 60.0
+    ) -> None:
+        """Compute a prompt, and hand its state over to the process at the other end, which calls `receive`.
+
+        Parameters
+        ----------
+        connection : socket.socket, or a sequence of them
+            A connected stream socket; those to all ranks of the other world, in their order, if it is one.
+        prompt : str or sequence of int
+            Text or token ids.
+        timeout : float
+            Seconds that the other process may be silent.
+        """
+        batch = Batch(self._kept, [self.encode(prompt)], 0)
+        batch.prefill(every_token=False)
+        for one in connection if isinstance(connection, Sequence) else [connection]:
+            batch.caches[0].send(one, timeout)
+
+    def receive(self, connection: socket.socket | Sequence[socket.socket], timeout: float = 60.0) -> list[int]:
+        """Take over a prompt that another process computes and sends: its artifact is made from the same model.
+
+        The ranks of a world send a part each: ``connection`` is those with all of them, in their order.
+
+        Returns
+        -------
+        list of int
+            The tokens. Prompts that begin with them do not compute them again.
+        """
+        sequence = self._kept.open(1).receive(connection, timeout)
+        self._kept.keep(sequence, is_asked=True)
+        return sequence.tokens
+
+    def cache_bytes(self, lengths: Sequence[int]) -> int:
+        """Return the bytes of keys and values that sequences of so many tokens take."""
+        return self._kept.cache_bytes(lengths)
+
+
+def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
+    for _ in steps:
+        yield from writer.news()
+    yield from writer.news(last=True)
