@@ -60,8 +60,9 @@ class Connection(HttpToolsProtocol):
         self._on_lost: Callable[[], None] | None = None
         # Of a request that arrives: when it must have, and what has.
         self._deadline: float | None = None
-        self._header_bytes = 0
+        self._header_bytes = self._parsed_bytes = 0
         self._in_headers = True
+        self._has_large_headers = False
         self._window_bytes = 0
         # What streams have written, and the last progress of the client in reading.
         self._written = 0
@@ -107,7 +108,8 @@ class Connection(HttpToolsProtocol):
                 self._deadline = time.monotonic() + self.limits.header_seconds
             self._header_bytes += len(data)
         super().data_received(data)
-        if self._in_headers and self._header_bytes > self.limits.header_bytes and not self.transport.is_closing():
+        is_too_large = self._in_headers and self._header_bytes > self.limits.header_bytes
+        if (is_too_large or self._has_large_headers) and not self.transport.is_closing():
             self.transport.write(_HEADERS_TOO_LARGE)
             self.transport.close()
 
@@ -117,10 +119,24 @@ class Connection(HttpToolsProtocol):
         """Start the time of the headers."""
         super().on_message_begin()
         self._in_headers = True
+        self._parsed_bytes = 0
         self._deadline = time.monotonic() + self.limits.header_seconds
+
+    def on_url(self, url: bytes) -> None:
+        """Measure the line of the request."""
+        self._parsed_bytes += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Measure the headers."""
+        self._parsed_bytes += len(name) + len(value) + 4
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Start the time of the body."""
+        if self._parsed_bytes > self.limits.header_bytes:
+            self._has_large_headers = True
+            return
         self._in_headers, self._header_bytes = False, 0
         self._deadline = time.monotonic() + self.limits.body_seconds
         self._window_bytes = 0
@@ -129,6 +145,8 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Give a body that arrives more time."""
+        if self._has_large_headers:
+            return
         self._window_bytes += len(body)
         if self._window_bytes >= self.limits.body_bytes:
             self._window_bytes = 0
@@ -137,6 +155,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop the time: what follows depends on the server."""
+        if self._has_large_headers:
+            return
         self._deadline = None
         self._in_headers = True
         super().on_message_complete()
@@ -153,6 +173,8 @@ class Connection(HttpToolsProtocol):
     def write_chunk(self, data: bytes) -> bool:
         """Write a part of the body of the answer; return False if the client is too far behind, and is cut."""
         transport = self.transport
+        if transport.is_closing():
+            return False
         size = len(data)
         self._written += size
         transport.write(b"%x\r\n%b\r\n" % (size, data))

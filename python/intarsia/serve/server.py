@@ -78,6 +78,7 @@ class Server:
         self.refused: Counter[int] = Counter()
         self.refused_connections = 0
         self.connections: set[object] = set()
+        self._main: _Main | None = None
 
     @property
     def language_models(self) -> dict[str, ServedModel]:
@@ -160,10 +161,15 @@ class Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
         )
-        main = _Main(config, self)
+        self._main = main = _Main(config, self)
         self.connections = main.server_state.connections
         main.run(sockets=list(sockets) if sockets is not None else None)
         return main.code
+
+    def stop(self) -> None:
+        """End the server from another thread, as the second signal does."""
+        if self._main is not None:
+            self._main.should_exit = self._main.force_exit = True
 
     def _count_overflow(self) -> None:
         self.refused_connections += 1

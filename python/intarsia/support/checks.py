@@ -78,7 +78,7 @@ def parse_json(where: str, text: str | bytes) -> dict[str, Any]:
     """Return the object that a JSON text holds; `where` is what messages call the text."""
     try:
         value = json.loads(text)
-        is_deep = _is_deeper(value, DEEPEST_JSON)
+        is_deep = is_deeper(value, DEEPEST_JSON)
     except RecursionError:
         is_deep = True
     except ValueError as error:  # not JSON, not UTF-8, or a number with more digits than Python converts
@@ -147,7 +147,7 @@ def _json(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
     """Return true if lists and objects are nested deeper than so many levels."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):

@@ -29,7 +29,7 @@ class TokenBytes:
         decoder = tokenizer.decoder
         parts = list(_parts(json.loads(decoder.__getstate__()))) if decoder is not None else []
         kinds = {part["type"] for part in parts}
-        self._letters = _byte_level_letters() if "ByteLevel" in kinds else {}
+        self._letters = byte_level_letters() if "ByteLevel" in kinds else {}
         self._has_bytes = "ByteFallback" in kinds
         self._replaced = [
             (part["pattern"]["String"], part["content"])
@@ -62,7 +62,7 @@ def _parts(decoder: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _parts(part)
 
 
-def _byte_level_letters() -> dict[str, int]:
+def byte_level_letters() -> dict[str, int]:
     """Return the byte for each letter of byte-level tokenizers (bytes_to_unicode of GPT-2's encoder.py)."""
     shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in shown]

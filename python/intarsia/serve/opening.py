@@ -1,0 +1,142 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Open artifacts as models that are served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..runtime.module import Module, load
+from ..support.errors import InvalidArgumentError
+from ..text.chat import ChatTemplate
+from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
+from .encoders import Encoder
+from .engines import Engine
+from .models import ServedModel
+
+
+@dataclass
+class ModelOptions:
+    """How a model is opened, and how much its engine may take.
+
+    Attributes
+    ----------
+    tokenizer : path or None
+        Another tokenizer than the artifact's own.
+    chat_template : str or None
+        The text of another chat template.
+    memory : int or None
+        Bytes of memory that the process of the model may use.
+    in_process : bool
+        The engine runs in this process, not in one of its own.
+    temperature : float
+        That of requests that name none.
+    engine : dict
+        Options of the engine: ``sequences``, ``cache``, ``waiting``, …
+    draft : path or None
+        A smaller model that proposes tokens.
+    """
+
+    tokenizer: Path | None = None
+    chat_template: str | None = None
+    memory: int | None = None
+    in_process: bool = False
+    temperature: float = 1.0
+    engine: Mapping[str, Any] | None = None
+    draft: Path | None = None
+
+
+def model_names(artifacts: Sequence[Path], names: Sequence[str]) -> list[str]:
+    """Return the names of models, before any is loaded: those that are given, or else the files'.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Two models have the same name, or there are more names than models.
+    """
+    if len(names) > len(artifacts):
+        raise _error(f"{len(names)} names are given for {len(artifacts)} models")
+    result = [*names, *(path.stem for path in artifacts[len(names) :])]
+    for number, name in enumerate(result):
+        if not name or len(name) > 200 or not name.isprintable():
+            raise _error(f"a model cannot be named {name!r}")
+        if name in result[:number]:
+            first = artifacts[result.index(name)]
+            raise _error(
+                f"{first} and {artifacts[number]} are both named {name}: give each another name with --name, in the "
+                "order of the models"
+            )
+    return result
+
+
+def open_model(path: Path, name: str, options: ModelOptions) -> ServedModel | Encoder:
+    """Open an artifact.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The artifact is nothing that can be served, or has no tokenizer.
+    """
+    module = load(path, memory=options.memory)
+    text = open_tokenizer_of(module) if options.tokenizer is None else open_tokenizer(options.tokenizer)
+    if text.tokenizer is None:
+        raise _error(f"{path}: a server needs a tokenizer. {text.missing} (--tokenizer)")
+    if "step" not in module.functions:
+        return Encoder(name, module, text.tokenizer)
+    vocabulary, context, ends = _limits(module)
+    check_tokenizer(text.tokenizer, vocabulary, ends)
+    template = _template(text, options.chat_template)
+    if template is not None:
+        # Chat models often end an answer with another token than a document.
+        end = text.tokenizer.token_to_id(template.special_tokens.get("eos_token", ""))
+        ends |= set() if end is None or end >= vocabulary else {end}
+    return ServedModel(
+        name,
+        text.tokenizer,
+        template,
+        vocabulary,
+        context,
+        ends,
+        _engine_maker(path, module, options),
+        temperature=options.temperature,
+    )
+
+
+def _limits(module: Module) -> tuple[int, int, set[int]]:
+    """Return vocabulary, context and the tokens that end a text."""
+    signature = module["step"].signature
+    inputs = {value.name: value for value in signature.inputs}
+    ranges = {name: inputs[name].value_range if name in inputs else None for name in ("input_ids", "positions")}
+    for name, limits in ranges.items():
+        if limits is None:
+            raise _error(
+                f"{module.path}: its function 'step' says no range for an input '{name}': it is no language model"
+            )
+    ends = set(signature.metadata.get("eos_token_ids", []))
+    return ranges["input_ids"][1], ranges["positions"][1], ends
+
+
+def _template(text: Text, given: str | None) -> ChatTemplate | None:
+    if given is None:
+        return text.chat_template
+    return ChatTemplate({"default": given}, text.chat_template.special_tokens if text.chat_template else {})
+
+
+def _engine_maker(path: Path, module: Module, options: ModelOptions) -> Callable[[], Engine]:
+    """Return what starts the engine of a model."""
+    from ..generation.engine import Engine as InProcess
+
+    settings = dict(options.engine or {})
+
+    def in_process() -> Engine:
+        draft = None if options.draft is None else load(options.draft)
+        return InProcess(module, **settings, draft=draft)
+
+    return in_process
+
+
+def _error(message: str) -> InvalidArgumentError:
+    return InvalidArgumentError(message, "invalid argument")
