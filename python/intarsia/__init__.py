@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from ._public import __all__ as __all__
 
     __version__: str
+else:  # type checkers read the names above, and refuse others
 
+    def __getattr__(name: str) -> Any:
+        """Import the public names when the first of them is used: the command line answers without them."""
+        if name == "__version__":
+            from ._runtime import version
 
-def __getattr__(name: str) -> Any:
-    """Import the public names when the first of them is used: the command line answers without them."""
-    if name == "__version__":
-        from ._runtime import version
+            return version().split()[0]
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import _public
 
-        return version().split()[0]
-    if name.startswith("_") and name != "__all__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _public
-
-    globals().update({each: getattr(_public, each) for each in _public.__all__}, __all__=_public.__all__)
-    if name not in globals():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals()[name]
+        globals().update({each: getattr(_public, each) for each in _public.__all__}, __all__=_public.__all__)
+        if name not in globals():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -24,12 +24,16 @@ from .deployment import hand_over, measure
 from .deployment.engines import ENGINES
 from .deployment.engines import write as write_engines
 from .generation.generator import Generator
+from .generation.sampling import SamplingOptions
 from .quantization import overlap
 from .quantization.quantize import WINDOW, encode_documents, quantize, read_windows, usual_window
 from .runtime.module import set_threads
 from .support.errors import Error, InvalidArgumentError
 
-SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+
+def _sampling(options: argparse.Namespace) -> SamplingOptions:
+    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    return SamplingOptions(**{name: getattr(options, name) for name in names})
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -83,7 +87,6 @@ def _token_ids(prompt: str) -> str | list[int]:
 def _generate(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
     prompt = options.prompt if generator.tokenizer is not None else _token_ids(options.prompt)
-    sampling = {name: getattr(options, name) for name in SAMPLING}
     rules = {
         "json_schema": options.json_schema and _read_text(options.json_schema),
         "regex": options.regex,
@@ -93,11 +96,10 @@ def _generate(options: argparse.Namespace) -> None:
         prompt,
         options.max_tokens,
         stop=options.stop,
-        seed=options.seed,
+        sampling=_sampling(options),
         draft=options.draft,
         draft_tokens=options.draft_tokens,
         **rules,
-        **sampling,
     )
     separator = "" if generator.tokenizer is not None else " "
     try:
@@ -127,7 +129,6 @@ def _chat(options: argparse.Namespace) -> int:
             "`intarsia generate` continues texts, --chat-template takes a template from elsewhere",
             "invalid argument",
         )
-    sampling = {name: getattr(options, name) for name in SAMPLING}
     variables = {}
     for setting in options.template_variable:
         name, _, value = setting.partition("=")
@@ -135,9 +136,14 @@ def _chat(options: argparse.Namespace) -> int:
             variables[name] = json.loads(value)
         except (ValueError, RecursionError):
             variables[name] = value
-    drafts = {"draft": options.draft, "draft_tokens": options.draft_tokens}
     conversation = Conversation(
-        generator, options.max_tokens, options.system, options.seed, variables, **drafts, **sampling
+        generator,
+        options.max_tokens,
+        options.system,
+        variables,
+        _sampling(options),
+        options.draft,
+        options.draft_tokens,
     )
     return conversation.run()
 
@@ -292,10 +298,9 @@ def _decode(options: argparse.Namespace) -> None:
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer)
     with hand_over.accepted(options.address, options.timeout, options.token) as connection:
         prompt = generator.receive(connection, options.timeout)
-    sampled = {name: getattr(options, name) for name in SAMPLING}
     separator = "" if generator.tokenizer is not None else " "
     try:
-        for piece in generator.stream(prompt, options.max_tokens, seed=options.seed, **sampled):
+        for piece in generator.stream(prompt, options.max_tokens, sampling=_sampling(options)):
             print(piece, end=separator, flush=True)
     finally:
         print(flush=True)

@@ -4,7 +4,7 @@
 
 from .generation.cache import Cache
 from .generation.generator import Generator
-from .generation.sampling import Sampling
+from .generation.sampling import SamplingOptions
 from .generation.writer import Generation, Writer
 from .quantization.mixed import quantize_mixed
 from .quantization.quantize import quantize
@@ -27,6 +27,8 @@ from .runtime.worlds import World
 from .support.errors import CacheFullError, CompileError, CorruptError, Error, InvalidArgumentError, NotFoundError
 from .text.chat import ChatTemplate
 
+Sampling = SamplingOptions
+
 __all__ = [
     "Cache",
     "CacheFullError",
@@ -43,6 +45,7 @@ __all__ = [
     "NotFoundError",
     "Pending",
     "Sampling",
+    "SamplingOptions",
     "Signature",
     "Tensor",
     "TensorType",

@@ -60,7 +60,7 @@ def copied(monkeypatch) -> list[int]:
 
 
 def on_the_host(monkeypatch) -> None:
-    monkeypatch.setattr(intarsia.Sampling, "needs_all_logits", True)
+    monkeypatch.setattr(intarsia.SamplingOptions, "needs_all_logits", True)
 
 
 RULES = {

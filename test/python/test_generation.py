@@ -89,6 +89,60 @@ def test_seeds_of_64_bits(generator):
     assert generator.generate("violin", 8, temperature=2.0, seed=-1)[0].ids == texts[-1]
 
 
+def test_options_as_an_object_and_as_keywords(generator):
+    sampling = intarsia.SamplingOptions(temperature=1.5, top_k=40, seed=3)
+    expected = generator.generate("violin", 8, temperature=1.5, top_k=40, seed=3)
+    assert generator.generate("violin", 8, sampling=sampling) == expected
+    assert generator.generate("violin", 8, sampling=sampling, seed=4) != expected
+    assert generator.generate("violin", 8, sampling=sampling, temperature=0.0) == generator.generate("violin", 8)
+    with pytest.raises(TypeError, match="'temprature'"):
+        generator.generate("violin", temprature=1.0)
+    with pytest.raises(TypeError, match="sampling is of type dict, must be SamplingOptions"):
+        generator.stream("violin", sampling={"temperature": 1.0})
+    for name, given in (("logit_bias", {4096: 1.0}), ("stop_tokens", [4096])):
+        with pytest.raises(intarsia.InvalidArgumentError, match=f"{name} has token 4096, .* 0 to 4095"):
+            generator.generate("violin", **{name: given})
+
+
+@pytest.mark.parametrize("draft", [False, True])
+def test_where_texts_end(generator, glossary_artifact, draft):
+    """Tokens that end a text are as if they were forbidden until there are enough others."""
+    drafted = {"draft": glossary_artifact} if draft else {}
+    (plain,) = generator.generate("violin (noun):", 200)
+    most = len(plain.ids) + 5
+    (longer,) = generator.generate("violin (noun):", most, min_tokens=most, **drafted)
+    (banned,) = generator.generate("violin (noun):", most, logit_bias={plain.end_token: float("-inf")}, **drafted)
+    assert longer.ids == banned.ids
+    assert (longer.finish_reason, len(longer.ids)) == ("length", most)
+    assert longer.ids[: len(plain.ids)] == plain.ids
+    (kept,) = generator.generate("violin (noun):", 200, min_tokens=len(plain.ids), **drafted)
+    assert (kept.ids, kept.finish_reason) == (plain.ids, "end")
+    (short,) = generator.generate("violin (noun):", 200, stop_tokens=[plain.ids[6]], **drafted)
+    at = plain.ids.index(plain.ids[6])
+    assert (short.ids, short.finish_reason, short.end_token) == (plain.ids[:at], "end", plain.ids[6])
+    # A form that is complete ends before.
+    (form,) = generator.generate("violin", 20, regex="ab", min_tokens=9)
+    assert (form.text, form.finish_reason) == ("ab", "end")
+    (none,) = generator.generate("violin", 20, regex="ab", min_tokens=9, stop_tokens=range(4096))
+    assert (none.ids, none.finish_reason) == ([], "end")
+
+
+def test_probabilities_of_the_likeliest_tokens(generator):
+    prompt = generator.encode("violin (noun):")
+    (result,) = generator.generate([prompt], 5, temperature=1.0, seed=1, logprobs=3)
+    logits = generator.logits([prompt + result.ids])[0].astype(np.float64)[len(prompt) - 1 : -1]
+    logprobs = (
+        logits
+        - np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1, keepdims=True))
+        - logits.max(1, keepdims=True)
+    )
+    assert [list(each) for each in result.top_logprobs] == np.argsort(-logits, 1, kind="stable")[:, :3].tolist()
+    for row, token, logprob, likeliest in zip(logprobs, result.ids, result.logprobs, result.top_logprobs, strict=True):
+        assert logprob == pytest.approx(row[token], abs=1e-4)
+        assert list(likeliest.values()) == pytest.approx(row[list(likeliest)], abs=1e-4)
+    assert generator.generate([prompt], 5)[0].top_logprobs == []
+
+
 def test_bytes_and_special_tokens(generator):
     (result,) = generator.generate("violin (noun):", 200)
     assert result.finish_reason == "end"

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+
+import intarsia
 import numpy as np
 import pytest
 from intarsia import InvalidArgumentError, Sampling
-from intarsia.generation.sampling import DEVICE_ERROR, Likeliest, draw, likeliest_tokens
+from intarsia.generation.generator import GenerationKeywords
+from intarsia.generation.sampling import DEVICE_ERROR, Likeliest, SamplingKeywords, draw, likeliest_tokens
 
 LOGITS = np.log(np.array([0.4, 0.1, 0.3, 0.15, 0.05]))
 NONE = np.array([], np.int64)
@@ -15,6 +20,21 @@ NONE = np.array([], np.int64)
 
 def probabilities(**rules: float) -> np.ndarray:
     return Sampling(**rules).probabilities(LOGITS, NONE)
+
+
+def test_keywords_are_the_fields():
+    """What editors complete in calls of `Generator` is what the options are."""
+    fields = {field.name: field.type for field in dataclasses.fields(Sampling)}
+    assert {name: each.__forward_arg__ for name, each in SamplingKeywords.__annotations__.items()} == fields
+    assert intarsia.Sampling is intarsia.SamplingOptions is Sampling
+    method = inspect.signature(intarsia.Generator._start)
+    own = {name: each.__forward_arg__ for name, each in GenerationKeywords.__annotations__.items()}
+    keywords = {each.name: each.annotation for each in method.parameters.values() if each.kind is each.KEYWORD_ONLY}
+    assert own == {**fields, **keywords}
+    for name in ("generate", "stream", "start", "chat"):
+        shown = inspect.signature(getattr(intarsia.Generator, name)).parameters
+        assert {each for each, parameter in shown.items() if parameter.kind is parameter.KEYWORD_ONLY} >= set(own)
+        assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in shown.values())
 
 
 def test_temperature():
@@ -159,6 +179,33 @@ def test_candidates_without_a_total_decide_nothing():
         Sampling(temperature=1.0).choose(logits, NONE, 0.5)
 
 
+def test_presence_and_frequency_penalties():
+    """OpenAI's formula: logit - count * frequency_penalty - (count > 0) * presence_penalty, of generated tokens."""
+    logits = np.array([1.0, 2.0, 3.0, 4.0])
+    context = [3, 0, 1, 2, 2]
+    rules = Sampling(temperature=1.0, presence_penalty=0.5, frequency_penalty=0.25)
+    for generated, expected in (
+        (0, [1.0, 2.0, 3.0, 4.0]),
+        (3, [1.0, 2.0 - 0.75, 3.0 - 1.0, 4.0]),
+        (5, [1.0 - 0.75, 2.0 - 0.75, 3.0 - 1.0, 4.0 - 0.75]),
+    ):
+        powers = np.exp(expected)
+        np.testing.assert_allclose(rules.probabilities(logits, context, generated), powers / powers.sum())
+    assert Sampling(presence_penalty=2.5).choose(logits, [3], 0.0, 1) == 2
+    assert Sampling(frequency_penalty=-2.0).choose(logits, [1, 1], 0.0, 2) == 1
+
+
+def test_biases_come_before_penalties():
+    logits = np.array([1.0, 2.0, 3.0])
+    rules = Sampling(temperature=1.0, logit_bias={0: 3.0, 2: float("-inf")}, repetition_penalty=2.0)
+    powers = np.exp([2.0, 2.0])  # (1 + 3) / 2, 2
+    np.testing.assert_allclose(rules.probabilities(logits, [0]), [*(powers / powers.sum()), 0])
+    assert Sampling(logit_bias={0: 100}).choose(logits, NONE, 0.0) == 0
+    assert Sampling(logit_bias={0: 1}).needs_all_logits
+    assert not Sampling(logit_bias={}).needs_all_logits
+    assert len({Sampling(logit_bias={1: 1}), Sampling(logit_bias={1: 1})}) == 1
+
+
 def test_likeliest_tokens_are_those_of_a_stable_sort():
     for logits, _ in rows(20):
         for count in (1, 17, logits.size):
@@ -188,6 +235,18 @@ def test_likeliest_tokens_are_those_of_a_stable_sort():
         ({"top_p": [1]}, "top_p is .1., must be a number"),
         ({"min_p": 1.5}, "min_p is 1.5, must be from 0 to 1"),
         ({"repetition_penalty": 1e-320}, "repetition_penalty is 1e-320, must be from 1e-09 to 1e"),
+        ({"presence_penalty": float("nan")}, "presence_penalty is nan, must be"),
+        ({"frequency_penalty": "1"}, "frequency_penalty is '1', must be a number"),
+        ({"logit_bias": [1]}, "logit_bias is of type list, must be a mapping"),
+        ({"logit_bias": {"1": 1}}, "a token of logit_bias is '1', must be a whole number"),
+        ({"logit_bias": {-1: 1}}, "a token of logit_bias is -1, must be at least 0"),
+        ({"logit_bias": {1: float("nan")}}, "logit_bias of token 1 is nan"),
+        ({"stop_tokens": 1}, "stop_tokens is of type int, must be token ids"),
+        ({"stop_tokens": [1.5]}, "a token of stop_tokens is 1.5, must be a whole number"),
+        ({"min_tokens": -1}, "min_tokens is -1, must be at least 0"),
+        ({"logprobs": 21}, "logprobs is 21, must be at most 20"),
+        ({"seed": 1.5}, "seed is 1.5, must be a whole number"),
+        ({"stop": [""]}, "stop is .*, must be texts that are not empty"),
         ({"repetition_penalty": 0}, "repetition_penalty is 0.0, must be"),
         ({"repetition_penalty": "x" * 100000}, "repetition_penalty is 'xx"),
     ],

@@ -14,8 +14,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tokenizers
+from intarsia import Sampling
 from intarsia.generation.batch import Batch
-from intarsia.generation.sampling import Sampling, draw
+from intarsia.generation.sampling import draw
 from intarsia.generation.speculative import _Proposal, choose
 from safetensors import deserialize
 from safetensors.numpy import save_file

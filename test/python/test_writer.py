@@ -87,8 +87,8 @@ def test_only_new_tokens_are_decoded():
 
 
 def writer_of(tokenizer: Any, stops: list[str], ends: set[int], prompt: list[int], **options: bool) -> intarsia.Writer:
-    sampling, random = intarsia.Sampling(), np.random.default_rng()
-    return intarsia.Writer(tokenizer, 4096, ends, prompt, stops, sampling, random, None, **options)
+    sampling, random = intarsia.SamplingOptions(stop=stops), np.random.default_rng()
+    return intarsia.Writer(tokenizer, 4096, ends, prompt, sampling, random, None, **options)
 
 
 @pytest.mark.parametrize("make", [byte_level, with_a_space_before])

@@ -7,9 +7,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..generation.generator import Generator
+from ..generation.sampling import SamplingOptions
 from ..support.errors import Error
 
 HELP = """\
@@ -31,12 +33,14 @@ class Conversation:
         The most tokens of an answer.
     system : str or None
         The system message.
-    seed : int or None
-        Makes answers repeatable; the n-th answer is sampled with seed + n.
     template_variables : mapping
         More values for the template.
-    **sampling
-        The options of `Generator.generate`.
+    sampling : SamplingOptions
+        How tokens are chosen; the n-th answer has the seed + n.
+    draft : path or None
+        A smaller model that proposes tokens.
+    draft_tokens : int
+        The most tokens that are proposed at once.
     """
 
     def __init__(
@@ -44,15 +48,15 @@ class Conversation:
         generator: Generator,
         max_tokens: int,
         system: str | None,
-        seed: int | None,
         template_variables: Mapping[str, Any],
-        **sampling: Any,
+        sampling: SamplingOptions,
+        draft: Path | None,
+        draft_tokens: int,
     ) -> None:
         self._generator = generator
         self._max_tokens = max_tokens
-        self._seed = seed
         self._variables = template_variables
-        self._sampling = sampling
+        self._sampling, self._draft, self._draft_tokens = sampling, draft, draft_tokens
         self._answers = 0
         self._speed = "there is no answer yet"
         self._begin(system)
@@ -107,8 +111,15 @@ class Conversation:
         started = time.perf_counter()
         try:
             prompt = generator.encode_chat(messages, template_variables=self._variables)
-            seed = None if self._seed is None else self._seed + self._answers
-            writer, steps = generator.start(prompt, self._max_tokens, seed=seed, **self._sampling)
+            seed = self._sampling.seed
+            writer, steps = generator.start(
+                prompt,
+                self._max_tokens,
+                sampling=self._sampling,
+                seed=None if seed is None else seed + self._answers,
+                draft=self._draft,
+                draft_tokens=self._draft_tokens,
+            )
         except Error as error:
             _tell(f"error: {error}")
             if len(self._messages) > 1:

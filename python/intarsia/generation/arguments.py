@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..support.checks import brief
+from ..support.checks import brief, whole_number
 from ..support.errors import InvalidArgumentError
 
 
@@ -36,3 +37,23 @@ def texts_to_stop(stop: Any) -> list[str]:
         shown = stop if isinstance(stop, str) else stops
         raise InvalidArgumentError(f"stop is {brief(shown)}, must be texts that are not empty", "invalid argument")
     return list(dict.fromkeys(stops))
+
+
+def tokens_to_stop(tokens: Any) -> tuple[int, ...]:
+    """Return the tokens that end a generation."""
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+        raise InvalidArgumentError(
+            f"stop_tokens is of type {type(tokens).__name__}, must be token ids", "invalid argument"
+        )
+    return tuple(whole_number("a token of stop_tokens", token, 0) for token in tokens)
+
+
+def shown_signature(function: Callable[..., Any], *others: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function with the keywords that its ``**options`` passes on to others."""
+    own = inspect.signature(function)
+    shown = {name: each for name, each in own.parameters.items() if each.kind is not each.VAR_KEYWORD}
+    for other in others:
+        for name, each in inspect.signature(other).parameters.items():
+            if each.default is not each.empty:
+                shown.setdefault(name, each.replace(kind=each.KEYWORD_ONLY))
+    return own.replace(parameters=list(shown.values()))

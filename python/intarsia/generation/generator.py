@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,15 +22,30 @@ from ..text.control_tokens import ControlTokens
 from ..text.encoding import encode
 from ..text.token_bytes import TokenBytes
 from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
-from .arguments import several, texts_to_stop
+from .arguments import several, shown_signature
 from .batch import Batch
 from .constrained import Constraint, Grammars
 from .decode import decode, then_keep
 from .device_rows import log_probability
 from .kept import KeptTexts
-from .sampling import Sampling
+from .sampling import SamplingKeywords, SamplingOptions
 from .speculative import check_draft, speculate
 from .writer import Generation, Writer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class GenerationKeywords(SamplingKeywords, total=False):
+    """The keywords of `Generator.generate`."""
+
+    sampling: SamplingOptions | None
+    json_schema: str | Mapping[str, Any] | None
+    regex: str | None
+    grammar: str | None
+    draft: Generator | str | os.PathLike[str] | None
+    draft_tokens: int
+    skip_special_tokens: bool
 
 
 class Generator:
@@ -223,7 +238,7 @@ class Generator:
         documents: Sequence[Mapping[str, Any]] | None = None,
         template: str | None = None,
         template_variables: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[GenerationKeywords],
     ) -> Generation:
         """Answer the last of some messages.
 
@@ -242,7 +257,7 @@ class Generator:
         template_variables : mapping, optional
             More values that the template knows, such as ``{"enable_thinking": False}``.
         **options
-            The options of `generate`.
+            The keywords of `generate`.
         """
         prompt = self.encode_chat(
             messages, tools=tools, documents=documents, template=template, template_variables=template_variables
@@ -306,16 +321,7 @@ class Generator:
         self,
         prompts: str | Sequence[int] | Sequence[str | Sequence[int]],
         max_tokens: int = 128,
-        *,
-        stop: str | Sequence[str] = (),
-        seed: int | None = None,
-        json_schema: str | Mapping[str, Any] | None = None,
-        regex: str | None = None,
-        grammar: str | None = None,
-        draft: Generator | str | os.PathLike[str] | None = None,
-        draft_tokens: int = 4,
-        skip_special_tokens: bool = True,
-        **sampling: Any,
+        **options: Unpack[GenerationKeywords],
     ) -> list[Generation]:
         """Continue each prompt.
 
@@ -325,11 +331,10 @@ class Generator:
             Texts or token ids.
         max_tokens : int
             The most tokens to generate for each.
-        stop : str or sequence of str
-            Texts that end the generation; they are not part of the result.
-        seed : int, optional
-            Makes sampling repeatable; it may be negative. Each prompt has its own random stream, independent of the
-            batch.
+        sampling : SamplingOptions, optional
+            How tokens are chosen, and when a text ends. By default the most likely token is taken.
+        temperature, top_k, top_p, min_p, seed, stop, …
+            Fields of `SamplingOptions`, in place of those of `sampling`.
         json_schema : str or mapping, optional
             The text is JSON that is valid by this schema, once it has ended (`finish_reason` is not ``"length"``).
         regex : str, optional
@@ -344,28 +349,15 @@ class Generator:
         skip_special_tokens : bool
             Leave special tokens out of the text. Calls of tools and reasoning are between special tokens in the texts
             of many models: False shows them.
-        **sampling
-            `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Sampling`. By default the most likely
-            token is taken.
         """
-        writers, steps = self._start(
-            several(prompts),
-            max_tokens,
-            stop=stop,
-            seed=seed,
-            json_schema=json_schema,
-            regex=regex,
-            grammar=grammar,
-            draft=draft,
-            draft_tokens=draft_tokens,
-            skip_special_tokens=skip_special_tokens,
-            **sampling,
-        )
+        writers, steps = self._start(several(prompts), max_tokens, **options)
         for _ in steps:
             pass
         return [writer.result() for writer in writers]
 
-    def stream(self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any) -> Iterator[str | int]:
+    def stream(
+        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Unpack[GenerationKeywords]
+    ) -> Iterator[str | int]:
         """Continue one prompt; yield text as soon as it is final, or token ids if there is no tokenizer.
 
         The parameters are those of `generate`.
@@ -373,9 +365,11 @@ class Generator:
         return _pieces(*self.start(prompt, max_tokens, **options))
 
     def start(
-        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Any
+        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Unpack[GenerationKeywords]
     ) -> tuple[Writer, Iterator[None]]:
         """Begin to continue one prompt, for callers that need more than `stream` yields.
+
+        The parameters are those of `generate`.
 
         Returns
         -------
@@ -410,26 +404,27 @@ class Generator:
         prompts: Sequence[Any],
         max_tokens: int,
         *,
-        stop: str | Sequence[str] = (),
-        seed: int | None = None,
-        json_schema: Any = None,
+        sampling: SamplingOptions | None = None,
+        json_schema: str | Mapping[str, Any] | None = None,
         regex: str | None = None,
         grammar: str | None = None,
         draft: Generator | str | os.PathLike[str] | None = None,
         draft_tokens: int = 4,
         skip_special_tokens: bool = True,
-        **sampling: Any,
+        **fields: Unpack[SamplingKeywords],
     ) -> tuple[list[Writer], Iterator[None]]:
         """Check all arguments; nothing is computed before the first forward step."""
         max_tokens = whole_number("max_tokens", max_tokens, 1)
         draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
-        seed = None if seed is None else whole_number("seed", seed, -(2**63))
-        stops = texts_to_stop(stop)
-        if stops or not skip_special_tokens:
-            self._need_tokenizer("a stop string" if stops else "skip_special_tokens")
-        rules = Sampling(**sampling)
+        if not isinstance(sampling, (SamplingOptions, type(None))):
+            raise TypeError(f"sampling is of type {type(sampling).__name__}, must be SamplingOptions")
+        rules = replace(sampling or SamplingOptions(), **fields)
+        rules.check_tokens(self.vocabulary)
+        if rules.stop or not skip_special_tokens:
+            self._need_tokenizer("a stop string" if rules.stop else "skip_special_tokens")
         constraint = self._constraint(json_schema, regex, grammar)
         # Negative seeds are those of 64 bits, as OpenAI's interface has them.
+        seed = rules.seed
         randoms = np.random.SeedSequence(seed if seed is None or seed >= 0 else seed % 2**64).spawn(len(prompts))
         tokenizer = self.tokenizer  # opening it may add a token that ends texts
         writers = [
@@ -438,7 +433,6 @@ class Generator:
                 self.vocabulary,
                 self._ends,
                 self.encode(prompt),
-                stops,
                 rules,
                 np.random.default_rng(random),
                 None if constraint is None else constraint.copy(),
@@ -526,3 +520,8 @@ def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
     for _ in steps:
         yield from writer.news()
     yield from writer.news(last=True)
+
+
+# help() and completion show the keywords one by one.
+for _method in (Generator.generate, Generator.stream, Generator.start, Generator.chat):
+    _method.__signature__ = shown_signature(_method, Generator._start, SamplingOptions)  # type: ignore[attr-defined]

@@ -140,7 +140,9 @@ class _Proposal:
         logits = np.pad(logits[:vocabulary], (0, max(0, vocabulary - logits.size)), constant_values=-np.inf)
         if self._constraint is not None:
             logits = self._constraint.restrict(logits)
-        self.probabilities.append(self._writer.sampling.probabilities(logits, self.text + self.tokens))
+        text = self.text + self.tokens
+        generated = len(text) - len(self._writer.prompt)
+        self.probabilities.append(self._writer.sampling.probabilities(logits, text, generated))
         self.tokens.append(draw(self.probabilities[-1], self._writer.random))
         complete = self._constraint is not None and self._constraint.accept(self.tokens[-1])
         if complete or self.tokens[-1] in self._writer.ends:

@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .constrained import Constraint
 from .device_rows import DeviceRow, log_probability
-from .sampling import Sampling
+from .sampling import SamplingOptions, likeliest_tokens
 
 #: Settled tokens that are kept before they are dropped together.
 _MOST_TOKENS = 256
@@ -36,6 +36,8 @@ class Generation:
     end_token : int or None
         The token that ended the text; None if none did. Models that call tools have several, such as Llama's
         ``<|eom_id|>`` for a call.
+    top_logprobs : list of dict of int to float
+        With `SamplingOptions.logprobs`, the same of the likeliest tokens at each place, the likeliest first.
     """
 
     ids: list[int]
@@ -43,6 +45,7 @@ class Generation:
     logprobs: list[float]
     finish_reason: str
     end_token: int | None = None
+    top_logprobs: list[dict[int, float]] = field(default_factory=list)
 
 
 class Writer:
@@ -58,10 +61,8 @@ class Writer:
         The tokens that end a text of the model.
     prompt : list of int
         Token ids.
-    stops : list of str
-        Texts that end the generation.
-    sampling : Sampling
-        The rules for choosing tokens.
+    sampling : SamplingOptions
+        The rules for choosing tokens and for ending the text.
     random : numpy.random.Generator
         The random numbers that tokens are drawn by.
     constraint : Constraint or None
@@ -76,22 +77,22 @@ class Writer:
         vocabulary: int,
         ends: set[int],
         prompt: list[int],
-        stops: list[str],
-        sampling: Sampling,
+        sampling: SamplingOptions,
         random: np.random.Generator,
         constraint: Constraint | None,
         skip_special_tokens: bool = True,
     ) -> None:
         self.tokenizer, self.vocabulary = tokenizer, vocabulary
-        self.ends = ends if constraint is None else ends | constraint.ends
+        self.ends = ends.union(sampling.stop_tokens, () if constraint is None else constraint.ends)
         self.prompt, self.sampling, self.random = prompt, sampling, random
         self.constraint = constraint
         self.skip_special_tokens = skip_special_tokens
         self.ids: list[int] = []
         self.logprobs: list[float] = []
+        self.top_logprobs: list[dict[int, float]] = []
         self.finish_reason = "length"
         self.end_token: int | None = None
-        self._stops = _Stops(stops)
+        self._stops = _Stops(sampling.stop)
         # The text: pieces that later tokens cannot change, and the rest.
         self._settled: list[str] = []
         self._settled_length = 0
@@ -110,19 +111,27 @@ class Writer:
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """Return the probability [vocabulary] of each token as the next one."""
-        return self.sampling.probabilities(self._allowed(logits), self._context())
+        return self.sampling.probabilities(self._allowed(logits), self._context(), len(self.ids))
 
     def _context(self) -> list[int]:
         """Return the tokens so far, if a rule of the sampling asks for them."""
         return self.prompt + self.ids if self.sampling.needs_all_logits else []
 
     def _allowed(self, logits: np.ndarray) -> np.ndarray:
-        return logits if self.constraint is None else self.constraint.restrict(logits)
+        if self.constraint is not None:
+            logits = self.constraint.restrict(logits)
+        return self._without_ends(logits) if len(self.ids) < self.sampling.min_tokens else logits
+
+    def _without_ends(self, logits: np.ndarray) -> np.ndarray:
+        """Return logits that no token which ends the text is drawn by, unless a form allows no other."""
+        others = logits.copy()
+        others[[token for token in self.ends if token < others.size]] = -np.inf
+        return logits if others.max() == -np.inf else others
 
     @property
     def needs_all_logits(self) -> bool:
         """True if the likeliest tokens alone decide nothing."""
-        return self.constraint is not None or self.sampling.needs_all_logits
+        return self.constraint is not None or self.sampling.needs_all_logits or len(self.ids) < self.sampling.min_tokens
 
     def take(self, logits: np.ndarray | DeviceRow) -> int | None:
         """Choose the next token; None when the text ends."""
@@ -132,7 +141,7 @@ class Writer:
             token = self.sampling.choose_candidate(logits.likeliest, number)
         if token is None:
             everything = logits.logits() if isinstance(logits, DeviceRow) else logits
-            token = self.sampling.choose(self._allowed(everything), self._context(), number)
+            token = self.sampling.choose(self._allowed(everything), self._context(), number, len(self.ids))
         return token if self.add(token, logits) else None
 
     def add(self, token: int, logits: np.ndarray | DeviceRow) -> bool:
@@ -143,6 +152,10 @@ class Writer:
             return False
         self.ids.append(token)
         self.logprobs.append(log_probability(logits, token))
+        if self.sampling.logprobs is not None:
+            row = logits.logits() if isinstance(logits, DeviceRow) else logits
+            likeliest = likeliest_tokens(row, min(self.sampling.logprobs, row.size)) if self.sampling.logprobs else []
+            self.top_logprobs.append({int(each): log_probability(row, int(each)) for each in likeliest})
         if self.tokenizer is not None and self._write(token):
             self.finish_reason = "stop"
             return False
@@ -218,7 +231,7 @@ class Writer:
     def result(self) -> Generation:
         """Return the finished text."""
         text = None if self.tokenizer is None else self.text
-        return Generation(self.ids, text, self.logprobs, self.finish_reason, self.end_token)
+        return Generation(self.ids, text, self.logprobs, self.finish_reason, self.end_token, self.top_logprobs)
 
 
 class _Stops:
@@ -230,7 +243,7 @@ class _Stops:
         The last letters of the settled text in which a stop string may have begun.
     """
 
-    def __init__(self, stops: list[str]) -> None:
+    def __init__(self, stops: Sequence[str]) -> None:
         self._stops = stops
         self._most = max(map(len, stops), default=1) - 1
         self._begun = {stop[:length] for stop in stops for length in range(1, len(stop))}
