@@ -58,7 +58,8 @@ typedef ITX_ENUM(itx_status){
     ITX_CACHE_FULL = 9,   /* a cache has no page, or no room for a sequence, left; what it holds is as it was */
     ITX_EVICTED = 10,     /* a sequence's pages were given to others: its tokens have to be given again */
     ITX_DEVICE_LOST = 11, /* a device stopped working; what was in its memory is gone. Other devices go on */
-    ITX_RANK_LOST = 12 /* a process of the world ended, hangs or never came; this one cannot use the world any more */
+    ITX_RANK_LOST = 12, /* a process of the world ended, hangs or never came; this one cannot use the world any more */
+    ITX_BUSY = 13       /* as many requests wait as an engine lets: submit this one again later */
 } itx_status;
 
 /* The message of the last call on this thread that did not return ITX_OK; "" when there was none. Valid until the
@@ -524,7 +525,7 @@ ITX_API itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logi
  *   itx_request request = {.struct_bytes = sizeof(request), .prompt = ids, .prompt_count = count, .max_tokens = 64};
  *   uint64_t id;
  *   itx_engine_submit(engine, &request, &id);
- *   itx_event event;
+ *   itx_engine_event event;
  *   size_t got;
  *   do {
  *     itx_engine_poll(engine, -1, &event, 1, &got);
@@ -548,8 +549,8 @@ typedef struct itx_mask_row {
   uint32_t *bits; /* [ceil(vocabulary / 32)], all 0: the callback sets bit token % 32 of word token / 32 of those that
                      may come next */
 } itx_mask_row;
-/* Called on the engine's thread before a step, with all rows of requests that have masks; tokens_changed texts may have
- * gone back since (a draft's proposals that were refused). Returns 0; anything else ends the requests of these rows
+/* Called on the engine's thread before a step, with rows of requests that have masks. A text may have fewer tokens than
+ * at an earlier call: proposals of a draft may be refused. Returns 0; anything else ends the requests of these rows
  * with ITX_FINISH_FAILED. */
 typedef int32_t (*itx_mask_function)(void *user, itx_mask_row *rows, size_t count);
 
@@ -563,7 +564,8 @@ typedef struct itx_engine_options {
   double token_seconds;           /* the time between two tokens of a request that parts of prompts should leave, so far
                                      as the model allows; 0: parts of prompts are as large as step_tokens */
   int64_t kept_tokens;            /* the most tokens of ended requests whose state stays while nothing else needs the
-                                     pages; negative: any number */
+                                     pages; 0: any number; negative: none */
+  int32_t has_followers;          /* not 0: the other ranks of the world call itx_engine_follow */
   itx_mask_function mask;         /* for requests with masks; null: there are none */
   void *mask_user;
 } itx_engine_options;
@@ -573,7 +575,8 @@ typedef struct itx_request {
   size_t struct_bytes; /* sizeof(itx_request): lets the structure grow */
   const int64_t *prompt;
   size_t prompt_count;
-  int64_t max_tokens;         /* 0: as many as the model's context and the cache have room for */
+  int64_t max_tokens;         /* 0: as many as the model's context and the cache have room for; below 0: none, only the
+                                 prompt is computed */
   int64_t min_tokens;         /* stop tokens are not chosen before so many tokens */
   const int64_t *stop_tokens; /* end the text, and are not part of it */
   size_t stop_count;
@@ -603,11 +606,11 @@ typedef struct itx_request {
   const char *salt;        /* prompts share state only with those of the same salt; null: "" */
 } itx_request;
 
-typedef ITX_ENUM(itx_event_kind){
+typedef ITX_ENUM(itx_engine_event_kind){
     ITX_EVENT_TOKEN = 1,        /* a token of a sample */
     ITX_EVENT_PROMPT_TOKEN = 2, /* a token of the prompt, if prompt_logprobs are asked for: before the first token */
     ITX_EVENT_FINISHED = 3      /* a sample has ended: its last event */
-} itx_event_kind;
+} itx_engine_event_kind;
 
 typedef ITX_ENUM(itx_finish){
     ITX_FINISH_NONE = 0,
@@ -623,8 +626,8 @@ typedef struct itx_logprob {
   float value; /* natural logarithm of its probability before the rules of sampling */
 } itx_logprob;
 
-typedef struct itx_event {
-  itx_event_kind kind;
+typedef struct itx_engine_event {
+  itx_engine_event_kind kind;
   itx_finish finish; /* of ITX_EVENT_FINISHED */
   uint64_t request;
   int32_t sample;         /* 0 to samples - 1 */
@@ -639,7 +642,7 @@ typedef struct itx_event {
   double waited_seconds; /* from the submission until the prompt was begun */
   double prompt_seconds; /* from then until the first token */
   const char *message;   /* of ITX_FINISH_FAILED, else null; valid until the next poll */
-} itx_event;
+} itx_engine_event;
 
 typedef struct itx_engine_stats {
   size_t struct_bytes; /* sizeof(itx_engine_stats), set by the caller */
@@ -660,9 +663,8 @@ typedef struct itx_engine_stats {
   int64_t finished[6];          /* samples by itx_finish */
   double step_seconds;          /* of all steps */
   double engine_seconds;        /* of the engine's own work between steps */
-  /* Of the running samples, by the last steps: */
-  double token_seconds; /* a step without parts of prompts */
-  double prompt_rate;   /* prompt tokens a second */
+  double token_seconds;         /* of a step that has as many samples and no part of a prompt, by the last ones */
+  double prompt_rate;           /* tokens of prompts that are computed in a second, by the last steps */
 } itx_engine_stats;
 
 /* Makes an engine and its cache; options may be null. Errors are those of itx_cache_create; ITX_INVALID_ARGUMENT if the
@@ -686,16 +688,16 @@ ITX_API itx_status itx_engine_create_mock(const itx_mock_options *mock, const it
 ITX_API void itx_engine_free(itx_engine *engine);
 
 /* Adds a request, and gives its number: 1, 2, … What it points to is copied. ITX_INVALID_ARGUMENT says which option is
- * wrong, or that the prompt and max_tokens are more than the model's context or all pages of the cache;
- * ITX_CACHE_FULL: as many wait as the engine lets. */
+ * wrong, or that the prompt is longer than the model's context; ITX_CACHE_FULL: the prompt and max_tokens need more
+ * pages than the cache has; ITX_BUSY: as many wait as the engine lets. */
 ITX_API itx_status itx_engine_submit(itx_engine *engine, const itx_request *request, uint64_t *number);
 /* Ends a request: at the latest after the step that is running, its samples get their last events. Unknown numbers, and
  * those of requests that have ended, are none of the engine's business: nothing happens. */
 ITX_API void itx_engine_cancel(itx_engine *engine, uint64_t request);
 /* Takes up to `capacity` events, in their order. Waits for the first one at most timeout_seconds: 0 not at all, below 0
  * without end. *count is 0 if none came. */
-ITX_API itx_status itx_engine_poll(itx_engine *engine, double timeout_seconds, itx_event *events, size_t capacity,
-                                   size_t *count);
+ITX_API itx_status itx_engine_poll(itx_engine *engine, double timeout_seconds, itx_engine_event *events,
+                                   size_t capacity, size_t *count);
 /* A file descriptor that is readable while there are events: for poll(2), epoll and event loops. It is the engine's. */
 ITX_API int32_t itx_engine_descriptor(const itx_engine *engine);
 ITX_API itx_status itx_engine_get_stats(const itx_engine *engine, itx_engine_stats *stats);
@@ -704,7 +706,8 @@ ITX_API itx_status itx_engine_cache(itx_engine *engine, itx_cache **cache);
 /* Gives a sequence of that cache to the engine: prompts with the same salt that begin with its tokens do not compute
  * them again. It stays until only the cache's room asks for its pages. The handle is freed. */
 ITX_API itx_status itx_engine_keep(itx_engine *engine, itx_sequence *sequence, const char *salt);
-/* On the ranks of a world but rank 0: does what rank 0 decides, until that frees its engine. */
+/* On the ranks of a world but rank 0: does what rank 0 decides, until that frees its engine; all ranks have made theirs
+ * with has_followers. */
 ITX_API itx_status itx_engine_follow(itx_engine *engine);
 
 /* ---- Worlds ----------------------------------------------------------------------------------------------- */

@@ -114,6 +114,14 @@ Status Cache::bytesNeeded(const Module &module, size_t function, const Options &
   return choosePages(layout, module, options, pages, bytes);
 }
 
+Status Cache::hasSlots(const Module &module, size_t function, bool &result) {
+  StepLayout layout;
+  std::vector<size_t> functions;
+  ITX_RETURN_IF_ERROR(readLayout(module, function, functions, layout));
+  result = layout.hasSlots;
+  return Status::success();
+}
+
 Status Cache::create(std::shared_ptr<Module> module, size_t function, const Options &options,
                      std::shared_ptr<Cache> &cache) {
   std::shared_ptr<Cache> result(new Cache(std::move(module), function));
@@ -139,6 +147,29 @@ Status Cache::create(std::shared_ptr<Module> module, size_t function, const Opti
   result->sequences_.resize(options.sequences);
   cache = std::move(result);
   return Status::success();
+}
+
+Status Cache::createSimulated(StepLayout layout, const Options &options, Compute compute,
+                              std::shared_ptr<Cache> &cache) {
+  std::shared_ptr<Cache> result(new Cache(nullptr, 0));
+  result->layout_ = std::move(layout);
+  result->compute_ = std::move(compute);
+  int64_t pages = options.pages;
+  if (pages == 0)
+    pages = std::min<int64_t>(result->layout_.pagesFor(result->layout_.context) * options.sequences, INT32_MAX);
+  if (pages < 1 || options.sequences < 1)
+    return error(ITX_INVALID_ARGUMENT, "%s: a cache of %lld pages for %lld sequences, at least 1 is needed",
+                 result->name(), (long long)pages, (long long)options.sequences);
+  if (!options.spill.folder.empty() || options.spill.memoryBytes != 0)
+    return error(ITX_UNSUPPORTED, "%s has no state that could be moved out of its cache", result->name());
+  result->memory_ = StateMemory::createWithoutState(result->layout_, pages);
+  result->sequences_.resize(options.sequences);
+  cache = std::move(result);
+  return Status::success();
+}
+
+Status Cache::requireModule() const {
+  return module_ ? Status::success() : error(ITX_UNSUPPORTED, "%s has no state to write or to read", name());
 }
 
 itx_cache_info Cache::info() const {
@@ -330,6 +361,7 @@ Status Cache::readUnits(const Sequence &sequence, bool paged, std::vector<std::v
 }
 
 Status Cache::save(Sequence &sequence, const std::string &path) {
+  ITX_RETURN_IF_ERROR(requireModule());
   std::lock_guard lock(mutex_);
   if (sequence.isEvicted)
     return error(ITX_EVICTED, "%s: the sequence was evicted, there is nothing to save: give its tokens again first",
@@ -365,6 +397,7 @@ Status Cache::readState(Sequence &sequence, size_t pages, const uint8_t *file, c
 }
 
 Status Cache::restore(const std::string &path, Sequence *&sequence) {
+  ITX_RETURN_IF_ERROR(requireModule());
   std::unique_ptr<MappedFile> file;
   ITX_RETURN_IF_ERROR(MappedFile::open(path, file));
   SequenceFileContents contents;
@@ -410,6 +443,7 @@ Status Cache::takeOver(std::vector<int64_t> tokens, size_t pages, const uint8_t 
 // ---- Hand-over --------------------------------------------------------------------------------------------
 
 Status Cache::send(Sequence &sequence, int socket, double timeoutSeconds) {
+  ITX_RETURN_IF_ERROR(requireModule());
   ITX_RETURN_IF_ERROR(checkTimeout(timeoutSeconds, module_->name()));
   // Every rank sends its part, and none may wait for another one meanwhile.
   ITX_RETURN_IF_ERROR(finishLateResults(*module_));
@@ -463,6 +497,7 @@ static Status checkPart(const HandOver &part, const HandOver &first, const StepL
 }
 
 Status Cache::receive(const std::vector<int> &sockets, double timeoutSeconds, Sequence *&sequence) {
+  ITX_RETURN_IF_ERROR(requireModule());
   ITX_RETURN_IF_ERROR(checkTimeout(timeoutSeconds, module_->name()));
   ITX_RETURN_IF_ERROR(finishLateResults(*module_));
   const char *where = name();

@@ -13,6 +13,7 @@
 #include "lib/Runtime/Core/Module.h"
 #include "lib/Support/Hash.h"
 
+#include <functional>
 #include <mutex>
 
 namespace intarsia::runtime {
@@ -63,6 +64,14 @@ public:
 
   static Status create(std::shared_ptr<Module> module, size_t function, const Options &options,
                        std::shared_ptr<Cache> &cache);
+  /// Says whether a step function has state for each sequence, not only in pages.
+  static Status hasSlots(const Module &module, size_t function, bool &result);
+  /// Computes the logits of a step of the chunks, [sum of outputs, vocabulary].
+  using Compute = std::function<Status(const std::vector<Chunk> &chunks, Tensor &logits)>;
+  /// Makes a cache of a model that is a function of this program, without state: for tests and measurements of what is
+  /// around a model.
+  static Status createSimulated(StepLayout layout, const Options &options, Compute compute,
+                                std::shared_ptr<Cache> &cache);
   static Status bytesNeeded(const Module &module, size_t function, const Options &options, uint64_t &bytes);
 
   const StepLayout &layout() const { return layout_; }
@@ -80,6 +89,19 @@ public:
   /// With a null `kept` it is an error if fewer than `length` tokens can be kept.
   Status truncate(Sequence &sequence, int64_t length, int64_t *kept);
   void evict(Sequence &sequence);
+  /// Moves the pages of a sequence out of the cache, until a step or a fork needs them. `isMoved` is false if there is
+  /// no room for them: the sequence is evicted then.
+  void moveOut(Sequence &sequence, bool &isMoved);
+  /// Returns the most pages that a step takes which appends so many tokens to a sequence, those of a sequence that was
+  /// moved out among them.
+  int64_t pagesToAppend(const Sequence &sequence, int64_t count) const;
+  /// Returns the pages that are free when these sequences are gone.
+  int64_t freePagesWithout(const std::vector<Sequence *> &sequences) const;
+  int64_t freePages() const;
+  bool canMoveOut() const { return spill_ != nullptr; }
+  /// Returns the pages that a sequence has in the cache, and whether its state was moved out.
+  int64_t pagesOf(const Sequence &sequence) const;
+  bool isMovedOut(const Sequence &sequence) const;
 
   /// Runs the step function on new tokens. Logits are in memory of the host, or if they are wanted on the device where
   /// the function computes them. On an error no sequence has other tokens; some may have been spilled or evicted. A
@@ -104,7 +126,9 @@ private:
   class Transaction;
   Cache(std::shared_ptr<Module> module, size_t function) : module_(std::move(module)), function_(function) {}
   class StepRunner;
-  const char *name() const { return module_->name().c_str(); }
+  const char *name() const { return module_ ? module_->name().c_str() : "the simulated model"; }
+  /// Refuses what a simulated model cannot do.
+  Status requireModule() const;
   /// Makes a sequence; the caller holds the lock.
   Status newSequence(Sequence *&sequence);
   void dropPages(Sequence &sequence, size_t kept);
@@ -133,6 +157,7 @@ private:
   std::shared_ptr<Module> module_;
   size_t function_;               // that gives the logits
   std::vector<size_t> functions_; // of all stages of the rank: it is the last
+  Compute compute_;               // of a simulated model, which has no module
   StepLayout layout_;
   CandidatesFunction candidates_;
   std::unique_ptr<StateMemory> memory_;

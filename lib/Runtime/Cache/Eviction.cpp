@@ -60,6 +60,51 @@ Status Cache::makeRoom(int64_t pages, const std::vector<const Sequence *> &busy)
   return Status::success();
 }
 
+void Cache::moveOut(Sequence &sequence, bool &isMoved) {
+  std::lock_guard lock(mutex_);
+  isMoved = false;
+  if (sequence.isEvicted || sequence.tokens.empty())
+    return;
+  if (spill_ && !sequence.spilled)
+    spill(sequence, {&sequence});
+  dropPages(sequence, 0);
+  isMoved = sequence.spilled != nullptr;
+  sequence.isEvicted = !isMoved;
+}
+
+int64_t Cache::pagesToAppend(const Sequence &sequence, int64_t count) const {
+  std::lock_guard lock(mutex_);
+  int64_t length = sequence.length();
+  bool copies =
+      length % layout_.pageTokens != 0 && !sequence.pages.empty() && memory_->references(sequence.pages.back()) > 1;
+  return layout_.pagesFor(length + count) - int64_t(sequence.pages.size()) + copies;
+}
+
+int64_t Cache::freePages() const {
+  std::lock_guard lock(mutex_);
+  return memory_->freePages();
+}
+
+int64_t Cache::pagesOf(const Sequence &sequence) const {
+  std::lock_guard lock(mutex_);
+  return int64_t(sequence.pages.size());
+}
+
+bool Cache::isMovedOut(const Sequence &sequence) const {
+  std::lock_guard lock(mutex_);
+  return sequence.spilled != nullptr;
+}
+
+int64_t Cache::freePagesWithout(const std::vector<Sequence *> &sequences) const {
+  std::lock_guard lock(mutex_);
+  int64_t free = memory_->freePages();
+  std::vector<int32_t> taken(memory_->pages());
+  for (const Sequence *sequence : sequences)
+    for (int32_t page : sequence->pages)
+      free += ++taken[page] == memory_->references(page);
+  return free;
+}
+
 Status Cache::spillStatus() const {
   std::lock_guard lock(mutex_);
   return spillStatus_;

@@ -83,11 +83,21 @@ Status StateMemory::create(const StepLayout &layout, int64_t pages, int64_t sequ
   std::unique_ptr<StateMemory> result(new StateMemory(layout));
   for (const StateTensor &state : layout.states)
     ITX_RETURN_IF_ERROR(result->makeTensor(state, state.paged ? pages : sequences, module, bytes));
-  result->references_.assign(pages, 0);
-  for (int64_t page = pages; page-- > 0;)
-    result->free_.push_back(int32_t(page));
+  result->makePages(pages);
   memory = std::move(result);
   return Status::success();
+}
+
+std::unique_ptr<StateMemory> StateMemory::createWithoutState(const StepLayout &layout, int64_t pages) {
+  std::unique_ptr<StateMemory> result(new StateMemory(layout));
+  result->makePages(pages);
+  return result;
+}
+
+void StateMemory::makePages(int64_t pages) {
+  references_.assign(pages, 0);
+  for (int64_t page = pages; page-- > 0;)
+    free_.push_back(int32_t(page));
 }
 
 StateMemory::~StateMemory() {

@@ -23,6 +23,8 @@ public:
   /// Makes the tensors in the memories that the module says. ITX_OUT_OF_MEMORY if one of them has less available.
   static Status create(const StepLayout &layout, int64_t pages, int64_t sequences, const Module &module,
                        std::unique_ptr<StateMemory> &memory);
+  /// Makes pages of a layout without state.
+  static std::unique_ptr<StateMemory> createWithoutState(const StepLayout &layout, int64_t pages);
   ~StateMemory();
 
   /// Gives the bytes of so many pages and sequences; an error if they exceed 2^62.
@@ -59,6 +61,7 @@ private:
   };
 
   explicit StateMemory(const StepLayout &layout) : layout_(layout) {}
+  void makePages(int64_t pages);
   Status makeTensor(const StateTensor &state, int64_t units, const Module &module, uint64_t allBytes);
   uint8_t *unit(size_t state, int64_t index) const;
   Status clear(size_t state, int64_t index);

@@ -405,12 +405,16 @@ Status Cache::runChecked(const std::vector<Chunk> &chunks, LogitsWanted wanted, 
   Transaction transaction(*this, chunks);
   ITX_RETURN_IF_ERROR(transaction.begin());
   hasBegun = true;
-  ITX_RETURN_IF_ERROR(StepRunner(*this, wanted).run(chunks, results));
+  if (compute_)
+    ITX_RETURN_IF_ERROR(compute_(chunks, results.logits));
+  else
+    ITX_RETURN_IF_ERROR(StepRunner(*this, wanted).run(chunks, results));
   transaction.commit();
   return Status::success();
 }
 
 Status Cache::candidates(const Tensor &logits, const float *temperatures, Candidates &candidates) {
+  ITX_RETURN_IF_ERROR(requireModule());
   if (candidates_.count == 0)
     return error(
         ITX_UNSUPPORTED,

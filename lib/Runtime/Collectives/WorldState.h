@@ -48,6 +48,8 @@ public:
   /// Connects it with ranks of other hosts: a connection with each of them, and their hosts' names.
   void connect(std::vector<Socket> controls, const std::vector<std::string> &hostNames);
 
+  /// How long a rank waits for another one; 0: for ever.
+  double deadlineSeconds() const { return deadlineS_; }
   int32_t rank() const { return rank_; }
   int32_t size() const { return size_; }
   WorldHeader &header() const { return *reinterpret_cast<WorldHeader *>(mapping_.data()); }

@@ -40,10 +40,20 @@ itx_status intarsia::runtime::report(const Status &status) noexcept {
 const char *itx_last_error(void) { return lastError().c_str(); }
 
 const char *itx_status_name(itx_status status) {
-  static const char *const names[] = {
-      "ok",          "invalid argument", "not found",      "input/output error", "corrupt", "version mismatch",
-      "unsupported", "out of memory",    "internal error", "cache full",         "evicted", "device lost",
-      "rank lost"};
+  static const char *const names[] = {"ok",
+                                      "invalid argument",
+                                      "not found",
+                                      "input/output error",
+                                      "corrupt",
+                                      "version mismatch",
+                                      "unsupported",
+                                      "out of memory",
+                                      "internal error",
+                                      "cache full",
+                                      "evicted",
+                                      "device lost",
+                                      "rank lost",
+                                      "busy"};
   return size_t(status) < std::size(names) ? names[size_t(status)] : "unknown status";
 }
 

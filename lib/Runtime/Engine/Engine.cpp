@@ -1,0 +1,348 @@
+//===- Engine.cpp - Serve many requests with one model ------------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===------------------------------------------------------------------------------------------------------===//
+#include "lib/Runtime/Engine/Engine.h"
+
+#include "lib/Runtime/Collectives/World.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+namespace intarsia::runtime {
+
+/// Samples that run at a time, unless the user says how many: beyond them, steps on CPUs take as much longer as they
+/// have more rows.
+static constexpr int64_t usualSequences = 64;
+/// Ended texts that an engine keeps, if sequences take no memory of their own.
+static constexpr int64_t keptSequences = 1024;
+/// The length of a text that is expected until some have ended.
+static constexpr int64_t assumedLength = 128;
+
+int64_t Engine::sequencesOfCache(int64_t running, bool hasSlots) {
+  running = running > 0 ? running : usualSequences;
+  // Each sequence with a slot takes memory, and a row of the tables of each step.
+  return hasSlots ? running + std::min<int64_t>(running, 16) : running + keptSequences;
+}
+
+Engine::Engine(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const Options &options)
+    : options_(options), model_(
+                             cache,
+                             [this](SequencePool::Operation operation, int64_t sequence, int64_t argument) {
+                               if (ranks_)
+                                 ranks_->tell(0, operation, sequence, argument);
+                             },
+                             options.keptTokens),
+      expectedLength_(assumedLength) {
+  if (draft) {
+    // A draft that is no part of the world is rank 0's own affair.
+    bool isOfWorld = draft->module() && draft->module()->world();
+    draft_ = std::make_unique<EngineModel>(
+        draft,
+        [this, isOfWorld](SequencePool::Operation operation, int64_t sequence, int64_t argument) {
+          if (ranks_ && isOfWorld)
+            ranks_->tell(1, operation, sequence, argument);
+        },
+        options.keptTokens);
+  }
+  const StepLayout &layout = model_.layout();
+  mostTokens_ = std::min(layout.context, cache->info().pages * layout.pageTokens);
+  if (options_.sequences == 0)
+    options_.sequences = usualSequences;
+}
+
+Status Engine::create(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const Options &options,
+                      std::shared_ptr<Engine> &engine) {
+  if (options.sequences < 0 || options.waiting < 0 || options.stepTokens < 0)
+    return error(ITX_INVALID_ARGUMENT,
+                 "an engine of %lld samples, %lld that wait and steps of %lld tokens: none of "
+                 "these can be negative",
+                 (long long)options.sequences, (long long)options.waiting, (long long)options.stepTokens);
+  if (!(options.tokenSeconds >= 0))
+    return error(ITX_INVALID_ARGUMENT, "the target of %g seconds between two tokens; it must be positive, 0 means none",
+                 options.tokenSeconds);
+  std::shared_ptr<Module> module = cache->module();
+  std::shared_ptr<Engine> made(new Engine(std::move(cache), std::move(draft), options));
+  ITX_RETURN_IF_ERROR(EventQueue::create(made->events_));
+  if (module && module->world() && module->world()->size() > 1)
+    made->ranks_ = std::make_unique<RankLink>(*module->world());
+  if (made->ranks_)
+    ITX_RETURN_IF_ERROR(made->ranks_->open());
+  engine = std::move(made);
+  return Status::success();
+}
+
+// ---- Callers ----------------------------------------------------------------------------------------------
+
+Status Engine::submit(Request request, uint64_t &number) {
+  const StepLayout &layout = model_.layout();
+  auto prompt = int64_t(request.prompt.size());
+  if (prompt == 0)
+    return error(ITX_INVALID_ARGUMENT, "a prompt is empty");
+  if (prompt > layout.context)
+    return error(ITX_INVALID_ARGUMENT, "a prompt has %lld tokens, the model's context is %lld", (long long)prompt,
+                 (long long)layout.context);
+  for (int64_t i = 0; i < prompt; ++i)
+    if (request.prompt[i] < 0 || request.prompt[i] >= layout.vocabulary)
+      return error(ITX_INVALID_ARGUMENT, "token %lld of a prompt is %lld, tokens are in [0, %lld)", (long long)i,
+                   (long long)request.prompt[i], (long long)layout.vocabulary);
+  ITX_RETURN_IF_ERROR(request.rules.check(layout.vocabulary));
+  constexpr int32_t mostSamples = 128, mostLogprobs = 1 + 20;
+  if (request.samples < 1 || request.samples > mostSamples)
+    return error(ITX_INVALID_ARGUMENT, "%d samples of a prompt, 1 to %d are possible", request.samples, mostSamples);
+  if (request.logprobs < 0 || request.logprobs > mostLogprobs || request.promptLogprobs < 0 ||
+      request.promptLogprobs > mostLogprobs)
+    return error(ITX_INVALID_ARGUMENT, "the probabilities of %d and %d tokens, 0 to %d are possible", request.logprobs,
+                 request.promptLogprobs, mostLogprobs);
+  if (request.draftTokens < 0 || (request.draftTokens > 0 && !draft_))
+    return error(ITX_INVALID_ARGUMENT, "a draft of %lld tokens: %s", (long long)request.draftTokens,
+                 draft_ ? "it must be at least 0" : "the engine has no draft model");
+  if (request.hasMask && !options_.mask)
+    return error(ITX_INVALID_ARGUMENT, "a request has masks, and the engine no function that makes them");
+  int64_t asked = request.maxTokens;
+  if (asked > 0) {
+    int64_t tokens = std::min(layout.context, asked > layout.context - prompt ? layout.context : prompt + asked);
+    int64_t pages = layout.pagesFor(tokens), all = cache()->info().pages;
+    if (pages > all)
+      return error(ITX_CACHE_FULL,
+                   "a prompt of %lld tokens and up to %lld more need %lld pages, the cache has %lld (of %lld tokens): "
+                   "give fewer tokens, or the engine more memory",
+                   (long long)prompt, (long long)asked, (long long)pages, (long long)all, (long long)layout.pageTokens);
+  } else if (layout.pagesFor(prompt) > cache()->info().pages) {
+    return error(ITX_CACHE_FULL,
+                 "a prompt of %lld tokens needs %lld pages, the cache has %lld (of %lld tokens): give fewer tokens, or "
+                 "the engine more memory",
+                 (long long)prompt, (long long)layout.pagesFor(prompt), (long long)cache()->info().pages,
+                 (long long)layout.pageTokens);
+  }
+  // The last token of a text need not be in the cache.
+  int64_t room = mostTokens_ - prompt + 1;
+  request.maxTokens = asked < 0 ? 0 : asked == 0 ? room : std::min(asked, room);
+
+  std::lock_guard lock(mutex_);
+  if (!failure_.ok())
+    return failure_;
+  if (isClosing_)
+    return error(ITX_INVALID_ARGUMENT, "the engine is being freed");
+  int64_t begin = std::max<int64_t>(0, options_.sequences - stats_.running);
+  if (options_.waiting > 0 && waitingSamples_ + request.samples > options_.waiting + begin)
+    return error(ITX_BUSY, "%lld samples wait, the engine lets %lld: submit the request again later",
+                 (long long)waitingSamples_, (long long)options_.waiting);
+  request.number = number = ++requests_;
+  waitingSamples_ += request.samples;
+  commands_.requests.push_back(std::make_shared<const Request>(std::move(request)));
+  ended_.notify_all();
+  startThread();
+  return Status::success();
+}
+
+void Engine::cancel(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  if (isRunning_)
+    commands_.cancelled.push_back(number);
+}
+
+Status Engine::keep(Sequence *sequence, const std::string &salt) {
+  std::lock_guard lock(mutex_);
+  commands_.kept.push_back({sequence, salt});
+  ended_.notify_all();
+  startThread();
+  return Status::success();
+}
+
+itx_engine_stats Engine::stats() const {
+  std::lock_guard lock(mutex_);
+  itx_engine_stats stats = stats_;
+  stats.waiting = waitingSamples_;
+  return stats;
+}
+
+void Engine::close() {
+  std::unique_lock lock(mutex_);
+  isClosing_ = true;
+  ended_.notify_all();
+  ended_.wait(lock, [this] { return !isRunning_; });
+  if (!ranks_ || !ranks_->isFirst() || !options_.hasFollowers || !failure_.ok())
+    return;
+  lock.unlock();
+  RankMessage message;
+  message.kind = RankMessage::Kind::Close;
+  (void)tellRanks(std::move(message));
+}
+
+// ---- The thread -------------------------------------------------------------------------------------------
+
+void Engine::startThread() {
+  if (isRunning_)
+    return;
+  isRunning_ = true;
+  // It ends when there is nothing to do, so that a child of a fork has lost none.
+  std::thread([self = shared_from_this()] { self->run(); }).detach();
+}
+
+void Engine::run() {
+  bool isFollower = ranks_ && !ranks_->isFirst();
+  while (true) {
+    try {
+      if (isFollower)
+        followUntilIdle();
+      else
+        runStep();
+    } catch (const std::bad_alloc &) {
+      endAll(ITX_FINISH_FAILED, "out of memory");
+      publish(/*isIdle=*/true);
+    } catch (const std::exception &exception) {
+      endAll(ITX_FINISH_FAILED, exception.what());
+      publish(/*isIdle=*/true);
+    }
+    std::unique_lock lock(mutex_);
+    bool isDone = isFollower || (!hasWork() && commands_.isEmpty());
+    if (isDone && !isFollower && options_.hasFollowers && !isClosing_ && failure_.ok()) {
+      // Ranks that follow wait for a message, and no longer than their deadline: an idle step is one.
+      ended_.wait_for(lock, followerInterval(), [this] { return !commands_.isEmpty() || isClosing_; });
+      continue;
+    }
+    if (isDone) {
+      commands_.cancelled.clear();
+      isRunning_ = false;
+      ended_.notify_all();
+      return;
+    }
+  }
+}
+
+void Engine::runStep() {
+  Clock::time_point started = Clock::now();
+  double before = stepSeconds_;
+  takeCommands();
+  endExpired();
+  admit();
+  bool hasStarted = startStep();
+  auto stages = size_t(std::max<int64_t>(model_.pool.cache()->info().stages, 1));
+  if (!inFlight_.empty() && (!hasStarted || inFlight_.size() >= stages)) {
+    std::unique_ptr<Step> step = std::move(inFlight_.front());
+    inFlight_.pop_front();
+    finishStep(*step);
+  }
+  bury();
+  engineSeconds_ += std::chrono::duration<double>(Clock::now() - started).count() - (stepSeconds_ - before);
+  {
+    // Who has seen the last event of a request finds it counted.
+    std::lock_guard lock(mutex_);
+    updateStats();
+  }
+  publish(!hasWork());
+}
+
+std::chrono::duration<double> Engine::followerInterval() const {
+  return std::chrono::duration<double>(ranks_ ? ranks_->deadlineSeconds() / 4 : 1.0);
+}
+
+void Engine::takeCommands() {
+  Commands commands;
+  bool isClosing = false;
+  {
+    std::lock_guard lock(mutex_);
+    std::swap(commands, commands_);
+    isClosing = isClosing_;
+  }
+  for (const auto &[sequence, salt] : commands.kept)
+    model_.prefixes.keep(model_.pool.adopt(sequence), salt, PrefixCache::Reason::Asked);
+  for (std::shared_ptr<const Request> &request : commands.requests) {
+    std::vector<std::unique_ptr<Sample>> &samples = samples_[request->number];
+    for (int32_t i = 0; i < request->samples; ++i) {
+      samples.push_back(std::make_unique<Sample>(request, i));
+      Sample &sample = *samples.back();
+      if (request->rules.penalises())
+        for (int64_t token : request->prompt)
+          sample.seen.counts[token];
+      waiting_.add(sample);
+    }
+    nextDeadline_ = std::min(nextDeadline_, request->deadline);
+  }
+  for (uint64_t number : commands.cancelled)
+    if (auto found = samples_.find(number); found != samples_.end())
+      for (const std::unique_ptr<Sample> &sample : found->second)
+        finish(*sample, ITX_FINISH_CANCELLED);
+  if (isClosing)
+    endAll(ITX_FINISH_CANCELLED, {});
+}
+
+void Engine::endExpired() {
+  Clock::time_point now = Clock::now();
+  if (now < nextDeadline_)
+    return;
+  nextDeadline_ = Clock::time_point::max();
+  for (const auto &[number, samples] : samples_)
+    for (const std::unique_ptr<Sample> &sample : samples) {
+      if (sample->isFinished)
+        continue;
+      if (sample->request->deadline <= now)
+        finish(*sample, ITX_FINISH_DEADLINE);
+      else
+        nextDeadline_ = std::min(nextDeadline_, sample->request->deadline);
+    }
+}
+
+void Engine::endAll(itx_finish reason, const std::string &message) {
+  for (const auto &[number, samples] : samples_)
+    for (const std::unique_ptr<Sample> &sample : samples)
+      finish(*sample, reason, -1, message);
+}
+
+void Engine::bury() {
+  for (uint64_t number : finished_) {
+    auto found = samples_.find(number);
+    if (found == samples_.end())
+      continue;
+    std::erase_if(found->second,
+                  [](const std::unique_ptr<Sample> &sample) { return sample->isFinished && !sample->isInFlight; });
+    if (found->second.empty())
+      samples_.erase(found);
+  }
+  std::erase_if(finished_, [this](uint64_t number) { return samples_.count(number) == 0; });
+}
+
+void Engine::publish(bool isIdle) {
+  if (ranks_ && isIdle) {
+    RankMessage message;
+    message.kind = RankMessage::Kind::Idle;
+    message.events = news_;
+    (void)tellRanks(std::move(message)); // the next request says what failed
+  } else if (ranks_) {
+    return; // with the next step
+  }
+  events_->add(news_);
+}
+
+void Engine::updateStats() {
+  itx_engine_stats &stats = stats_;
+  waitingSamples_ = int64_t(waiting_.size());
+  for (const std::shared_ptr<const Request> &request : commands_.requests)
+    waitingSamples_ += request->samples;
+  stats.running = int64_t(running_.size());
+  const Cache &cache = *model_.pool.cache();
+  stats.pages = cache.info().pages;
+  if (ranks_ && !ranks_->isFirst())
+    return;
+  stats.free_pages = model_.prefixes.availablePages();
+  stats.kept_tokens = model_.prefixes.keptTokens();
+  stats.moved_sequences = model_.prefixes.movedOut();
+  stats.steps = int64_t(steps_);
+  stats.step_seconds = stepSeconds_;
+  stats.engine_seconds = engineSeconds_;
+  stats.token_seconds = times_.rowsSeconds(std::max<int64_t>(1, int64_t(running_.size())));
+  stats.prompt_rate = times_.promptRate();
+  stats.prompt_tokens = counters_.promptTokens;
+  stats.cached_tokens = counters_.cachedTokens;
+  stats.generated_tokens = counters_.generatedTokens;
+  stats.draft_tokens = counters_.draftTokens;
+  stats.accepted_tokens = counters_.acceptedTokens;
+  stats.recomputed_sequences = counters_.recomputed;
+  std::copy(std::begin(counters_.finished), std::end(counters_.finished), std::begin(stats.finished));
+}
+
+} // namespace intarsia::runtime
