@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..support.errors import Error, InvalidArgumentError, NotFoundError
-from .json_schema import prepare_schema
+from .json_schema import PreparedSchema, prepare
 
 #: White space between the parts of a JSON text: none, a space, or an indented new line. Without a bound a model could
 #: write spaces until its tokens are used up. A schema can change this in "x-guidance".
-_JSON_WHITE_SPACE = r" ?|\n {0,16}"
+JSON_WHITE_SPACE = r" ?|\n {0,16}"
 
 #: Steps of llguidance when it prepares a lexer. With its default of 1,000,000 the first mask of (a{1000}){1000} takes
 #: 1.3 s and the next one fails; with this it takes 0.25 s. An enum of 20,000 values needs 200,000.
 _LEXER_FUEL = 300_000
 #: The longest regular expression and grammar, in letters: what llguidance needs grows with them.
 _MOST_LETTERS = 64 * 1024
-#: The longest JSON schema in letters; `prepare_schema` limits what compiling it takes.
+#: The longest JSON schema in letters; `prepare` limits what compiling it takes.
 _MOST_SCHEMA_LETTERS = 4 * 1024 * 1024
 #: The stack on which grammars are compiled. llguidance follows rules by recursion, 4 KB for each, without a check:
 #: 3,000 rules that refer to one another would end the process on a stack of 8 MB. A limit of memory may leave no room
@@ -141,10 +141,19 @@ class Grammars:
         (name,) = names
         make = self._llguidance.LLMatcher
         if name == "json_schema":
-            rules = self._schema_rules(json_schema)
-        else:
-            text = _text(name, given[name], _MOST_LETTERS)
-            rules = make.grammar_from_regex(text) if name == "regex" else make.grammar_from_lark(text)
+            return self.compile(name, self._schema_rules(json_schema))
+        text = _text(name, given[name], _MOST_LETTERS)
+        return self.compile(name, make.grammar_from_regex(text) if name == "regex" else make.grammar_from_lark(text))
+
+    def compile(self, name: str, rules: str) -> Constraint:
+        """Return the initial state for rules as llguidance takes them; `name` is what messages call them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As for `constraint`.
+        """
+        make = self._llguidance.LLMatcher
         limits = self._llguidance.LLParserLimits(initial_lexer_fuel=_LEXER_FUEL, verbose_errors=False)
         matcher = _on_a_large_stack(lambda: make(self._tokens, rules, log_level=0, limits=limits))
         refused = _shown(matcher.get_error()) if matcher.is_error() else ""
@@ -154,17 +163,22 @@ class Grammars:
         return Constraint(matcher, self._ends)
 
     def _schema_rules(self, schema: Any) -> str:
-        try:
-            text = schema if isinstance(schema, str) else json.dumps(schema)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise _error(f"json_schema: {error}") from error
-        prepared = prepare_schema(_text("json_schema", text, _MOST_SCHEMA_LETTERS))
+        prepared = read_schema(schema).schema
         try:
             return self._llguidance.LLMatcher.grammar_from_json_schema(
-                json.dumps(prepared), {"whitespace_pattern": _JSON_WHITE_SPACE}
+                json.dumps(prepared), {"whitespace_pattern": JSON_WHITE_SPACE}
             )
         except (ValueError, RecursionError) as error:
             raise _error(f"json_schema: {_shown(str(error))}") from error
+
+
+def read_schema(schema: Any, *, drops: bool = False) -> PreparedSchema:
+    """Return a schema, as JSON or as its value, for llguidance; see `prepare`."""
+    try:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _error(f"json_schema: {error}") from error
+    return prepare(_text("json_schema", text, _MOST_SCHEMA_LETTERS), drops=drops)
 
 
 def _text(name: str, value: Any, most: int) -> str:
@@ -221,6 +235,8 @@ def _start_thread(run: Callable[[], None]) -> threading.Thread:
 def _shown(message: str) -> str:
     """Return the beginning of one of llguidance's messages, without its marks."""
     message = message.replace("<non-verbose/>", "").strip()
+    if message.startswith("Resource '"):
+        message = f"$ref leads out of the schema, where nothing is read: {message}"
     if message.startswith("NoExtension"):
         message = "no text follows it: a rule refers to nothing but itself, or its conditions exclude one another"
     return message if len(message) <= _MOST_MESSAGE else f"{message[:_MOST_MESSAGE]} … ({len(message)} letters)"

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ..support.errors import InvalidArgumentError
 
 #: Microseconds that compiling a schema may take by the costs below; a schema with more is refused before it is
 #: compiled. Costs were measured with llguidance 1.9.1 on one core of a Zen 4 processor.
-_MOST_COST = 1_000_000
+MOST_COST = 1_000_000
 _COST_OF_SCHEMA = 40
 _COST_OF_VALUE = 4
 #: A name that is required.
@@ -55,12 +56,54 @@ _FORMATS = frozenset(
         *("relative-json-pointer", "regex"),
     }
 )
+#: Formats whose expressions in llguidance allow more than RFC 3339 does: days that a month does not have, and leap
+#: seconds at any minute. These have no leap seconds, and no year 0, which Python's dates lack.
+_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_LEAP_YEAR = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
+_DATE = (
+    f"({_YEAR}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+    f"|{_LEAP_YEAR}-02-29)"
+)
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?([Zz]|[+\-]([01][0-9]|2[0-3]):[0-5][0-9])"
+_PATTERNS = {"date": f"^{_DATE}$", "time": f"^{_TIME}$", "date-time": f"^{_DATE}[Tt]{_TIME}$"}
+#: Keywords whose values are whole numbers, which JSON may write as 2.0.
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _KINDS = frozenset(("null", "boolean", "string", "array", "object", "integer", "fraction"))
 _APPLICATORS = ("allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not")
 
 
+@dataclass(frozen=True)
+class PreparedSchema:
+    """A schema for llguidance.
+
+    Attributes
+    ----------
+    schema : dict
+    cost : int
+        Microseconds that compiling it takes, about.
+    dropped : tuple of str
+        Keywords, with their places, that the schema has lost because they cannot be held.
+    """
+
+    schema: dict[str, Any]
+    cost: int = 0
+    dropped: tuple[str, ...] = ()
+
+
 def prepare_schema(text: str) -> dict[str, Any]:
+    """Return what `prepare` does with nothing dropped."""
+    return prepare(text).schema
+
+
+def prepare(text: str, *, drops: bool = False) -> PreparedSchema:
     """Return a schema with the same meaning, without keywords that llguidance lacks but that can be said otherwise.
+
+    Parameters
+    ----------
+    text : str
+        The schema as JSON.
+    drops : bool
+        Drop keywords that cannot be held while a text is written: more texts are valid by the result.
 
     Raises
     ------
@@ -75,13 +118,15 @@ def prepare_schema(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise _error(str(error)) from error
     if schema is True:
-        return {}
+        return PreparedSchema({})
     if schema is False:
         raise _error("the schema is false: nothing is valid by it")
     if not isinstance(schema, dict):
         raise _error(f"is a {type(schema).__name__}, must be an object or a boolean")
     try:
-        return _Preparation(schema).run()
+        preparation = _Preparation(schema, drops)
+        preparation.run()
+        return PreparedSchema(schema, preparation.cost, tuple(preparation.dropped))
     except RecursionError:  # a value that the schema compares: what llguidance reads is not so deep
         raise _error("is nested too deep") from None
 
@@ -89,15 +134,17 @@ def prepare_schema(text: str) -> dict[str, Any]:
 class _Preparation:
     """Rewrites a schema in place, the parts that its references reach among it."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: dict[str, Any], drops: bool) -> None:
         self.root = root
+        self.drops = drops
+        self.dropped: list[str] = []
         self.cost = 0
         self.looks = 0
         self.refused: list[str] = []
         self.visited: set[int] = set()
         self.waiting: list[tuple[dict[str, Any], str, int]] = [(root, "#", 0)]
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> None:
         while self.waiting:
             schema, where, depth = self.waiting.pop()
             if id(schema) not in self.visited:
@@ -107,7 +154,7 @@ class _Preparation:
                 self._count(schema)
                 if depth > _MOST_DEPTH:
                     raise _error(f"is nested deeper than {_MOST_DEPTH}")
-                if self.cost > _MOST_COST:
+                if self.cost > MOST_COST:
                     raise _error(
                         "is too large: it would take longer than a second to compile; fewer optional properties, "
                         "smaller multipleOf and smaller enums help"
@@ -122,7 +169,6 @@ class _Preparation:
                 f"these keywords cannot be held while a text is written: {', '.join(self.refused[:5])}{more}; leave "
                 "them out, and check them in the finished text"
             )
-        return self.root
 
     def _parts(self, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the schemas that a schema consists of."""
@@ -171,8 +217,11 @@ class _Preparation:
             idle_together += ("if", "then", "else")
         for key in idle_together:
             schema.pop(key, None)
-        if isinstance(schema.get("format"), str) and schema["format"] not in _FORMATS:
-            del schema["format"]
+        if isinstance(schema.get("format"), str):
+            self._rewrite_format(schema, where)
+        for key in _COUNTS:
+            if type(schema.get(key)) is float and schema[key].is_integer():
+                schema[key] = int(schema[key])
         self._rewrite_dependent(schema)
         if "unevaluatedProperties" in schema and not any(key in schema for key in _APPLICATORS):
             value = schema.pop("unevaluatedProperties")
@@ -180,14 +229,34 @@ class _Preparation:
         if "propertyNames" in schema:
             self._rewrite_names(schema)
         if isinstance(schema.get("oneOf"), list) and self._are_disjoint(schema["oneOf"]):
-            alternatives = schema.pop("oneOf")
-            if "anyOf" in schema:
-                others = schema.get("allOf", [])
-                if not isinstance(others, list):
-                    raise _error(f"{where}: allOf is a {type(others).__name__}, must be a list")
-                schema["allOf"] = [*others, {"anyOf": alternatives}]
+            self._take_one_for_any(schema, where)
+
+    def _rewrite_format(self, schema: dict[str, Any], where: str) -> None:
+        """Drop a format that defines nothing, and say others by a pattern."""
+        if schema["format"] not in _FORMATS:
+            del schema["format"]
+        elif schema["format"] in _PATTERNS:
+            pattern = {"pattern": _PATTERNS[schema.pop("format")]}
+            if "pattern" not in schema:
+                schema.update(pattern)
             else:
-                schema["anyOf"] = alternatives
+                self._add_to_all(schema, where, pattern)
+
+    @staticmethod
+    def _add_to_all(schema: dict[str, Any], where: str, part: dict[str, Any]) -> None:
+        """Append a schema to allOf."""
+        others = schema.get("allOf", [])
+        if not isinstance(others, list):
+            raise _error(f"{where}: allOf is a {type(others).__name__}, must be a list")
+        schema["allOf"] = [*others, part]
+
+    def _take_one_for_any(self, schema: dict[str, Any], where: str) -> None:
+        """Say oneOf by anyOf."""
+        alternatives = schema.pop("oneOf")
+        if "anyOf" in schema:
+            self._add_to_all(schema, where, {"anyOf": alternatives})
+        else:
+            schema["anyOf"] = alternatives
 
     def _rewrite_dependent(self, schema: dict[str, Any]) -> None:
         """Require what properties that are required depend on."""
@@ -240,7 +309,16 @@ class _Preparation:
     def _refuse(self, schema: dict[str, Any], where: str) -> None:
         if len(where) > 100:
             where = f"{where[:50]}…{where[-50:]}"
-        self.refused += [f"{where}: {key}" for key in _UNSUPPORTED if key in schema]
+        unsupported = [key for key in _UNSUPPORTED if key in schema]
+        if self.drops:
+            for key in unsupported:
+                del schema[key]
+            self.dropped += [f"{where}: {key}" for key in unsupported]
+            if isinstance(schema.get("oneOf"), list):
+                self._take_one_for_any(schema, where)
+                self.dropped.append(f"{where}: oneOf")
+            return
+        self.refused += [f"{where}: {key}" for key in unsupported]
         guidance = self.root.get("x-guidance")
         if "oneOf" in schema and not (isinstance(guidance, dict) and guidance.get("coerce_one_of")):
             self.refused.append(f"{where}: oneOf (a value may be valid by several; anyOf allows that)")
@@ -261,7 +339,7 @@ class _Preparation:
                 # A decimal fraction is counted in units of its last digit.
                 digits = f"{divisor:.17g}".partition("e")[0].replace(".", "").lstrip("0").rstrip("0")
                 remainders = int(digits or 1)
-            self.cost += int(min(remainders, _MOST_COST)) * _COST_OF_REMAINDER
+            self.cost += int(min(remainders, MOST_COST)) * _COST_OF_REMAINDER
 
     def _are_disjoint(self, alternatives: list[Any]) -> bool:
         """Return True if no value can be valid by two of some schemas, so that oneOf is anyOf."""
