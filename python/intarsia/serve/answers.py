@@ -130,11 +130,14 @@ class Form:
         The text has special tokens such as ``<tool_call>``: the reader needs them.
     make_reader : callable, optional
         Makes the reader of a sample; without it all text is content.
+    dropped : tuple of str
+        What of the functions' schemas the constraint does not hold, because they are not strict.
     """
 
     constraint: Any = None
     shows_special_tokens: bool = False
     make_reader: Callable[[], Reader] | None = None
+    dropped: tuple[str, ...] = ()
 
 
 class AnswerWriter(Protocol):

@@ -19,7 +19,7 @@ from .chat_request import ChatRequest
 from .errors import RequestError
 from .exchange import Exchange, endpoint, send_run
 from .fields import Fields, shown
-from .formats import form_of
+from .formats import plan_of
 from .json_text import dumps, event
 from .models import ServedModel
 from .runs import Run
@@ -64,13 +64,10 @@ async def answer(exchange: Exchange, model: ServedModel, chat: ChatRequest, writ
     options = chat.options
 
     def prepare() -> tuple[Any, Any]:
-        """Do what may take long: grammars, the template, the tokenizer."""
-        form = form_of(model, chat)
-        variables = dict(chat.template_variables)
-        if chat.reasoning_effort is not None:
-            variables.setdefault("reasoning_effort", chat.reasoning_effort)
-        tools = chat.tools if chat.tool_choice != "none" else None
-        return form, model.prompts.encode_chat(chat.messages, tools, variables, continues=chat.continues)
+        """Do what may take long: the template, the tokenizer, the grammar."""
+        plan = plan_of(model, chat)
+        prompt = model.prompts.encode_chat(plan.messages, plan.tools, plan.variables, continues=chat.continues)
+        return plan.form(prompt), prompt
 
     form, prompt = await exchange.in_thread(prepare)
     exchange.take_tokens(len(prompt), options)

@@ -66,6 +66,8 @@ class ChatRequest:
         Values for the chat template.
     continues : bool
         The last message is the beginning of the answer.
+    thinks : bool or None
+        The model thinks before it answers, where its template has a variable for that; None: as the template has it.
     """
 
     model: str
@@ -79,3 +81,4 @@ class ChatRequest:
     reasoning_effort: str | None = None
     template_variables: dict[str, Any] = field(default_factory=dict)
     continues: bool = False
+    thinks: bool | None = None

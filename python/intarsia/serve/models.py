@@ -16,6 +16,7 @@ from ..text.token_bytes import TokenBytes
 from .chat_request import TextOptions
 from .engines import Engine, Supervisor
 from .errors import RequestError
+from .grammar import FormCompiler
 from .metrics import ModelMetrics
 from .prompts import Prompts
 from .runs import Sample
@@ -74,6 +75,11 @@ class ServedModel:
     def grammars(self) -> Grammars:
         """What makes constraints for this model's tokens."""
         return Grammars(self.tokenizer, self.vocabulary, self.ends)
+
+    @cached_property
+    def forms(self) -> FormCompiler:
+        """What compiles the forms of answers, and keeps those that were used last."""
+        return FormCompiler(self.grammars, self.tokenizer, self.vocabulary)
 
     def token_text(self, token: int) -> str:
         """Return a token as text; parts of letters are shown by replacement characters."""
