@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from . import chat, completions, embeddings, information, page, tokens
+from . import chat, completions, embeddings, information, messages, page, responses, tokens
 from .errors import RequestError
 from .json_text import json_response
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ROUTES: tuple[Callable[[], list[Route]], ...] = (
     chat.routes,
     completions.routes,
+    responses.routes,
+    messages.routes,
     embeddings.routes,
     tokens.routes,
     information.routes,
