@@ -85,8 +85,13 @@ def write_directory(folder: Path, config: Mapping[str, Any], tensors: Mapping[st
     (folder / "model.safetensors.partial").rename(folder / "model.safetensors")
 
 
-def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a model for llama.cpp: rows of query and key in the order of its rope, vectors in f32."""
+def write_gguf(
+    path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.ndarray], tokenizer: Path | None = None
+) -> None:
+    """Writes a model for llama.cpp: rows of query and key in the order of its rope, vectors in f32.
+
+    `tokenizer` is the tokenizer.json of a byte-level BPE; without it the model has token ids alone.
+    """
     import gguf
 
     head_dim = config["hidden_size"] // config["num_attention_heads"]
@@ -102,7 +107,10 @@ def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.n
     writer.add_rope_dimension_count(head_dim)
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(int(next(iter(tensors.values())).dtype == np.float16))
-    writer.add_tokenizer_model("none")
+    if tokenizer:
+        _write_tokenizer(writer, config, json.loads(tokenizer.read_text()))
+    else:
+        writer.add_tokenizer_model("none")
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
     for name, value in tensors.items():
         if name.endswith(("q_proj.weight", "k_proj.weight")):
@@ -113,6 +121,22 @@ def write_gguf(path: Path, config: Mapping[str, Any], tensors: Mapping[str, np.n
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _write_tokenizer(writer: Any, config: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> None:
+    import gguf
+
+    special = {entry["id"] for entry in tokenizer["added_tokens"] if entry["special"]}
+    ids = {index: text for text, index in tokenizer["model"]["vocab"].items()}
+    kinds = [gguf.TokenType.CONTROL if index in special else gguf.TokenType.NORMAL for index in range(len(ids))]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([ids[index] for index in range(len(ids))])
+    writer.add_token_types(kinds)
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+    writer.add_bos_token_id(config["bos_token_id"])
+    writer.add_eos_token_id(config["eos_token_id"])
+    writer.add_add_bos_token(False)
 
 
 def quantize_gguf(source: Path, target: Path, format: str) -> None:

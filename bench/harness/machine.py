@@ -60,6 +60,11 @@ def use_cores(threads: int) -> list[int]:
     return cores
 
 
+def pin(cores: Sequence[int]) -> None:
+    """Moves this process, and children that it starts from now on, to some cores."""
+    os.sched_setaffinity(0, cores)
+
+
 def processor(machine: dict[str, Any]) -> str:
     """Returns vendor and model, for the head of a short report."""
     return f"{machine['vendor']}, family {machine['family']}, model {machine['model']}"

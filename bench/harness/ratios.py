@@ -51,8 +51,7 @@ class Comparison:
 
     def interval(self) -> tuple[float, float]:
         """Returns the 95 % interval of the median ratio."""
-        low, high = np.percentile(_resampled_medians(self.ratios, SEED), [2.5, 97.5])
-        return float(low), float(high)
+        return median_interval(self.ratios)
 
     def to_json(self) -> dict[str, Any]:
         low, high = self.interval()
@@ -67,6 +66,12 @@ class Comparison:
             "ratio_high": high,
             "rounds": {"ours_ms": self.ours_ms, "peer_ms": self.peer_ms},
         }
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float]:
+    """Returns the 95 % interval of the median (bootstrap)."""
+    low, high = np.percentile(_resampled_medians(values, SEED), [2.5, 97.5])
+    return float(low), float(high)
 
 
 def geomean(comparisons: Sequence[Comparison]) -> tuple[float, float, float]:

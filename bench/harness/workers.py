@@ -90,9 +90,9 @@ class Worker:
         """Writes the last result as raw f32."""
         self._ask(f"save {path}")
 
-    def ask(self, line: str) -> dict[str, Any]:
+    def ask(self, line: str, timeout_s: float = 300) -> dict[str, Any]:
         """Returns the answer to a command that only some workers know."""
-        return self._ask(line)
+        return self._ask(line, timeout_s)
 
     def close(self) -> None:
         """Ends the process and its children."""
@@ -105,7 +105,7 @@ class Worker:
             if stream:
                 stream.close()
 
-    def _ask(self, line: str) -> dict[str, Any]:
+    def _ask(self, line: str, timeout_s: float = 300) -> dict[str, Any]:
         os.killpg(self._process.pid, signal.SIGCONT)
         assert self._process.stdin
         try:
@@ -113,7 +113,7 @@ class Worker:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise WorkerError(self._failure("has ended")) from None
-        answer = self._answer(timeout_s=300)
+        answer = self._answer(timeout_s)
         self._pause()
         if "error" in answer:
             raise WorkerError(f"{self.name}: {answer['error']}")

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import intarsia
 import numpy as np
+import tokenizers
 from harness import llama
+from serving import models
 
 
 def test_directory_and_gguf_are_one_model(tools, tmp_path, small_config):
@@ -28,3 +30,19 @@ def test_rope_theta_of_newer_directories(tmp_path):
     for text in ('{"rope_theta": 500.0}', '{"rope_parameters": {"rope_theta": 500.0}}'):
         (tmp_path / "config.json").write_text(text)
         assert llama.read_config(tmp_path)["rope_theta"] == 500
+
+
+def test_files_have_the_directory_s_tokenizer(tools, tmp_path, small_config):
+    texts = ["the keys of a cache, the values of a cache"] * 50
+    config = small_config | {"vocab_size": 270, "bos_token_id": 0, "eos_token_id": 1}
+    folder = tmp_path / "small"
+    folder.mkdir()
+    models.write_tokenizer(folder, config["vocab_size"], texts)
+    llama.write_gguf(tmp_path / "small.gguf", config, llama.random_weights(config), folder / "tokenizer.json")
+    tools.compile(tmp_path / "small.gguf", "-o", tmp_path / "small.itx")
+    expected = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    generator = intarsia.Generator(tmp_path / "small.itx")
+    for text in ("the values", " caché of\n keys", "</s>"):
+        assert generator.encode(text) == expected.encode(text).ids
+    assert expected.encode("</s>").ids == [1]
+    assert len(expected.encode("the cache").ids) < len("the cache")
