@@ -1,14 +1,17 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Bash completion for intarsia-compile, intarsia-quantize and intarsia-run."""
+"""Bash completion for intarsia and its programs."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
+import intarsia
 import pytest
+from intarsia.commands.main import COMMANDS
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "completion.bash"
 TOOLS = ["intarsia-compile", "intarsia-quantize", "intarsia-run"]
@@ -39,6 +42,32 @@ def test_values(tools, tmp_path):
     program = tools.path("intarsia-compile")
     assert sorted(complete(program, "intarsia-compile m --emit=", tmp_path)) == ["bundle", "exe", "obj", "shared"]
     assert complete(program, "intarsia-compile m --stop-after=l", tmp_path) == ["lower"]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """The program `intarsia`, which `pip install` makes."""
+    program = tmp_path_factory.mktemp("bin") / "intarsia"
+    package = Path(intarsia.__file__).absolute().parents[1]
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} -m intarsia "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_commands(command, tmp_path):
+    (tmp_path / "m.itx").touch()
+    assert complete(command, "intarsia ", tmp_path) == list(COMMANDS)
+    assert complete(command, "intarsia com", tmp_path) == ["compile"]
+    assert complete(command, "intarsia bench ", tmp_path) == ["llm", "deployment"]
+    assert complete(command, "intarsia bench llm ", tmp_path) == ["m.itx"]
+    assert complete(command, "intarsia generate ", tmp_path) == ["m.itx"]
+    assert complete(command, "intarsia generate m.itx --max", tmp_path) == ["--max-tokens="]
+    assert complete(command, "intarsia bench llm m.itx --re", tmp_path) == []
+    assert complete(command, "intarsia bench llm m.itx --ro", tmp_path) == ["--rounds="]
+    assert complete(command, "intarsia --v", tmp_path) == ["--version"]
+    assert complete(command, "intarsia engines p.json --engine=v", tmp_path) == ["vllm"]
+    # Programs have their own help.
+    assert complete(command, "intarsia compile m --stop-after=l", tmp_path) == ["lower"]
 
 
 def test_files(tools, tmp_path):

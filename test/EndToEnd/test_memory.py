@@ -18,7 +18,7 @@ from pathlib import Path
 import intarsia
 import numpy as np
 import pytest
-from intarsia.commands.choose_command import read_size
+from intarsia.commands.arguments import read_size
 
 pytestmark = pytest.mark.cpu_only
 

@@ -15,8 +15,10 @@ import sys
 import time
 from pathlib import Path
 
+import intarsia as package
 import pytest
 from intarsia.__main__ import main
+from intarsia.commands.main import COMMANDS, Command
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "examples" / "glossary"
@@ -111,6 +113,76 @@ def test_errors(artifact, wordless_artifact, tmp_path):
         assert result.stderr.startswith("error: "), result.stderr
         assert message in result.stderr
         assert "Traceback" not in result.stderr
+
+
+def test_help_lists_the_commands_at_once():
+    """What is listed is imported when it is used."""
+    program = """
+import sys
+from intarsia.commands.main import main
+try:
+    main(["--help"])
+except SystemExit as end:
+    assert end.code == 0
+    print([name for name in sys.modules if name.startswith(("numpy", "intarsia.")) and name.count(".") < 2])
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    *lines, modules = result.stdout.splitlines()
+    listed = [line.split()[0] for line in lines[lines.index("commands:") + 1 :] if line.startswith("  ")]
+    assert listed == list(COMMANDS)
+    assert modules == "['intarsia.commands', 'intarsia.support']"
+    assert intarsia("--version").stdout == f"intarsia {package.__version__}\n"
+
+
+@pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if command.module])
+def test_help_of_commands(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: intarsia {name} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give a COMMAND"),
+        (("",), "give a COMMAND"),
+        (("compil", "x"), "there is no command 'compil'"),
+        (("--threads=2", "generate"), "unrecognized arguments: --threads=2"),
+        (("bench",), "the following arguments are required: KIND"),
+    ],
+)
+def test_no_such_command(arguments, message):
+    result = intarsia(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_programs_are_commands(tools, tmp_path, monkeypatch, capsys):
+    """`intarsia compile` becomes the process of intarsia-compile."""
+    for name, command in COMMANDS.items():
+        if command.tool:
+            assert tools.path(command.tool).is_file()
+            if name != "lsp-server":
+                assert intarsia(name, "--version").stdout == tools.run(command.tool, "--version").stdout
+    assert intarsia("run", "--help").stdout == tools.run("intarsia-run", "--help").stdout
+    program = tmp_path / "run"
+    program.write_text("#!/bin/sh\necho $$\ngrep SigIgn /proc/self/status\nprintf '<%s>' \"$@\"\nexit 7\n")
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "intarsia", "run", "--a b", "", "--threads=", "--", "*", "é"]
+    environment = {**os.environ, "INTARSIA_RUN": str(program)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        shown, _ = process.communicate(timeout=30)
+    number, ignored, arguments = shown.splitlines()
+    assert process.returncode == 7
+    assert int(number) == process.pid
+    assert arguments == "<--a b><><--threads=><--><*><é>"
+    assert not int(ignored.split()[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
+    monkeypatch.setenv("INTARSIA_RUN", str(tmp_path / "none"))
+    assert main(["run", "m.itx"]) == 1
+    assert capsys.readouterr().err == f"error: cannot run {tmp_path / 'none'}: No such file or directory\n"
+    monkeypatch.setitem(COMMANDS, "none", Command("nothing", tool="intarsia-none"))
+    assert main(["none"]) == 1
+    assert capsys.readouterr().err.startswith("error: intarsia-none is neither beside the package (")
 
 
 def test_flags_without_a_value(capsys):

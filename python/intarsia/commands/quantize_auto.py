@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +13,7 @@ import numpy as np
 from ..quantization.choice import Budget
 from ..quantization.choose import CANDIDATES, MEASURED_TOKENS, choose
 from ..support.errors import InvalidArgumentError
-
-_UNITS = {"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+from .arguments import at_least, read_size
 
 
 def read_bits(text: str) -> float:
@@ -24,15 +22,6 @@ def read_bits(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text}: bits of a weight are a positive number")
     return value
-
-
-def read_size(text: str) -> int:
-    """Read ``700MB`` or ``1.5GiB`` as bytes."""
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)", text)
-    size = float(found[1]) * _UNITS.get(found[2], 0) if found else 0
-    if not 1 <= size <= 2**53:  # no machine has more, and it would not be exact
-        raise argparse.ArgumentTypeError(f"{text}: sizes are numbers with MB, GB, MiB or GiB: 700MB")
-    return int(size)
 
 
 def read_loss(text: str) -> float:
@@ -51,7 +40,7 @@ def read_rate(text: str) -> float:
     return 1e6 / value
 
 
-def add_flags(parser: argparse.ArgumentParser, at_least: Callable[[int], Callable[[str], int]]) -> None:
+def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``--quantize=auto`` to those of ``intarsia quantize``."""
     group = parser.add_argument_group(
         "--quantize=auto", "A format is chosen for every tensor, so that little is lost within these limits; several "
