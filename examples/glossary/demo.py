@@ -45,6 +45,8 @@ def main() -> None:
     print("\nWhat to try next:")
     command = f'generate {os.path.relpath(options.output)} "run (verb):"'
     print(f"  PYTHONPATH=build/dev/python .venv/bin/python -m intarsia {command}")
+    command = f"serve {os.path.relpath(options.output)}"
+    print(f"  PYTHONPATH=build/dev/python .venv/bin/python -m intarsia {command}    # and open http://127.0.0.1:8000/")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ COMMANDS = {
     "run": Command("run a function of a compiled model", tool="intarsia-run"),
     "generate": Command("continue a prompt; text appears as it is made", "generate"),
     "chat": Command("talk with a model; Ctrl-C stops an answer, /help lists commands", "chat"),
+    "serve": Command("serve models over HTTP, for clients of OpenAI's interface", "serve"),
     "quantize": Command("round a model's weights so that little is lost on a text", "quantize"),
     "perplexity": Command("say how well the model predicts a text", "perplexity"),
     "bench": Command("measure speed", "bench"),

@@ -284,7 +284,7 @@ class ChatWriter:
         head = dumps({"id": self._id, "object": "chat.completion.chunk", "created": self._created, "model": model.name})
         self._head = "data: " + head[:-1] + ',"choices":['
         usage = ',"usage":null' if chat.options.has_usage else ""
-        self._tail = f'],"system_fingerprint":null{usage}}}\n\n'
+        self._tail = f"]{usage}}}\n\n"
         self._contents = [
             (
                 f'{self._head}{{"index":{index},"delta":{{"content":',
@@ -319,7 +319,7 @@ class ChatWriter:
         """Return the usage, if it is asked for, and the mark of the end."""
         if not self._options.has_usage:
             return b"data: [DONE]\n\n"
-        tail = f'],"system_fingerprint":null,"usage":{dumps(chat_usage(usage))}}}\n\n'
+        tail = f'],"usage":{dumps(chat_usage(usage))}}}\n\n'
         return f"{self._head}{tail}data: [DONE]\n\n".encode()
 
     def error(self, error: RequestError) -> bytes:
@@ -335,7 +335,6 @@ class ChatWriter:
             "model": self._model.name,
             "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
             "usage": chat_usage(usage),
-            "system_fingerprint": None,
         }
 
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:

@@ -1,6 +1,11 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Connections that are bounded in number, time and memory, and that streams write to directly (decision 118)."""
+"""Connections that are bounded in number, time and memory, and that streams write to directly.
+
+ASGI has a call for each piece of an answer, which a task awaits. With a thousand streams that is most of the work of a
+step: here the loop that takes the engine's events writes to the transports itself, and a stream's task sleeps until its
+end.
+"""
 
 from __future__ import annotations
 

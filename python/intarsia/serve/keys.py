@@ -36,7 +36,7 @@ class _Bucket:
         now = time.monotonic()
         self.level = min(self.per_minute, self.level + (now - self.filled) * self.per_minute / 60)
         self.filled = now
-        return 0.0 if self.level > 0 else (1 - self.level) * 60 / self.per_minute
+        return max(0.0, (1 - self.level) * 60 / self.per_minute)
 
     def take(self, amount: int) -> None:
         """Take from the allowance."""

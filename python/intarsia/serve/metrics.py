@@ -153,6 +153,7 @@ _OF_SERVER: tuple[tuple[str, str, str], ...] = (
     ("request_queue_time_seconds", "queue", "Time until the prompt was begun."),
     ("request_prefill_time_seconds", "prefill", "Time of the prompt."),
     ("request_decode_time_seconds", "decode", "Time from the first token to the last."),
+    ("iteration_tokens_total", "iteration", "Tokens that a step has generated."),
     ("request_prompt_tokens", "request_prompt", "Prompt tokens of a request."),
     ("request_generation_tokens", "request_generated", "Generated tokens of a request."),
 )

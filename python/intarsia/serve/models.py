@@ -42,6 +42,8 @@ class ServedModel:
         Starts the engine; called in a thread, again when the engine is lost.
     temperature : float
         That of requests that name none.
+    draft_tokens : int
+        The most that the engine's draft model proposes at once; 0: it has none.
     """
 
     def __init__(
@@ -55,10 +57,11 @@ class ServedModel:
         make_engine: Callable[[], Engine],
         *,
         temperature: float = 1.0,
+        draft_tokens: int = 0,
     ) -> None:
         self.name, self.tokenizer, self.chat_template = name, tokenizer, chat_template
         self.vocabulary, self.context, self.ends = vocabulary, context, frozenset(ends)
-        self.temperature = temperature
+        self.temperature, self.draft_tokens = temperature, draft_tokens
         self.created = int(time.time())
         self.prompts = Prompts(tokenizer, chat_template, vocabulary)
         self.detokenizer = Detokenizer(tokenizer)
@@ -120,6 +123,7 @@ class ServedModel:
             samples=options.samples,
             logprobs=options.logprobs,
             prompt_logprobs=prompt_logprobs,
+            draft_tokens=self.draft_tokens,
             constraint=constraint,
             priority=options.priority,
             deadline_seconds=deadline_seconds,

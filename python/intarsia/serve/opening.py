@@ -17,6 +17,9 @@ from .encoders import Encoder
 from .engines import Engine
 from .models import ServedModel
 
+#: The most tokens that a draft model proposes at once, as in `Generator.generate`.
+_DRAFT_TOKENS = 4
+
 
 @dataclass
 class ModelOptions:
@@ -102,6 +105,7 @@ def open_model(path: Path, name: str, options: ModelOptions) -> ServedModel | En
         ends,
         _engine_maker(path, module, options),
         temperature=options.temperature,
+        draft_tokens=0 if options.draft is None else _DRAFT_TOKENS,
     )
 
 

@@ -73,6 +73,7 @@ class Server:
         self.budget = BodyBudget(self.options.max_bodies_bytes)
         self.threads = ThreadPoolExecutor(_THREADS, "intarsia-serve")
         self.is_draining = False
+        self.is_loading = True
         self.started = time.time()
         self.active = 0
         self.refused: Counter[int] = Counter()
@@ -90,6 +91,8 @@ class Server:
         """Why the server cannot answer now; empty: it can."""
         if self.is_draining:
             return "draining"
+        if self.is_loading:
+            return "loading"
         return next((m.supervisor.state for m in self.language_models.values() if m.supervisor.state != "ready"), "")
 
     def check_ready(self) -> None:
@@ -190,6 +193,7 @@ class Server:
     async def start_models(self) -> None:
         """Start the engines of all models."""
         await asyncio.gather(*(model.supervisor.start() for model in self.language_models.values()))
+        self.is_loading = False
         # What is there now stays: later searches for garbage need not look at it.
         gc.collect()
         gc.freeze()

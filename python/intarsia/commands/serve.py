@@ -1,15 +1,15 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command ``intarsia serve``."""
+"""``intarsia serve``."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from ..support.errors import InvalidArgumentError, NotFoundError
+from .arguments import TOKENIZER, add_threads, at_least, read_size, read_text
 
 _DESCRIPTION = """\
 Serve models over HTTP for every client of OpenAI's interface: chats, completions, embeddings, rerank, tokens, metrics,
@@ -17,8 +17,8 @@ and a page to talk to the model. A language model writes texts, a sentence encod
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser, read_size: Callable[[str], int]) -> None:
-    """Add the options of the command to a parser; `read_size` reads sizes such as 6GB."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.description = _DESCRIPTION
     add = parser.add_argument
     add("models", nargs="+", type=Path, metavar="MODEL.itx", help="language models and encoders")
@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser, read_size: Callable[[str], in
         help="what requests call a model, in the order of the models (default: file)",
     )
     add("--host", default="127.0.0.1", help="the address to listen at; 0.0.0.0: all (default: %(default)s)")
-    add("--port", type=_number(0, 65535), default=8000, help="the port; 0: a free one (default: %(default)s)")
-    add("--tokenizer", type=Path, help="tokenizer.json, its folder, or a GGUF file (default: the artifact's own)")
+    add("--port", type=_port, default=8000, help="the port; 0: a free one (default: %(default)s)")
+    add("--tokenizer", type=Path, help=TOKENIZER)
     add("--chat-template", type=Path, metavar="FILE", help="a chat template of Jinja2 (default: the tokenizer's own)")
-    add("--threads", type=_number(0), default=0, help="threads to compute with (default: all)")
+    add_threads(parser)
     add("--memory", type=read_size, metavar="SIZE", help="memory that a model may use (6GB): the rest stays on disk")
     add(
         "--in-process",
@@ -50,17 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser, read_size: Callable[[str], in
         metavar="SIZE",
         help="keys and values of all texts (default: half of the free memory)",
     )
-    add("--max-running", type=_number(1), default=64, metavar="N", help="texts at a time (default: %(default)s)")
+    add("--max-running", type=at_least(1), default=64, metavar="N", help="texts at a time (default: %(default)s)")
     add(
         "--max-waiting",
-        type=_number(1),
+        type=at_least(1),
         default=1024,
         metavar="N",
         help="texts that wait for their turn; more get 429 (default: %(default)s)",
     )
     add(
         "--max-step-tokens",
-        type=_number(0),
+        type=at_least(0),
         default=0,
         metavar="N",
         help="tokens of a step (default: the model's best)",
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser, read_size: Callable[[str], in
         metavar="MS",
         help="time between two tokens that long prompts of others should leave (default: no target)",
     )
-    add("--kept-tokens", type=_number(0), metavar="N", help="tokens of ended texts whose state is kept (default: all)")
+    add("--kept-tokens", type=at_least(0), metavar="N", help="tokens of ended texts whose state is kept (default: all)")
     add("--spill-memory", type=read_size, default=0, metavar="SIZE", help="memory for state that leaves the cache")
     add("--spill-folder", type=Path, metavar="DIR", help="folder for state that leaves the cache")
     add("--spill-files", type=read_size, default=0, metavar="SIZE", help="the most that the files there may take")
@@ -80,17 +80,17 @@ def add_arguments(parser: argparse.ArgumentParser, read_size: Callable[[str], in
     group = parser.add_argument_group("who may do how much")
     add = group.add_argument
     add("--api-key-file", type=Path, metavar="FILE", help="a key a line; behind it name=, requests=, tokens=, streams=")
-    add("--max-requests-per-minute", type=_number(1), metavar="N", help="of a key whose line says nothing else")
-    add("--max-tokens-per-minute", type=_number(1), metavar="N", help="of a key: prompts and answers")
-    add("--max-streams-per-key", type=_number(1), metavar="N", help="requests at a time of a key")
+    add("--max-requests-per-minute", type=at_least(1), metavar="N", help="of a key whose line says nothing else")
+    add("--max-tokens-per-minute", type=at_least(1), metavar="N", help="of a key: prompts and answers")
+    add("--max-streams-per-key", type=at_least(1), metavar="N", help="requests at a time of a key")
     add(
         "--share-prefixes",
         action="store_true",
         help="keys share prompts' state: faster, but one may guess at another's",
     )
-    add("--max-requests", type=_number(1), default=2048, metavar="N", help="at a time; more get 429 (%(default)s)")
-    add("--max-connections", type=_number(1), default=4096, metavar="N", help="at a time; more get 503 (%(default)s)")
-    add("--max-prompts", type=_number(1), default=2048, metavar="N", help="prompts of one request (%(default)s)")
+    add("--max-requests", type=at_least(1), default=2048, metavar="N", help="at a time; more get 429 (%(default)s)")
+    add("--max-connections", type=at_least(1), default=4096, metavar="N", help="at a time; more get 503 (%(default)s)")
+    add("--max-prompts", type=at_least(1), default=2048, metavar="N", help="prompts of one request (%(default)s)")
     add(
         "--max-body-bytes",
         type=read_size,
@@ -128,13 +128,12 @@ def run(options: argparse.Namespace) -> int:
         raise NotFoundError(
             f"{error.name} is not installed, which the server needs: pip install 'intarsia[serve]'", "not found"
         ) from error
-    from ..runtime.module import set_threads
-    from .connection import Limits
-    from .keys import Keys, read_keys
-    from .logs import configure, log
-    from .opening import ModelOptions, model_names, open_model
-    from .options import TEMPLATE_VARIABLES, ServerOptions
-    from .server import Server
+    from ..serve.connection import Limits
+    from ..serve.keys import Keys, read_keys
+    from ..serve.logs import configure, log
+    from ..serve.opening import ModelOptions, model_names, open_model
+    from ..serve.options import TEMPLATE_VARIABLES, ServerOptions
+    from ..serve.server import Server
 
     _check(options)
     names = model_names(options.models, options.name)
@@ -150,8 +149,7 @@ def run(options: argparse.Namespace) -> int:
     configure(options.log_level)
     if options.threads:
         os.environ["ITX_THREADS"] = str(options.threads)  # of processes that are started
-        set_threads(options.threads)
-    template = None if options.chat_template is None else options.chat_template.read_text(encoding="utf-8")
+    template = None if options.chat_template is None else read_text(options.chat_template)
     model_options = ModelOptions(
         tokenizer=options.tokenizer,
         chat_template=template,
@@ -165,7 +163,7 @@ def run(options: argparse.Namespace) -> int:
             "waiting": options.max_waiting,
             "step_tokens": options.max_step_tokens,
             "token_seconds": options.slo_token_ms / 1000,
-            "kept_tokens": -1 if options.kept_tokens is None else options.kept_tokens,
+            "kept_tokens": options.kept_tokens,
             "spill_memory": options.spill_memory,
             "spill_folder": options.spill_folder,
             "spill_files": options.spill_files,
@@ -207,14 +205,12 @@ def _check(options: argparse.Namespace) -> None:
         raise InvalidArgumentError(f"--max-seconds is {options.max_seconds:g}, must be above 0", "invalid argument")
 
 
-def _number(least: int, most: int = 2**31) -> Callable[[str], int]:
-    """Return a function that reads a whole number from the command line."""
+def _port(text: str) -> int:
+    """Read a port from the command line."""
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{number}, must be from 0 to 65535")
+    return number
 
-    def read(text: str) -> int:
-        number = int(text)
-        if not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"{number}, must be from {least} to {most}")
-        return number
 
-    read.__name__ = "number"  # argparse shows this name
-    return read
+_port.__name__ = "number"  # argparse shows this name
