@@ -165,6 +165,13 @@ def test_names_of_any_script(tools):
     assert verified(tools, printed) == printed
 
 
+def test_options_of_tasks_are_named():
+    """A misspelt one is Python's error, at the call."""
+    for call in (lambda a: web(a, tokens=1, lable="x"), lambda a: agent.compute("f", a, ms=1, tokens=1, lable="x")):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'lable'"):
+            graph_of(call)
+
+
 def graph_of(body, *inputs):
     return agent.graph(*(inputs or (agent.text(10),)))(body)
 
@@ -198,7 +205,6 @@ other = graph_of(lambda x: x)
             "tool 'web' says nothing of what it produces, must give one of tokens, pixels",
         ),
         (lambda: graph_of(lambda a: web(a, tokens=1, size=2)), "says tokens and size of what it produces"),
-        (lambda: graph_of(lambda a: web(a, tokens=1, lable="x")), "has no option 'lable'; known are label, place"),
         (lambda: graph_of(lambda a: 5), "input 0 of the result of graph '<lambda>' is 5"),
         (lambda: graph_of(lambda a: agent.join()), "join has no parts"),
         (

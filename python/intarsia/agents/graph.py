@@ -79,7 +79,10 @@ def compute(
     pixels: Figure | None = None,
     seconds: Figure | None = None,
     size: Figure | None = None,
-    **options: Any,
+    label: str | None = None,
+    place: str | None = None,
+    together: str | None = None,
+    apart: str | None = None,
 ) -> Value:
     """Compute by a function of the user's program, which takes `ms` on one core."""
     check_text("name", "a compute", name)
@@ -87,10 +90,23 @@ def compute(
     values = _operands(what, inputs)
     produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
     head = f"{quoted(name)}(@@) takes {_amount('ms', what, ms, 'ms')._text('ms')}"
-    return _emit("agent.compute", head, values, produced, _task_options(what, options), options.get("label") or name)
+    return _emit(
+        "agent.compute", head, values, produced, _task_options(what, label, place, together, apart), label or name
+    )
 
 
-def function(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def function(
+    *,
+    ms: Figure,
+    tokens: Figure | None = None,
+    pixels: Figure | None = None,
+    seconds: Figure | None = None,
+    size: Figure | None = None,
+    label: str | None = None,
+    place: str | None = None,
+    together: str | None = None,
+    apart: str | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Turn a function into a task: inside a graph a call adds a task, elsewhere it calls the function.
 
     >>> @function(ms=4, tokens=300)
@@ -100,7 +116,22 @@ def function(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(body)
         def call(*inputs: Any, **named: Any) -> Any:
-            return compute(body.__name__, *inputs, *named.values(), **options) if _traces else body(*inputs, **named)
+            if not _traces:
+                return body(*inputs, **named)
+            return compute(
+                body.__name__,
+                *inputs,
+                *named.values(),
+                ms=ms,
+                tokens=tokens,
+                pixels=pixels,
+                seconds=seconds,
+                size=size,
+                label=label,
+                place=place,
+                together=together,
+                apart=apart,
+            )
 
         return call
 

@@ -110,7 +110,10 @@ class Model(_Declared):
         tokens: Figure,
         instruction_tokens: int | None = None,
         shared_instructions: bool = False,
-        **options: Any,
+        label: str | None = None,
+        place: str | None = None,
+        together: str | None = None,
+        apart: str | None = None,
     ) -> Value:
         """Ask a language model.
 
@@ -123,8 +126,12 @@ class Model(_Declared):
         instruction_tokens
             Tokens before the prompt that are the same for each request; with `shared_instructions` their cache is kept
             between requests.
-        options
-            `label`, `place` (a pool), `together`, `apart`: see the dialect's documentation.
+        label
+            Its name for people; by default that of the model.
+        place
+            The pool that it is put on: ``"system::pool"``.
+        together, apart
+            Tasks of the same group share a pool, or do not: see the dialect's documentation.
 
         """
         what = f"answer of {self.name!r}"
@@ -139,9 +146,9 @@ class Model(_Declared):
         given = {
             "instruction_tokens": instruction_tokens,
             "shared_instructions": shared_instructions or None,
-            **_task_options(what, options),
+            **_task_options(what, label, place, together, apart),
         }
-        return _emit("agent.llm", head, values, size, given, options.get("label") or self.name)
+        return _emit("agent.llm", head, values, size, given, label or self.name)
 
     def infer(
         self,
@@ -150,16 +157,18 @@ class Model(_Declared):
         pixels: Figure | None = None,
         seconds: Figure | None = None,
         size: Figure | None = None,
-        **options: Any,
+        label: str | None = None,
+        place: str | None = None,
+        together: str | None = None,
+        apart: str | None = None,
     ) -> Value:
         """Ask another model for text (`tokens`), an image (`pixels`), sound (`seconds`) or data (`size`)."""
         what = f"infer of {self.name!r}"
         values = _operands(what, inputs)
         produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
         head = f"{_trace(what).use(self)}(@@)"
-        return _emit(
-            "agent.infer", head, values, produced, _task_options(what, options), options.get("label") or self.name
-        )
+        given = _task_options(what, label, place, together, apart)
+        return _emit("agent.infer", head, values, produced, given, label or self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +210,17 @@ class Index(_Declared):
         }
         return f"agent.index {symbol(self.name)}{takes}{attributes(options)}"
 
-    def retrieve(self, query: Value, *, top_k: int, tokens: Figure | None = None, **options: Any) -> Value:
+    def retrieve(
+        self,
+        query: Value,
+        *,
+        top_k: int,
+        tokens: Figure | None = None,
+        label: str | None = None,
+        place: str | None = None,
+        together: str | None = None,
+        apart: str | None = None,
+    ) -> Value:
         """Find the `top_k` nearest texts: by default ``top_k * chunk_tokens`` tokens."""
         what = f"retrieve of {self.name!r}"
         values = _operands(what, [query])
@@ -209,9 +228,9 @@ class Index(_Declared):
         if top_k > self.vectors:
             raise AgentError(f"top_k of {what} is {top_k}, the index has {self.vectors} vectors")
         size = Size("text", Amount(0) if tokens is None else _amount("tokens", what, tokens, "tokens"))
-        given = {"top_k": top_k, **_task_options(what, options)}
+        given = {"top_k": top_k, **_task_options(what, label, place, together, apart)}
         head = f"{_trace(what).use(self)}(@@)"
-        return _emit("agent.retrieve", head, values, size, given, options.get("label") or self.name, tokens is not None)
+        return _emit("agent.retrieve", head, values, size, given, label or self.name, tokens is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,16 +275,18 @@ class Tool(_Declared):
         pixels: Figure | None = None,
         seconds: Figure | None = None,
         size: Figure | None = None,
-        **options: Any,
+        label: str | None = None,
+        place: str | None = None,
+        together: str | None = None,
+        apart: str | None = None,
     ) -> Value:
         """Call the tool: it gives text (`tokens`), an image, sound (`seconds`) or data (`size`, in bytes)."""
         what = f"tool {self.name!r}"
         values = _operands(what, inputs)
         produced = _produced(what, {"tokens": tokens, "pixels": pixels, "seconds": seconds, "size": size})
         head = f"{_trace(what).use(self)}(@@)"
-        return _emit(
-            "agent.invoke", head, values, produced, _task_options(what, options), options.get("label") or self.name
-        )
+        given = _task_options(what, label, place, together, apart)
+        return _emit("agent.invoke", head, values, produced, given, label or self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,17 +307,32 @@ class Memory(_Declared):
         options = attributes({"concurrency": self.concurrency})
         return f"agent.memory {symbol(self.name)} reads {reads} writes {writes}{options}"
 
-    def read(self, *inputs: Value, tokens: Figure | None = None, size: Figure | None = None, **options: Any) -> Value:
+    def read(
+        self,
+        *inputs: Value,
+        tokens: Figure | None = None,
+        size: Figure | None = None,
+        label: str | None = None,
+        place: str | None = None,
+        together: str | None = None,
+        apart: str | None = None,
+    ) -> Value:
         """Read text (`tokens`) or data (`size`, in bytes)."""
         what = f"read of {self.name!r}"
         values = _operands(what, inputs)
         produced = _produced(what, {"tokens": tokens, "size": size})
         head = f"{_trace(what).use(self)}(@@)"
-        return _emit(
-            "agent.read", head, values, produced, _task_options(what, options), options.get("label") or self.name
-        )
+        given = _task_options(what, label, place, together, apart)
+        return _emit("agent.read", head, values, produced, given, label or self.name)
 
-    def write(self, *inputs: Value, **options: Any) -> None:
+    def write(
+        self,
+        *inputs: Value,
+        label: str | None = None,
+        place: str | None = None,
+        together: str | None = None,
+        apart: str | None = None,
+    ) -> None:
         """Write to the memory; only reads of this memory wait for it."""
         what = f"write of {self.name!r}"
         values = _operands(what, inputs)
@@ -304,5 +340,5 @@ class Memory(_Declared):
             raise AgentError(f"{what} has no input, must have what is written")
         trace = _trace(what)
         names = ", ".join(value.name for value in values)
-        given = attributes(_task_options(what, options))
+        given = attributes(_task_options(what, label, place, together, apart))
         trace.block.lines.append(f"agent.write {trace.use(self)}({names}){given} : {_types(values)}{_here()}")

@@ -382,17 +382,16 @@ def _produced(what: str, sizes: Mapping[str, Figure | None]) -> Size:
     return Size(kind, _amount(name, what, figure, _UNITS[kind]))
 
 
-def _task_options(what: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    known = ("label", "place", "together", "apart")
-    for name in options:
-        if name not in known:
-            raise AgentError(f"{what} has no option {name!r}; known are {', '.join(known)}")
-    for name in ("label", "together", "apart"):
-        check_text(name, what, options.get(name))
-    given = dict(options)
-    if (place := given.get("place")) is not None:
+def _task_options(
+    what: str, label: str | None, place: str | None, together: str | None, apart: str | None
+) -> dict[str, Any]:
+    """Return attributes of a task: its name for people, its pool, and groups of tasks that share a pool, or do not."""
+    for name, given in (("label", label), ("together", together), ("apart", apart)):
+        check_text(name, what, given)
+    placement = None
+    if place is not None:
         if not isinstance(place, str) or place.count("::") != 1 or not all(place.split("::")):
             raise AgentError(f"place of {what} is {place!r}, must be a pool of a system, such as 'dc::fast'")
         check_text("place", what, place)
-        given["place"] = (f"#fleet.placement<{'::'.join(symbol(part) for part in place.split('::'))}>",)
-    return given
+        placement = (f"#fleet.placement<{'::'.join(symbol(part) for part in place.split('::'))}>",)
+    return {"label": label, "place": placement, "together": together, "apart": apart}
