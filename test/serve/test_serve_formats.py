@@ -22,7 +22,7 @@ from random_schemas import Schemas
 from test_serve_tools import TOOLS, asked, model, read, write
 
 SUITE = json.loads((Path(__file__).resolve().parent / "json_schema_suite.json").read_text())["cases"]
-ROOM = 80
+ROOM = 120
 
 
 def exact_multiple(validator: Any, divisor: float, value: Any, schema: Any) -> Any:

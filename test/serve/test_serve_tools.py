@@ -60,7 +60,7 @@ MODELS = {
         ["<|turn>", "<turn|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>", "<|tool_response>"],
         [],
     ),
-    "generic": ("python/chat/chatml", ["<|im_start|>", "<|im_end|>"], []),
+    "generic": ("serve/chat/plain", ["<|im_start|>", "<|im_end|>"], []),
 }
 MARKERS = (
     "</think>",
@@ -72,6 +72,8 @@ MARKERS = (
     "<|channel|>",
     '<|"|>',
     " to",
+    "<|end|>",
+    "<|message|>",
 )
 WEATHER = {
     "type": "function",
@@ -139,6 +141,8 @@ def model(name: str) -> Any:
         grammars=grammars,
         forms=FormCompiler(grammars, tokenizer, vocabulary),
         detokenizer=Detokenizer(tokenizer),
+        markers={tokenizer.token_to_id(text) for text in MARKERS},
+        closing={tokenizer.token_to_id(text) for text in ('"', "}", "]", '"}', '":', ":")},
     )
 
 
@@ -150,25 +154,29 @@ def asked(model: Any, **fields: Any) -> tuple[Form, str]:
     return plan.form(encode(model.tokenizer, prompt, add_special_tokens=False)), prompt
 
 
+def next_token(model: Any, constraint: Any, chosen: random.Random) -> int:
+    """Return a random token that a constraint allows; those that open or close something are preferred."""
+    allowed = np.flatnonzero(constraint.allowed(model.vocabulary)).tolist()
+    assert allowed, "the grammar has no token more"
+    if chosen.random() < 0.1:
+        ending = [token for token in allowed if token in model.ends]
+        if ending:
+            return ending[0]
+    draw = chosen.random()
+    for share, preferred in ((0.3, model.markers), (0.7, model.closing)):
+        some = [token for token in allowed if token in preferred] if draw < share else []
+        if some:
+            return chosen.choice(some)
+    return chosen.choice(allowed)
+
+
 def write(model: Any, form: Form, seed: int, most: int = 150) -> tuple[list[int], str]:
-    """Return tokens that follow a form, and why they end; those that open or close something are preferred."""
+    """Return tokens that follow a form, and why they end."""
     chosen = random.Random(seed)
     constraint = form.constraint.copy()
-    closing = {model.tokenizer.token_to_id(text) for text in ('"', "}", "]", '"}', '":', ":")}
-    markers = {model.tokenizer.token_to_id(text) for text in MARKERS}
     ids: list[int] = []
     while len(ids) < most:
-        allowed = np.flatnonzero(constraint.allowed(model.vocabulary)).tolist()
-        assert allowed, "the grammar has no token more"
-        token = chosen.choice([token for token in allowed if token in closing] or allowed)
-        if chosen.random() < 0.3:
-            token = chosen.choice(allowed)
-        ending = [token for token in allowed if token in model.ends]
-        if ending and chosen.random() < 0.1:
-            token = ending[0]
-        marking = [token for token in allowed if token in markers]
-        if marking and chosen.random() < 0.3:
-            token = chosen.choice(marking)
+        token = next_token(model, constraint, chosen)
         complete = constraint.accept(token)
         if token in model.ends:
             return ids, "stop"

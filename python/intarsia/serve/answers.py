@@ -143,8 +143,8 @@ class Form:
 class AnswerWriter(Protocol):
     """Writes the answers to one request as an interface has them."""
 
-    def begin(self) -> bytes:
-        """Return what a stream begins with, before the first token."""
+    def begin(self, usage: Usage) -> bytes:
+        """Return what a stream begins with, before the first token; the usage is that of the prompt."""
 
     def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:
         """Return the events of more of an answer; nothing if there is nothing to tell."""

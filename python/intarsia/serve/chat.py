@@ -293,7 +293,7 @@ class ChatWriter:
             for index in range(chat.options.samples)
         ]
 
-    def begin(self) -> bytes:
+    def begin(self, usage: Usage) -> bytes:
         """Return the roles."""
         return "".join(
             self._chunk(index, {"role": "assistant", "content": ""}) for index in range(self._options.samples)

@@ -157,7 +157,7 @@ class CompletionWriter:
         self._behind = f',"logprobs":null,"finish_reason":null}}{self._tail}'
         self._offsets: dict[int, int] = {}
 
-    def begin(self) -> bytes:
+    def begin(self, usage: Usage) -> bytes:
         """Return the prompts, if they are asked for."""
         if not self._has_echo:
             return b""

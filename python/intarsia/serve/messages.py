@@ -270,9 +270,9 @@ class MessageWriter:
         self._kind: str | None = None  # of the block that grows
         self._end: dict[str, Any] = {"stop_reason": "end_turn", "stop_sequence": None}
 
-    def begin(self) -> bytes:
+    def begin(self, usage: Usage) -> bytes:
         """Return what a stream begins with."""
-        message = {**self._message([], Usage()), "stop_reason": None}
+        message = {**self._message([], usage), "stop_reason": None}
         return _event("message_start", message=message) + _event("ping")
 
     def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:

@@ -326,7 +326,7 @@ class ResponseWriter:
         if "user" in fields:
             self._response["user"] = fields.raw("user")
 
-    def begin(self) -> bytes:
+    def begin(self, usage: Usage) -> bytes:
         """Return what a stream begins with."""
         events = self._event("response.created", response=self._response)
         return events + self._event("response.in_progress", response=self._response)
@@ -422,14 +422,14 @@ class ResponseWriter:
             return {"type": "reasoning_text", "text": text}
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": self._logged if text else []}
 
-    def _of_item(self, name: str, *, item_id: Any = True, **values: Any) -> bytes:
+    def _of_item(self, kind: str, *, item_id: Any = True, **values: Any) -> bytes:
         """Return an event about the item that grows."""
         identity = {} if item_id is None else {"item_id": self._items[-1]["id"]}
-        return self._event(name, output_index=len(self._items) - 1, **identity, **values)
+        return self._event(kind, output_index=len(self._items) - 1, **identity, **values)
 
-    def _event(self, name: str, **values: Any) -> bytes:
+    def _event(self, kind: str, **values: Any) -> bytes:
         number, self._number = self._number, self._number + 1
-        return event({"type": name, "sequence_number": number, **values}, name)
+        return event({"type": kind, "sequence_number": number, **values}, kind)
 
     def _logprob(self, token: LoggedToken) -> dict[str, Any]:
         top = token.top[: self._request.options.logprobs]

@@ -199,7 +199,7 @@ class Run:
     def _begin(self) -> None:
         if not self._has_begun:
             self._has_begun = True
-            begin = self._writer.begin()
+            begin = self._writer.begin(self.usage)
             if begin:
                 self._out.append(begin)
 

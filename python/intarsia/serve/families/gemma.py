@@ -17,13 +17,14 @@ from .family import Family, Tool, Wanted
 
 _BEGIN, _END, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
 _NUMBER = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"
-_INTEGER = r"-?(0|[1-9][0-9]{0,17})"
+#: Keywords of numbers, which Gemma writes as JSON does.
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _KEY = r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}"
 #: Keywords that `_Values` does not hold.
 _UNHELD = frozenset(
     {
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format"),
-        *("patternProperties", "minProperties", "maxProperties", "prefixItems", "additionalItems"),
+        *("pattern", "format", "patternProperties", "minProperties", "maxProperties", "prefixItems"),
+        "additionalItems",
     }
 )
 #: Keywords whose values are schemas, or lists of them.
@@ -145,7 +146,7 @@ class _GemmaArguments:
 class _Values:
     """Writes the grammar of Gemma's values by a schema; what a grammar cannot hold is any value of the same type.
 
-    The values are valid by the schema but for bounds of numbers, and patterns of strings.
+    The values are valid by the schema but for the keywords of `_UNHELD`.
     """
 
     def __init__(self, grammar: Grammar, schema: dict[str, Any]) -> None:
@@ -183,10 +184,8 @@ class _Values:
         grammar = self._grammar
         if kind == "string":
             return self._string(schema)
-        if kind == "integer":
-            return grammar.regex(_INTEGER)
-        if kind == "number":
-            return grammar.regex(_NUMBER)
+        if kind in ("integer", "number"):
+            return grammar.json({"type": kind, **{key: schema[key] for key in _BOUNDS if key in schema}})
         if kind == "boolean":
             return '("true" | "false")'
         if kind == "null":

@@ -22,6 +22,8 @@ _CONSTRAIN, _CALL, _RETURN = "<|constrain|>", "<|call|>", "<|return|>"
 _MARKERS = (_CHANNEL, _MESSAGE, _END, _START, _CONSTRAIN, _CALL, _RETURN)
 _HEAD = re.compile(r"(?: to=(?P<first>\S+?))?<\|channel\|>(?P<channel>\w+)(?: to=(?P<then>[^\s<]+))?")
 _PREFIX = "functions."
+#: What the head of a message begins with: of the first one, the prompt has the beginning.
+_BEGINNINGS = tuple(start + begin for start in ("", f"{_START}assistant") for begin in (_CHANNEL, " to=", _MESSAGE))
 
 
 class Harmony(Family):
@@ -101,14 +103,13 @@ class _Reader:
         return pieces, "tool_calls" if reason == "stop" and self._has_ended_call else reason
 
     def _head(self) -> bool:
-        text = self._text.removeprefix(_START).removeprefix("assistant")
-        if not any(begin.startswith(text[: len(begin)]) for begin in (_CHANNEL, " to=", _MESSAGE, _START)):
+        if not any(begin.startswith(self._text[: len(begin)]) for begin in _BEGINNINGS):
             self._begin(CONTENT)  # no head at all
-            self._text = text
             return True
-        head, marker, rest = text.partition(_MESSAGE)
+        head, marker, rest = self._text.partition(_MESSAGE)
         if not marker:
             return False
+        head = head.removeprefix(_START).removeprefix("assistant")
         self._text = rest
         found = _HEAD.match(head)
         channel = found["channel"] if found else "final"
