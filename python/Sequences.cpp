@@ -28,6 +28,8 @@ using Temperatures = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::dev
 class Sequence {
 public:
   explicit Sequence(itx_sequence *sequence) : sequence(sequence) {}
+  /// Takes the handle that an engine gives.
+  explicit Sequence(const nb::capsule &handle) : sequence(static_cast<itx_sequence *>(handle.data("itx_sequence"))) {}
   Sequence(const Sequence &) = delete;
   ~Sequence() { itx_sequence_free(sequence); }
 
@@ -61,6 +63,9 @@ public:
     checkUnlocked([&] { return itx_sequence_fork(sequence, &child); });
     return std::make_unique<Sequence>(child);
   }
+
+  /// Gives the handle away: an engine keeps the sequence.
+  nb::capsule release() { return nb::capsule(std::exchange(sequence, nullptr), "itx_sequence"); }
 
   int64_t truncate(int64_t length) {
     int64_t kept = 0;
@@ -102,6 +107,8 @@ public:
                                  spillMemory,     spillFiles};
     checkUnlocked([&] { return itx_cache_create(module.handle(), function.c_str(), &options, &cache); });
   }
+  /// Takes the handle that an engine gives.
+  explicit Cache(const nb::capsule &handle) : cache(static_cast<itx_cache *>(handle.data("itx_cache"))) {}
   Cache(const Cache &) = delete;
   ~Cache() { itx_cache_free(cache); }
 
@@ -207,6 +214,7 @@ private:
 
 void bindSequences(nb::module_ &m) {
   nb::class_<Sequence>(m, "Sequence", "Tokens, and what a Cache holds of them; its pages are given back with it.")
+      .def(nb::init<const nb::capsule &>(), nb::arg("handle"))
       .def_prop_ro("length", &Sequence::length, "Tokens in the cache; 0 when it was evicted.")
       .def_prop_ro("tokens", &Sequence::tokens, "The token ids, those of an evicted sequence too.")
       .def_prop_ro("evicted", &Sequence::isEvicted,
@@ -214,6 +222,7 @@ void bindSequences(nb::module_ &m) {
       .def("fork", &Sequence::fork, "Return another sequence with the same tokens, which shares their pages.")
       .def("truncate", &Sequence::truncate, nb::arg("length"),
            "Forget the tokens from `length` on. Return how many are left: fewer where so many cannot be kept.")
+      .def("release", &Sequence::release, "Give the handle to an engine.")
       .def("evict", &Sequence::evict, "Give its pages back.")
       .def("set_evictable", &Sequence::setEvictable, nb::arg("evictable"),
            "Let the cache evict it when pages run out; of several, the one that was longest not in a forward step.")
@@ -229,6 +238,7 @@ void bindSequences(nb::module_ &m) {
                     const std::optional<std::filesystem::path> &, uint64_t, uint64_t>(),
            nb::arg("module"), nb::arg("function"), nb::arg("sequences"), nb::arg("pages"), nb::arg("bytes"),
            nb::arg("spill_folder").none(), nb::arg("spill_memory"), nb::arg("spill_files"))
+      .def(nb::init<const nb::capsule &>(), nb::arg("handle"))
       .def("check_spill", &Cache::checkSpill,
            "Raise the error with which a sequence could not be spilled, the last of them.")
       .def_prop_ro("info", &Cache::info, "Sizes, and what of them is free.")

@@ -6,6 +6,7 @@
 // A thin layer over intarsia/runtime.h: handles with lifetimes, arrays in and out without copies, status codes as
 // exceptions. Everything that can be written in Python is, in intarsia/_module.py.
 //===----------------------------------------------------------------------------------------------------------===//
+#include "python/Engines.h"
 #include "python/Modules.h"
 #include "python/Products.h"
 #include "python/Sequences.h"
@@ -20,14 +21,15 @@ NB_MODULE(_runtime, m) {
     try {
       std::rethrow_exception(pointer);
     } catch (const ItxError &error) {
-      nb::object exception =
-          nb::module_::import_("intarsia.support.errors").attr("from_status")(itx_status_name(error.status), error.message);
+      nb::object exception = nb::module_::import_("intarsia.support.errors")
+                                 .attr("from_status")(itx_status_name(error.status), error.message);
       PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(exception.ptr())), exception.ptr());
     }
   });
   bindTensors(m);
   bindModules(m);
   bindSequences(m);
+  bindEngines(m);
   bindProducts(m);
   bindWorlds(m);
   m.def("version", [] { return std::string(itx_version()); });

@@ -641,6 +641,7 @@ typedef struct itx_engine_event {
   int64_t tokens;        /* of the sample so far */
   double waited_seconds; /* from the submission until the prompt was begun */
   double prompt_seconds; /* from then until the first token */
+  itx_status status;     /* of ITX_FINISH_FAILED, else ITX_OK */
   const char *message;   /* of ITX_FINISH_FAILED, else null; valid until the next poll */
 } itx_engine_event;
 
@@ -706,6 +707,13 @@ ITX_API itx_status itx_engine_cache(itx_engine *engine, itx_cache **cache);
 /* Gives a sequence of that cache to the engine: prompts with the same salt that begin with its tokens do not compute
  * them again. It stays until only the cache's room asks for its pages. The handle is freed. */
 ITX_API itx_status itx_engine_keep(itx_engine *engine, itx_sequence *sequence, const char *salt);
+/* Gives a new sequence of that cache with the longest beginning of some tokens that the engine has; without tokens if
+ * it has none. */
+ITX_API itx_status itx_engine_fork(itx_engine *engine, const int64_t *tokens, size_t count, const char *salt,
+                                   itx_sequence **sequence);
+/* Sets the draft model, in place of the earlier one; null: none. Its cache has the options of the engine's, but no
+ * pages and folders. ITX_BUSY while there are requests. All ranks of a world do the same. */
+ITX_API itx_status itx_engine_set_draft(itx_engine *engine, const itx_module *draft);
 /* On the ranks of a world but rank 0: does what rank 0 decides, until that frees its engine; all ranks have made theirs
  * with has_followers. */
 ITX_API itx_status itx_engine_follow(itx_engine *engine);

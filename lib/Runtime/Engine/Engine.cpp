@@ -37,17 +37,7 @@ Engine::Engine(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const
                              },
                              options.keptTokens),
       expectedLength_(assumedLength) {
-  if (draft) {
-    // A draft that is no part of the world is rank 0's own affair.
-    bool isOfWorld = draft->module() && draft->module()->world();
-    draft_ = std::make_unique<EngineModel>(
-        draft,
-        [this, isOfWorld](SequencePool::Operation operation, int64_t sequence, int64_t argument) {
-          if (ranks_ && isOfWorld)
-            ranks_->tell(1, operation, sequence, argument);
-        },
-        options.keptTokens);
-  }
+  makeDraft(std::move(draft));
   const StepLayout &layout = model_.layout();
   mostTokens_ = std::min(layout.context, cache->info().pages * layout.pageTokens);
   if (options_.sequences == 0)
@@ -76,6 +66,19 @@ Status Engine::create(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft
 }
 
 // ---- Callers ----------------------------------------------------------------------------------------------
+
+void Engine::makeDraft(std::shared_ptr<Cache> draft) {
+  draft_.reset();
+  if (!draft)
+    return;
+  // A draft that is no part of the world is rank 0's own affair.
+  bool isOfWorld = draft->module() && draft->module()->world();
+  auto tell = [this, isOfWorld](SequencePool::Operation operation, int64_t sequence, int64_t argument) {
+    if (ranks_ && isOfWorld)
+      ranks_->tell(1, operation, sequence, argument);
+  };
+  draft_ = std::make_unique<EngineModel>(std::move(draft), tell, options_.keptTokens);
+}
 
 Status Engine::submit(Request request, uint64_t &number) {
   const StepLayout &layout = model_.layout();
@@ -153,6 +156,57 @@ Status Engine::keep(Sequence *sequence, const std::string &salt) {
   return Status::success();
 }
 
+void Engine::onThread(const std::function<void()> &call) {
+  bool isDone = false;
+  std::unique_lock lock(mutex_);
+  commands_.calls.push_back([&] {
+    call();
+    std::lock_guard inner(mutex_);
+    isDone = true;
+    ended_.notify_all();
+  });
+  ended_.notify_all();
+  startThread();
+  ended_.wait(lock, [&] { return isDone; });
+}
+
+Status Engine::fork(const std::vector<int64_t> &tokens, const std::string &salt, Sequence *&sequence) {
+  if (ranks_)
+    return error(ITX_UNSUPPORTED, "%s: ranks of a world have no sequences beside those of the engine",
+                 cache()->module()->name().c_str());
+  Status status;
+  onThread([&] {
+    PrefixCache::Found found = model_.prefixes.find(salt, tokens);
+    SequenceNumber number = -1;
+    if (found.from >= 0) {
+      if (model_.pool.isMovedOut(found.from))
+        makeRoom(model_.layout().pagesFor(model_.pool.length(found.from)), found.from);
+      if (model_.pool.fork(found.from, number).ok() && !model_.pool.truncate(number, found.length).ok())
+        model_.pool.release(number);
+    }
+    if (number < 0)
+      status = model_.pool.create(number);
+    if (status.ok())
+      sequence = model_.pool.giveAway(number);
+  });
+  return status;
+}
+
+Status Engine::setDraft(std::shared_ptr<Cache> cache) {
+  Status status;
+  auto set = [&] {
+    if (hasWork())
+      status = error(ITX_BUSY, "the draft of an engine cannot be set while it has requests");
+    else
+      makeDraft(std::move(cache));
+  };
+  if (ranks_ && !ranks_->isFirst())
+    set(); // its thread runs for rank 0 alone
+  else
+    onThread(set);
+  return status;
+}
+
 itx_engine_stats Engine::stats() const {
   std::lock_guard lock(mutex_);
   itx_engine_stats stats = stats_;
@@ -192,10 +246,10 @@ void Engine::run() {
       else
         runStep();
     } catch (const std::bad_alloc &) {
-      endAll(ITX_FINISH_FAILED, "out of memory");
+      endAll(ITX_FINISH_FAILED, {ITX_OUT_OF_MEMORY, "out of memory"});
       publish(/*isIdle=*/true);
     } catch (const std::exception &exception) {
-      endAll(ITX_FINISH_FAILED, exception.what());
+      endAll(ITX_FINISH_FAILED, {ITX_INTERNAL, exception.what()});
       publish(/*isIdle=*/true);
     }
     std::unique_lock lock(mutex_);
@@ -249,6 +303,8 @@ void Engine::takeCommands() {
     std::swap(commands, commands_);
     isClosing = isClosing_;
   }
+  for (const std::function<void()> &call : commands.calls)
+    call();
   for (const auto &[sequence, salt] : commands.kept)
     model_.prefixes.keep(model_.pool.adopt(sequence), salt, PrefixCache::Reason::Asked);
   for (std::shared_ptr<const Request> &request : commands.requests) {
@@ -287,10 +343,10 @@ void Engine::endExpired() {
     }
 }
 
-void Engine::endAll(itx_finish reason, const std::string &message) {
+void Engine::endAll(itx_finish reason, const Status &status) {
   for (const auto &[number, samples] : samples_)
     for (const std::unique_ptr<Sample> &sample : samples)
-      finish(*sample, reason, -1, message);
+      end(*sample, reason, -1, status);
 }
 
 void Engine::bury() {

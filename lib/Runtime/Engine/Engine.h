@@ -58,6 +58,8 @@ public:
   itx_engine_stats stats() const;
   const std::shared_ptr<Cache> &cache() const { return model_.pool.cache(); }
   Status keep(Sequence *sequence, const std::string &salt);
+  Status fork(const std::vector<int64_t> &tokens, const std::string &salt, Sequence *&sequence);
+  Status setDraft(std::shared_ptr<Cache> cache);
   Status follow();
   /// Ends all requests, and waits for the thread.
   void close();
@@ -68,7 +70,8 @@ private:
     std::vector<std::shared_ptr<const Request>> requests;
     std::vector<uint64_t> cancelled;
     std::vector<std::pair<Sequence *, std::string>> kept;
-    bool isEmpty() const { return requests.empty() && cancelled.empty() && kept.empty(); }
+    std::vector<std::function<void()>> calls; // of callers that wait for them
+    bool isEmpty() const { return requests.empty() && cancelled.empty() && kept.empty() && calls.empty(); }
   };
   /// A part of a step: new tokens of a sample.
   struct Row {
@@ -92,6 +95,11 @@ private:
   };
   Engine(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const Options &options);
 
+  /// Calls a function on the engine's thread, and waits for it.
+  void onThread(const std::function<void()> &call);
+
+  void makeDraft(std::shared_ptr<Cache> draft);
+
   // The thread.
   void startThread();
   void run();
@@ -99,7 +107,7 @@ private:
   void takeCommands();
   void endExpired();
   bool hasWork() const { return !running_.empty() || waiting_.size() != 0 || !inFlight_.empty(); }
-  void endAll(itx_finish reason, const std::string &message);
+  void endAll(itx_finish reason, const Status &status);
   /// Frees samples that have ended, and that no step needs.
   void bury();
   void publish(bool isIdle);
@@ -120,7 +128,9 @@ private:
   int64_t reservedPages() const;
   bool makeRoom(int64_t pages, SequenceNumber needed = -1);
   void preempt(Sample &sample);
-  void finish(Sample &sample, itx_finish reason, int64_t token = -1, const std::string &message = {});
+  void finish(Sample &sample, itx_finish reason, int64_t token = -1);
+  void fail(Sample &sample, const Status &status);
+  void end(Sample &sample, itx_finish reason, int64_t token, const Status &status);
   void leave(Sample &sample);
 
   /// Fills the times of a sample into an event.
@@ -135,7 +145,7 @@ private:
   Status asksIfComplete(Sample &sample, bool &isComplete);
   bool needsAllLogits(const Row &row) const;
   void finishStep(Step &step);
-  void fail(Step &step, const Status &status);
+  void failStep(Step &step, const Status &status);
   Status takeRow(Row &row, StepLogits &logits, int64_t first);
   Status takePrompt(Row &row, StepLogits &logits, int64_t first);
   /// Chooses the next token by a row of logits, and appends it.
@@ -204,6 +214,7 @@ private:
 /// The C interface's handle.
 struct itx_engine {
   std::shared_ptr<intarsia::runtime::Engine> engine;
+  intarsia::runtime::Cache::Options draftOptions;
 };
 
 #endif

@@ -82,13 +82,11 @@ itx_status itx_engine_create(const itx_module *module, const itx_engine_options 
     ITX_RETURN_IF_ERROR(readOptions(options, read));
     std::shared_ptr<Cache> cache, draft;
     ITX_RETURN_IF_ERROR(makeCache(moduleOf(module), read.given.function, read.cache, cache));
-    if (read.given.draft) {
-      Cache::Options same = read.cache;
-      same.pages = 0;
-      same.spill = {};
-      ITX_RETURN_IF_ERROR(makeCache(moduleOf(read.given.draft), nullptr, same, draft));
-    }
     auto handle = std::make_unique<itx_engine>();
+    handle->draftOptions.sequences = read.cache.sequences;
+    handle->draftOptions.bytes = read.cache.bytes;
+    if (read.given.draft)
+      ITX_RETURN_IF_ERROR(makeCache(moduleOf(read.given.draft), nullptr, handle->draftOptions, draft));
     ITX_RETURN_IF_ERROR(Engine::create(std::move(cache), std::move(draft), read.engine, handle->engine));
     *engine = handle.release();
     return Status::success();
@@ -239,6 +237,31 @@ itx_status itx_engine_keep(itx_engine *engine, itx_sequence *sequence, const cha
     ITX_RETURN_IF_ERROR(engine->engine->keep(sequence->sequence, salt ? salt : ""));
     delete sequence; // the handle alone
     return Status::success();
+  });
+}
+
+itx_status itx_engine_fork(itx_engine *engine, const int64_t *tokens, size_t count, const char *salt,
+                           itx_sequence **sequence) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(engine);
+    ITX_REQUIRE(sequence);
+    if (count != 0)
+      ITX_REQUIRE(tokens);
+    auto handle = std::make_unique<itx_sequence>();
+    handle->cache = engine->engine->cache();
+    ITX_RETURN_IF_ERROR(engine->engine->fork({tokens, tokens + count}, salt ? salt : "", handle->sequence));
+    *sequence = handle.release();
+    return Status::success();
+  });
+}
+
+itx_status itx_engine_set_draft(itx_engine *engine, const itx_module *draft) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(engine);
+    std::shared_ptr<Cache> cache;
+    if (draft)
+      ITX_RETURN_IF_ERROR(makeCache(moduleOf(draft), nullptr, engine->draftOptions, cache));
+    return engine->engine->setDraft(std::move(cache));
   });
 }
 

@@ -81,8 +81,8 @@ Status RankLink::send(RankMessage message) {
     words.insert(words.end(),
                  {int64_t(event.kind), int64_t(event.finish), int64_t(event.request), event.sample, event.token,
                   wordOf(event.logprob), int64_t(event.step), event.prompt_tokens, event.cached_tokens, event.tokens,
-                  wordOf(event.waited_seconds), wordOf(event.prompt_seconds), int64_t(stored.top.size()),
-                  int64_t(stored.message.size())});
+                  wordOf(event.waited_seconds), wordOf(event.prompt_seconds), int64_t(event.status),
+                  int64_t(stored.top.size()), int64_t(stored.message.size())});
     for (const itx_logprob &top : stored.top)
       words.insert(words.end(), {top.token, wordOf(top.value)});
     for (unsigned char letter : stored.message)
@@ -133,6 +133,7 @@ Status RankLink::receive(RankMessage &message) {
     event.tokens = next();
     event.waited_seconds = numberOf(next());
     event.prompt_seconds = numberOf(next());
+    event.status = itx_status(next());
     int64_t top = next(), letters = next();
     for (; top > 0 && at < words.size(); --top) {
       itx_logprob logprob = {};

@@ -69,6 +69,7 @@ void Engine::failFollower(const Status &status) {
       stored.event.request = number;
       stored.event.sample = sample;
       stored.event.token = -1;
+      stored.event.status = status.code();
       stored.message = status.message();
     }
   followed_.clear();

@@ -97,7 +97,7 @@ bool Engine::begin(Sample &sample, const PrefixCache::Found &found) {
     if (made.code() == ITX_CACHE_FULL && !running_.empty())
       return false; // a place becomes free when another one ends
     if (!made.ok()) {
-      finish(sample, ITX_FINISH_FAILED, -1, made.message());
+      fail(sample, made);
       return true;
     }
   }
@@ -142,7 +142,11 @@ void Engine::preempt(Sample &sample) {
   waiting_.add(sample);
 }
 
-void Engine::finish(Sample &sample, itx_finish reason, int64_t token, const std::string &message) {
+void Engine::finish(Sample &sample, itx_finish reason, int64_t token) { end(sample, reason, token, {}); }
+
+void Engine::fail(Sample &sample, const Status &status) { end(sample, ITX_FINISH_FAILED, -1, status); }
+
+void Engine::end(Sample &sample, itx_finish reason, int64_t token, const Status &status) {
   if (sample.isFinished)
     return;
   sample.isFinished = true;
@@ -178,7 +182,8 @@ void Engine::finish(Sample &sample, itx_finish reason, int64_t token, const std:
   event.prompt_tokens = int64_t(sample.request->prompt.size());
   event.cached_tokens = std::max<int64_t>(0, sample.cachedTokens);
   event.tokens = sample.generated();
-  stored.message = message;
+  event.status = status.code();
+  stored.message = status.message();
   fillTimes(sample, event);
 }
 

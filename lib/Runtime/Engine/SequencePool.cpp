@@ -32,6 +32,11 @@ SequenceNumber SequencePool::adopt(Sequence *sequence) {
   return number;
 }
 
+Sequence *SequencePool::giveAway(SequenceNumber number) {
+  free_.push_back(number);
+  return std::exchange(sequences_[size_t(number)], nullptr);
+}
+
 Status SequencePool::create(SequenceNumber &made) {
   Sequence *sequence = nullptr;
   ITX_RETURN_IF_ERROR(cache_->createSequence(sequence));

@@ -44,6 +44,8 @@ public:
   void release(SequenceNumber &number);
   bool moveOut(SequenceNumber number);
   void setEvictable(SequenceNumber number, bool evictable);
+  /// Gives a sequence to a user of the cache.
+  Sequence *giveAway(SequenceNumber number);
   /// Takes over a sequence that a user of the cache has made.
   SequenceNumber adopt(Sequence *sequence);
 

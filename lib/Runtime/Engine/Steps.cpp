@@ -74,7 +74,7 @@ bool Engine::startStep() {
   step->seconds = std::chrono::duration<double>(Clock::now() - step->started).count();
   stepSeconds_ += step->seconds;
   if (!status.ok()) {
-    fail(*step, status);
+    failStep(*step, status);
     return true;
   }
   if (step->wanted == LogitsWanted::Later) {
@@ -157,9 +157,10 @@ bool Engine::fit(Step &step) {
     if (running_.size() > 1)
       preempt(sample);
     else // what it needs is less than all pages: a user of the cache has the others
-      finish(sample, ITX_FINISH_FAILED, -1,
-             format("the cache is full: %lld more pages are needed, and sequences that are not the engine's have them",
-                    (long long)(pages - model_.pool.cache()->freePages())));
+      fail(sample,
+           error(ITX_CACHE_FULL,
+                 "the cache is full: %lld more pages are needed, and sequences that are not the engine's have them",
+                 (long long)(pages - model_.pool.cache()->freePages())));
   }
   return false;
 }
@@ -167,7 +168,7 @@ bool Engine::fit(Step &step) {
 Status Engine::callMask(std::vector<itx_mask_row> &rows) {
   if (options_.mask(options_.maskUser, rows.data(), rows.size()) == 0)
     return Status::success();
-  return error(ITX_INTERNAL, "the tokens that may come next cannot be found");
+  return error(ITX_INVALID_ARGUMENT, "the tokens that may come next cannot be found");
 }
 
 /// Asks if a text is complete that has as many tokens as it may have.
@@ -204,25 +205,25 @@ bool Engine::findMasks(Step &step) {
     if (status.ok() && !asked[i].complete)
       continue;
     std::erase_if(step.rows, [&](const Row &row) { return row.sample == samples[i]; });
-    finish(*samples[i], status.ok() ? ITX_FINISH_END : ITX_FINISH_FAILED, -1, status.message());
+    end(*samples[i], status.ok() ? ITX_FINISH_END : ITX_FINISH_FAILED, -1, status);
   }
   return !step.rows.empty();
 }
 
 // ---- Results ----------------------------------------------------------------------------------------------
 
-void Engine::fail(Step &step, const Status &status) {
+void Engine::failStep(Step &step, const Status &status) {
   if (status.code() == ITX_RANK_LOST) {
     {
       std::lock_guard lock(mutex_);
       failure_ = status;
     }
-    endAll(ITX_FINISH_FAILED, status.message());
+    endAll(ITX_FINISH_FAILED, status);
     return;
   }
   for (Row &row : step.rows) {
     row.sample->isInFlight = false;
-    finish(*row.sample, ITX_FINISH_FAILED, -1, status.message());
+    fail(*row.sample, status);
   }
 }
 
@@ -253,7 +254,7 @@ void Engine::finishStep(Step &step) {
     status = logits.findCandidates(temperatures);
   }
   if (!status.ok()) {
-    fail(step, status);
+    failStep(step, status);
     return;
   }
   int64_t first = 0;
@@ -262,7 +263,7 @@ void Engine::finishStep(Step &step) {
     if (!sample.isFinished) {
       status = takeRow(row, logits, first);
       if (!status.ok())
-        finish(sample, ITX_FINISH_FAILED, -1, status.message());
+        fail(sample, status);
     }
     first += row.outputs;
   }
@@ -345,7 +346,9 @@ const uint32_t *Engine::allowed(const Sample &sample, const std::vector<uint32_t
     memory.assign(size_t(model_.layout().vocabulary + 31) / 32, ~uint32_t(0));
   for (int64_t token : sample.request->stopTokens)
     memory[size_t(token / 32)] &= ~(uint32_t(1) << (token % 32));
-  return memory.data();
+  // Where only such a token may come, the text ends earlier.
+  bool isEmpty = std::all_of(memory.begin(), memory.end(), [](uint32_t word) { return word == 0; });
+  return mask && isEmpty ? mask->data() : memory.data();
 }
 
 Status Engine::take(Sample &sample, StepLogits &logits, int64_t row, const std::vector<uint32_t> *mask, bool &goesOn) {

@@ -70,6 +70,24 @@ class Constraint:
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         return np.unpackbits(bits, count=vocabulary, bitorder="little").astype(bool)
 
+    @property
+    def is_complete(self) -> bool:
+        """True if only an end may follow."""
+        return bool(self._matcher.is_stopped())
+
+    def fill(self, bits: np.ndarray) -> None:
+        """Set the bits of tokens that may come next: bit token % 32 of word token / 32.
+
+        Raises
+        ------
+        InvalidArgumentError
+            No token may come next.
+        """
+        mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint32)[: bits.size]
+        if self._matcher.is_error() or not mask.any():
+            raise _error(f"the grammar cannot go on: {_shown(self._matcher.get_error())}")
+        bits[: mask.size] = mask
+
     def check_beginning(self, vocabulary: int) -> str:
         """Return why the first tokens cannot be chosen, on a state that is used for nothing else; "" if they can."""
         for number in range(_TRIED_MASKS):

@@ -35,6 +35,10 @@ class CacheFullError(Error):
     """A cache has no free page or no room for another sequence; its contents are unchanged."""
 
 
+class BusyError(Error):
+    """As many requests wait as an engine lets: the same request may be taken later."""
+
+
 class CompileError(Error):
     """The compiler refused the model; the message is its output."""
 
@@ -44,6 +48,7 @@ _BY_STATUS: dict[str, type[Error]] = {
     "not found": NotFoundError,
     "corrupt": CorruptError,
     "cache full": CacheFullError,
+    "busy": BusyError,
 }
 
 
