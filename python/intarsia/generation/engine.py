@@ -293,6 +293,14 @@ class Engine:
         """Take a sequence of the cache: prompts that begin with its tokens do not compute them again."""
         self._runtime.keep(sequence.release(), salt)
 
+    def fork(self, tokens: Sequence[int], salt: str = "") -> _runtime.Sequence:
+        """Return a new sequence of the cache with the longest beginning of some tokens that the engine has."""
+        return _runtime.Sequence(self._runtime.fork(token_ids(tokens), salt))
+
+    def set_draft(self, draft: Module | None) -> None:
+        """Set the draft model; refused while there are requests."""
+        self._runtime.set_draft(None if draft is None else draft._runtime)
+
     def follow(self) -> None:
         """Do what rank 0 of the world decides, until that closes its engine."""
         self._runtime.follow()

@@ -4,16 +4,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _runtime
 from ..runtime.module import Module, TensorType, load
 from ..support.checks import INT64_MAX, token_ids, whole_number
 from ..support.errors import InvalidArgumentError
@@ -23,13 +26,14 @@ from ..text.encoding import encode
 from ..text.token_bytes import TokenBytes
 from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
 from .arguments import several, shown_signature
-from .batch import Batch
+from .cache import Cache
 from .constrained import Constraint, Grammars
-from .decode import decode, then_keep
 from .device_rows import log_probability
-from .kept import KeptTexts
+from .drafts import check_draft
+from .engine import Engine, Request
+from .prompts import compute
+from .runs import Runs
 from .sampling import SamplingKeywords, SamplingOptions
-from .speculative import check_draft, speculate
 from .writer import Generation, Writer
 
 if TYPE_CHECKING:
@@ -108,23 +112,33 @@ class Generator:
         self._given_template = chat_template
         self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
         cache = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
-        # Ranks evict by the memory of each: one could have what another one has to compute again.
-        is_rank = "world" in self.module.manifest
-        if is_rank and kept_tokens:
-            raise InvalidArgumentError(
-                f"{self.module.path} is split over ranks, which do not all keep the same texts: leave out kept_tokens",
-                "invalid argument",
-            )
-        default = 0 if is_rank else self.context
-        most = default if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
-        spill = {"spill_memory": spill_memory, "spill_folder": spill_folder, "spill_files": spill_files}
-        self._kept = KeptTexts(self.module, self.context, cache, most, spill)
+        most = self.context if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
+        self._engine_options: dict[str, Any] = {
+            "cache": cache,
+            "kept_tokens": most,
+            "spill_memory": spill_memory,
+            "spill_folder": spill_folder,
+            "spill_files": spill_files,
+        }
+        self._runs: Runs | None = None
+        self._draft: Generator | None = None  # of the engine
         self._grammars: Grammars | None = None
         self._token_bytes: TokenBytes | None = None
         self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
-            self._kept.open(1)
+            self._open_runs()
+
+    def _open_runs(self) -> Runs:
+        """Return what computes requests; its cache takes memory when it is first used."""
+        if self._runs is None:
+            self._runs = Runs(Engine(self.module, **self._engine_options))
+        return self._runs
+
+    @property
+    def engine(self) -> Engine:
+        """What computes the texts; its events are taken here."""
+        return self._open_runs().engine
 
     @property
     def _text(self) -> Text:
@@ -273,8 +287,9 @@ class Generator:
 
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Return the logits [length, vocabulary] after each token of each sequence."""
-        batch = Batch(self._kept, [self.encode(ids) for ids in sequences], 0)
-        return [np.concatenate(parts) for parts in batch.prefill(every_token=True)]
+        prompts = [self.encode(ids) for ids in sequences]
+        cache = self.engine.cache()
+        return [np.concatenate(parts) for parts in compute(cache, [cache.sequence() for _ in prompts], prompts, True)]
 
     def encode_document(self, text: str) -> list[int]:
         """Return the token ids of a whole text, with what the tokenizer puts around it, and the model's end."""
@@ -298,13 +313,16 @@ class Generator:
         """Return the seconds of prefill and of `decode` forward steps after it, which repeat tokens of the prompts."""
         sequences = [self.encode(ids) for ids in prompts]
         begin = time.perf_counter()
-        batch = Batch(self._kept, sequences, decode, temperature=1.0)
-        batch.prefill(every_token=False, reuse=False)
+        cache = self.engine.cache()
+        texts = [cache.sequence() for _ in sequences]
+        compute(cache, texts, sequences)
         middle = time.perf_counter()
-        parts = batch.parts()
-        under_way: deque[Callable[[], list[Any]]] = deque()
+        # Stages of a pipeline compute steps of different sequences at the same time.
+        stages = 1 if cache.info["candidates"] else cache.info["stages"]
+        parts = np.array_split(np.arange(len(sequences)), min(stages, len(sequences)))
+        under_way: deque[Callable[[], Any]] = deque()
         for step in range(decode):
-            if not all(batch.has_room(i) for i in range(len(sequences))):
+            if any(text.length >= self.context for text in texts):
                 raise InvalidArgumentError(
                     f"{len(sequences[0])} + {decode} tokens are more than the model's context of {self.context}",
                     "invalid argument",
@@ -312,7 +330,8 @@ class Generator:
             for part in parts:
                 if len(under_way) == len(parts):
                     under_way.popleft()()
-                under_way.append(batch.start({i: sequences[i][step % len(sequences[i])] for i in part}))
+                chunks = [(texts[i], [sequences[i][step % len(sequences[i])]], 1) for i in part]
+                under_way.append(_start(cache, chunks))
         for wait in under_way:
             wait()
         return middle - begin, time.perf_counter() - middle
@@ -350,10 +369,63 @@ class Generator:
             Leave special tokens out of the text. Calls of tools and reasoning are between special tokens in the texts
             of many models: False shows them.
         """
-        writers, steps = self._start(several(prompts), max_tokens, **options)
-        for _ in steps:
+        writers, requests, draft = self._start(several(prompts), max_tokens, **options)
+        for _ in self._run(writers, requests, draft):
             pass
         return [writer.result() for writer in writers]
+
+    async def generate_async(
+        self,
+        prompts: str | Sequence[int] | Sequence[str | Sequence[int]],
+        max_tokens: int = 128,
+        **options: Unpack[GenerationKeywords],
+    ) -> list[Generation]:
+        """Continue each prompt, as `generate` does, while others have the event loop.
+
+        Calls at the same time are computed together. One that is cancelled ends its requests.
+        """
+        writers, requests, draft = self._start(several(prompts), max_tokens, **options)
+        async with aclosing(self._prepared(draft).run_async(writers, requests)) as steps:
+            async for _ in steps:
+                pass
+        return [writer.result() for writer in writers]
+
+    async def stream_async(
+        self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Unpack[GenerationKeywords]
+    ) -> AsyncIterator[str | int]:
+        """Continue one prompt, as `stream` does, while others have the event loop.
+
+        Closing the iterator ends the request.
+        """
+        (writer,), requests, draft = self._start([prompt], max_tokens, **options)
+        async with aclosing(self._prepared(draft).run_async([writer], requests)) as steps:
+            async for _ in steps:
+                for piece in writer.news():
+                    yield piece
+        for piece in writer.news(last=True):
+            yield piece
+
+    async def chat_async(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        max_tokens: int = 512,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        **options: Unpack[GenerationKeywords],
+    ) -> Generation:
+        """Answer the last of some messages, as `chat` does, while others have the event loop."""
+        prompt = await asyncio.to_thread(
+            self.encode_chat,
+            messages,
+            tools=tools,
+            documents=documents,
+            template=template,
+            template_variables=template_variables,
+        )
+        return (await self.generate_async(prompt, max_tokens, **options))[0]
 
     def stream(
         self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Unpack[GenerationKeywords]
@@ -378,8 +450,8 @@ class Generator:
         iterator
             Each forward step adds one or more tokens.
         """
-        writers, steps = self._start([prompt], max_tokens, **options)
-        return writers[0], steps
+        writers, requests, draft = self._start([prompt], max_tokens, **options)
+        return writers[0], self._run(writers, requests, draft)
 
     def _open_draft(self, draft: Generator | str | os.PathLike[str] | None) -> Generator | None:
         if draft is None:
@@ -412,7 +484,7 @@ class Generator:
         draft_tokens: int = 4,
         skip_special_tokens: bool = True,
         **fields: Unpack[SamplingKeywords],
-    ) -> tuple[list[Writer], Iterator[None]]:
+    ) -> tuple[list[Writer], list[Request], Generator | None]:
         """Check all arguments; nothing is computed before the first forward step."""
         max_tokens = whole_number("max_tokens", max_tokens, 1)
         draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
@@ -423,48 +495,39 @@ class Generator:
         if rules.stop or not skip_special_tokens:
             self._need_tokenizer("a stop string" if rules.stop else "skip_special_tokens")
         constraint = self._constraint(json_schema, regex, grammar)
-        # Negative seeds are those of 64 bits, as OpenAI's interface has them.
-        seed = rules.seed
-        randoms = np.random.SeedSequence(seed if seed is None or seed >= 0 else seed % 2**64).spawn(len(prompts))
         tokenizer = self.tokenizer  # opening it may add a token that ends texts
-        writers = [
-            Writer(
-                tokenizer,
-                self.vocabulary,
-                self._ends,
-                self.encode(prompt),
+        writers = [Writer(tokenizer, self.encode(prompt), rules, skip_special_tokens) for prompt in prompts]
+        ends = self._ends if constraint is None else self._ends | constraint.ends
+        requests = [
+            Request(
+                writer.prompt,
                 rules,
-                np.random.default_rng(random),
-                None if constraint is None else constraint.copy(),
-                skip_special_tokens,
+                max_tokens,
+                ends=[end for end in ends if end < self.vocabulary],
+                logprobs=rules.logprobs or 0,
+                draft_tokens=0 if draft is None else draft_tokens,
+                constraint=constraint,
+                seed_spawn=number,
             )
-            for prompt, random in zip(prompts, randoms, strict=True)
+            for number, writer in enumerate(writers)
         ]
-        return writers, self._run(writers, max_tokens, self._open_draft(draft), draft_tokens)
+        return writers, requests, self._open_draft(draft)
 
-    def _run(
-        self, writers: list[Writer], max_tokens: int, draft: Generator | None, draft_tokens: int
-    ) -> Iterator[None]:
-        """Decode all texts together until each has ended; yield after every forward step."""
-        if not writers:
-            return iter(())
-        prompts = [writer.prompt for writer in writers]
-        if draft is None:
-            needs_all = any(writer.needs_all_logits for writer in writers)
-            temperature = None if needs_all else writers[0].sampling.divisor  # the same for all
-            batch = Batch(self._kept, prompts, max_tokens, temperature)
-            return then_keep(decode(batch, writers, max_tokens), batch)
-        batch = Batch(self._kept, prompts, max_tokens)
-        # A prompt longer than the draft's context is continued without the draft: its first token is a placeholder.
-        fitting = [prompt if len(prompt) <= draft.context else prompt[:1] for prompt in prompts]
-        drafts = Batch(draft._kept, fitting, max_tokens)
-        return then_keep(speculate(batch, drafts, writers, max_tokens, draft_tokens), batch, drafts)
+    def _run(self, writers: list[Writer], requests: list[Request], draft: Generator | None) -> Iterator[None]:
+        """Return the steps that generate texts together."""
+        return self._prepared(draft).run(writers, requests)
+
+    def _prepared(self, draft: Generator | None) -> Runs:
+        """Return what computes requests, with their draft model."""
+        runs = self._open_runs()
+        if draft is not None and draft is not self._draft:
+            runs.engine.set_draft(draft.module)
+            self._draft = draft
+        return runs
 
     def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
         """Compute a prompt, and write its state to a file for `restore`."""
-        batch = Batch(self._kept, [self.encode(prompt)], 0)
-        batch.prefill(every_token=False)
-        batch.caches[0].save(path)
+        self._computed(prompt).save(path)
 
     def restore(self, path: str | os.PathLike[str]) -> list[int]:
         """Read a file of `save`: prompts that begin with the same tokens do not compute them again.
@@ -474,9 +537,7 @@ class Generator:
         list of int
             The tokens.
         """
-        sequence = self._kept.open(1).restore(path)
-        self._kept.keep(sequence, is_asked=True)
-        return sequence.tokens
+        return self._keep(self.engine.cache().restore(path))
 
     def send(
         self, connection: socket.socket | Sequence[socket.socket], prompt: str | Sequence[int], timeout: float = 60.0
@@ -492,10 +553,9 @@ class Generator:
         timeout : float
             Seconds that the other process may be silent.
         """
-        batch = Batch(self._kept, [self.encode(prompt)], 0)
-        batch.prefill(every_token=False)
+        sequence = self._computed(prompt)
         for one in connection if isinstance(connection, Sequence) else [connection]:
-            batch.caches[0].send(one, timeout)
+            sequence.send(one, timeout)
 
     def receive(self, connection: socket.socket | Sequence[socket.socket], timeout: float = 60.0) -> list[int]:
         """Take over a prompt that another process computes and sends: its artifact is made from the same model.
@@ -507,13 +567,37 @@ class Generator:
         list of int
             The tokens. Prompts that begin with them do not compute them again.
         """
-        sequence = self._kept.open(1).receive(connection, timeout)
-        self._kept.keep(sequence, is_asked=True)
-        return sequence.tokens
+        return self._keep(self.engine.cache().receive(connection, timeout))
 
     def cache_bytes(self, lengths: Sequence[int]) -> int:
         """Return the bytes of keys and values that sequences of so many tokens take."""
-        return self._kept.cache_bytes(lengths)
+        info = self.engine.info
+        page = info["page_tokens"]
+        pages = sum(-(-min(length, self.context) // page) for length in lengths)
+        return pages * info["page_bytes"] + len(lengths) * info["sequence_bytes"]
+
+    def _computed(self, prompt: str | Sequence[int]) -> _runtime.Sequence:
+        """Return a sequence with a prompt; what the engine knows of it is not computed again."""
+        ids = self.encode(prompt)
+        cache = self.engine.cache()
+        # Ranks of a world have no common sequences beside those of their engines.
+        sequence = cache.sequence() if "world" in self.module.manifest else self.engine.fork(ids)
+        compute(cache, [sequence], [ids])
+        return sequence
+
+    def _keep(self, sequence: _runtime.Sequence) -> list[int]:
+        """Let prompts begin with a sequence; return its tokens."""
+        tokens = sequence.tokens
+        self.engine.keep(sequence)
+        return tokens
+
+
+def _start(cache: Cache, chunks: list[tuple[_runtime.Sequence, list[int], int]]) -> Callable[[], Any]:
+    """Start a step; return a function that waits for it."""
+    if cache.info["candidates"]:  # logits are in the memory of a device, and stay there
+        cache.step_on_device(chunks, 1.0)
+        return lambda: None
+    return cache.start_step(chunks).wait
 
 
 def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
@@ -523,5 +607,13 @@ def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
 
 
 # help() and completion show the keywords one by one.
-for _method in (Generator.generate, Generator.stream, Generator.start, Generator.chat):
+for _method in (
+    Generator.generate,
+    Generator.generate_async,
+    Generator.stream,
+    Generator.stream_async,
+    Generator.start,
+    Generator.chat,
+    Generator.chat_async,
+):
     _method.__signature__ = shown_signature(_method, Generator._start, SamplingOptions)  # type: ignore[attr-defined]

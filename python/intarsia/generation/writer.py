@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The continuation of one prompt: chooses tokens by their logits, and decodes them."""
+"""The continuation of one prompt: takes tokens, and decodes them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from .constrained import Constraint
-from .device_rows import DeviceRow, log_probability
-from .sampling import SamplingOptions, likeliest_tokens
+from .sampling import SamplingOptions
 
 #: Settled tokens that are kept before they are dropped together.
 _MOST_TOKENS = 256
@@ -55,37 +51,18 @@ class Writer:
     ----------
     tokenizer : tokenizers.Tokenizer or None
         None: there is no text, only token ids.
-    vocabulary : int
-        Number of logits of a token.
-    ends : set of int
-        The tokens that end a text of the model.
     prompt : list of int
         Token ids.
     sampling : SamplingOptions
-        The rules for choosing tokens and for ending the text.
-    random : numpy.random.Generator
-        The random numbers that tokens are drawn by.
-    constraint : Constraint or None
-        The form that the text is kept in.
+        Its texts that end the generation.
     skip_special_tokens : bool
         Leave special tokens out of the text.
     """
 
     def __init__(
-        self,
-        tokenizer: Any,
-        vocabulary: int,
-        ends: set[int],
-        prompt: list[int],
-        sampling: SamplingOptions,
-        random: np.random.Generator,
-        constraint: Constraint | None,
-        skip_special_tokens: bool = True,
+        self, tokenizer: Any, prompt: list[int], sampling: SamplingOptions, skip_special_tokens: bool = True
     ) -> None:
-        self.tokenizer, self.vocabulary = tokenizer, vocabulary
-        self.ends = ends.union(sampling.stop_tokens, () if constraint is None else constraint.ends)
-        self.prompt, self.sampling, self.random = prompt, sampling, random
-        self.constraint = constraint
+        self.tokenizer, self.prompt, self.sampling = tokenizer, prompt, sampling
         self.skip_special_tokens = skip_special_tokens
         self.ids: list[int] = []
         self.logprobs: list[float] = []
@@ -109,59 +86,20 @@ class Writer:
         self._settled = ["".join(self._settled)]
         return self._settled[0] + self._rest
 
-    def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """Return the probability [vocabulary] of each token as the next one."""
-        return self.sampling.probabilities(self._allowed(logits), self._context(), len(self.ids))
-
-    def _context(self) -> list[int]:
-        """Return the tokens so far, if a rule of the sampling asks for them."""
-        return self.prompt + self.ids if self.sampling.needs_all_logits else []
-
-    def _allowed(self, logits: np.ndarray) -> np.ndarray:
-        if self.constraint is not None:
-            logits = self.constraint.restrict(logits)
-        return self._without_ends(logits) if len(self.ids) < self.sampling.min_tokens else logits
-
-    def _without_ends(self, logits: np.ndarray) -> np.ndarray:
-        """Return logits that no token which ends the text is drawn by, unless a form allows no other."""
-        others = logits.copy()
-        others[[token for token in self.ends if token < others.size]] = -np.inf
-        return logits if others.max() == -np.inf else others
-
-    @property
-    def needs_all_logits(self) -> bool:
-        """True if the likeliest tokens alone decide nothing."""
-        return self.constraint is not None or self.sampling.needs_all_logits or len(self.ids) < self.sampling.min_tokens
-
-    def take(self, logits: np.ndarray | DeviceRow) -> int | None:
-        """Choose the next token; None when the text ends."""
-        number = self.random.random() if self.sampling.temperature else 0.0
-        token = None
-        if isinstance(logits, DeviceRow) and not self.needs_all_logits:
-            token = self.sampling.choose_candidate(logits.likeliest, number)
-        if token is None:
-            everything = logits.logits() if isinstance(logits, DeviceRow) else logits
-            token = self.sampling.choose(self._allowed(everything), self._context(), number, len(self.ids))
-        return token if self.add(token, logits) else None
-
-    def add(self, token: int, logits: np.ndarray | DeviceRow) -> bool:
-        """Append a token, given the logits that it was chosen by; return True if the text continues after it."""
-        complete = self.constraint is not None and self.constraint.accept(token)
-        if token in self.ends:
-            self.finish_reason, self.end_token = "end", token
-            return False
+    def add(self, token: int, logprob: float, likeliest: Sequence[tuple[int, float]] = ()) -> bool:
+        """Append a token and its probability's logarithm; return True if the text continues after it."""
         self.ids.append(token)
-        self.logprobs.append(log_probability(logits, token))
+        self.logprobs.append(logprob)
         if self.sampling.logprobs is not None:
-            row = logits.logits() if isinstance(logits, DeviceRow) else logits
-            likeliest = likeliest_tokens(row, min(self.sampling.logprobs, row.size)) if self.sampling.logprobs else []
-            self.top_logprobs.append({int(each): log_probability(row, int(each)) for each in likeliest})
+            self.top_logprobs.append(dict(likeliest))
         if self.tokenizer is not None and self._write(token):
             self.finish_reason = "stop"
             return False
-        if complete:
-            self.finish_reason = "end"
-        return not complete
+        return True
+
+    def end(self, reason: str, token: int | None = None) -> None:
+        """Take the reason for which no more tokens come, and the token that ended the text."""
+        self.finish_reason, self.end_token = reason, token
 
     def _whole_letters(self, prompt: list[int]) -> list[int]:
         """Return the last tokens of a prompt: at least one, and only whole characters."""

@@ -1,0 +1,205 @@
+//===- ScheduleTest.cpp - Which requests are computed when ------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// With a simulated model, whose steps take as long as they are told to.
+//===------------------------------------------------------------------------------------------------------===//
+#include "intarsia/runtime.h"
+#include "lib/Runtime/Engine/StepTimes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace intarsia::runtime;
+
+namespace {
+
+struct FreeEngine {
+  void operator()(itx_engine *engine) const { itx_engine_free(engine); }
+};
+using EnginePointer = std::unique_ptr<itx_engine, FreeEngine>;
+
+struct Options {
+  int64_t sequences = 4, pages = 1000, stepTokens = 0;
+  double stepSeconds = 0, tokenSeconds = 0, target = 0;
+  int64_t stopToken = -1;
+};
+
+EnginePointer makeEngine(const Options &options) {
+  itx_cache_options cache = {sizeof(cache), options.sequences, options.pages, 0, nullptr, 0, 0};
+  itx_engine_options engine = {};
+  engine.struct_bytes = sizeof(engine);
+  engine.cache = &cache;
+  engine.step_tokens = options.stepTokens;
+  engine.token_seconds = options.target;
+  itx_mock_options mock = {sizeof(mock), 64, 4096, 16, options.stopToken, options.stepSeconds, options.tokenSeconds, 7};
+  itx_engine *made = nullptr;
+  EXPECT_EQ(itx_engine_create_mock(&mock, &engine, &made), ITX_OK) << itx_last_error();
+  return EnginePointer(made);
+}
+
+struct Asked {
+  int64_t prompt = 16, tokens = 4;
+  int32_t priority = 0;
+  const char *key = nullptr;
+  double deadline = 0;
+  int64_t first = 1; // token of the prompt
+};
+
+uint64_t submit(const EnginePointer &engine, const Asked &asked) {
+  std::vector<int64_t> prompt(size_t(asked.prompt), 5);
+  prompt[0] = asked.first;
+  itx_request request = {};
+  request.struct_bytes = sizeof(request);
+  request.prompt = prompt.data();
+  request.prompt_count = prompt.size();
+  request.max_tokens = asked.tokens;
+  request.priority = asked.priority;
+  request.key = asked.key;
+  request.deadline_seconds = asked.deadline;
+  uint64_t number = 0;
+  EXPECT_EQ(itx_engine_submit(engine.get(), &request, &number), ITX_OK) << itx_last_error();
+  return number;
+}
+
+/// Takes events until so many requests have ended; returns all.
+std::vector<itx_engine_event> collect(const EnginePointer &engine, size_t requests) {
+  std::vector<itx_engine_event> all;
+  while (requests > 0) {
+    itx_engine_event event;
+    size_t count = 0;
+    EXPECT_EQ(itx_engine_poll(engine.get(), 20, &event, 1, &count), ITX_OK);
+    if (count == 0) {
+      ADD_FAILURE() << "no event in 20 s";
+      break;
+    }
+    requests -= event.kind == ITX_EVENT_FINISHED;
+    all.push_back(event);
+  }
+  return all;
+}
+
+/// Returns the order in which requests got their first tokens.
+std::vector<uint64_t> beginnings(const std::vector<itx_engine_event> &events) {
+  std::vector<uint64_t> order;
+  for (const itx_engine_event &event : events)
+    if (std::find(order.begin(), order.end(), event.request) == order.end())
+      order.push_back(event.request);
+  return order;
+}
+
+} // namespace
+
+TEST(Schedule, TheHighestPriorityIsFirst) {
+  EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.002});
+  uint64_t running = submit(engine, {.tokens = 8, .first = 1});
+  uint64_t low = submit(engine, {.priority = -1, .first = 2}), usual = submit(engine, {.first = 3});
+  uint64_t high = submit(engine, {.priority = 3, .first = 4});
+  EXPECT_EQ(beginnings(collect(engine, 4)), (std::vector<uint64_t>{running, high, usual, low}));
+}
+
+TEST(Schedule, KeysGetTheSameShare) {
+  EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.001});
+  std::vector<uint64_t> many, few;
+  for (int i = 0; i < 8; ++i)
+    many.push_back(submit(engine, {.key = "many", .first = 10 + i}));
+  for (int i = 0; i < 2; ++i)
+    few.push_back(submit(engine, {.key = "few", .first = 20 + i}));
+  std::vector<uint64_t> order = beginnings(collect(engine, 10));
+  auto place = [&](uint64_t number) { return std::find(order.begin(), order.end(), number) - order.begin(); };
+  EXPECT_LE(place(few[0]), 2) << "it does not wait for all of the other key";
+  EXPECT_LE(place(few[1]), 4);
+  EXPECT_LT(place(many[0]), place(many[1]));
+}
+
+TEST(Schedule, DeadlinesEndRequests) {
+  EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.01});
+  uint64_t running = submit(engine, {.tokens = 1000, .deadline = 0.1, .first = 1});
+  uint64_t waiting = submit(engine, {.tokens = 1000, .deadline = 0.05, .first = 2});
+  std::map<uint64_t, itx_engine_event> ends;
+  for (const itx_engine_event &event : collect(engine, 2))
+    if (event.kind == ITX_EVENT_FINISHED)
+      ends[event.request] = event;
+  EXPECT_EQ(ends[running].finish, ITX_FINISH_DEADLINE);
+  EXPECT_GT(ends[running].tokens, 0);
+  EXPECT_EQ(ends[waiting].finish, ITX_FINISH_DEADLINE);
+  EXPECT_EQ(ends[waiting].tokens, 0);
+}
+
+TEST(Schedule, PromptsLeaveTheTimeBetweenTokens) {
+  // A token of a prompt takes 0.1 ms, a step 5 ms: a target of 20 ms leaves room for 130 tokens of a prompt.
+  EnginePointer engine = makeEngine(
+      {.sequences = 4, .stepTokens = 2048, .stepSeconds = 0.005, .tokenSeconds = 0.0001, .target = 0.02});
+  submit(engine, {.tokens = 60, .first = 1});
+  submit(engine, {.prompt = 2000, .tokens = 2, .first = 2});
+  std::map<uint64_t, std::vector<uint64_t>> steps;
+  for (const itx_engine_event &event : collect(engine, 2))
+    steps[event.request].push_back(event.step);
+  // Without a target the second prompt would be computed in one step.
+  EXPECT_GE(steps[2].front(), 10u);
+  EXPECT_LE(steps[2].front(), 40u);
+}
+
+TEST(Schedule, PagesThatAreExpectedAreReserved) {
+  // 16 requests of 16 + 48 tokens need 64 pages in all; 32 are there, and nothing has to leave the cache.
+  EnginePointer engine = makeEngine({.sequences = 16, .pages = 32});
+  for (int i = 0; i < 16; ++i)
+    submit(engine, {.tokens = 48, .first = i});
+  collect(engine, 16);
+  itx_engine_stats stats = {};
+  stats.struct_bytes = sizeof(stats);
+  ASSERT_EQ(itx_engine_get_stats(engine.get(), &stats), ITX_OK);
+  EXPECT_EQ(stats.finished[ITX_FINISH_LENGTH], 16);
+  EXPECT_EQ(stats.recomputed_sequences, 0);
+  EXPECT_EQ(stats.free_pages, 32);
+}
+
+TEST(Schedule, TextsEndAtTheStopToken) {
+  EnginePointer engine = makeEngine({.stopToken = 3});
+  std::vector<int64_t> prompt = {1, 2};
+  const int64_t stop = 3;
+  itx_request request = {};
+  request.struct_bytes = sizeof(request);
+  request.prompt = prompt.data();
+  request.prompt_count = prompt.size();
+  request.stop_tokens = &stop;
+  request.stop_count = 1;
+  uint64_t number = 0;
+  ASSERT_EQ(itx_engine_submit(engine.get(), &request, &number), ITX_OK) << itx_last_error();
+  itx_engine_event last = collect(engine, 1).back();
+  EXPECT_EQ(last.finish, ITX_FINISH_END);
+  EXPECT_EQ(last.token, 3);
+  EXPECT_LT(last.tokens, 1000);
+}
+
+TEST(Schedule, WrongMocks) {
+  itx_engine *engine = nullptr;
+  itx_mock_options mock = {sizeof(mock), 1, 64, 16, -1, 0, 0, 0};
+  EXPECT_EQ(itx_engine_create_mock(&mock, nullptr, &engine), ITX_INVALID_ARGUMENT);
+  mock = {sizeof(mock), 64, 64, 16, 64, 0, 0, 0};
+  EXPECT_EQ(itx_engine_create_mock(&mock, nullptr, &engine), ITX_INVALID_ARGUMENT);
+  mock = {sizeof(mock), 64, 64, 16, -1, -1, 0, 0};
+  EXPECT_EQ(itx_engine_create_mock(&mock, nullptr, &engine), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(itx_last_error(), ::testing::HasSubstr("cannot be negative"));
+}
+
+TEST(StepTimes, ShareOfAStep) {
+  StepTimes times;
+  EXPECT_EQ(times.promptTokens(0, 0.1, 16, 512), 512) << "nobody waits for a token";
+  EXPECT_EQ(times.promptTokens(4, 0, 16, 512), 512) << "no target";
+  EXPECT_EQ(times.promptTokens(4, 0.1, 16, 512), 16) << "nothing is known";
+  times.observe(4, 0, 0.02);
+  times.observe(4, 100, 0.07); // 0.5 ms a token
+  EXPECT_NEAR(times.promptRate(), 2000, 1);
+  // 0.9 of 0.1 s, without 0.02 s.
+  EXPECT_NEAR(double(times.promptTokens(4, 0.1, 16, 512)), 140, 1);
+  EXPECT_EQ(times.promptTokens(4, 0.01, 16, 512), 16) << "prompts go on";
+  EXPECT_NEAR(times.rowsSeconds(5), 0.02, 1e-9) << "the nearest that was measured";
+}
