@@ -86,6 +86,16 @@ std::vector<itx_engine_event> collect(const EnginePointer &engine, size_t reques
   return all;
 }
 
+/// Adds a request, and waits until it runs.
+uint64_t run(const EnginePointer &engine, const Asked &asked) {
+  uint64_t number = submit(engine, asked);
+  itx_engine_event event;
+  size_t count = 0;
+  EXPECT_EQ(itx_engine_poll(engine.get(), 20, &event, 1, &count), ITX_OK);
+  EXPECT_EQ(count, 1u);
+  return number;
+}
+
 /// Returns the order in which requests got their first tokens.
 std::vector<uint64_t> beginnings(const std::vector<itx_engine_event> &events) {
   std::vector<uint64_t> order;
@@ -99,7 +109,7 @@ std::vector<uint64_t> beginnings(const std::vector<itx_engine_event> &events) {
 
 TEST(Schedule, TheHighestPriorityIsFirst) {
   EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.002});
-  uint64_t running = submit(engine, {.tokens = 8, .first = 1});
+  uint64_t running = run(engine, {.tokens = 20, .first = 1});
   uint64_t low = submit(engine, {.priority = -1, .first = 2}), usual = submit(engine, {.first = 3});
   uint64_t high = submit(engine, {.priority = 3, .first = 4});
   EXPECT_EQ(beginnings(collect(engine, 4)), (std::vector<uint64_t>{running, high, usual, low}));
@@ -107,8 +117,8 @@ TEST(Schedule, TheHighestPriorityIsFirst) {
 
 TEST(Schedule, KeysGetTheSameShare) {
   EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.001});
-  std::vector<uint64_t> many, few;
-  for (int i = 0; i < 8; ++i)
+  std::vector<uint64_t> many = {run(engine, {.tokens = 20, .key = "many", .first = 9})}, few;
+  for (int i = 0; i < 7; ++i)
     many.push_back(submit(engine, {.key = "many", .first = 10 + i}));
   for (int i = 0; i < 2; ++i)
     few.push_back(submit(engine, {.key = "few", .first = 20 + i}));
@@ -121,7 +131,7 @@ TEST(Schedule, KeysGetTheSameShare) {
 
 TEST(Schedule, DeadlinesEndRequests) {
   EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.01});
-  uint64_t running = submit(engine, {.tokens = 1000, .deadline = 0.1, .first = 1});
+  uint64_t running = run(engine, {.tokens = 1000, .deadline = 0.2, .first = 1});
   uint64_t waiting = submit(engine, {.tokens = 1000, .deadline = 0.05, .first = 2});
   std::map<uint64_t, itx_engine_event> ends;
   for (const itx_engine_event &event : collect(engine, 2))
