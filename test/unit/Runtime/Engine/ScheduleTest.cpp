@@ -153,8 +153,8 @@ TEST(Schedule, PromptsLeaveTheTimeBetweenTokens) {
   for (const itx_engine_event &event : collect(engine, 2))
     steps[event.request].push_back(event.step);
   // Without a target the second prompt would be computed in one step.
-  EXPECT_GE(steps[2].front(), 10u);
-  EXPECT_LE(steps[2].front(), 40u);
+  EXPECT_GE(steps[2].front(), 4u);
+  EXPECT_LE(steps[2].front(), 140u) << "prompts get some tokens of each step";
 }
 
 TEST(Schedule, PagesThatAreExpectedAreReserved) {
