@@ -26,7 +26,7 @@ NAMES = tuple(name for name in MODELS if "letters" not in name)
 LETTERS = "The parts of a picture are cut from woods of many colours. "
 
 
-def served_model(name: str, engines: list[FakeEngine], **engine: Any) -> ServedModel:
+def served_model(name: str, engines: dict[str, FakeEngine], **engine: Any) -> ServedModel:
     """Return a model that writes random tokens, seeded by the prompt."""
     known = model(name)
     plain = known.tokenizer.encode(LETTERS, add_special_tokens=False).ids
@@ -48,28 +48,28 @@ def served_model(name: str, engines: list[FakeEngine], **engine: Any) -> ServedM
                 return
 
     def make_engine() -> FakeEngine:
-        engines.append(FakeEngine(script, **{"step_seconds": 0.0002, **engine}))
-        return engines[-1]
+        engines[name] = FakeEngine(script, **{"step_seconds": 0.0002, **engine})
+        return engines[name]
 
     return ServedModel(name, known.tokenizer, known.chat_template, known.vocabulary, 4096, known.ends, make_engine)
 
 
 @contextmanager
-def served_randomly(names: Sequence[str] = NAMES, **options: Any) -> Iterator[Client]:
-    """Give a server of models that write random tokens."""
-    engines: list[FakeEngine] = []
+def served_randomly(names: Sequence[str] = NAMES, **options: Any) -> Iterator[tuple[Client, dict[str, FakeEngine]]]:
+    """Give a server of models that write random tokens, and their engines."""
+    engines: dict[str, FakeEngine] = {}
     server = Server([served_model(name, engines) for name in names], None, ServerOptions(**options))
     try:
         with running(server) as port:
-            yield Client(server, port, engines)
+            yield Client(server, port, []), engines
     finally:
-        for one in engines:
+        for one in engines.values():
             one.close()
 
 
 def main() -> None:
     """Serve until a signal ends it."""
-    engines: list[FakeEngine] = []
+    engines: dict[str, FakeEngine] = {}
     Server([served_model(name, engines) for name in NAMES]).run("127.0.0.1", int(sys.argv[1]))
 
 

@@ -19,7 +19,7 @@ from .chat_request import ChatRequest
 from .errors import RequestError
 from .exchange import Exchange, endpoint, send_run
 from .fields import Fields, shown
-from .formats import plan_of
+from .formats import not_held, plan_of
 from .json_text import dumps, event
 from .models import ServedModel
 from .runs import Run
@@ -95,7 +95,10 @@ async def answer(exchange: Exchange, model: ServedModel, chat: ChatRequest, writ
         on_tokens=exchange.on_tokens,
     )
     run.usage.prompt_tokens = len(prompt)
-    return await send_run(exchange, run, [request], options.samples, writer)
+    response = await send_run(exchange, run, [request], options.samples, writer)
+    if form.dropped:
+        response.headers["X-Intarsia-Not-Held"] = not_held(form.dropped)
+    return response
 
 
 def read_chat(fields: Fields, model: ServedModel, ignores_unknown: bool) -> ChatRequest:

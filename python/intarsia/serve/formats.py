@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 #: Tokens at the end of a prompt that are looked at: does the template begin the reasoning?
 _END_TOKENS = 32
 _MOST_CHOICES = 10_000
+_MOST_HEADER = 1000
 _STRUCTURED = ("json", "regex", "grammar", "choice", "json_object")
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -277,6 +278,12 @@ def _prepared(schema: Any, where: str) -> dict[str, Any]:
 
 def _any_object() -> dict[str, Any]:
     return {"type": "object"}
+
+
+def not_held(dropped: Sequence[str]) -> str:
+    """Return what is not held as a header of HTTP: one line of ASCII, not too long."""
+    text = ascii(", ".join(dropped))[1:-1]
+    return text if len(text) <= _MOST_HEADER else f"{text[:_MOST_HEADER]}..."
 
 
 @lru_cache(maxsize=64)

@@ -109,10 +109,9 @@ def _check(where: str, tool: Any) -> None:
 
 def _for_template(function: dict[str, Any]) -> dict[str, Any]:
     """Return a tool as templates read it: with a description, and parameters that are an object."""
-    given = {key: value for key, value in function.items() if value is not None and key != "strict"}
-    given.setdefault("description", "")
-    if not given.get("parameters"):
-        given["parameters"] = {"type": "object", "properties": {}}
+    given = {"name": function["name"], "description": function.get("description") or ""}
+    given["parameters"] = function.get("parameters") or {"type": "object", "properties": {}}
+    given |= {key: value for key, value in function.items() if key not in (*given, "strict") and value is not None}
     return {"type": "function", "function": given}
 
 
