@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from intarsia.serve import runs
-from intarsia.support.errors import CacheFullError, InvalidArgumentError
+from intarsia.generation import engine
+from intarsia.support.errors import BusyError, CacheFullError
 
 
 @dataclass(slots=True)
@@ -86,11 +86,11 @@ class FakeEngine:
             raise self.lost
         with self._lock:
             if len(self._running) >= self._most:
-                raise CacheFullError(f"{len(self._running)} requests wait already", "cache full")
+                raise BusyError(f"{len(self._running)} requests wait already", "busy")
             if len(request.prompt) > 16 * self._pages:
-                raise InvalidArgumentError(
+                raise CacheFullError(
                     f"the prompt needs {-(-len(request.prompt) // 16)} pages, there are {self._pages}",
-                    "invalid argument",
+                    "cache full",
                 )
             self._numbers += 1
             writers = [iter(self._script(request, sample)) for sample in range(request.samples)]
@@ -108,7 +108,7 @@ class FakeEngine:
             if running is not None:
                 for sample, done in enumerate(running.finished):
                     if not done:
-                        self._events.append(Event(runs.FINISHED, number, sample, finish=runs.CANCELLED))
+                        self._events.append(Event(engine.FINISHED, number, sample, finish=engine.CANCELLED))
                 self._signal()
 
     def poll(self, timeout: float | None = 0.0) -> list[Event]:
@@ -179,21 +179,23 @@ class FakeEngine:
             if count == 0 and sample == 0 and request.prompt_logprobs is not None:
                 for token in list(request.prompt)[1:]:
                     self._events.append(
-                        Event(runs.PROMPT_TOKEN, running.number, 0, token, -1.5, [(token, -1.5)], **common)
+                        Event(engine.PROMPT_TOKEN, running.number, 0, token, -1.5, [(token, -1.5)], **common)
                     )
             token = next(writer, None)
             is_full = request.max_tokens is not None and count >= request.max_tokens
             if token is None or token in request.ends or is_full:
                 running.finished[sample] = True
-                finish = runs.LENGTH if is_full else runs.END
+                finish = engine.LENGTH if is_full else engine.END
                 end = -1 if is_full or token is None else token
                 self._events.append(
-                    Event(runs.FINISHED, running.number, sample, end, finish=finish, tokens=count, **common)
+                    Event(engine.FINISHED, running.number, sample, end, finish=finish, tokens=count, **common)
                 )
                 continue
             running.counts[sample] += 1
             self._generated += 1
             top = [(token, -0.5), (token + 1, -1.5)][: request.logprobs or 0]
-            self._events.append(Event(runs.TOKEN, running.number, sample, token, -0.5, top, tokens=count + 1, **common))
+            self._events.append(
+                Event(engine.TOKEN, running.number, sample, token, -0.5, top, tokens=count + 1, **common)
+            )
         if all(running.finished):
             del self._running[running.number]

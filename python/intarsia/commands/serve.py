@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..support.errors import InvalidArgumentError, NotFoundError
@@ -30,8 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--host", default="127.0.0.1", help="the address to listen at; 0.0.0.0: all (default: %(default)s)")
     add("--port", type=_port, default=8000, help="the port; 0: a free one (default: %(default)s)")
-    add("--tokenizer", type=Path, help=TOKENIZER)
-    add("--chat-template", type=Path, metavar="FILE", help="a chat template of Jinja2 (default: the tokenizer's own)")
+    several = "; of one of several models: NAME=FILE"
+    add("--tokenizer", action="append", default=[], metavar="FILE", help=TOKENIZER + several)
+    add(
+        "--chat-template",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"a chat template of Jinja2 (default: the tokenizer's own){several}",
+    )
     add_threads(parser)
     add("--memory", type=read_size, metavar="SIZE", help="memory that a model may use (6GB): the rest stays on disk")
     add(
@@ -149,10 +158,9 @@ def run(options: argparse.Namespace) -> int:
     configure(options.log_level)
     if options.threads:
         os.environ["ITX_THREADS"] = str(options.threads)  # of processes that are started
-    template = None if options.chat_template is None else read_text(options.chat_template)
+    tokenizers = _by_name("--tokenizer", options.tokenizer, names)
+    templates = _by_name("--chat-template", options.chat_template, names)
     model_options = ModelOptions(
-        tokenizer=options.tokenizer,
-        chat_template=template,
         memory=options.memory,
         in_process=options.in_process,
         temperature=options.temperature,
@@ -169,7 +177,11 @@ def run(options: argparse.Namespace) -> int:
             "spill_files": options.spill_files,
         },
     )
-    models = [open_model(path, name, model_options) for path, name in zip(options.models, names, strict=True)]
+    models = []
+    for path, name in zip(options.models, names, strict=True):
+        template = read_text(templates[name]) if name in templates else None
+        own = replace(model_options, tokenizer=tokenizers.get(name), chat_template=template)
+        models.append(open_model(path, name, own))
     if not keys.are_needed and options.host not in ("127.0.0.1", "localhost", "::1"):
         log.warning("everybody who reaches %s may use the server: --api-key-file asks for keys", options.host)
     server = Server(
@@ -193,9 +205,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for flag, given in (("--tokenizer", options.tokenizer), ("--chat-template", options.chat_template)):
-        if given is not None and len(options.models) > 1:
-            raise InvalidArgumentError(f"{flag} is for one model, {len(options.models)} are given", "invalid argument")
     if not 0 <= options.temperature <= 2:
         raise InvalidArgumentError(f"--temperature is {options.temperature:g}, must be from 0 to 2", "invalid argument")
     for flag, value in (("--slo-token-ms", options.slo_token_ms), ("--drain-seconds", options.drain_seconds)):
@@ -203,6 +212,23 @@ def _check(options: argparse.Namespace) -> None:
             raise InvalidArgumentError(f"{flag} is {value:g}, must be at least 0", "invalid argument")
     if options.max_seconds is not None and not 0 < options.max_seconds < 1e9:
         raise InvalidArgumentError(f"--max-seconds is {options.max_seconds:g}, must be above 0", "invalid argument")
+
+
+def _by_name(flag: str, given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
+    """Return files by the model that each is for."""
+    result: dict[str, Path] = {}
+    for value in given:
+        name, equals, file = value.partition("=")
+        if not equals or name not in names:
+            if len(names) > 1:
+                raise InvalidArgumentError(
+                    f"{flag}={value}: write {flag}=NAME={value} with one of {', '.join(names)}", "invalid argument"
+                )
+            name, file = names[0], value
+        if name in result:
+            raise InvalidArgumentError(f"{flag} is given twice for {name}", "invalid argument")
+        result[name] = Path(file)
+    return result
 
 
 def _port(text: str) -> int:

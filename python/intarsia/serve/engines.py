@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..support.errors import CacheFullError, InvalidArgumentError
+from ..support.errors import BusyError, CacheFullError, InvalidArgumentError
 from .errors import RequestError, as_request_error, unavailable
 from .logs import log, log_exception
 
@@ -124,7 +124,7 @@ class Supervisor:
             )
         try:
             number = self.engine.submit(request)
-        except (InvalidArgumentError, CacheFullError) as error:
+        except (InvalidArgumentError, CacheFullError, BusyError) as error:
             raise as_request_error(error) from error
         except Exception as error:
             self._lose(error)

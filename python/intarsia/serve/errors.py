@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..support.errors import CacheFullError, InvalidArgumentError, NotFoundError
+from ..support.errors import BusyError, CacheFullError, InvalidArgumentError, NotFoundError
 
 #: Letters of a message that are sent.
 _MOST_LETTERS = 2000
@@ -76,8 +76,10 @@ def as_request_error(error: Exception, param: str | None = None) -> RequestError
     """Return an error of the package as one of a request; None: it is not the request's fault."""
     if isinstance(error, RequestError):
         return error
-    if isinstance(error, CacheFullError):
+    if isinstance(error, BusyError):
         return overloaded(str(error))
+    if isinstance(error, CacheFullError):
+        return RequestError(str(error), param, code="context_length_exceeded")
     if isinstance(error, (InvalidArgumentError, NotFoundError)):
         return RequestError(str(error), param)
     return None

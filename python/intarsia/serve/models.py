@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from ..generation.constrained import Grammars
+from ..generation.engine import Request
+from ..generation.sampling import SamplingOptions
 from ..support.errors import InvalidArgumentError
 from ..text.chat import ChatTemplate
 from ..text.token_bytes import TokenBytes
@@ -98,7 +100,7 @@ class ServedModel:
         key: str = "",
         deadline_seconds: float | None = None,
         param: str = "messages",
-    ) -> Any:
+    ) -> Request:
         """Return the engine's request.
 
         Raises
@@ -106,9 +108,6 @@ class ServedModel:
         RequestError
             The context has no room for it.
         """
-        from ..generation.engine import Request
-        from ..generation.sampling import SamplingOptions
-
         self.check_room(len(prompt), options.max_tokens, param)
         try:
             sampling = SamplingOptions(**options.sampling)

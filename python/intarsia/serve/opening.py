@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..generation.engine import Engine as InProcess
 from ..runtime.module import Module, load
 from ..support.errors import InvalidArgumentError
 from ..text.chat import ChatTemplate
@@ -86,7 +87,10 @@ def open_model(path: Path, name: str, options: ModelOptions) -> ServedModel | En
     module = load(path, memory=options.memory)
     text = open_tokenizer_of(module) if options.tokenizer is None else open_tokenizer(options.tokenizer)
     if text.tokenizer is None:
-        raise _error(f"{path}: a server needs a tokenizer. {text.missing} (--tokenizer)")
+        what = (
+            text.missing if "step" in module.functions else "artifacts of encoders carry none, and none lies beside it"
+        )
+        raise _error(f"{path}: a server needs a tokenizer, --tokenizer says where it is. {what}")
     if "step" not in module.functions:
         return Encoder(name, module, text.tokenizer)
     vocabulary, context, ends = _limits(module)
@@ -131,8 +135,6 @@ def _template(text: Text, given: str | None) -> ChatTemplate | None:
 
 def _engine_maker(path: Path, module: Module, options: ModelOptions) -> Callable[[], Engine]:
     """Return what starts the engine of a model."""
-    from ..generation.engine import Engine as InProcess
-
     settings = dict(options.engine or {})
 
     def in_process() -> Engine:

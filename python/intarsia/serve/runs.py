@@ -9,17 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ..generation.engine import CANCELLED, DEADLINE, END, FAILED, FINISHED, LENGTH, TOKEN
 from .answers import CONTENT, Answer, AnswerWriter, LoggedToken, Piece, Reader, Usage
 from .connection import Connection
 from .engines import Supervisor
 from .errors import RequestError
 from .metrics import ModelMetrics
 from .text_stream import TextStream
-
-#: Kinds of events, as itx_event_kind has them.
-TOKEN, PROMPT_TOKEN, FINISHED = 1, 2, 3
-#: Ends, as itx_finish has them.
-END, LENGTH, CANCELLED, DEADLINE, FAILED = 1, 2, 3, 4, 5
 
 _REASONS = {END: "stop", LENGTH: "length", DEADLINE: "length"}
 
