@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A thin layer over intarsia/runtime.h: handles with lifetimes, arrays in and out without copies, status codes as
-// exceptions. Everything that can be written in Python is, in intarsia/_module.py.
+// exceptions. Everything that can be written in Python is, in intarsia/runtime.
 //===----------------------------------------------------------------------------------------------------------===//
 #include "python/Engines.h"
 #include "python/Modules.h"
