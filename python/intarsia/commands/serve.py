@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="keys and values of all texts (default: half of the free memory)",
     )
-    add("--max-running", type=at_least(1), default=64, metavar="N", help="texts at a time (default: %(default)s)")
+    add("--max-sequences", type=at_least(1), default=64, metavar="N", help="texts at a time (default: %(default)s)")
     add(
         "--max-waiting",
         type=at_least(1),
@@ -166,7 +166,7 @@ def run(options: argparse.Namespace) -> int:
         temperature=options.temperature,
         draft=options.draft,
         engine={
-            "sequences": options.max_running,
+            "sequences": options.max_sequences,
             "cache": options.cache,
             "waiting": options.max_waiting,
             "step_tokens": options.max_step_tokens,

@@ -166,7 +166,12 @@ class Server:
         )
         self._main = main = _Main(config, self)
         self.connections = main.server_state.connections
-        main.run(sockets=list(sockets) if sockets is not None else None)
+        thresholds = gc.get_threshold()
+        try:
+            main.run(sockets=list(sockets) if sockets is not None else None)
+        finally:
+            gc.unfreeze()
+            gc.set_threshold(*thresholds)
         return main.code
 
     def stop(self) -> None:

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Serves a model that computes nothing, to measure what the server itself takes: tokens are those of the glossary."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from intarsia.generation.engine import Engine, Mock
+from intarsia.serve.logs import configure
+from intarsia.serve.models import ServedModel
+from intarsia.serve.server import Server
+from intarsia.text.chat import ChatTemplate
+from tokenizers import Tokenizer
+
+TOKENIZER = Path(__file__).resolve().parents[2] / "examples" / "glossary" / "tokenizer.json"
+TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+
+
+def main() -> int:
+    """Serve until a signal comes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--step-ms", type=float, default=50.0, help="time of a step, whatever it computes")
+    parser.add_argument("--sequences", type=int, default=1024, help="texts at a time")
+    options = parser.parse_args()
+    configure("info")
+    tokenizer = Tokenizer.from_file(str(TOKENIZER))
+    vocabulary, context = tokenizer.get_vocab_size(), 8192
+
+    def make_engine() -> Engine:
+        mock = Mock(vocabulary, context, step_seconds=options.step_ms / 1000)
+        return Engine(mock, sequences=options.sequences, pages=options.sequences * context // mock.page_tokens)
+
+    template = ChatTemplate({"default": TEMPLATE})
+    model = ServedModel("mock", tokenizer, template, vocabulary, context, [], make_engine)
+    return Server([model]).run("127.0.0.1", options.port)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
