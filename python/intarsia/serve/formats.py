@@ -177,7 +177,7 @@ def plan_of(model: ServedModel, chat: ChatRequest) -> Plan:
     use = read_tools(chat.tools, chat.tool_choice, chat.parallel_tool_calls)
     content = read_content_form(chat)
     messages = chat.messages if "developer" in template else _with_system_role(chat.messages)
-    messages, tools = family.chat(messages, use.given)
+    messages, tools = family.chat(messages, use.given, template)
     variables = {
         **switch_variables(template, chat.thinks),
         **effort_variables(template, chat.reasoning_effort, chat.template_variables),

@@ -135,7 +135,7 @@ class TextReader:
 
     def _reasoning_gap(self) -> bool:
         self._text = self._text.lstrip()
-        self._state = self._reasoning
+        self._state = self._reasoning if self._text else self._reasoning_gap
         return bool(self._text)
 
     def _reasoning(self) -> bool:
@@ -220,15 +220,15 @@ class JsonArguments:
     """Reads a JSON object as it is, up to its last bracket."""
 
     def __init__(self) -> None:
+        self._has_begun = False
         self._depth = 0
         self._is_string = False
         self._is_escaped = False
 
     def read(self, text: str) -> tuple[str, int, bool]:
         """Return what is read, see `ArgumentsReader`."""
-        begin = 0
-        if not self._depth:
-            begin = len(text) - len(text.lstrip())
+        begin = 0 if self._has_begun else len(text) - len(text.lstrip())
+        self._has_begun = self._has_begun or begin < len(text)
         for at in range(begin, len(text)):
             letter = text[at]
             if self._is_escaped:

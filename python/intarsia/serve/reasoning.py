@@ -7,7 +7,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
+
+from jinja2.ext import Extension
 
 from .errors import RequestError
 from .readers import Thinking
@@ -93,5 +96,45 @@ def _known_efforts(template: str) -> list[str]:
 
 
 def _names(template: str, variable: str) -> bool:
-    """Return True if a template reads a variable, not a key of a message."""
-    return bool(re.search(rf"(?<![\w.'\"\[]){variable}\b(?!\s*['\"])", template))
+    """Return True if a template reads a variable: one that it does not only set itself."""
+    return variable in _variables(template)
+
+
+@lru_cache(maxsize=64)
+def _variables(template: str) -> frozenset[str]:
+    """Return the variables that a template reads."""
+    import jinja2
+    from jinja2 import nodes
+
+    environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", _Generation])
+    try:
+        tree = environment.parse(template)  # nothing is computed
+    except Exception:  # rendering says what is wrong
+        return frozenset()
+    read = {node.name for node in tree.find_all(nodes.Name) if node.ctx == "load"}
+    written = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+    # {% set thinking = thinking | default(false) %}, {% if not thinking is defined %}{% set thinking = false %}
+    asked = {name.name for node in tree.find_all((nodes.Test, nodes.Assign, nodes.Filter)) for name in _asked(node)}
+    return frozenset(name for name in read if name not in written or name in asked)
+
+
+def _asked(node: Any) -> list[Any]:
+    """Return names that a part of a template asks for though it may set them."""
+    from jinja2 import nodes
+
+    if isinstance(node, nodes.Assign):
+        targets = {name.name for name in node.target.find_all(nodes.Name)} | {getattr(node.target, "name", None)}
+        return [name for name in [node.node, *node.node.find_all(nodes.Name)] if getattr(name, "name", 0) in targets]
+    is_question = node.name in ("defined", "undefined", "none", "default", "d")
+    return [node.node] if is_question and isinstance(node.node, nodes.Name) else []
+
+
+class _Generation(Extension):
+    """The tag of transformers that marks an answer."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Any) -> Any:
+        """Return what is within the tag."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)

@@ -85,7 +85,9 @@ class Family:
         """Return an identifier for a call."""
         return f"call_{random_letters(24)}"
 
-    def chat(self, messages: list[Message], tools: list[Message] | None) -> tuple[list[Message], list[Message] | None]:
+    def chat(
+        self, messages: list[Message], tools: list[Message] | None, template: str
+    ) -> tuple[list[Message], list[Message] | None]:
         """Return the messages and the tools for the chat template."""
         return (separate_calls(messages) if self.calls_once else messages), tools
 

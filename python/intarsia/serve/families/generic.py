@@ -34,7 +34,9 @@ class Generic(Hermes):
         """Return True: this family knows all templates."""
         return True
 
-    def chat(self, messages: list[Message], tools: list[Message] | None) -> tuple[list[Message], list[Message] | None]:
+    def chat(
+        self, messages: list[Message], tools: list[Message] | None, template: str
+    ) -> tuple[list[Message], list[Message] | None]:
         """Return messages with the tools in them, and no tools."""
         names = {
             call.get("id"): call.get("function", {}).get("name")
@@ -51,6 +53,9 @@ class Generic(Hermes):
                 if written and written[-1].get("role") == "user" and written[-1].get("is_result"):
                     text = f"{written.pop()['content']}\n{text}"
                 written.append({"role": "user", "content": text, "is_result": True})
+            elif message.get("role") == "user" and written and written[-1].get("is_result"):
+                text = f"{written.pop()['content']}\n\n{content_text(message.get('content'))}"
+                written.append({**message, "content": text})
             else:
                 written.append(message)
         written = [{key: value for key, value in message.items() if key != "is_result"} for message in written]
@@ -61,6 +66,12 @@ class Generic(Hermes):
         if written and written[0].get("role") in ("system", "developer"):
             first = written.pop(0)
             instructions = f"{content_text(first.get('content'))}\n\n{instructions}"
+        if "System role not supported" in template or "system" not in template:
+            if not written or written[0].get("role") != "user":
+                return [{"role": "user", "content": instructions}, *written], None
+            first = written.pop(0)
+            text = f"{instructions}\n\n{content_text(first.get('content'))}"
+            return [{**first, "content": text}, *written], None
         return [{"role": "system", "content": instructions}, *written], None
 
 

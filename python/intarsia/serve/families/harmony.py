@@ -37,7 +37,9 @@ class Harmony(Family):
         """Return True for a chat template of this family."""
         return _CHANNEL in template and _MESSAGE in template and "analysis" in template
 
-    def chat(self, messages: list[Message], tools: list[Message] | None) -> tuple[list[Message], list[Message] | None]:
+    def chat(
+        self, messages: list[Message], tools: list[Message] | None, template: str
+    ) -> tuple[list[Message], list[Message] | None]:
         """Return the messages for the chat template, which takes content or reasoning beside a call, not both."""
         return [_without_preamble(message) for message in separate_calls(messages)], tools
 

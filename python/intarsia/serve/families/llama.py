@@ -11,6 +11,11 @@ from ..readers import Thinking
 from .family import Family, Tool, Wanted, with_thinking
 from .json_calls import JsonCalls
 
+#: How templates write a call: '{"name": "' + tool_call.name + '", "parameters": ' + tool_call.arguments.
+_CALL = re.compile(
+    r"""["']name["']\s*:\s*["']\s*['"]?\s*\+.{0,80}?["']parameters["']\s*:.{0,60}?arguments""", re.DOTALL
+)
+
 
 class _LlamaCalls(JsonCalls):
     """The form of a call, before which there may be a marker."""
@@ -34,9 +39,7 @@ class Llama(Family):
 
     def knows(self, template: str) -> bool:
         """Return True for a chat template of this family."""
-        return bool(
-            re.search(r"""["']name["']\s*:\s*["']\s*['"]?\s*\+.{0,80}?["']parameters["']\s*:""", template, re.S)
-        )
+        return bool(_CALL.search(template))
 
     def call(self, grammar: Grammar, tool: Tool) -> str:
         """Return the grammar of a call."""

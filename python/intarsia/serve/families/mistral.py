@@ -70,7 +70,9 @@ class Mistral(Family):
         """Return an identifier for a call: templates refuse others."""
         return random_letters(9)
 
-    def chat(self, messages: list[Message], tools: list[Message] | None) -> tuple[list[Message], list[Message] | None]:
+    def chat(
+        self, messages: list[Message], tools: list[Message] | None, template: str
+    ) -> tuple[list[Message], list[Message] | None]:
         """Return the messages for the chat template, which takes identifiers of nine letters."""
         return [_with_short_ids(message) for message in messages], tools
 
