@@ -17,8 +17,9 @@ namespace intarsia::runtime {
 
 /// Likeliest tokens that are looked at first: few tokens of a large vocabulary are likely.
 static constexpr int64_t few = 1024;
-/// Tokens less likely than the likeliest one by exp of this are looked at only if those before them do not decide.
-static constexpr double nearLogits = 12;
+/// Tokens are looked at that are at most so much less likely than the likeliest one, as logarithms; each next distance
+/// is tried if those before do not decide.
+static constexpr double distances[] = {1.5, 3, 6, 12};
 /// Lower temperatures divide by this: differences of logits over lower ones are beyond what floats of 32 bits hold, and
 /// the token with the largest logit takes all of the probability either way.
 static constexpr double leastTemperature = 1e-30;
@@ -99,14 +100,23 @@ static bool isMoreLikely(const Scored &left, const Scored &right) {
 
 /// Returns the `count` likeliest tokens of a row.
 static std::vector<Scored> likeliestOf(const float *scores, int64_t vocabulary, int64_t count) {
-  std::vector<Scored> all(vocabulary);
-  for (int64_t token = 0; token < vocabulary; ++token)
-    all[token] = {scores[token], token};
   count = std::min(count, vocabulary);
-  if (count < vocabulary)
-    std::nth_element(all.begin(), all.begin() + count, all.end(), isMoreLikely);
-  all.resize(count);
+  std::vector<int32_t> tokens;
+  if (count < vocabulary) {
+    // Numbers alone are divided faster than pairs.
+    std::vector<float> values(scores, scores + vocabulary);
+    std::nth_element(values.begin(), values.begin() + count, values.end(), std::greater<float>());
+    (void)indicesFrom(scores, vocabulary, values[size_t(count)], size_t(vocabulary), tokens);
+  } else {
+    tokens.resize(size_t(vocabulary));
+    std::iota(tokens.begin(), tokens.end(), 0);
+  }
+  std::vector<Scored> all;
+  for (int32_t token : tokens)
+    all.push_back({scores[token], token});
+  // More than `count` may have the least score.
   std::sort(all.begin(), all.end(), isMoreLikely);
+  all.resize(size_t(count));
   return all;
 }
 
@@ -122,8 +132,15 @@ Status SamplingRules::decide(const float *scores, int64_t vocabulary,
   likeliest.total = sumOfExponentials(scores, vocabulary, largest.value, float(factor));
   // Most numbers mean a token that is not much less likely than the likeliest one: those are found without sorting all.
   std::vector<int32_t> near;
-  float least = float(std::max(double(largest.value) - nearLogits * by, -double(std::numeric_limits<float>::max())));
-  if (indicesFrom(scores, vocabulary, least, few, near)) {
+  for (double distance : distances) {
+    double least = std::max(double(largest.value) - distance * by, -double(std::numeric_limits<float>::max()));
+    size_t known = near.size();
+    near.clear();
+    if (!indicesFrom(scores, vocabulary, float(least), few, near))
+      break;
+    if (near.size() == known)
+      continue;
+    likeliest.tokens.clear();
     for (int32_t token : near)
       likeliest.tokens.push_back({scores[token], token});
     std::sort(likeliest.tokens.begin(), likeliest.tokens.end(), isMoreLikely);

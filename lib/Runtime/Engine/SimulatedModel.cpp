@@ -24,7 +24,7 @@ static uint64_t scramble(uint64_t value) {
 static void fillLogits(const itx_mock_options &mock, int64_t position, int64_t token, float *row) {
   constexpr int64_t likely = 8;
   constexpr uint64_t oneIn = 64;
-  std::fill_n(row, mock.vocabulary, -8.0f);
+  std::fill_n(row, mock.vocabulary, -20.0f);
   uint64_t bits = scramble(mock.seed ^ scramble(uint64_t(position) * 0x9e3779b97f4a7c15 + uint64_t(token)));
   for (int64_t i = 0; i < likely; ++i) {
     auto chosen = int64_t(scramble(bits + uint64_t(i)) % uint64_t(mock.vocabulary));
@@ -32,7 +32,7 @@ static void fillLogits(const itx_mock_options &mock, int64_t position, int64_t t
       row[chosen] = float(likely - i) / 2;
   }
   if (mock.stop_token >= 0)
-    row[mock.stop_token] = bits % oneIn == 0 ? float(likely) : -16.0f;
+    row[mock.stop_token] = bits % oneIn == 0 ? float(likely) : -20.0f;
 }
 
 Status createSimulatedCache(const itx_mock_options &mock, const Cache::Options &options,

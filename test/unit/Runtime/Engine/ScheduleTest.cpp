@@ -147,7 +147,7 @@ TEST(Schedule, PromptsLeaveTheTimeBetweenTokens) {
   // A token of a prompt takes 0.1 ms, a step 5 ms: a target of 20 ms leaves room for 130 tokens of a prompt.
   EnginePointer engine = makeEngine(
       {.sequences = 4, .stepTokens = 2048, .stepSeconds = 0.005, .tokenSeconds = 0.0001, .target = 0.02});
-  submit(engine, {.tokens = 60, .first = 1});
+  run(engine, {.tokens = 60, .first = 1});
   submit(engine, {.prompt = 2000, .tokens = 2, .first = 2});
   std::map<uint64_t, std::vector<uint64_t>> steps;
   for (const itx_engine_event &event : collect(engine, 2))
