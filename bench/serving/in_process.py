@@ -5,7 +5,7 @@
 
 `run {"workload": NAME, "options": {…}, "round": N}` answers with the records of each phase.
 
-usage: in_process.py openvino|generate MODEL [--threads=2] [--sequences=8] [--cache=4] [--step-tokens=256]
+usage: in_process.py openvino|generate MODEL [--threads=2] [--cache=4] [--step-tokens=256]
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class OpenVino:
         scheduler = openvino_genai.SchedulerConfig()
         scheduler.cache_size = arguments.cache
         scheduler.max_num_batched_tokens = arguments.step_tokens
-        scheduler.max_num_seqs = arguments.sequences
         scheduler.enable_prefix_caching = True
         options = {"INFERENCE_NUM_THREADS": arguments.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
         self.pipeline = openvino_genai.ContinuousBatchingPipeline(
@@ -48,7 +47,6 @@ class OpenVino:
         self.settings = options | {
             "cache_size": arguments.cache,
             "max_num_batched_tokens": arguments.step_tokens,
-            "max_num_seqs": arguments.sequences,
             "enable_prefix_caching": True,
         }
         self.number = 0
@@ -130,7 +128,6 @@ def main() -> None:
     parser.add_argument("engine", choices=ENGINES)
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--sequences", type=int, default=8, help="the most that are computed together")
     parser.add_argument("--cache", type=int, default=4, help="gigabytes for keys and values")
     parser.add_argument("--step-tokens", type=int, default=256)
     arguments = parser.parse_args()

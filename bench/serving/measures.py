@@ -15,7 +15,7 @@ import numpy as np
 from harness.ratios import median_interval
 
 from serving.requests import Record
-from serving.workloads import Phases
+from serving.workloads import Chunks, Guard, Phases, Workload
 
 PERCENTILES = (50, 95, 99)
 Figures = dict[str, float]
@@ -75,9 +75,25 @@ def of_guard(phases: Phases) -> Figures:
     return figures | {"tokens_meanwhile_per_s": 1e3 * pieces / figures["ttft_beside_ms"]}
 
 
-def of_round(phases: Phases, promise: Promise) -> Figures:
+def of_chunks(records: Sequence[Record], step_ms: float) -> Figures:
+    """Returns the pieces a second while all streams run, and how much longer than a step of the model gaps are."""
+    times = [record.times for record in records if not record.failure]
+    begin, end = max(each[0] for each in times), min(each[-1] for each in times)
+    gaps = percentiles("added", [gap for record in records if not record.failure for gap in record.gaps_s])
+    figures = {name: value - step_ms for name, value in gaps.items()}
+    if end > begin:
+        figures["pieces_per_s"] = sum(begin < at <= end for each in times for at in each) / (end - begin)
+    return figures
+
+
+def of_round(workload: Workload, phases: Phases, promise: Promise) -> Figures:
     """Returns the figures of one round of any workload."""
-    return of_guard(phases) if "beside" in phases else of_requests(phases["all"], promise)
+    if isinstance(workload, Guard):
+        return of_guard(phases)
+    figures = of_requests(phases["all"], promise)
+    if isinstance(workload, Chunks) and "seconds" in figures:
+        figures |= of_chunks(phases["all"], workload.step_ms)
+    return figures
 
 
 def failures(phases: Phases) -> list[str]:

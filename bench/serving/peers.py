@@ -24,8 +24,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("sides").add_argument
     add("--ours", help="command of our server, {port} stands for the port (default: intarsia serve of --build)")
     add("--ours-options", default="", help="more options of our server")
+    add("--mock-options", default="", help="options of serving/mock_server.py, our server without a model")
     add("--quantize", default="int4", help="format of our weights")
-    add("--sequences", type=int, default=8, help="the most requests that each side computes together")
+    add("--slots", type=int, default=8, help="requests that llama-server computes together (default: %(default)s)")
     add("--llama-bin", type=Path, default=FOLDER / "llama.cpp/bin", help="folder of llama-server and llama-quantize")
     add("--llama-options", default="", help="more options of llama-server")
     add("--gguf", default="q4_0", help="format of llama-server's weights")
@@ -67,17 +68,24 @@ def _ours(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
     else:
         artifact = models.make_artifact(arguments.cache, arguments.work, arguments.build, arguments.quantize)
         command = [arguments.python, "-m", "intarsia", "serve", str(artifact), "--port={port}"]
-        command += [f"--max-sequences={arguments.sequences}"]
+        command += [f"--threads={arguments.threads}"]
     command += shlex.split(arguments.ours_options)
     environment = _threads(arguments) | {"PYTHONPATH": str(arguments.build / "python")}
     return Server("ours", command, _log(arguments, "ours"), environment=environment, cores=cores)
+
+
+def _mock(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
+    command = [arguments.python, Path(__file__).with_name("mock_server.py"), "--port={port}"]
+    command += shlex.split(arguments.mock_options)
+    environment = _threads(arguments) | {"PYTHONPATH": str(arguments.build / "python")}
+    return Server("mock", command, _log(arguments, "mock"), environment=environment, cores=cores)
 
 
 def _llama_server(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
     program = _need(arguments.llama_bin / "llama-server", "--llama-bin")
     model = models.make_gguf(arguments.cache, arguments.gguf, arguments.llama_bin)
     context = max(16384, 2 * models.CONTEXT)  # one pool of keys and values for all slots
-    command = [program, "-m", model, "-t", arguments.threads, "-np", arguments.sequences, "-c", context, "-kvu"]
+    command = [program, "-m", model, "-t", arguments.threads, "-np", arguments.slots, "-c", context, "-kvu"]
     command += ["--port", "{port}", "--no-ui", *shlex.split(arguments.llama_options)]
     log = _log(arguments, "llama-server")
     return Server("llama-server", [str(word) for word in command], log, environment=_threads(arguments), cores=cores)
@@ -87,15 +95,14 @@ def _openvino(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
     python = _need(arguments.openvino_python, "--openvino-python")
     model = models.make_openvino(arguments.cache, python)
     command = [python, IN_PROCESS, "openvino", model, f"--threads={arguments.threads}"]
-    command += [f"--sequences={arguments.sequences}", *shlex.split(arguments.openvino_options)]
+    command += shlex.split(arguments.openvino_options)
     return InProcess("openvino", command, _log(arguments, "openvino"), arguments.threads)
 
 
 def _vllm(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
     python = _need(arguments.vllm_python, "--vllm-python")
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", models.make_directory(arguments.cache)]
-    command += ["--port", "{port}", "--dtype", "bfloat16", "--max-num-seqs", str(arguments.sequences)]
-    command += shlex.split(arguments.vllm_options)
+    command += ["--port", "{port}", "--dtype", "bfloat16", *shlex.split(arguments.vllm_options)]
     environment = _threads(arguments) | {"VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
     log = _log(arguments, "vllm")
     return Server("vllm", command, log, environment=environment, cores=cores, start_s=600)
@@ -112,6 +119,7 @@ def _generate(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
 
 SIDES: dict[str, Callable[[argparse.Namespace, list[int] | None], Side]] = {
     "ours": _ours,
+    "mock": _mock,
     "llama-server": _llama_server,
     "openvino": _openvino,
     "vllm": _vllm,

@@ -33,7 +33,7 @@ def run_round(side: Side, workload: Workload, round: int, promise: Promise) -> F
     phases = side.run(workload, round)
     for line in measures.failures(phases)[:3]:
         print(f"\r  {side.name}: {line}", file=sys.stderr, flush=True)
-    figures = measures.of_round(phases, promise)
+    figures = measures.of_round(workload, phases, promise)
     if memory := getattr(side, "bytes", 0):
         figures["resident_mb"] = memory / 1e6
     return figures

@@ -46,7 +46,7 @@ class Side(Protocol):
 
 
 class Server:
-    """A process that serves HTTP, in a group of its own.
+    """A process that serves HTTP, and those that it starts.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Server:
                 env=os.environ | dict(environment or {}),
                 start_new_session=True,
             )
-        self.bytes = 0  # resident memory of the group at the last look
+        self.bytes = 0  # the most resident memory in the last round
         try:
             self._wait_until_healthy(start + start_s)
             self.start_s = time.perf_counter() - start
@@ -107,22 +107,17 @@ class Server:
             self._signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """Ends the group."""
-        try:
+        """Ends the processes."""
+        if self._process.poll() is None:
             self._signal(signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
     def resident_bytes(self) -> int:
-        """Returns the memory that the group's processes have, in common with others or not."""
+        """Returns the memory that the processes have, in common with others or not."""
         total = 0
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
+        for process in self._processes():
             try:
-                if os.getpgid(int(folder.name)) == self._process.pid:
-                    total += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+                total += int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
             except OSError:
                 continue
         return total
@@ -141,8 +136,27 @@ class Server:
                 raise SideError(self._failure("is not healthy"))
             time.sleep(0.02)
 
+    def _processes(self) -> list[int]:
+        """Returns the process and all that it started, which may be in groups of their own."""
+        children: dict[int, list[int]] = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                except OSError:
+                    continue
+                children.setdefault(parent, []).append(int(folder.name))
+        found = [self._process.pid]
+        for process in found:
+            found += children.get(process, [])
+        return found
+
     def _signal(self, number: signal.Signals) -> None:
-        os.killpg(self._process.pid, number)
+        for process in self._processes():
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                continue
 
     def _failure(self, what: str) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()

@@ -20,14 +20,9 @@ import numpy as np
 
 from serving.requests import Record, Request, Target
 
-FIRST_TOKEN, VOCABULARY = 16, 32000  # ids of prompts, without special tokens
+FIRST_TOKEN = 16  # special tokens have lower ids
 TRACE = Path(__file__).with_name("azure_2023_conversation.csv")
 Phases = dict[str, list[Record]]
-
-
-def draw(rng: np.random.Generator, count: int) -> list[int]:
-    """Returns a prompt of random tokens."""
-    return rng.integers(FIRST_TOKEN, VOCABULARY, count).tolist()
 
 
 async def send(target: Target, requests: Sequence[Request], offsets_s: Sequence[float] | None = None) -> list[Record]:
@@ -48,9 +43,10 @@ async def send(target: Target, requests: Sequence[Request], offsets_s: Sequence[
 
 @dataclass(frozen=True)
 class Workload:
-    """Base of workloads: the fields are options, `seed` chooses the prompts."""
+    """Base of workloads: the fields are options. `seed` chooses the prompts, ids of which are below `vocabulary`."""
 
     seed: int = 1
+    vocabulary: int = 32000
 
     async def run(self, target: Target, round: int) -> Phases:
         return {"all": await send(target, self.requests(round))}
@@ -60,6 +56,10 @@ class Workload:
 
     def rng(self, round: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, round])
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[int]:
+        """Returns random tokens."""
+        return rng.integers(FIRST_TOKEN, self.vocabulary, count).tolist()
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Together(Workload):
 
     def requests(self, round: int) -> list[Request]:
         rng = self.rng(round)
-        return [Request(draw(rng, self.prompt), self.output) for _ in range(self.streams)]
+        return [Request(self.draw(rng, self.prompt), self.output) for _ in range(self.streams)]
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Prefix(Workload):
 
     def requests(self, round: int) -> list[Request]:
         rng = self.rng(round)
-        system = draw(rng, self.system)
-        return [Request(system + draw(rng, self.own), self.output) for _ in range(self.count)]
+        system = self.draw(rng, self.system)
+        return [Request(system + self.draw(rng, self.own), self.output) for _ in range(self.count)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Mixed(Workload):
     def requests(self, round: int) -> list[Request]:
         rng = self.rng(round)
         outputs = np.geomspace(self.least, self.most, self.count).round().astype(int)
-        return [Request(draw(rng, self.prompt), int(output)) for output in rng.permutation(outputs)]
+        return [Request(self.draw(rng, self.prompt), int(output)) for output in rng.permutation(outputs)]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Trace(Workload):
     def requests(self, round: int) -> list[Request]:
         rng = self.rng(round)
         scaled = [[max(1, round_half_up(value / self.divisor)) for value in row[1:]] for row in self._rows(round)]
-        return [Request(draw(rng, prompt), output) for prompt, output in scaled]
+        return [Request(self.draw(rng, prompt), output) for prompt, output in scaled]
 
     def arrivals_s(self, round: int) -> list[float] | None:
         if self.rate == 0:
@@ -172,9 +172,9 @@ class Guard(Workload):
         rng = self.rng(round)
 
         def short(output: int) -> list[Request]:
-            return [Request(draw(rng, self.prompt), output) for _ in range(self.streams)]
+            return [Request(self.draw(rng, self.prompt), output) for _ in range(self.streams)]
 
-        alone = await send(target, [Request(draw(rng, self.long), self.long_output)])
+        alone = await send(target, [Request(self.draw(rng, self.long), self.long_output)])
         without = await send(target, short(self.output))
         requests = short(self.room)
         records = [Record.of(request) for request in requests]
@@ -184,13 +184,13 @@ class Guard(Workload):
                 if any(task.done() for task in tasks):
                     raise RuntimeError(f"a stream ended early: {[record.failure for record in records]}")
                 await asyncio.sleep(0.005)
-            beside = await send(target, [Request(draw(rng, self.long), self.long_output)])
+            beside = await send(target, [Request(self.draw(rng, self.long), self.long_output)])
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         # The next phase or round begins when the server has noticed that the streams are gone.
-        await send(target, [Request(draw(rng, 8), 1)])
+        await send(target, [Request(self.draw(rng, 8), 1)])
         if beside[0].times:
             begin, end = beside[0].sent, beside[0].times[0]
             records = [_between(record, begin, end) for record in records]
@@ -222,10 +222,10 @@ class Users(Workload):
     async def run(self, target: Target, round: int) -> Phases:
         async def user(number: int) -> list[Record]:
             rng = np.random.default_rng([self.seed, round, number])
-            prompt, records = draw(rng, self.prompt), []
+            prompt, records = self.draw(rng, self.prompt), []
             for _ in range(self.turns):
                 records += await send(target, [Request(list(prompt), self.output)])
-                prompt += draw(rng, self.output + self.more)
+                prompt += self.draw(rng, self.output + self.more)
             return records
 
         of_users = await asyncio.gather(*map(user, range(self.users)))
@@ -234,7 +234,13 @@ class Users(Workload):
 
 @dataclass(frozen=True)
 class Chunks(Together):
-    """Many streams with short prompts, for a server whose model costs nothing: what is measured is the front end."""
+    """Many streams with short prompts for the side `mock`, whose model costs nothing: the front end is measured.
+
+    A step of the model takes `step_ms`, which is all that should be between two tokens.
+    """
+
+    vocabulary: int = 4096
+    step_ms: float = 50.0
 
     streams: int = 1000
     prompt: int = 16

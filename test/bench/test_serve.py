@@ -23,7 +23,7 @@ from serving import in_process, measures, pages, rounds, workloads
 from serving.measures import Promise
 from serving.requests import Record, Request, Target
 from serving.sides import Server, SideError
-from serving.workloads import Guard, Mixed, Phases, Prefix, Together, Trace, Users, Workload
+from serving.workloads import Chunks, Guard, Mixed, Phases, Prefix, Together, Trace, Users, Workload
 
 FAKE = Path(__file__).with_name("fake_openai_server.py")
 
@@ -71,7 +71,7 @@ def test_streams_are_read_however_they_are_cut(server):
         assert record.failure is None
         assert (record.tokens, len(record.times), record.cached, record.prompt_tokens) == (5, 5, 5, 10)
         assert record.first_s >= 10 * 50e-6
-        assert min(record.gaps_s) > STEP / 2
+        assert record.whole_s >= 10 * 50e-6 + 4 * STEP
         assert record.token_s == pytest.approx(np.mean(record.gaps_s))
     assert is_stopped(server)  # a side that is not measured takes no time from the others
     assert server.bytes > 5e6
@@ -94,9 +94,16 @@ def test_a_server_that_does_not_start(tmp_path):
 
 def test_long_prompt_beside_streams(server):
     guard, left = Guard(streams=2, prompt=10, output=16, long=2000), server.run(Left(), 0)["left"]
-    figures = measures.of_round(server.run(guard, 0), Promise())
-    assert figures["itl_with_p50_ms"] > 2 * figures["itl_without_p50_ms"] > 2e3 * STEP
-    assert 0.7 < figures["ttft_beside_over_alone"] < 1.5
+    phases = server.run(guard, 0)
+    assert {name: len(records) for name, records in phases.items()} == {
+        "alone": 1,
+        "without": 2,
+        "with": 2,
+        "beside": 1,
+    }
+    assert phases["beside"][0].prompt_tokens == phases["alone"][0].prompt_tokens == 2000
+    assert all(record.cancelled and record.failure is None for record in phases["with"])
+    assert not measures.failures(phases)
     assert server.run(Left(), 0)["left"] == left + 2
 
 
@@ -104,6 +111,19 @@ def test_gaps_while_the_prompt_is_computed():
     record = Record(1, 9, 0.0, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     assert workloads._between(record, 2.5, 4.5).times == [2.0, 3.0, 4.0, 5.0]
     assert workloads._between(record, 0.5, 9.0).times == record.times
+
+
+def test_figures_of_a_long_prompt_beside_streams():
+    alone, beside = Record(2000, 4, 0.0, [2.0], 4), Record(2000, 4, 10.0, [13.0], 4)
+    without = Record(10, 4, 5.0, [6.0, 6.1, 6.2, 6.4], 4)
+    during = Record(10, 99, 8.0, [9.9, 10.2, 10.5, 11.1, 13.1], cancelled=True)
+    phases = {"alone": [alone], "without": [without], "with": [during], "beside": [beside]}
+    figures = measures.of_round(Guard(), phases, Promise())
+    assert figures["itl_without_p99_ms"] == pytest.approx(np.percentile([100, 100, 200], 99))
+    assert figures["itl_with_p50_ms"] == pytest.approx(450)
+    assert figures["itl_p99_with_over_without"] == pytest.approx(np.percentile([300, 300, 600, 2000], 99) / 198)
+    assert figures["ttft_beside_over_alone"] == pytest.approx(1.5)
+    assert figures["tokens_meanwhile_per_s"] == pytest.approx(4 / 3)
 
 
 def test_figures_of_requests():
@@ -123,6 +143,14 @@ def test_figures_of_requests():
     assert Promise(first_s=6, token_s=0.5).holds(slow)
     assert not Promise(first_s=6, token_s=0.4).holds(slow)
     assert measures.of_requests([refused], Promise()) == {"requests": 1, "failed": 1}
+
+
+def test_pieces_while_all_streams_run():
+    step = 0.05
+    streams = [Record(16, 40, 0.0, [0.1 + delay + 0.06 * i for i in range(40)], 40) for delay in (0.0, 0.3)]
+    figures = measures.of_round(Chunks(streams=2), {"all": streams}, Promise())
+    assert figures["pieces_per_s"] == pytest.approx(2 / 0.06, rel=0.03)
+    assert figures["added_p99_ms"] == pytest.approx(60 - 1e3 * step)
 
 
 def test_time_is_measured_from_when_a_request_was_due():
@@ -223,7 +251,7 @@ def test_requests_that_are_there_together_are_one_call():
 
 def test_fields_are_set_by_their_types():
     assert serve.set_fields("trace", ["rate=1.5", "bursts=true", "count=7"]) == Trace(rate=1.5, bursts=True, count=7)
-    with pytest.raises(SystemExit, match="together has no field 'turns'; it has seed, streams"):
+    with pytest.raises(SystemExit, match="together has no field 'turns'; it has seed, vocabulary, streams"):
         serve.set_fields("together", ["turns=3"])
     with pytest.raises(SystemExit, match="'many' is no int"):
         serve.set_fields("together", ["streams=many"])

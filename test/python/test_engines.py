@@ -60,7 +60,7 @@ def values(words: list[str]) -> dict[str, str]:
         ),
         (
             "sglang",
-            {"--model-path": "meta/llama", "--tp-size": "4", "--max-sequences-requests": "64", "--quantization": "fp8",
+            {"--model-path": "meta/llama", "--tp-size": "4", "--max-running-requests": "64", "--quantization": "fp8",
              "--kv-cache-dtype": "fp8_e4m3", "--context-length": "32768", "--dtype": "bfloat16"},
         ),
     ],
@@ -111,7 +111,7 @@ def test_replicas_of_attention(tools, tmp_path) -> None:
     assert "--enable-expert-parallel" in vllm
     sglang = engines.command(engine, "sglang", "m")
     assert values(sglang).items() >= {"--tp-size": "8", "--dp-size": "8", "--ep-size": "8"}.items()
-    assert values(sglang)["--max-sequences-requests"] == "128"
+    assert values(sglang)["--max-running-requests"] == "128"
     assert "--enable-dp-attention" in sglang
 
 

@@ -173,7 +173,7 @@ def command(engine: Engine, kind: str, model: str) -> list[str]:
         words.append("--enable-dp-attention")
     # vLLM counts the sequences of each replica of attention, SGLang all.
     sequences = max(1, engine.batch // engine.data) if vllm else engine.batch
-    words += ["--max-num-seqs" if vllm else "--max-sequences-requests", str(sequences)]
+    words += ["--max-num-seqs" if vllm else "--max-running-requests", str(sequences)]
     # A checkpoint with fewer bits names its format; an engine can make FP8 when it loads one.
     words += ["--dtype", DTYPES.get(engine.precision, "bfloat16")]
     if engine.precision == "fp8":
