@@ -1,5 +1,5 @@
-# Completes intarsia, intarsia-compile, intarsia-quantize and intarsia-run in bash: commands, flags and their values as --help of the
-# program lists them, else names of files. Installed under the name of each program in share/bash-completion/completions.
+# Completes intarsia, intarsia-compile, intarsia-quantize, intarsia-run and intarsia-worker in bash: commands, flags and their values
+# as --help of the program lists them, else names of files. Installed under the name of each program in share/bash-completion/completions.
 _intarsia() {
   local word=${COMP_LINE:0:COMP_POINT} words help=("$1")
   word=${word##* }
@@ -39,4 +39,4 @@ _intarsia() {
     mapfile -t COMPREPLY < <(compgen -f -- "${word##*[=@]}")
   fi
 }
-complete -F _intarsia intarsia intarsia-compile intarsia-quantize intarsia-run
+complete -F _intarsia intarsia intarsia-compile intarsia-quantize intarsia-run intarsia-worker

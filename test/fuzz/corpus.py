@@ -3,10 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes the seeds of the fuzz targets: small valid files, and some that are nearly valid. Tools of a build write some."""
 
+import importlib.util
 import json
 import pathlib
 import struct
 import subprocess
+import sys
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parent / "corpus"
 MODEL = b"""
@@ -184,6 +187,38 @@ def ggml(keys: dict, template: str) -> bytes:
     return json.dumps(named | {"tokenizer.chat_template": template}).encode()
 
 
+def worker_protocol() -> types.ModuleType:
+    """Load the messages of workers, without the package around them."""
+    path = ROOT.parents[2] / "python/intarsia/serve/worker_protocol.py"
+    spec = importlib.util.spec_from_file_location("worker_protocol", path)
+    module = sys.modules["worker_protocol"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_worker_messages() -> None:
+    protocol = worker_protocol()
+    request = protocol.Submission([1, 2, 3], [0], 0.5, seed=7, has_mask=True, logit_bias={5: -1.5}, key="k", salt="s")
+    messages = [protocol.hello(), protocol.submit(1, request), protocol.cancel(1), protocol.ping(2), protocol.drain()]
+    messages += [protocol.ask_statistics(3), protocol.masks(1, b"\1\0", memoryview(bytes(16)))]
+    write("worker", "front-end", b"".join(messages))
+
+    def message(kind: int, layout: str, *values: object) -> bytes:
+        body = struct.pack(f"<{layout}", *values)
+        return struct.pack("<II", len(body), kind) + body
+
+    info = b'{"vocabulary": 40}'
+    token = (1, 0, 1, 0, 1, 7, -0.5, 0, 3, 0, 1, 0.25, 0.5)
+    end = (3, 5, 0, 0, 1, -1, 0.0, 3, 3, 0, 1, 0.25, 0.5)
+    event = "BBHiQqfIqqqdd"
+    messages = [message(65, "I18s", len(info), info), message(66, "QQ", 1, 1), message(71, "Q", 2), message(73, "")]
+    messages += [message(67, "QI4sI3s", 1, 4, b"full", 3, b"why"), message(72, "I3sI3s", 3, b"bad", 3, b"why")]
+    messages += [message(68, f"QI{event}{event}IqfI3s", 9, 2, *token, *end, 1, 7, -0.5, 3, b"why")]
+    messages += [message(69, "QIQiIIqq", 1, 1, 1, 0, 2, 2, 5, 6), message(70, "QI2s", 3, 2, b"{}")]
+    write("worker", "worker", b"".join(messages))
+    write("worker", "counts", message(68, "QI", 9, 0xFFFFFFFF) + struct.pack("<II", 0xFFFFFFFF, 2))
+
+
 def write(folder: str, name: str, data: bytes) -> None:
     path = ROOT / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,6 +246,7 @@ def write_of_tools() -> None:
 def main() -> None:
     write_of_tools()
     write_tokenizers()
+    write_worker_messages()
     two = {
         "__metadata__": {"format": "pt"},
         "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},

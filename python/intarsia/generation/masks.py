@@ -25,7 +25,7 @@ class Masks:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[int, int], _Text] = {}
+        self._texts: dict[tuple[int, int], MaskedText] = {}
         self._errors: dict[int, str] = {}
         self.lock = threading.RLock()
 
@@ -33,7 +33,7 @@ class Masks:
         """Take the constraint of a request; each of its samples is a text of its own."""
         with self.lock:
             for sample in range(samples):
-                self._texts[request, sample] = _Text(constraint)
+                self._texts[request, sample] = MaskedText(constraint)
 
     def error(self, request: int) -> str | None:
         """Return what failed, if something did."""
@@ -62,15 +62,15 @@ class Masks:
         return complete
 
 
-class _Text:
-    """A text and the constraint's state after it."""
+class MaskedText:
+    """A text and the constraint's state after it; the constraint itself is left as it is."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._first, self._state = constraint, constraint.copy()
         self._tokens: list[int] = []
 
     def fill(self, tokens: list[int], bits: np.ndarray) -> bool:
-        """Fill the bits of the tokens that may follow; return True if none need follow."""
+        """Fill the bits of the tokens that may follow those of the text; return True if none need follow."""
         known = len(self._tokens)
         if self._tokens != tokens[:known]:  # proposals of a draft were refused
             self._state, self._tokens, known = self._first.copy(), [], 0

@@ -1,0 +1,712 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An engine in a process of its own: a crash of either side leaves the other able to report it."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
+import logging
+import math
+import os
+import queue
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from ..generation.engine import FAILED, FINISHED
+from ..support.checks import INT64_MAX
+from ..support.errors import InvalidArgumentError, from_status
+from ..support.tools import find_tool
+from . import worker_protocol as protocol
+from .worker_connection import WorkerLostError, connect
+from .worker_masks import MaskAnswers
+from .worker_protocol import Event, Kind
+
+if TYPE_CHECKING:
+    from ..generation.engine import Mock, Request
+
+#: What a worker writes to its standard error goes here, line by line.
+_log = logging.getLogger("intarsia.worker")
+
+#: Between two looks at the worker.
+_LOOK_SECONDS = 0.25
+#: A worker that was silent for so long is asked whether it is there.
+_QUIET_SECONDS = 0.5
+#: The last lines of a worker's standard error that are part of why it has ended.
+_LAST_LINES = 20
+#: The longest such line, in bytes.
+_LONGEST_LINE = 2000
+#: How long a worker may take to end when it is told to, before it is killed.
+_END_SECONDS = 2.0
+
+
+class _Running:
+    """A request that was accepted."""
+
+    def __init__(self, samples: int) -> None:
+        self.open = set(range(samples))  # samples without their last event
+
+
+class _Submitted:
+    """A request that the worker has not answered yet."""
+
+    def __init__(self, request: Request) -> None:
+        self.samples, self.constraint = request.samples, request.constraint
+        self.number: Future[int] = Future()
+
+
+class WorkerEngine:
+    """Requests for an engine in another process; the methods are those of `intarsia.generation.engine.Engine`.
+
+    All methods may be called from any thread. A thread reads what the worker says, and looks after it: one that does
+    not answer for `hang_seconds` counts as hanging, and is killed if it does not come back within `grace_seconds`. When
+    the worker is gone, each request gets its last events, with finish ``FAILED`` and the reason; then `poll` and new
+    requests are a `WorkerLostError`. Whether another worker is started is for the caller to decide.
+
+    Parameters
+    ----------
+    module : path or Mock
+        The artifact, or what stands in for a model.
+    sequences, cache, pages, spill_memory, spill_folder, spill_files, waiting, step_tokens, token_seconds, kept_tokens
+        Options of the engine, as `Engine` has them.
+    draft : path, optional
+        The artifact of a smaller model that proposes tokens.
+    threads : int
+        Threads of a step; 0: as many as the worker may use.
+    memory : int, optional
+        Bytes that the worker may use.
+    devices : sequence of str
+        Devices that the model may use; empty: all.
+    world : int
+        Ranks, if the artifact was compiled for several; 0: one process.
+    start_seconds : float
+        How long the worker may take until it is ready.
+    hang_seconds, grace_seconds : float
+        When a worker counts as hanging, and how much later it is killed.
+
+    Attributes
+    ----------
+    info : dict
+        What the worker says of its engine: vocabulary, context, pages, page_tokens, hash, process, …
+    dead : bool
+        Whether the worker is gone.
+    hanging : bool
+        Whether it does not answer.
+    reason : str or None
+        Why it is gone, or that it hangs.
+    process : int or None
+        The number of the process; None if this object has not started it.
+
+    Raises
+    ------
+    WorkerLostError
+        The worker has ended before it was ready; the message has what it wrote last.
+    """
+
+    def __init__(
+        self,
+        module: str | os.PathLike[str] | Mock,
+        *,
+        sequences: int = 64,
+        cache: int | None = None,
+        pages: int = 0,
+        spill_memory: int = 0,
+        spill_folder: str | os.PathLike[str] | None = None,
+        spill_files: int = 0,
+        waiting: int = 0,
+        step_tokens: int = 0,
+        token_seconds: float = 0.0,
+        kept_tokens: int | None = None,
+        draft: str | os.PathLike[str] | None = None,
+        threads: int = 0,
+        memory: int | None = None,
+        devices: Sequence[str] = (),
+        world: int = 0,
+        start_seconds: float = 600.0,
+        hang_seconds: float = 2.0,
+        grace_seconds: float = 3.0,
+    ) -> None:
+        options = {
+            "sequences": sequences,
+            "cache": cache,
+            "pages": pages or None,
+            "spill-memory": spill_memory or None,
+            "spill-folder": None if spill_folder is None else os.fspath(spill_folder),
+            "spill-files": spill_files or None,
+            "waiting": waiting or None,
+            "step-tokens": step_tokens or None,
+            "token-seconds": token_seconds or None,
+            "kept-tokens": kept_tokens,
+            "draft": None if draft is None else os.fspath(draft),
+            "threads": threads or None,
+            "memory": memory,
+            "world": world or None,
+        }
+        served = [os.fspath(module)] if isinstance(module, str | os.PathLike) else [f"--mock={_mock_text(module)}"]
+        command = [str(find_tool("intarsia-worker")), *served]
+        command += [f"--{name}={value}" for name, value in options.items() if value is not None]
+        command += [f"--device={name}" for name in devices]
+        self._prepare(hang_seconds, grace_seconds)
+        ours, its = socket.socketpair()
+        with its:
+            try:
+                self._process = subprocess.Popen(
+                    [*command, f"--listen=fd:{its.fileno()}"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[its.fileno()],
+                    start_new_session=True,  # Ctrl-C is for this process, which ends the worker when it is done
+                )
+            except OSError as error:
+                ours.close()
+                raise WorkerLostError(f"the worker does not start: {error}") from error
+        self._start(ours, start_seconds)
+
+    @classmethod
+    def connect(
+        cls,
+        address: str,
+        *,
+        token: str | os.PathLike[str] | None = None,
+        start_seconds: float = 600.0,
+        hang_seconds: float = 2.0,
+        grace_seconds: float = 3.0,
+    ) -> WorkerEngine:
+        """Use a worker that runs already: the only front end that it has.
+
+        Parameters
+        ----------
+        address : str
+            ``unix:PATH``, or ``tcp:HOST:PORT`` with `token`.
+        token : path, optional
+            The file with the secret that the worker was started with.
+        start_seconds, hang_seconds, grace_seconds : float
+            As for a worker that is started; one that hangs loses the connection instead of its life.
+        """
+        engine = cls.__new__(cls)
+        engine._prepare(hang_seconds, grace_seconds)
+        engine._start(connect(address, token, start_seconds), start_seconds)
+        return engine
+
+    def _prepare(self, hang_seconds: float, grace_seconds: float) -> None:
+        self.info: dict[str, Any] = {}
+        self.dead = self.hanging = False
+        self.reason: str | None = None
+        self._hang_seconds, self._grace_seconds = hang_seconds, grace_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._problem: str | None = None  # what the worker says that this end has done wrong
+        self._drained = self._closing = False
+        self._lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
+        self._line = b""
+
+        self._lock = threading.Lock()  # of what follows
+        self._output = bytearray()  # what the connection did not take yet
+        self._tag = 0
+        self._submitted: dict[int, _Submitted] = {}
+        self._asked: dict[int, Future[dict[str, Any]]] = {}
+        self._running: dict[int, _Running] = {}
+        self._unwanted: set[int] = set()  # requests that were accepted when nobody waited any more
+        self._events: list[list[Event]] = []
+
+        self._ready: Future[None] = Future()
+        self._masks: MaskAnswers | None = None
+        self._questions: queue.SimpleQueue[tuple[int, list[protocol.MaskRow]] | None] = queue.SimpleQueue()
+        self._mask_thread: threading.Thread | None = None
+
+    def _start(self, connection: socket.socket, start_seconds: float) -> None:
+        connection.setblocking(False)
+        self._socket = connection
+        self._messages = protocol.Messages()
+        self._came = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # there are events
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # there is something to send, or the end
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._socket, selectors.EVENT_READ, self._receive)
+        self._selector.register(self._wake, selectors.EVENT_READ, lambda: None)
+        if self._process:
+            os.set_blocking(self._process.stderr.fileno(), False)
+            self._selector.register(self._process.stderr, selectors.EVENT_READ, self._read_lines)
+        self._is_over = False
+        self._heard = time.monotonic()
+        self._asked_at: float | None = None  # since when a ping is not answered
+        self._thread = threading.Thread(target=self._look_after, name="intarsia-worker", daemon=True)
+        self._thread.start()
+        self._send(protocol.hello())
+        try:
+            self._ready.result(timeout=start_seconds)
+        except concurrent.futures.TimeoutError:
+            self.close()
+            raise WorkerLostError(f"the worker is not ready after {start_seconds:g} s") from None
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- What Engine has ----------------------------------------------------------------------------------------
+
+    def submit(self, request: Request) -> int:
+        """Add a request; return its number.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The engine refuses it, and says why.
+        CacheFullError
+            As many wait as the engine lets.
+        WorkerLostError
+            The worker is gone, or does not answer.
+        """
+        return self._submit(request).result()
+
+    async def submit_async(self, request: Request) -> int:
+        """Add a request without keeping the event loop waiting; its first events may come before its number does."""
+        return await asyncio.wrap_future(self._submit(request))
+
+    def cancel(self, number: int) -> None:
+        """End a request; nothing happens if it has ended."""
+        with self._lock:
+            is_open = number in self._running
+        if is_open:
+            self._send(protocol.cancel(number))
+
+    def poll(self, timeout: float | None = 0.0) -> list[Event]:
+        """Return the events that have come; wait for the first one up to `timeout` seconds, None: without end.
+
+        Raises
+        ------
+        WorkerLostError
+            The worker is gone, and the last events of all requests were given.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:
+                batches, self._events = self._events, []
+                if not self.dead:  # a worker that is gone stays readable
+                    with contextlib.suppress(BlockingIOError):
+                        os.eventfd_read(self._came)
+                elif not batches and not self._closing:
+                    raise WorkerLostError(self.reason)
+            if batches or self.dead or (deadline is not None and time.monotonic() >= deadline):
+                return batches[0] if len(batches) == 1 else [event for batch in batches for event in batch]
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._came, selectors.EVENT_READ)
+                selector.select(left)
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there are events."""
+        return self._came
+
+    def stats(self) -> dict[str, Any]:
+        """Return the engine's statistics."""
+        answer: Future[dict[str, Any]] = Future()
+        with self._lock:
+            self._refuse_if_lost()
+            self._tag += 1
+            self._asked[self._tag] = answer
+            tag = self._tag
+        self._send(protocol.ask_statistics(tag))
+        return answer.result()
+
+    def close(self) -> None:
+        """End the worker, or the connection with one that was not started here; requests that run are ended."""
+        with self._lock:
+            is_first, self._closing = not self._closing, True
+        if is_first:
+            os.eventfd_write(self._wake, 1)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        if is_first:
+            for descriptor in (self._came, self._wake):
+                os.close(descriptor)
+
+    # ---- What Engine has not ------------------------------------------------------------------------------------
+
+    @property
+    def process(self) -> int | None:
+        """The number of the worker's process."""
+        return self._process.pid if self._process else None
+
+    def drain(self) -> None:
+        """Let the worker finish its requests, and end; it takes no more. `poll` gives their events."""
+        self._send(protocol.drain())
+
+    def __enter__(self) -> WorkerEngine:
+        """Return the engine itself."""
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        """End the worker."""
+        self.close()
+
+    # ---- Sending ------------------------------------------------------------------------------------------------
+
+    def _submit(self, request: Request) -> Future[int]:
+        submitted = _Submitted(request)
+        for name, text in (("key", request.key), ("salt", request.salt)):
+            if "\0" in text:
+                raise InvalidArgumentError(f"{name} has a zero byte", "invalid argument")
+        try:
+            message = protocol.submit(0, _submission(request))
+        except (struct.error, OverflowError, TypeError, UnicodeEncodeError) as error:
+            raise InvalidArgumentError(
+                f"a number or a text of the request is not possible: {error}", "invalid argument"
+            ) from error
+        if len(message) > protocol.LARGEST_BODY:
+            raise InvalidArgumentError(
+                f"the request has {len(message)} bytes, may have {protocol.LARGEST_BODY}", "invalid argument"
+            )
+        with self._lock:
+            self._refuse_if_lost()
+            self._tag += 1
+            self._submitted[self._tag] = submitted
+            message = protocol.with_tag(message, self._tag)
+        self._send(message)
+        return submitted.number
+
+    def _refuse_if_lost(self) -> None:
+        if self.dead or self.hanging or self._closing:
+            raise WorkerLostError(self.reason or "the worker is closed")
+
+    def _send(self, message: bytes) -> None:
+        """Send a message, or leave what the connection does not take now to the thread that looks after it."""
+        with self._lock:
+            if self.dead:
+                return
+            if not self._output:
+                with contextlib.suppress(OSError):  # it is full; the reading side notices where it is broken
+                    message = message[self._socket.send(message) :]
+            self._output += message
+            if message and not self._closing:
+                os.eventfd_write(self._wake, 1)
+
+    def _flush(self) -> None:
+        """Send what the connection takes; the reading side notices when it is broken."""
+        with self._lock, contextlib.suppress(OSError):
+            while self._output:
+                with memoryview(self._output) as view:
+                    count = self._socket.send(view[: 1 << 18])
+                del self._output[:count]
+
+    # ---- The thread that looks after the worker -----------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        problem = None
+        try:
+            self._run()
+        except protocol.ProtocolError as error:
+            problem = f"{self._name} sends what is no message: {error}"
+        except Exception as error:
+            _log.exception("looking after a worker")
+            problem = f"{self._name} cannot be looked after: {type(error).__name__}: {error}"
+        if problem and self._process:
+            self._process.kill()
+        reason = self._end()
+        self._die(problem or reason)
+
+    def _run(self) -> None:
+        """Return when the worker is gone, or shall go."""
+        looked, wanted = time.monotonic(), selectors.EVENT_READ
+        while not self._is_over and not self._closing:
+            with self._lock:
+                wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._output else 0)
+            if wants != wanted:
+                self._selector.modify(self._socket, wants, self._receive)
+                wanted = wants
+            for key, ready in self._selector.select(_LOOK_SECONDS):
+                if key.fileobj is self._socket and ready & selectors.EVENT_WRITE:
+                    self._flush()
+                if ready & selectors.EVENT_READ:
+                    key.data()
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wake)
+            now = time.monotonic()
+            if now - looked > _LOOK_SECONDS + _QUIET_SECONDS and self._asked_at is not None:
+                self._asked_at = now  # this process was stopped itself, or had no processor: the answer may be there
+            looked = now
+            self._check_alive(now)
+
+    def _check_alive(self, now: float) -> None:
+        if not self._ready.done():  # it loads the model: how long that may take is for the caller to say
+            self._is_over |= self._process is not None and self._process.poll() is not None
+            return
+        if self._asked_at is None and now - self._heard > _QUIET_SECONDS:
+            self._asked_at = now
+            self._send(protocol.ping(0))
+        silent = 0.0 if self._asked_at is None else now - self._asked_at + _QUIET_SECONDS
+        if silent > self._hang_seconds and not self.hanging:
+            self._hang(silent)
+        if silent > self._hang_seconds + self._grace_seconds:
+            self.reason = f"{self._name} hangs: it has not answered for {silent:.1f} s, and was given up"
+            if self._process:
+                self._process.kill()
+            self._is_over = True
+        elif self._process and self._process.poll() is not None:
+            while self._receive():  # what it said last
+                pass
+            self._is_over = True
+
+    def _hang(self, silent: float) -> None:
+        with self._lock:
+            self.hanging = True
+            self.reason = f"{self._name} hangs: it has not answered for {silent:.1f} s"
+            waiting = [*self._asked.values(), *(one.number for one in self._submitted.values())]
+            self._asked.clear()
+            self._submitted.clear()
+        _log.warning("%s", self.reason)
+        for future in waiting:
+            _fail(future, WorkerLostError(self.reason))
+
+    @property
+    def _name(self) -> str:
+        return f"the worker (process {self.process or self.info.get('process', 'unknown')})"
+
+    def _read_lines(self) -> None:
+        data = self._process.stderr.read(1 << 16)
+        if data == b"":
+            self._selector.unregister(self._process.stderr)
+        *lines, self._line = (self._line + (data or b"")).split(b"\n")
+        if len(self._line) > _LONGEST_LINE:
+            lines, self._line = [*lines, self._line], b""
+        for line in lines:
+            text = line[:_LONGEST_LINE].decode(errors="replace")
+            self._lines.append(text)
+            _log.info("%s", text)
+
+    def _receive(self) -> bool:
+        """Read a part of what the worker says; return whether there was any."""
+        try:
+            data = self._socket.recv(1 << 18)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._is_over = True
+            return False
+        self._heard = time.monotonic()
+        self._asked_at = None
+        if self.hanging:
+            _log.warning("%s answers again", self._name)
+            with self._lock:
+                self.hanging, self.reason = False, None
+        for kind, body in self._messages.feed(data):
+            take = self._TAKERS.get(kind)
+            if take is None:
+                raise protocol.ProtocolError(f"the worker sends a message of kind {kind}, which is not known")
+            take(self, body)
+        return True
+
+    def _take_welcome(self, body: memoryview) -> None:
+        self.info = protocol.read_info(body)
+        self._masks = MaskAnswers(int(self.info["vocabulary"]))
+        self._ready.set_result(None)
+
+    def _take_accepted(self, body: memoryview) -> None:
+        tag, number = protocol.read_accepted(body)
+        with self._lock:
+            submitted = self._submitted.pop(tag, None)
+            if submitted and not submitted.number.set_running_or_notify_cancel():
+                submitted = None  # the task that waited was cancelled
+            if submitted:
+                self._running[number] = _Running(submitted.samples)
+        if submitted is None:
+            self._unwanted.add(number)
+            self._send(protocol.cancel(number))
+            return
+        if submitted.constraint is not None:
+            self._masks.add(number, submitted.samples, submitted.constraint)
+        submitted.number.set_result(number)
+
+    def _take_refused(self, body: memoryview) -> None:
+        tag, status, message = protocol.read_refused(body)
+        with self._lock:
+            submitted = self._submitted.pop(tag, None)
+        if submitted:
+            _fail(submitted.number, from_status(status, message))
+
+    def _take_events(self, body: memoryview) -> None:
+        events = protocol.read_events(body)
+        if self._unwanted or any(event.kind == FINISHED for event in events):
+            events = self._finish(events)
+        with self._lock:
+            self._events.append(events)
+            os.eventfd_write(self._came, 1)
+
+    def _finish(self, events: list[Event]) -> list[Event]:
+        """Return the events that somebody waits for, and note which requests have ended."""
+        known = []
+        for event in events:
+            running = self._running.get(event.request)
+            if running is None:
+                if event.kind == FINISHED:
+                    self._unwanted.discard(event.request)
+                continue
+            if event.kind == FINISHED:
+                running.open.discard(event.sample)
+                problem = self._masks.forget(event.request, event.sample)
+                if problem and event.finish == FAILED:
+                    event = event._replace(message=problem)
+                if not running.open:
+                    with self._lock:
+                        del self._running[event.request]
+            known.append(event)
+        return known
+
+    def _take_mask_rows(self, body: memoryview) -> None:
+        if self._mask_thread is None:
+            self._mask_thread = threading.Thread(target=self._answer_masks, name="intarsia-masks", daemon=True)
+            self._mask_thread.start()
+        self._questions.put(protocol.read_mask_rows(body))
+
+    def _answer_masks(self) -> None:
+        """Answer questions for masks; the thread that looks after the worker is free meanwhile."""
+        while (question := self._questions.get()) is not None:
+            number, rows = question
+            complete, bits = self._masks.answer(rows)
+            self._send(protocol.masks(number, complete, memoryview(bits).cast("B")))
+
+    def _take_statistics(self, body: memoryview) -> None:
+        tag, values = protocol.read_statistics(body)
+        with self._lock:
+            answer = self._asked.pop(tag, None)
+        if answer:
+            answer.set_result(values)
+
+    def _take_pong(self, body: memoryview) -> None:
+        protocol.read_tag(body)
+
+    def _take_problem(self, body: memoryview) -> None:
+        _, self._problem = protocol.read_problem(body)
+        self._is_over = True
+
+    def _take_drained(self, body: memoryview) -> None:
+        self._drained = True
+
+    _TAKERS: dict[int, Callable[[WorkerEngine, memoryview], None]] = {  # noqa: RUF012
+        Kind.WELCOME: _take_welcome,
+        Kind.ACCEPTED: _take_accepted,
+        Kind.REFUSED: _take_refused,
+        Kind.EVENTS: _take_events,
+        Kind.ASK_MASKS: _take_mask_rows,
+        Kind.STATISTICS: _take_statistics,
+        Kind.PONG: _take_pong,
+        Kind.PROBLEM: _take_problem,
+        Kind.DRAINED: _take_drained,
+    }
+
+    # ---- The end ------------------------------------------------------------------------------------------------
+
+    def _end(self) -> str:
+        """End what is left of the worker; return why it is gone."""
+        with self._lock:
+            self._socket.close()  # which ends one that runs
+        if self._process is None:
+            ended = "has closed the connection"
+        else:
+            try:
+                code = self._process.wait(timeout=_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                code = self._process.wait()
+            if not self._process.stderr.closed:
+                with contextlib.suppress(KeyError):
+                    for _ in range(_LAST_LINES):
+                        self._read_lines()
+                self._process.stderr.close()
+            ended = f"was ended by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with status {code}"
+        if self.hanging:
+            return self.reason
+        if self._closing:
+            return f"{self._name} was closed"
+        if self._problem:
+            return f"{self._name} has refused this front end: {self._problem}"
+        if self._drained:
+            return f"{self._name} was told to end, and has finished all requests"
+        last = "; ".join(line for line in self._lines if line)
+        return f"{self._name} {ended}" + (f"; its last words: {last}" if last else "")
+
+    def _die(self, reason: str) -> None:
+        """Tell everybody who waits that the worker is gone."""
+        error = WorkerLostError(reason)
+        with self._lock:
+            self.reason = reason
+            waiting = [*self._asked.values(), *(one.number for one in self._submitted.values())]
+            self._asked.clear()
+            self._submitted.clear()
+            last = [
+                Event(FINISHED, number, sample, -1, math.nan, [], FAILED, 0, 0, 0, 0, 0.0, 0.0, reason)
+                for number, running in self._running.items()
+                for sample in sorted(running.open)
+            ]
+            self._running.clear()
+            if last:
+                self._events.append(last)
+            self.dead = True
+            os.eventfd_write(self._came, 1)  # and poll leaves it readable
+        if not self._closing:
+            _log.error("%s", reason)
+        self._questions.put(None)
+        self._selector.close()
+        for future in waiting:
+            _fail(future, error)
+        if not self._ready.done():
+            self._ready.set_exception(error)
+
+
+def _fail(future: Future[Any], error: Exception) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _submission(request: Request) -> protocol.Submission:
+    """Return the fields of a request as a worker takes them."""
+    rules = request.sampling
+    return protocol.Submission(
+        prompt=request.prompt,
+        stop_tokens=sorted({*request.ends, *rules.stop_tokens}),
+        temperature=rules.temperature,
+        top_p=rules.top_p,
+        min_p=rules.min_p,
+        repetition_penalty=rules.repetition_penalty,
+        presence_penalty=rules.presence_penalty,
+        frequency_penalty=rules.frequency_penalty,
+        deadline_seconds=request.deadline_seconds or 0.0,
+        # 0: only the prompt is computed.
+        max_tokens=0 if request.max_tokens is None else min(request.max_tokens, INT64_MAX) or -1,
+        min_tokens=min(rules.min_tokens, INT64_MAX),
+        top_k=min(rules.top_k, INT64_MAX),
+        seed=None if rules.seed is None else (rules.seed + 2**63) % 2**64 - 2**63,  # as Engine takes it
+        seed_spawn=request.seed_spawn,
+        has_mask=request.constraint is not None,
+        samples=request.samples,
+        logprobs=0 if request.logprobs is None else 1 + request.logprobs,
+        prompt_logprobs=0 if request.prompt_logprobs is None else 1 + request.prompt_logprobs,
+        draft_tokens=request.draft_tokens,
+        priority=request.priority,
+        logit_bias=rules.logit_bias or {},
+        key=request.key,
+        salt=request.salt,
+    )
+
+
+def _mock_text(mock: Mock) -> str:
+    """Return what stands in for a model as an option of intarsia-worker."""
+    names = ("vocabulary", "context", "page_tokens", "stop_token", "step_seconds", "token_seconds", "seed")
+    return ",".join(f"{name.replace('_', '-')}={getattr(mock, name)}" for name in names)
