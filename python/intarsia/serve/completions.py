@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -50,7 +49,9 @@ async def complete(exchange: Exchange) -> Response:
     best_of = fields.whole("best_of", options.samples, 1)
     if best_of != options.samples:
         raise fields.error("best_of", f"is {best_of}, only n ({options.samples}) is supported", "unsupported_parameter")
-    if options.max_tokens is None:
+    if is_measured_only:
+        options.max_tokens = 0
+    elif options.max_tokens is None:
         options.max_tokens = 16  # OpenAI's default
     options.logprobs = fields.whole("logprobs", None, 0, _MOST_LOGPROBS)
     prompts = await read_prompts(exchange, model, fields, "prompt", fields.flag("add_special_tokens", True))
@@ -71,7 +72,7 @@ async def complete(exchange: Exchange) -> Response:
     samples = [
         sample for number, ids in enumerate(prompts) for sample in model.samples(ids, options, number * options.samples)
     ]
-    writer = CompletionWriter(model, options, prompts, has_echo, is_measured_only)
+    writer = CompletionWriter(model, options, prompts, has_echo)
     run = Run(
         model.supervisor,
         writer,
@@ -133,8 +134,6 @@ class CompletionWriter:
     ----------
     prompts : sequence of list of int
         The prompts, which `has_echo` shows before what follows them.
-    is_measured_only : bool
-        Only the prompt is shown.
     """
 
     def __init__(
@@ -143,10 +142,9 @@ class CompletionWriter:
         options: TextOptions,
         prompts: Sequence[list[int]],
         has_echo: bool,
-        is_measured_only: bool,
     ) -> None:
         self._model, self._options, self._prompts = model, options, prompts
-        self._has_echo, self._is_measured_only = has_echo, is_measured_only
+        self._has_echo = has_echo
         self.prompt_logged: dict[int, list[LoggedToken]] = {}
         self._id = f"cmpl-{random.getrandbits(96):024x}"
         self._created = int(time.time())
@@ -168,8 +166,6 @@ class CompletionWriter:
 
     def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:
         """Return a chunk with the new text."""
-        if self._is_measured_only:
-            return b""
         text = pieces[0].text if len(pieces) == 1 else "".join(piece.text for piece in pieces if piece.kind == CONTENT)
         if not tokens:
             return f'{self._head}{{"index":{sample},"text":{encode_basestring(text)}{self._behind}'.encode()
@@ -183,7 +179,7 @@ class CompletionWriter:
         """Return the usage, if it is asked for, and the mark of the end."""
         if not self._options.has_usage:
             return b"data: [DONE]\n\n"
-        return f'{self._head}],"usage":{dumps(self._usage(usage))}}}\n\ndata: [DONE]\n\n'.encode()
+        return f'{self._head}],"usage":{dumps(chat_usage(usage))}}}\n\ndata: [DONE]\n\n'.encode()
 
     def error(self, error: RequestError) -> bytes:
         """Return an error."""
@@ -197,26 +193,22 @@ class CompletionWriter:
             "created": self._created,
             "model": self._model.name,
             "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
-            "usage": self._usage(usage),
+            "usage": chat_usage(usage),
         }
 
-    def _usage(self, usage: Usage) -> dict[str, Any]:
-        return chat_usage(replace(usage, completion_tokens=0) if self._is_measured_only else usage)
-
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
-        text, tokens = ("", []) if self._is_measured_only else (answer.content, answer.tokens)
         prompt = self._prompt_logprobs(index) if self._has_echo else None
         before = self._prompt_text(index) if self._has_echo else ""
         logprobs = None
         if self._options.logprobs is not None:
-            logprobs = self._logprobs(index, tokens)
+            logprobs = self._logprobs(index, answer.tokens)
             if prompt is not None:
                 logprobs = {name: prompt[name] + values for name, values in logprobs.items()}
         return {
             "index": index,
-            "text": before + text,
+            "text": before + answer.content,
             "logprobs": logprobs,
-            "finish_reason": "length" if self._is_measured_only else answer.finish_reason,
+            "finish_reason": answer.finish_reason,
             "stop_reason": answer.stop,
         }
 

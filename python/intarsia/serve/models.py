@@ -134,7 +134,7 @@ class ServedModel:
         """Refuse what the context has no room for, with the numbers; `param` is the field of the prompt."""
         if prompt_tokens == 0:
             raise RequestError("the prompt has no tokens", param)
-        if prompt_tokens >= self.context:
+        if prompt_tokens > self.context - (max_tokens != 0):
             raise RequestError(
                 f"the prompt has {prompt_tokens} tokens; the model's context is {self.context} tokens, which prompt "
                 "and answer share",

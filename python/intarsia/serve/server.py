@@ -144,13 +144,12 @@ class Server:
         """
         from .application import make_application
 
+        listeners = [_listen(host, port)] if sockets is None else list(sockets)
         self._limit_connections()
         limits = self.options.limits
         protocol = make_protocol(limits, self._count_overflow)
         config = uvicorn.Config(
             make_application(self),
-            host=host,
-            port=port,
             loop="uvloop",
             http=protocol,
             ws="none",
@@ -168,7 +167,7 @@ class Server:
         self.connections = main.server_state.connections
         thresholds = gc.get_threshold()
         try:
-            main.run(sockets=list(sockets) if sockets is not None else None)
+            main.run(sockets=listeners)
         finally:
             gc.unfreeze()
             gc.set_threshold(*thresholds)
@@ -208,6 +207,14 @@ class Server:
         """End the engines."""
         await asyncio.gather(*(model.supervisor.close() for model in self.language_models.values()))
         self.threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot listen at {host}, port {port}: {error}", "invalid argument") from error
 
 
 class _Main(uvicorn.Server):
