@@ -70,6 +70,7 @@ class Connection(HttpToolsProtocol):
         self._has_large_headers = False
         self._window_bytes = 0
         # What streams have written, and the last progress of the client in reading.
+        self.was_cut = False
         self._written = 0
         self._taken = 0
         self._progress = 0.0
@@ -190,6 +191,7 @@ class Connection(HttpToolsProtocol):
 
     def cut(self) -> None:
         """Close the connection without waiting for the client."""
+        self.was_cut = True
         self.transport.abort()
 
     def check(self, now: float) -> None:

@@ -53,8 +53,8 @@ class Listener(Protocol):
     def take(self, event: Any) -> None:
         """Take an event."""
 
-    def flush(self) -> None:
-        """Write what the events before have given."""
+    def flush(self, now: float) -> None:
+        """Write what the events before have given; `now` is the time (monotonic)."""
 
     def fail(self, error: RequestError) -> None:
         """Take the end of the engine."""
@@ -191,9 +191,10 @@ class Supervisor:
                     listener.take(event)
                 except Exception as error:
                     self._fail(listener, error)
+        now = time.monotonic()
         for listener in touched:
             try:
-                listener.flush()
+                listener.flush(now)
             except Exception as error:
                 self._fail(listener, error)
         self._left = events[_MOST_EVENTS:]

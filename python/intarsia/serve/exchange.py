@@ -52,7 +52,6 @@ class Exchange:
     def __init__(self, server: Server, request: Request, key: Key) -> None:
         self.server, self.request, self.key = server, request, key
         self.id = f"{random.getrandbits(64):016x}"
-        self.generated = 0
 
     @property
     def connection(self) -> Connection:
@@ -106,10 +105,10 @@ class Exchange:
         if self.key.name and not self.server.options.shares_prefixes:
             options.salt = f"{self.key.name}\0{options.salt}"
 
-    def on_tokens(self, count: int) -> None:
-        """Count generated tokens."""
-        self.generated += count
-        self.key.take_tokens(count)
+    @property
+    def on_tokens(self) -> Callable[[int], None] | None:
+        """What counts generated tokens; None: the key has no limit of them."""
+        return self.key.take_tokens if self.key.counts_tokens else None
 
 
 def endpoint(

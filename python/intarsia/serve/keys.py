@@ -61,6 +61,11 @@ class Key:
         self._requests = _Bucket(limits["requests"]) if "requests" in limits else None
         self._tokens = _Bucket(limits["tokens"]) if "tokens" in limits else None
 
+    @property
+    def counts_tokens(self) -> bool:
+        """True if the key has a limit of tokens."""
+        return self._tokens is not None
+
     def enter(self) -> None:
         """Begin a request; refuse it over the limits of the key."""
         if self._most_active is not None and self.active >= self._most_active:

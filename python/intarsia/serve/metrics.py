@@ -71,8 +71,6 @@ class ModelMetrics:
 
     Attributes
     ----------
-    generated : int
-        Tokens that the server has got.
     slow_clients : int
         Streams that were cut, because their clients did not read.
     """
@@ -85,19 +83,13 @@ class ModelMetrics:
         self.iteration = Histogram(_ITERATION)
         self.request_prompt, self.request_generated = Histogram(_tokens(context)), Histogram(_tokens(context))
         self.reasons: Counter[str] = Counter({"stop": 0, "length": 0, "abort": 0, "error": 0})
-        self.generated = 0
         self.slow_clients = 0
-        self._steps: dict[str, int] = {}
 
     def first(self, seconds: float, waited: float, prefill: float) -> None:
         """Count the first token of a request."""
         self.first_token.add(seconds)
         self.queue.add(waited)
         self.prefill.add(prefill)
-
-    def token(self, seconds: float) -> None:
-        """Count the time between two tokens."""
-        self.between_tokens.add(seconds)
 
     def ended(self, seconds: float, decode: float, prompt_tokens: int, generated_tokens: int) -> None:
         """Count a request that has ended by itself."""

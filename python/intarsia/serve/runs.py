@@ -50,7 +50,7 @@ class Run:
     metrics : ModelMetrics
         What is counted.
     on_tokens : callable, optional
-        Told how many tokens were generated, again and again.
+        Told how many tokens were generated, again and again; None: nobody counts them.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Run:
     def attach(self, connection: Connection) -> None:
         """Have the stream written to a connection, whose headers are sent; what has come before goes first."""
         self._connection = connection
-        self.flush()
+        self.flush(time.monotonic())
 
     # What the supervisor calls.
 
@@ -135,12 +135,12 @@ class Run:
         else:
             self.prompt_logged.setdefault(base, []).append(LoggedToken(event.token, event.logprob, event.top or ()))
 
-    def flush(self) -> None:
+    def flush(self, now: float) -> None:
         """Write what the samples have got since the last time: once for all of them."""
         dirty = self._dirty
         if dirty:
             self._dirty = []
-            self._note_tokens(dirty)
+            self._note_tokens(dirty, now)
             for sample in dirty:
                 sample.is_dirty = False
             if self.is_stream:
@@ -151,7 +151,7 @@ class Run:
             data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
             self._out = []
             if not self._connection.write_chunk(data):
-                self._metrics.slow_clients += 1
+                self._metrics.slow_clients += self._connection.was_cut
                 self.leave()
                 return
         if self._open == 0 and not self.done.done():
@@ -262,13 +262,11 @@ class Run:
             self._first = self._last = time.monotonic()
             self._metrics.first(self._first - self._arrived, event.waited_seconds, event.prompt_seconds)
 
-    def _note_tokens(self, dirty: Sequence[Sample]) -> None:
-        now = time.monotonic()
+    def _note_tokens(self, dirty: Sequence[Sample], now: float) -> None:
         total = sum(sample.count for sample in self.samples) if len(self.samples) > 1 else self.samples[0].count
-        new, self._told_tokens = total - self._told_tokens, total
         if self._last and total > len(dirty):
-            self._metrics.token(now - self._last)
+            self._metrics.between_tokens.add(now - self._last)
         self._last = now
-        self._metrics.generated += new
-        if self._on_tokens is not None and new:
+        if self._on_tokens is not None:
+            new, self._told_tokens = total - self._told_tokens, total
             self._on_tokens(new)
