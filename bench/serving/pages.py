@@ -49,7 +49,10 @@ def section(result: dict[str, Any]) -> str:
             continue
         cells = [f"{of_side[key]:.{digits}f}" if key in of_side else "–" for of_side in figures.values()]
         rows.append((title, *cells, *(_ratio(ratios.get(key)) for ratios in result["ratios"].values())))
-    options = ", ".join(f"{key} {value:.4g}" for key, value in result["options"].items())
+    options = ", ".join(
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in result["options"].items()
+    )
     count = max(map(len, result["rounds"].values()))
     return f"### {result['workload']}\n\n{options}; {count} rounds\n\n{table(header, rows)}"
 

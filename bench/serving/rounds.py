@@ -14,7 +14,7 @@ from serving.measures import Figures, Promise
 from serving.sides import Side
 from serving.workloads import Trace, Workload
 
-PROBES = 6  # of a search for a rate: the last two rates differ by 4 % or less
+PROBES = 4  # of a search for a rate within a factor of 3, which leave an uncertainty of 7 %
 
 
 def alternate(sides: Sequence[Side], workload: Workload, rounds: int, promise: Promise) -> dict[str, list[Figures]]:
@@ -55,7 +55,7 @@ def find_rate(side: Side, workload: Trace, goodput: float, promise: Promise) -> 
         say(f"{side.name} at {rate:.3f} requests/s")
         return run_round(side, dataclasses.replace(workload, rate=rate), 0, promise)["goodput"]
 
-    rate = bisect(good, most / 4, most * 2, goodput)
+    rate = bisect(good, most / 2, most * 1.5, goodput)
     print(f"\r  {side.name}: goodput {goodput} at {rate:.3f} requests/s", file=sys.stderr, flush=True)
     return rate
 
