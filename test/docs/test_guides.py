@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The guides for contributors: what they quote is in the tree, what they name exists, their commands run.
+"""The guides for contributors and for programs in C: what they quote is in the tree, what they name exists, their commands run.
 
 In quoted code ``…`` stands for text that is left out; white space counts as one blank.
 """
@@ -12,7 +12,7 @@ import re
 import pytest
 from pages import SOURCE, Quotation, read_page, run_page
 
-GUIDES = ("adding-an-op", "adding-a-fusion", "adding-a-block-format", "adding-a-target")
+GUIDES = ("adding-an-op", "adding-a-fusion", "adding-a-block-format", "adding-a-target", "c-programs")
 LONGEST = 150
 
 
