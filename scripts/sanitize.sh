@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # sanitize.sh asan|guard|asan-compiler|tsan|tsan-compiler [all]: builds with sanitizers and runs the tests in which they
 # can find errors.
-#   asan           the runtime: unit tests, and the end-to-end tests of intarsia-run on artifacts of build/dev's compiler
+#   asan           the runtime: unit tests, the end-to-end tests of intarsia-run on artifacts of build/dev's compiler, and
+#                  intarsia-worker without a model
 #   guard          the runtime and its Python module, generated code between pages that fault: decoders and experts end
 #                  to end; with `all` every end-to-end test
 #   asan-compiler  the compiler too: unit tests, lit, ops, programs and architectures end to end (a long build)
@@ -66,7 +67,8 @@ end_to_end() { # pytest's arguments…
 
 case $preset in
 asan)
-  INTARSIA_RUN=$build/bin/intarsia-run end_to_end test/EndToEnd -k 'bad_inputs or intarsia_run'
+  INTARSIA_RUN=$build/bin/intarsia-run INTARSIA_WORKER=$build/bin/intarsia-worker \
+    end_to_end test/EndToEnd test/python/test_worker.py -k 'bad_inputs or intarsia_run or test_worker.py'
   ;;
 guard)
   tests=(test/EndToEnd/test_{decoders,experts}.py)

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -373,6 +374,25 @@ def test_a_front_end_that_breaks_a_rule_is_told_which(listen, tmp_path, sent, pr
     with WorkerEngine.connect(f"unix:{path}") as engine:
         engine.submit(request())
         collect(engine, 1)
+
+
+def test_a_front_end_that_does_not_read_fills_no_memory(listen, tmp_path):
+    path = str(tmp_path / "w")
+    process = listen(f"unix:{path}")
+    deaf = FrontEnd(path)
+    deaf.greet()
+    deaf.socket.sendall(SUBMIT)
+    deaf.socket.settimeout(0.5)
+    questions = protocol.ask_statistics(1) * (1 << 20)
+    with pytest.raises(TimeoutError):  # the worker reads no more
+        deaf.socket.sendall(questions)
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    assert pages * os.sysconf("SC_PAGE_SIZE") < 300 << 20  # the answers have 500 MB
+    deaf.socket.close()
+    with WorkerEngine.connect(f"unix:{path}") as engine:
+        engine.submit(request())
+        collect(engine, 1)
+        assert_as_at_the_start(engine)
 
 
 def test_one_front_end_at_a_time(listen, tmp_path):

@@ -20,7 +20,7 @@ namespace intarsia::runtime {
 static constexpr auto greetingTime = std::chrono::seconds(10);
 /// Before the first message no other is expected, and nobody is believed to need memory.
 static constexpr uint32_t largestGreeting = 64;
-/// Events stay in the engine while the front end has so many bytes to read.
+/// Events stay in the engine, and messages in the connection, while the front end has so many bytes to read.
 static constexpr size_t mostPendingBytes = 4 << 20;
 /// Connections that are kept open until their other ends have read why they were turned away.
 static constexpr size_t mostTurnedAway = 8;
@@ -57,9 +57,9 @@ int Server::waitMilliseconds() const {
 Status Server::run() {
   enter();
   while (!isOver()) {
-    // Negative descriptors are ignored.
+    // Negative descriptors are ignored. A front end that does not read is given nothing more, and asked for nothing.
     bool takesEvents = !stream_ || stream_->pendingBytes() < mostPendingBytes;
-    short forStream = short(POLLIN | (stream_ && stream_->pendingBytes() ? POLLOUT : 0));
+    short forStream = short((takesEvents ? POLLIN : 0) | (stream_ && stream_->pendingBytes() ? POLLOUT : 0));
     pollfd events[] = {{signals_, POLLIN, 0},
                        {wake_.get(), POLLIN, 0},
                        {takesEvents ? itx_engine_descriptor(engine_) : -1, POLLIN, 0},

@@ -75,11 +75,11 @@ class WorkerEngine:
 
     Parameters
     ----------
-    module : path or Mock
-        The artifact, or what stands in for a model.
+    module : path, Module or Mock
+        The artifact, or what stands in for a model. Of a module only the path is used: the worker loads the artifact.
     sequences, cache, pages, spill_memory, spill_folder, spill_files, waiting, step_tokens, token_seconds, kept_tokens
         Options of the engine, as `Engine` has them.
-    draft : path, optional
+    draft : path or Module, optional
         The artifact of a smaller model that proposes tokens.
     threads : int
         Threads of a step; 0: as many as the worker may use.
