@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -53,6 +54,10 @@ class FakeEngine:
         Time of a step.
     waiting : int
         Requests that may run; one more is refused.
+    pages : int
+        Pages of 16 tokens that a prompt may have.
+    late_seconds : float
+        How long it takes until the number of a request is known.
     """
 
     def __init__(
@@ -61,7 +66,11 @@ class FakeEngine:
         step_seconds: float = 0.001,
         waiting: int = 10_000,
         pages: int = 1000,
+        late_seconds: float = 0.0,
     ) -> None:
+        if late_seconds:
+            self.submit_async = self._submit_late
+        self._late_seconds = late_seconds
         self._script, self._step_seconds, self._most = script, step_seconds, waiting
         self._pages = pages
         self._lock = threading.Lock()
@@ -100,6 +109,12 @@ class FakeEngine:
             self.submitted.append(request)
         self._wake.set()
         return self._numbers
+
+    async def _submit_late(self, request: Any) -> int:
+        """Give the number when events have come already, as an engine in another process may."""
+        number = self.submit(request)
+        await asyncio.sleep(self._late_seconds)
+        return number
 
     def cancel(self, number: int) -> None:
         with self._lock:

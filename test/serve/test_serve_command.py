@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,7 +67,7 @@ def fails(*arguments: object) -> str:
     return done.stderr
 
 
-@pytest.fixture(scope="module", params=[["--in-process"]], ids=["in-process"])
+@pytest.fixture(scope="module", params=[["--in-process"], []], ids=["in-process", "worker"])
 def program(glossary_artifact: Path, request: pytest.FixtureRequest) -> Iterator[Program]:
     with started(glossary_artifact, *request.param) as program:
         yield program
@@ -115,6 +116,30 @@ def test_prompt_over_the_context(program: Program) -> None:
 def test_model_without_a_template_is_not_for_chats(program: Program) -> None:
     body = {"model": "glossary", "messages": [{"role": "user", "content": "Hi"}]}
     assert program.json("/v1/chat/completions", body)[1]["error"]["code"] == "no_chat_template"
+
+
+def test_worker_that_is_killed(glossary_artifact: Path) -> None:
+    with started(glossary_artifact) as program:
+        before = texts(program, ENTRIES[:1], temperature=0)
+        tasks = Path(f"/proc/{program.process.pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        workers = [one for one in children if "intarsia-worker" in Path(f"/proc/{one}/cmdline").read_text()]
+        assert len(workers) == 1
+        body = {"model": "glossary", "prompt": "violin (noun):", "stream": True, "max_tokens": 150, "ignore_eos": True}
+        connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
+        connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
+        stream = connection.getresponse()
+        assert stream.read(10)
+        os.kill(int(workers[0]), signal.SIGKILL)
+        rest = stream.read()
+        last = json.loads(rest.split(b"data: ")[-1])
+        assert last["error"]["type"] == "service_unavailable"
+        assert "signal 9" in last["error"]["message"] or "SIGKILL" in last["error"]["message"], last
+        for _ in range(500):
+            if program.json("/health")[0] == 200:
+                break
+            time.sleep(0.02)
+        assert texts(program, ENTRIES[:1], temperature=0) == before
 
 
 def test_what_cannot_start_says_why(glossary_artifact: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_whole_answer_of_a_client_that_has_left() -> None:
 
 
 def test_reader_of_a_byte_a_second_is_cut() -> None:
-    limits = Limits(stalled_seconds=1.0, buffer_bytes=1 << 20)
+    limits = Limits(stalled_seconds=1.0, buffer_bytes=1 << 30)
     with served(writes("a" * 50, ends=False), limits=limits, engine={"step_seconds": 0.0001}) as client:
         sock = client.open(CHAT, {**LONG, "n": 64}, receive_buffer=4096)
         first_token(sock)
@@ -167,6 +167,20 @@ def test_headers_and_requests_that_are_none() -> None:
             assert sock.recv(4096).split(b" ")[1] == status
             sock.close()
         client.json(CHAT, HELLO)
+
+
+def test_events_that_come_before_the_number_of_their_request() -> None:
+    with served(writes("abcdefgh"), engine={"late_seconds": 0.05}) as client:
+        answers: list[dict] = []
+        threads = [threading.Thread(target=lambda: answers.append(client.json(CHAT, HELLO))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.01)
+        for thread in threads:
+            thread.join()
+        assert [answer["choices"][0]["message"]["content"] for answer in answers] == ["abcdefgh"] * 8
+        client.wait(client.is_idle)
+        assert client.model.supervisor._early == []
 
 
 def test_queue_at_its_limit() -> None:
@@ -257,7 +271,7 @@ def test_keys_are_asked_for_and_limited() -> None:
         body = {**HELLO, "max_tokens": 2}
         assert client.json(CHAT, body, headers=good)
         request = client.engine.submitted[-1]
-        assert (request.key, request.salt) == ("alice", "alice\0")
+        assert (request.key, request.salt) == ("alice", "alice\x1f")
         sock = socket.create_connection(("127.0.0.1", client.port))
         data = json.dumps(LONG).encode()
         sock.sendall(

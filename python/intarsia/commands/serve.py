@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -156,12 +155,11 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidArgumentError("limits of keys need --api-key-file", "invalid argument")
     keys = Keys() if options.api_key_file is None else read_keys(options.api_key_file, limits)
     configure(options.log_level)
-    if options.threads:
-        os.environ["ITX_THREADS"] = str(options.threads)  # of processes that are started
     tokenizers = _by_name("--tokenizer", options.tokenizer, names)
     templates = _by_name("--chat-template", options.chat_template, names)
     model_options = ModelOptions(
         memory=options.memory,
+        threads=options.threads,
         in_process=options.in_process,
         temperature=options.temperature,
         draft=options.draft,

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..support.errors import BusyError, CacheFullError, InvalidArgumentError
+from ..generation.engine import FAILED, FINISHED
+from ..support.errors import BusyError, CacheFullError, Error, InvalidArgumentError
 from .errors import RequestError, as_request_error, unavailable
 from .logs import log, log_exception
 
@@ -86,6 +87,9 @@ class Supervisor:
         self.on_step: Callable[[float], None] | None = None  # told the tokens of each step
         self._listeners: dict[int, Listener] = {}
         self._left: list[Any] = []
+        # Requests whose numbers are not known yet: how many, their events, and the last number that is known.
+        self._submitting, self._highest = 0, 0
+        self._early: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._descriptor = -1
         self._failures = 0
@@ -109,8 +113,13 @@ class Supervisor:
         """Requests that have not ended."""
         return len(self._listeners)
 
-    def submit(self, request: Any, listener: Listener) -> int:
-        """Give a request to the engine; return its number.
+    @property
+    def condition(self) -> str:
+        """The state, or ``"hanging"`` while the process of the engine does not answer."""
+        return "hanging" if self.state == "ready" and self._is_hanging() else self.state
+
+    async def submit(self, request: Any, listener: Listener, accept: Callable[[int], None]) -> None:
+        """Give a request to the engine; `accept` is told its number, before its first event.
 
         Raises
         ------
@@ -122,15 +131,34 @@ class Supervisor:
                 f"the engine of model {self.name} is {'starting' if self.state != 'closed' else 'ended'}; try again",
                 seconds=2,
             )
+        engine = self.engine
+        self._submitting += 1
         try:
-            number = self.engine.submit(request)
+            # An engine in another process answers later; in between, its events may come.
+            submit = getattr(engine, "submit_async", None)
+            number = engine.submit(request) if submit is None else await submit(request)
         except (InvalidArgumentError, CacheFullError, BusyError) as error:
             raise as_request_error(error) from error
         except Exception as error:
-            self._lose(error)
-            raise unavailable(f"the engine of model {self.name} has ended; it starts again, try again", 2) from error
+            if not self._is_hanging():
+                self._lose(error)
+            raise unavailable(f"the engine of model {self.name} does not answer; try again", 2) from error
+        finally:
+            self._submitting -= 1
+            early = self._early
+            if not self._submitting:
+                self._early = []
+        if engine is not self.engine:
+            raise unavailable(f"the engine of model {self.name} has ended; it starts again, try again", 2)
+        self._highest = max(self._highest, number)
         self._listeners[number] = listener
-        return number
+        accept(number)
+        if early:
+            self._early = [event for event in self._early if event.request > self._highest]
+            self._deliver([event for event in early if event.request == number])
+
+    def _is_hanging(self) -> bool:
+        return bool(getattr(self.engine, "hanging", False)) and not getattr(self.engine, "dead", False)
 
     def cancel(self, number: int) -> None:
         """End a request whose events are of no interest any more."""
@@ -140,12 +168,12 @@ class Supervisor:
             except Exception as error:
                 self._lose(error)
 
-    def stats(self) -> dict[str, Any]:
-        """Return the engine's counters; none while there is no engine."""
+    async def stats(self) -> dict[str, Any]:
+        """Return the engine's counters; none while there is no engine, or it does not answer."""
+        engine = self.engine
         try:
-            return self.engine.stats() if self.engine is not None else {}
-        except Exception as error:
-            self._lose(error)
+            return {} if engine is None else await asyncio.to_thread(engine.stats)
+        except Exception:  # its end is seen where its events are read
             return {}
 
     async def close(self) -> None:
@@ -166,9 +194,15 @@ class Supervisor:
         except Exception as error:
             self._lose(error)
             return
+        is_dead = getattr(self.engine, "dead", False)
+        if is_dead:
+            # What a worker ends with its own end is told to clients as that.
+            events = [event for event in events if event.kind != FINISHED or event.finish != FAILED]
         if events:
             self._count(events)
             self._handle(events)
+        if is_dead:
+            self._lose(Error(self.engine.reason or "its process has ended"))
 
     def _count(self, events: Sequence[Any]) -> None:
         if self.on_step is None:
@@ -181,11 +215,20 @@ class Supervisor:
 
     def _handle(self, events: Sequence[Any]) -> None:
         """Hand events to their listeners, and have each write once."""
+        self._deliver(events[:_MOST_EVENTS] if len(events) > _MOST_EVENTS else events)
+        self._left = events[_MOST_EVENTS:]
+        if self._left:
+            self._loop.call_soon(self._go_on)
+
+    def _deliver(self, events: Sequence[Any]) -> None:
         listeners = self._listeners
         touched: dict[Listener, None] = {}
-        for event in events[:_MOST_EVENTS] if len(events) > _MOST_EVENTS else events:
+        for event in events:
             listener = listeners.get(event.request)
-            if listener is not None:
+            if listener is None:
+                if self._submitting and event.request > self._highest:
+                    self._early.append(event)
+            else:
                 touched[listener] = None
                 try:
                     listener.take(event)
@@ -197,9 +240,6 @@ class Supervisor:
                 listener.flush(now)
             except Exception as error:
                 self._fail(listener, error)
-        self._left = events[_MOST_EVENTS:]
-        if self._left:
-            self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         self._handle(self._left)
@@ -222,7 +262,7 @@ class Supervisor:
 
     def _detach(self) -> Engine | None:
         engine, self.engine = self.engine, None
-        self._left = []
+        self._left, self._early, self._highest = [], [], 0
         if engine is not None:
             self._loop.remove_reader(self._descriptor)
         return engine

@@ -30,6 +30,8 @@ from .runs import Run
 if TYPE_CHECKING:
     from .server import Server
 
+#: Between the name of a key and a salt: no name of a key has it, as it is white space.
+_BETWEEN = "\x1f"
 _Result = TypeVar("_Result")
 
 #: What a proxy says for a client that has gone; nobody reads it.
@@ -103,7 +105,7 @@ class Exchange:
         """Count the tokens of a prompt, and keep prompts of different keys apart."""
         self.key.take_tokens(prompt_tokens)
         if self.key.name and not self.server.options.shares_prefixes:
-            options.salt = f"{self.key.name}\0{options.salt}"
+            options.salt = f"{self.key.name}{_BETWEEN}{options.salt}"
 
     @property
     def on_tokens(self) -> Callable[[int], None] | None:
@@ -165,7 +167,7 @@ async def send_run(
 ) -> Response:
     """Give requests to the engine, and return the answer: whole, or as a stream."""
     connection = exchange.connection
-    run.submit(requests, samples_each)
+    await run.submit(requests, samples_each)
     connection.when_lost(run.leave)
     if run.is_stream:
         hold = exchange.server.hold(exchange.key)

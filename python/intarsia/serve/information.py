@@ -80,16 +80,18 @@ async def metrics(request: Request) -> Response:
     """Return metrics as text."""
     server = request.app.state.server
     if server.options.opens_metrics:
-        return _metrics(server)
+        return await _metrics(server)
 
     async def respond(exchange: Exchange) -> Response:
-        return _metrics(exchange.server)
+        return await _metrics(exchange.server)
 
     return await endpoint(respond, is_work=False)(request)
 
 
-def _metrics(server: Server) -> Response:
-    of_models = {name: (model.metrics, model.supervisor.stats()) for name, model in server.language_models.items()}
+async def _metrics(server: Server) -> Response:
+    of_models = {
+        name: (model.metrics, await model.supervisor.stats()) for name, model in server.language_models.items()
+    }
     of_server = {
         "requests_active": ("gauge", "Requests that are being answered.", server.active),
         "connections": ("gauge", "Connections of clients.", len(server.connections)),
@@ -118,20 +120,20 @@ async def state(exchange: Exchange) -> Response:
             "version": _version(),
             "requests_active": server.active,
             "connections": len(server.connections),
-            "models": [_state(model) for model in server.models.values()],
+            "models": [await _state(model) for model in server.models.values()],
         }
     )
 
 
-def _state(model: Any) -> dict[str, Any]:
+async def _state(model: Any) -> dict[str, Any]:
     if not hasattr(model, "supervisor"):
         return {"name": model.name, "kind": "encoder", "context": model.context, "tokens": model.tokens}
-    stats, metrics = model.supervisor.stats(), model.metrics
+    stats, metrics = await model.supervisor.stats(), model.metrics
     return {
         "name": model.name,
         "kind": "chat" if model.chat_template is not None else "text",
         "context": model.context,
-        "state": model.supervisor.state,
+        "state": model.supervisor.condition,
         "running": stats.get("running", 0),
         "waiting": stats.get("waiting", 0),
         "pages": stats.get("pages", 0),

@@ -24,7 +24,8 @@ def configure(level: str) -> None:
     log.handlers[:] = [handler]
     log.propagate = False
     log.setLevel(level.upper())
-    server = logging.getLogger("uvicorn")
-    server.handlers[:] = [handler]
-    server.propagate = False
-    server.setLevel("WARNING")
+    for name, least in (("uvicorn", "WARNING"), ("intarsia.worker", level.upper())):
+        other = logging.getLogger(name)
+        other.handlers[:] = [handler]
+        other.propagate = False
+        other.setLevel(least)

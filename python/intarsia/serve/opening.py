@@ -17,6 +17,7 @@ from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokeniz
 from .encoders import Encoder
 from .engines import Engine
 from .models import ServedModel
+from .worker import WorkerEngine
 
 #: The most tokens that a draft model proposes at once, as in `Generator.generate`.
 _DRAFT_TOKENS = 4
@@ -34,6 +35,8 @@ class ModelOptions:
         The text of another chat template.
     memory : int or None
         Bytes of memory that the process of the model may use.
+    threads : int
+        Threads of a step of an engine in a process of its own; 0: all.
     in_process : bool
         The engine runs in this process, not in one of its own.
     temperature : float
@@ -47,6 +50,7 @@ class ModelOptions:
     tokenizer: Path | None = None
     chat_template: str | None = None
     memory: int | None = None
+    threads: int = 0
     in_process: bool = False
     temperature: float = 1.0
     engine: Mapping[str, Any] | None = None
@@ -84,7 +88,8 @@ def open_model(path: Path, name: str, options: ModelOptions) -> ServedModel | En
     InvalidArgumentError
         The artifact is nothing that can be served, or has no tokenizer.
     """
-    module = load(path, memory=options.memory)
+    # In a server whose engines have their own processes, the module only says what the model is.
+    module = load(path, memory=options.memory if options.in_process else None)
     text = open_tokenizer_of(module) if options.tokenizer is None else open_tokenizer(options.tokenizer)
     if text.tokenizer is None:
         what = (
@@ -136,6 +141,9 @@ def _template(text: Text, given: str | None) -> ChatTemplate | None:
 def _engine_maker(path: Path, module: Module, options: ModelOptions) -> Callable[[], Engine]:
     """Return what starts the engine of a model."""
     settings = dict(options.engine or {})
+    if not options.in_process:
+        more = {"draft": options.draft, "threads": options.threads, "memory": options.memory}
+        return lambda: WorkerEngine(path, **settings, **more)
 
     def in_process() -> Engine:
         draft = None if options.draft is None else load(options.draft)

@@ -83,14 +83,18 @@ class Run:
         self._first = 0.0
         self._told_tokens = 0
 
-    def submit(self, requests: Sequence[Any], samples_each: int) -> None:
+    async def submit(self, requests: Sequence[Any], samples_each: int) -> None:
         """Give the requests to the engine: all of them, or none."""
         try:
             for position, request in enumerate(requests):
-                self._bases[self._supervisor.submit(request, self)] = position * samples_each
+                base = position * samples_each
+                await self._supervisor.submit(request, self, lambda number, base=base: self._accept(number, base))
         except BaseException:
             self._cancel()
             raise
+
+    def _accept(self, number: int, base: int) -> None:
+        self._bases[number] = base
 
     def attach(self, connection: Connection) -> None:
         """Have the stream written to a connection, whose headers are sent; what has come before goes first."""

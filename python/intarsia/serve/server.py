@@ -93,7 +93,8 @@ class Server:
             return "draining"
         if self.is_loading:
             return "loading"
-        return next((m.supervisor.state for m in self.language_models.values() if m.supervisor.state != "ready"), "")
+        states = (model.supervisor.condition for model in self.language_models.values())
+        return next((state for state in states if state != "ready"), "")
 
     def check_ready(self) -> None:
         """Refuse new work while the server drains."""
