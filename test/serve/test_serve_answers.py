@@ -119,6 +119,14 @@ def test_stop_strings_over_token_borders(client: Client) -> None:
     assert (whole["text"], whole["stop_reason"]) == ("Grüße, 世界", "界")
 
 
+def test_stop_string_ends_the_computation() -> None:
+    with served(writes("abc", ends=False)) as client:
+        whole = client.json(CHAT, {**HELLO, "stop": "ca"})["choices"][0]
+        assert (whole["message"]["content"], whole["finish_reason"]) == ("ab", "stop")
+        client.wait(client.is_idle)
+        assert client.engine.cancelled == [1]
+
+
 def test_logprobs_of_a_chat_have_bytes(client: Client) -> None:
     body = {**HELLO, "logprobs": True, "top_logprobs": 2}
     whole = client.json(CHAT, body)["choices"][0]["logprobs"]["content"]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,6 +109,12 @@ def test_wrong_json(client: Client, body: bytes, param: str | None) -> None:
 def test_body_over_the_limit(client: Client) -> None:
     body = b'{"model": "tiny", "prompt": "' + b"a" * 2_000_000 + b'"}'
     assert client.error(CHAT, body, 413)["code"] == "request_too_large"
+    # Who does not say how much will come is stopped where it is too much.
+    parts = (body[begin : begin + 50_000] for begin in range(0, len(body), 50_000))
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+    connection.request("POST", CHAT, parts, {"content-type": "application/json"}, encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
 
 
 def test_prompt_over_the_context_has_both_numbers(client: Client) -> None:
