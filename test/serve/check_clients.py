@@ -339,7 +339,7 @@ def anthropic_calls(model: str) -> None:
     ):
         arguments: dict[str, Any] = {
             "model": model,
-            "max_tokens": 500,
+            "max_tokens": 32_000,
             "messages": [{"role": "user", "content": [{"type": "text", "text": "Ulm?"}]}],
             "tools": ANTHROPIC_TOOLS,
             "tool_choice": choice,
@@ -428,6 +428,7 @@ def litellm_calls(model: str) -> None:
                 messages=HELLO,
                 tools=TOOLS[:1],
                 tool_choice="required",
+                parallel_tool_calls=False,
                 max_tokens=500,
                 stream=stream,
             )
@@ -448,7 +449,7 @@ def litellm_response(model: str) -> None:
 def langchain_chat(model: str) -> None:
     for more in ({}, {"use_responses_api": True}):
         chat = langchain_openai.ChatOpenAI(model=model, base_url=f"{URL}/v1", api_key="none", max_retries=0, **more)
-        assert chat.invoke("Hi").content
+        assert chat.invoke("Hi").content is not None
         pieces = list(chat.stream("Hi"))
         assert any(piece.usage_metadata for piece in pieces) or not more
         bound = chat.bind_tools(TOOLS[:1], tool_choice="weather")

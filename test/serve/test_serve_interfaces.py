@@ -348,6 +348,8 @@ def test_stop_sequences_and_limits_of_messages(client):
     assert (whole["stop_reason"], whole["stop_sequence"]) == ("stop_sequence", "he")
     assert whole["content"] == [{"type": "text", "text": "T"}]
     assert client.json(MESSAGES, {**body, "max_tokens": 1})["stop_reason"] in ("max_tokens", "end_turn")
+    # More than the context has room for.
+    assert client.json(MESSAGES, {**body, "max_tokens": 32_000})["content"]
 
 
 def test_keywords_that_are_not_held_are_told(client):

@@ -71,6 +71,8 @@ async def answer(exchange: Exchange, model: ServedModel, chat: ChatRequest, writ
 
     form, prompt = await exchange.in_thread(prepare)
     exchange.take_tokens(len(prompt), options)
+    if options.is_clipped and options.max_tokens is not None and len(prompt) < model.context:
+        options.max_tokens = min(options.max_tokens, model.context - len(prompt))
     request = model.request(
         prompt,
         options,

@@ -20,6 +20,8 @@ class TextOptions:
         None: as many as the context and the cache have room for.
     samples : int
         Answers to the same prompt (``n``).
+    is_clipped : bool
+        A `max_tokens` that the context has no room for is as much as it has room for.
     stops : list of str
         Texts that end an answer, and are not part of it.
     stop_tokens : list of int
@@ -32,6 +34,7 @@ class TextOptions:
 
     sampling: dict[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
+    is_clipped: bool = False
     samples: int = 1
     stops: list[str] = field(default_factory=list)
     stop_tokens: list[int] = field(default_factory=list)

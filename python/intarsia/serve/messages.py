@@ -143,6 +143,8 @@ def _options(fields: Fields, model: ServedModel) -> TextOptions:
     options = read_options(Fields(known), model.vocabulary, model.temperature if temperature is None else temperature)
     options.stops = stops
     options.has_usage = True
+    # Clients that know Anthropic's models alone ask for what these can write.
+    options.is_clipped = True
     return options
 
 

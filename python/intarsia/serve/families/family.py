@@ -14,6 +14,8 @@ from ..answers import Reader
 from ..grammar import Grammar, alternatives
 from ..readers import CallForm, TextReader, Thinking
 
+#: Calls of an answer: a model that does not end would go on calling until its context is full.
+MOST_CALLS = 16
 _LETTERS = string.ascii_letters + string.digits
 
 Message = dict[str, Any]
@@ -121,6 +123,10 @@ class Family:
     def one_of(self, grammar: Grammar, wanted: Wanted) -> str:
         """Return the grammar of a call of any tool."""
         return grammar.rule(alternatives([self.call(grammar, tool) for tool in wanted.tools]))
+
+    def more(self, wanted: Wanted, another: str) -> str:
+        """Return the grammar of further calls."""
+        return f"({another}){{0,{MOST_CALLS - 1}}}" if wanted.may_repeat else ""
 
     def reader(self, wanted: Wanted, thinking: Thinking | None, hidden: Any) -> Reader:
         """Return the reader of a sample."""

@@ -70,7 +70,7 @@ class Gemma(Family):
     def calls_behind(self, grammar: Grammar, wanted: Wanted) -> str:
         """Return the grammar of what follows the first marker."""
         one = grammar.rule(f"{self.one_of(grammar, wanted)} {grammar.marker(_END)}")
-        return f"{one} ({grammar.marker(_BEGIN)} {one})*" if wanted.may_repeat else one
+        return f"{one} {self.more(wanted, f'{grammar.marker(_BEGIN)} {one}')}"
 
     def markers(self, wanted: Wanted, thinking: Thinking | None) -> set[str]:
         """Return the markers that the reader must see."""

@@ -28,8 +28,7 @@ class Hermes(Family):
         """Return the grammar of what follows the first marker."""
         space = grammar.regex(r"\n{0,2}")
         one = grammar.rule(f"{space} {self.one_of(grammar, wanted)} {space} {grammar.marker(self.end)}")
-        more = f" ({space} {grammar.marker(self.begin)} {one})*" if wanted.may_repeat else ""
-        return f"{one}{more}"
+        return f"{one} {self.more(wanted, f'{space} {grammar.marker(self.begin)} {one}')}"
 
 
 def _is_xml(template: str) -> bool:

@@ -87,8 +87,8 @@ class Mistral(Family):
         """Return the grammar of what follows the first marker."""
         one = self.one_of(grammar, wanted)
         if self._is_named:
-            return f"{one} ({grammar.marker(_BEGIN)} {one})*" if wanted.may_repeat else one
-        more = f"({grammar.regex(', ?')} {one})*" if wanted.may_repeat else ""
+            return f"{one} {self.more(wanted, f'{grammar.marker(_BEGIN)} {one}')}"
+        more = self.more(wanted, f"{grammar.regex(', ?')} {one}")
         begin, end = grammar.regex(r" ?\["), grammar.literal("]")
         return f"{begin} {one} {more} {end}"
 
