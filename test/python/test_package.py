@@ -78,8 +78,12 @@ func.func @main(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = 
         tmp_path,
         f"""
 from intarsia.support.tools import find_tool
+from intarsia.generation.engine import Mock
+from intarsia.serve.worker import WorkerEngine
 import subprocess
-assert str(find_tool("intarsia-compile")).startswith({str(tmp_path)!r})
+for name in ("intarsia-compile", "intarsia-worker"):
+    assert str(find_tool(name)).startswith({str(tmp_path)!r})
+WorkerEngine(Mock()).close()
 subprocess.run([find_tool("intarsia-compile"), "--version"], check=True)
 assert intarsia.compile({str(tmp_path / "double.mlir")!r}).main([1.5] * 4).tolist() == [3.0] * 4
 """,
