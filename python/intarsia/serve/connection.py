@@ -94,7 +94,6 @@ class Connection(HttpToolsProtocol):
             if sock.family in (socket.AF_INET, socket.AF_INET6):
                 # What the kernel holds of a stream counts too: a slow reader is to be seen here.
                 sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, 128 * 1024)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self.limits.stalled_seconds * 1000))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell who works for this client that it is gone."""
