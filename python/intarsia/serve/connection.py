@@ -180,9 +180,9 @@ class Connection(HttpToolsProtocol):
         transport = self.transport
         if transport.is_closing():
             return False
-        size = len(data)
-        self._written += size
-        transport.write(b"%x\r\n%b\r\n" % (size, data))
+        framed = b"%x\r\n%b\r\n" % (len(data), data)
+        self._written += len(framed)
+        transport.write(framed)
         if transport.get_write_buffer_size() <= self.limits.buffer_bytes:
             return True
         self.cut()
