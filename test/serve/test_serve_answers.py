@@ -97,7 +97,7 @@ def test_options_come_to_the_engine(client: Client) -> None:
     client.json(CHAT, {**HELLO, **options})
     request = client.engine.submitted[-1]
     sampling = request.sampling
-    assert (request.max_tokens, request.samples, request.priority, request.salt) == (7, 2, 2, "pepper")
+    assert (request.max_tokens, request.samples, request.priority, request.salt) == (7, 2, -2, "pepper")
     assert request.ends == {END, 10}
     assert (sampling.seed, sampling.temperature, sampling.top_p, sampling.top_k) == (-(2**63), 0, 0.5, 0)
     assert (sampling.presence_penalty, sampling.frequency_penalty, sampling.min_tokens) == (1, -1, 3)

@@ -54,6 +54,15 @@ def test_chat_and_live_state(page: Browser) -> None:
     assert page.faults == []
 
 
+def test_model_without_a_template_continues_texts(page: Browser) -> None:
+    with served(writes(" is an inlay."), template=None) as client:
+        page.open(f"http://127.0.0.1:{client.port}/")
+        page.wait("document.querySelector('#status')?.className === 'ok'")
+        page.type("Intarsia")
+        page.wait("document.querySelector('.answer > div')?.textContent === ' is an inlay.'")
+        assert list(client.engine.submitted[-1].prompt) == list(b"Intarsia")
+
+
 def test_stop_ends_the_stream(page: Browser) -> None:
     with served(writes("la ", ends=False)) as client:
         page.open(f"http://127.0.0.1:{client.port}/")

@@ -28,6 +28,8 @@ class TextOptions:
         Tokens that end an answer, beside those of the model.
     shows_stop : bool
         The stop string is part of the text.
+    priority : int
+        The request with the lower number is first, as vLLM has it.
     logprobs : int or None
         None: no probabilities; otherwise those of each token, and of so many likeliest tokens.
     """

@@ -92,7 +92,7 @@ class Supervisor:
         self._early: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._descriptor = -1
-        self._failures = 0
+        self._failures = -1  # in a row; the first loss is followed by a start at once
         self._started = 0.0
         self._restart: asyncio.Task[None] | None = None
 

@@ -124,7 +124,7 @@ class ServedModel:
             prompt_logprobs=prompt_logprobs,
             draft_tokens=self.draft_tokens,
             constraint=constraint,
-            priority=options.priority,
+            priority=-options.priority,  # to vLLM's clients the lower number is first, to the engine the larger
             deadline_seconds=deadline_seconds,
             key=key,
             salt=options.salt,
