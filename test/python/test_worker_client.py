@@ -17,6 +17,7 @@ from intarsia.generation.engine import END, FAILED, FINISHED, TOKEN
 from intarsia.serve import worker_protocol as protocol
 from intarsia.serve.worker import WorkerEngine, WorkerLostError
 from intarsia.serve.worker_protocol import Kind
+from intarsia.support.errors import BusyError
 from worker_requests import Word, request
 
 EVENT = "BBHiQqfIqqqdd"
@@ -187,6 +188,8 @@ def test_statistics_and_cancel(engine, worker):
 
     threading.Thread(target=answer).start()
     assert engine.stats() == {"free_pages": 3}
+    assert engine.stats() == {"free_pages": 3}  # the last ones, as nothing is answered
+    assert not engine.dead
 
 
 def test_submit_for_event_loops(engine, worker):
@@ -230,12 +233,19 @@ def test_the_end_of_the_worker_ends_all_samples(engine, worker):
 
 
 def test_a_silent_worker_hangs(worker, tmp_path):
-    engine = WorkerEngine.connect(f"unix:{tmp_path / 'w'}", hang_seconds=1.0, grace_seconds=0.5)
+    engine = WorkerEngine.connect(f"unix:{tmp_path / 'w'}", hang_seconds=2.0, grace_seconds=0.5)
     submit(engine, worker, 1)
     worker.answers_pings = False
+    with pytest.raises(BusyError, match="has not answered for 1 s; try again later"):
+        engine.submit(request())
+    began = time.monotonic()
+    with pytest.raises((BusyError, WorkerLostError)):  # at once: an event loop has other things to do
+        engine.submit(request())
+    assert time.monotonic() - began < 0.5
+    while not engine.hanging:
+        time.sleep(0.01)
     with pytest.raises(WorkerLostError, match=r"hangs: it has not answered for \d"):
         engine.submit(request())
-    assert engine.hanging
     assert not engine.dead
     # It comes back: the request that nobody waits for any more is cancelled, the other one goes on.
     worker.answers_pings = True

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import concurrent.futures
 import contextlib
 import logging
@@ -13,10 +12,8 @@ import math
 import os
 import queue
 import selectors
-import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,12 +21,11 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..generation.engine import FAILED, FINISHED
-from ..support.checks import INT64_MAX
-from ..support.errors import InvalidArgumentError, from_status
-from ..support.tools import find_tool
+from ..support.errors import BusyError, InvalidArgumentError, from_status
 from . import worker_protocol as protocol
 from .worker_connection import WorkerLostError, connect
 from .worker_masks import MaskAnswers
+from .worker_process import WorkerProcess, command_of
 from .worker_protocol import Event, Kind
 
 if TYPE_CHECKING:
@@ -42,12 +38,8 @@ _log = logging.getLogger("intarsia.worker")
 _LOOK_SECONDS = 0.25
 #: A worker that was silent for so long is asked whether it is there.
 _QUIET_SECONDS = 0.5
-#: The last lines of a worker's standard error that are part of why it has ended.
-_LAST_LINES = 20
-#: The longest such line, in bytes.
-_LONGEST_LINE = 2000
-#: How long a worker may take to end when it is told to, before it is killed.
-_END_SECONDS = 2.0
+#: How long a caller that submits a request waits for the answer.
+_ANSWER_SECONDS = 1.0
 
 
 class _Running:
@@ -140,37 +132,26 @@ class WorkerEngine:
             "sequences": sequences,
             "cache": cache,
             "pages": pages or None,
-            "spill-memory": spill_memory or None,
-            "spill-folder": None if spill_folder is None else os.fspath(spill_folder),
-            "spill-files": spill_files or None,
+            "spill_memory": spill_memory or None,
+            "spill_folder": None if spill_folder is None else os.fspath(spill_folder),
+            "spill_files": spill_files or None,
             "waiting": waiting or None,
-            "step-tokens": step_tokens or None,
-            "token-seconds": token_seconds or None,
-            "kept-tokens": kept_tokens,
+            "step_tokens": step_tokens or None,
+            "token_seconds": token_seconds or None,
+            "kept_tokens": kept_tokens,
             "draft": None if draft is None else os.fspath(draft),
             "threads": threads or None,
             "memory": memory,
             "world": world or None,
         }
-        served = [os.fspath(module)] if isinstance(module, str | os.PathLike) else [f"--mock={_mock_text(module)}"]
-        command = [str(find_tool("intarsia-worker")), *served]
-        command += [f"--{name}={value}" for name, value in options.items() if value is not None]
-        command += [f"--device={name}" for name in devices]
         self._prepare(hang_seconds, grace_seconds)
         ours, its = socket.socketpair()
         with its:
             try:
-                self._process = subprocess.Popen(
-                    [*command, f"--listen=fd:{its.fileno()}"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    pass_fds=[its.fileno()],
-                    start_new_session=True,  # Ctrl-C is for this process, which ends the worker when it is done
-                )
-            except OSError as error:
+                self._process = WorkerProcess(command_of(module, options, devices), its)
+            except BaseException:
                 ours.close()
-                raise WorkerLostError(f"the worker does not start: {error}") from error
+                raise
         self._start(ours, start_seconds)
 
     @classmethod
@@ -204,11 +185,10 @@ class WorkerEngine:
         self.dead = self.hanging = False
         self.reason: str | None = None
         self._hang_seconds, self._grace_seconds = hang_seconds, grace_seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: WorkerProcess | None = None
         self._problem: str | None = None  # what the worker says that this end has done wrong
-        self._drained = self._closing = False
-        self._lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
-        self._line = b""
+        self._drained = self._closing = self._is_slow = False
+        self._statistics: dict[str, Any] = {}  # the last ones
 
         self._lock = threading.Lock()  # of what follows
         self._output = bytearray()  # what the connection did not take yet
@@ -234,8 +214,7 @@ class WorkerEngine:
         self._selector.register(self._socket, selectors.EVENT_READ, self._receive)
         self._selector.register(self._wake, selectors.EVENT_READ, lambda: None)
         if self._process:
-            os.set_blocking(self._process.stderr.fileno(), False)
-            self._selector.register(self._process.stderr, selectors.EVENT_READ, self._read_lines)
+            self._selector.register(self._process.errors, selectors.EVENT_READ, self._read_lines)
         self._is_over = False
         self._heard = time.monotonic()
         self._asked_at: float | None = None  # since when a ping is not answered
@@ -261,11 +240,23 @@ class WorkerEngine:
         InvalidArgumentError
             The engine refuses it, and says why.
         CacheFullError
-            As many wait as the engine lets.
+            The prompt and `max_tokens` need more pages than there are.
+        BusyError
+            As many wait as the engine lets; or the worker has not answered for a second. An event loop that calls this
+            waits no longer, and not at all until the worker has said something again.
         WorkerLostError
-            The worker is gone, or does not answer.
+            The worker is gone, or hangs.
         """
-        return self._submit(request).result()
+        submitted = self._submit(request)
+        try:
+            return submitted.result(_ANSWER_SECONDS)
+        except concurrent.futures.TimeoutError:
+            if not submitted.cancel():  # the answer comes this very moment
+                return submitted.result()
+            # Its tag is kept: if the worker takes the request, the number comes, and is cancelled.
+            with self._lock:
+                self._is_slow = not self.dead
+            raise self._slow() from None
 
     async def submit_async(self, request: Request) -> int:
         """Add a request without keeping the event loop waiting; its first events may come before its number does."""
@@ -307,7 +298,7 @@ class WorkerEngine:
         return self._came
 
     def stats(self) -> dict[str, Any]:
-        """Return the engine's statistics."""
+        """Return the engine's statistics; those before, if the worker does not answer within a quarter of a second."""
         answer: Future[dict[str, Any]] = Future()
         with self._lock:
             self._refuse_if_lost()
@@ -315,7 +306,12 @@ class WorkerEngine:
             self._asked[self._tag] = answer
             tag = self._tag
         self._send(protocol.ask_statistics(tag))
-        return answer.result()
+        try:
+            self._statistics = answer.result(_LOOK_SECONDS if self._statistics else None)
+        except concurrent.futures.TimeoutError:
+            with self._lock:
+                self._asked.pop(tag, None)
+        return self._statistics
 
     def close(self) -> None:
         """End the worker, or the connection with one that was not started here; requests that run are ended."""
@@ -334,7 +330,7 @@ class WorkerEngine:
     @property
     def process(self) -> int | None:
         """The number of the worker's process."""
-        return self._process.pid if self._process else None
+        return self._process.number if self._process else None
 
     def drain(self) -> None:
         """Let the worker finish its requests, and end; it takes no more. `poll` gives their events."""
@@ -352,12 +348,9 @@ class WorkerEngine:
 
     def _submit(self, request: Request) -> Future[int]:
         submitted = _Submitted(request)
-        for name, text in (("key", request.key), ("salt", request.salt)):
-            if "\0" in text:
-                raise InvalidArgumentError(f"{name} has a zero byte", "invalid argument")
         try:
-            message = protocol.submit(0, _submission(request))
-        except (struct.error, OverflowError, TypeError, UnicodeEncodeError) as error:
+            message = protocol.submit(0, protocol.Submission.of(request))
+        except (struct.error, OverflowError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"a number or a text of the request is not possible: {error}", "invalid argument"
             ) from error
@@ -367,6 +360,8 @@ class WorkerEngine:
             )
         with self._lock:
             self._refuse_if_lost()
+            if self._is_slow:
+                raise self._slow()
             self._tag += 1
             self._submitted[self._tag] = submitted
             message = protocol.with_tag(message, self._tag)
@@ -376,6 +371,9 @@ class WorkerEngine:
     def _refuse_if_lost(self) -> None:
         if self.dead or self.hanging or self._closing:
             raise WorkerLostError(self.reason or "the worker is closed")
+
+    def _slow(self) -> BusyError:
+        return BusyError(f"{self._name} has not answered for {_ANSWER_SECONDS:g} s; try again later", "busy")
 
     def _send(self, message: bytes) -> None:
         """Send a message, or leave what the connection does not take now to the thread that looks after it."""
@@ -437,7 +435,7 @@ class WorkerEngine:
 
     def _check_alive(self, now: float) -> None:
         if not self._ready.done():  # it loads the model: how long that may take is for the caller to say
-            self._is_over |= self._process is not None and self._process.poll() is not None
+            self._is_over |= self._process is not None and self._process.has_ended()
             return
         if self._asked_at is None and now - self._heard > _QUIET_SECONDS:
             self._asked_at = now
@@ -450,7 +448,7 @@ class WorkerEngine:
             if self._process:
                 self._process.kill()
             self._is_over = True
-        elif self._process and self._process.poll() is not None:
+        elif self._process and self._process.has_ended():
             while self._receive():  # what it said last
                 pass
             self._is_over = True
@@ -471,16 +469,8 @@ class WorkerEngine:
         return f"the worker (process {self.process or self.info.get('process', 'unknown')})"
 
     def _read_lines(self) -> None:
-        data = self._process.stderr.read(1 << 16)
-        if data == b"":
-            self._selector.unregister(self._process.stderr)
-        *lines, self._line = (self._line + (data or b"")).split(b"\n")
-        if len(self._line) > _LONGEST_LINE:
-            lines, self._line = [*lines, self._line], b""
-        for line in lines:
-            text = line[:_LONGEST_LINE].decode(errors="replace")
-            self._lines.append(text)
-            _log.info("%s", text)
+        if not self._process.read_lines():
+            self._selector.unregister(self._process.errors)
 
     def _receive(self) -> bool:
         """Read a part of what the worker says; return whether there was any."""
@@ -495,6 +485,7 @@ class WorkerEngine:
             return False
         self._heard = time.monotonic()
         self._asked_at = None
+        self._is_slow = False
         if self.hanging:
             _log.warning("%s answers again", self._name)
             with self._lock:
@@ -610,20 +601,7 @@ class WorkerEngine:
         """End what is left of the worker; return why it is gone."""
         with self._lock:
             self._socket.close()  # which ends one that runs
-        if self._process is None:
-            ended = "has closed the connection"
-        else:
-            try:
-                code = self._process.wait(timeout=_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                code = self._process.wait()
-            if not self._process.stderr.closed:
-                with contextlib.suppress(KeyError):
-                    for _ in range(_LAST_LINES):
-                        self._read_lines()
-                self._process.stderr.close()
-            ended = f"was ended by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with status {code}"
+        ended = self._process.end() if self._process else "has closed the connection"
         if self.hanging:
             return self.reason
         if self._closing:
@@ -632,8 +610,7 @@ class WorkerEngine:
             return f"{self._name} has refused this front end: {self._problem}"
         if self._drained:
             return f"{self._name} was told to end, and has finished all requests"
-        last = "; ".join(line for line in self._lines if line)
-        return f"{self._name} {ended}" + (f"; its last words: {last}" if last else "")
+        return f"{self._name} {ended}"
 
     def _die(self, reason: str) -> None:
         """Tell everybody who waits that the worker is gone."""
@@ -666,47 +643,3 @@ class WorkerEngine:
 def _fail(future: Future[Any], error: Exception) -> None:
     if future.set_running_or_notify_cancel():
         future.set_exception(error)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
-
-
-def _submission(request: Request) -> protocol.Submission:
-    """Return the fields of a request as a worker takes them."""
-    rules = request.sampling
-    return protocol.Submission(
-        prompt=request.prompt,
-        stop_tokens=sorted({*request.ends, *rules.stop_tokens}),
-        temperature=rules.temperature,
-        top_p=rules.top_p,
-        min_p=rules.min_p,
-        repetition_penalty=rules.repetition_penalty,
-        presence_penalty=rules.presence_penalty,
-        frequency_penalty=rules.frequency_penalty,
-        deadline_seconds=request.deadline_seconds or 0.0,
-        # 0: only the prompt is computed.
-        max_tokens=0 if request.max_tokens is None else min(request.max_tokens, INT64_MAX) or -1,
-        min_tokens=min(rules.min_tokens, INT64_MAX),
-        top_k=min(rules.top_k, INT64_MAX),
-        seed=None if rules.seed is None else (rules.seed + 2**63) % 2**64 - 2**63,  # as Engine takes it
-        seed_spawn=request.seed_spawn,
-        has_mask=request.constraint is not None,
-        samples=request.samples,
-        logprobs=0 if request.logprobs is None else 1 + request.logprobs,
-        prompt_logprobs=0 if request.prompt_logprobs is None else 1 + request.prompt_logprobs,
-        draft_tokens=request.draft_tokens,
-        priority=request.priority,
-        logit_bias=rules.logit_bias or {},
-        key=request.key,
-        salt=request.salt,
-    )
-
-
-def _mock_text(mock: Mock) -> str:
-    """Return what stands in for a model as an option of intarsia-worker."""
-    names = ("vocabulary", "context", "page_tokens", "stop_token", "step_seconds", "token_seconds", "seed")
-    return ",".join(f"{name.replace('_', '-')}={getattr(mock, name)}" for name in names)

@@ -20,6 +20,8 @@ MAGIC = 0x726B726F77787469
 VERSION = 1
 #: The most bytes of a body.
 LARGEST_BODY = 64 << 20
+#: The largest number of an i64.
+_MOST = 2**63 - 1
 
 _HEADER = struct.Struct("<II")
 _HELLO = struct.Struct("<QI")
@@ -106,6 +108,40 @@ class Submission(NamedTuple):
     logit_bias: Mapping[int, float] = {}
     key: str = ""
     salt: str = ""
+
+    @classmethod
+    def of(cls, request: Any) -> Submission:
+        """Return the fields of a `generation.engine.Request`."""
+        rules = request.sampling
+        for name, text in (("key", request.key), ("salt", request.salt)):
+            if "\0" in text:
+                raise ValueError(f"{name} has a zero byte")
+        return cls(
+            prompt=request.prompt,
+            stop_tokens=sorted({*request.ends, *rules.stop_tokens}),
+            temperature=rules.temperature,
+            top_p=rules.top_p,
+            min_p=rules.min_p,
+            repetition_penalty=rules.repetition_penalty,
+            presence_penalty=rules.presence_penalty,
+            frequency_penalty=rules.frequency_penalty,
+            deadline_seconds=request.deadline_seconds or 0.0,
+            # None: as many as there is room for; 0: only the prompt is computed.
+            max_tokens=0 if request.max_tokens is None else min(request.max_tokens, _MOST) or -1,
+            min_tokens=min(rules.min_tokens, _MOST),
+            top_k=min(rules.top_k, _MOST),
+            seed=None if rules.seed is None else (rules.seed + 2**63) % 2**64 - 2**63,  # as `Engine` takes it
+            seed_spawn=request.seed_spawn,
+            has_mask=request.constraint is not None,
+            samples=request.samples,
+            logprobs=0 if request.logprobs is None else 1 + request.logprobs,
+            prompt_logprobs=0 if request.prompt_logprobs is None else 1 + request.prompt_logprobs,
+            draft_tokens=request.draft_tokens,
+            priority=request.priority,
+            logit_bias=rules.logit_bias or {},
+            key=request.key,
+            salt=request.salt,
+        )
 
 
 class MaskRow(NamedTuple):
