@@ -13,6 +13,7 @@ from intarsia.generation.engine import Engine, Mock
 from intarsia.serve.logs import configure
 from intarsia.serve.models import ServedModel
 from intarsia.serve.server import Server
+from intarsia.serve.worker import WorkerEngine
 from intarsia.text.chat import ChatTemplate
 from tokenizers import Tokenizer
 
@@ -26,14 +27,16 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--step-ms", type=float, default=50.0, help="time of a step, whatever it computes")
     parser.add_argument("--sequences", type=int, default=1024, help="texts at a time")
+    parser.add_argument("--in-process", action="store_true", help="the engine has no process of its own")
     options = parser.parse_args()
     configure("info")
     tokenizer = Tokenizer.from_file(str(TOKENIZER))
     vocabulary, context = tokenizer.get_vocab_size(), 8192
 
-    def make_engine() -> Engine:
+    def make_engine() -> Engine | WorkerEngine:
         mock = Mock(vocabulary, context, step_seconds=options.step_ms / 1000)
-        return Engine(mock, sequences=options.sequences, pages=options.sequences * context // mock.page_tokens)
+        kind = Engine if options.in_process else WorkerEngine
+        return kind(mock, sequences=options.sequences, pages=options.sequences * context // mock.page_tokens)
 
     template = ChatTemplate({"default": TEMPLATE})
     model = ServedModel("mock", tokenizer, template, vocabulary, context, [], make_engine)

@@ -253,6 +253,8 @@ def test_an_answer_that_cannot_be_written_ends_alone() -> None:
     with served(script) as client:
         error = client.error(CHAT, {**HELLO, "max_tokens": 7}, 500)
         assert error["code"] == "internal_error"
+        _, _, data = client.send(CHAT, {**HELLO, "max_tokens": 7, "stream": True})
+        assert json.loads(data.split(b"data: ")[-1])["error"]["code"] == "internal_error"
         client.json(CHAT, HELLO)
         client.wait(client.is_idle)
 

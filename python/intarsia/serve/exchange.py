@@ -200,6 +200,9 @@ class _Stream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             run.attach(self._connection)
             await run.done
+        except Exception as error:
+            log_exception("a stream cannot be written", error)
+            run.fail(RequestError("the answer cannot be written", status=500, code="internal_error"))
         finally:
             run.leave()
             self._connection.when_lost(None)
