@@ -16,6 +16,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from intarsia.generation.json_schema import close_objects
 from intarsia.serve.errors import RequestError
 from intarsia.support.errors import InvalidArgumentError
 from random_schemas import Schemas
@@ -116,6 +117,43 @@ def test_random_schemas():
         texts += check_texts(form, schema, range(3))
     assert taken > 100, taken
     assert texts > 100, texts
+
+
+OPEN = {"properties": {"a": {"type": "null"}}, "required": ["a"]}
+CLOSED = {**OPEN, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "closed"),
+    [
+        (OPEN, CLOSED),
+        ({"items": OPEN, "$defs": {"b": OPEN}}, {"items": CLOSED, "$defs": {"b": CLOSED}}),
+        (
+            {"anyOf": [OPEN, {"$ref": "#/$defs/b", "title": "B"}]},
+            {"anyOf": [CLOSED, {"$ref": "#/$defs/b", "title": "B"}]},
+        ),
+        # These may have more: they say so, name patterns, require others, or are joined to others.
+        ({**OPEN, "additionalProperties": True}, None),
+        ({**OPEN, "patternProperties": {"^b": {}}}, None),
+        ({**OPEN, "required": ["a", "b"]}, None),
+        ({**OPEN, "anyOf": [{"properties": {"b": {}}, "required": ["b", "c"]}]}, None),
+        ({"allOf": [OPEN, {"properties": {"b": {}}, "required": ["b"]}]}, None),
+        ({**OPEN, "$ref": "#/$defs/b", "$defs": {"b": {"properties": {"b": {}}, "required": ["b"]}}}, None),
+        ({"type": "object"}, None),
+    ],
+    ids=range(10),
+)
+def test_objects_with_properties_have_no_others(schema, closed):
+    result = json.loads(json.dumps(schema))
+    close_objects(result)
+    assert result == (schema if closed is None else closed)
+    form_of_schema(schema)  # there are still texts
+
+
+def test_objects_end():
+    schema = {"type": "object", **OPEN}
+    assert not is_taken(form_of_schema(schema), '{"a": null, "b": 1}')
+    assert is_taken(form_of_schema(schema), '{"a": null}')
 
 
 def is_object(text: str) -> bool:

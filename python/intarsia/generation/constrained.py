@@ -190,13 +190,13 @@ class Grammars:
             raise _error(f"json_schema: {_shown(str(error))}") from error
 
 
-def read_schema(schema: Any, *, drops: bool = False) -> PreparedSchema:
-    """Return a schema, as JSON or as its value, for llguidance; see `prepare`."""
+def read_schema(schema: Any, *, drops: bool = False, closes: bool = False) -> PreparedSchema:
+    """Return a schema, as JSON or as its value, for llguidance; see `prepare` and `close_objects`."""
     try:
         text = schema if isinstance(schema, str) else json.dumps(schema)
     except (TypeError, ValueError, RecursionError) as error:
         raise _error(f"json_schema: {error}") from error
-    return prepare(_text("json_schema", text, _MOST_SCHEMA_LETTERS), drops=drops)
+    return prepare(_text("json_schema", text, _MOST_SCHEMA_LETTERS), drops=drops, closes=closes)
 
 
 def _text(name: str, value: Any, most: int) -> str:

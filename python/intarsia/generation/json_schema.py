@@ -69,6 +69,24 @@ _PATTERNS = {"date": f"^{_DATE}$", "time": f"^{_TIME}$", "date-time": f"^{_DATE}
 #: Keywords whose values are whole numbers, which JSON may write as 2.0.
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _KINDS = frozenset(("null", "boolean", "string", "array", "object", "integer", "fraction"))
+#: Keywords whose values are schemas, or lists of them.
+_SCHEMA_KEYS = ("items", "prefixItems", "additionalItems", "additionalProperties", "anyOf", "oneOf", "allOf")
+#: Keywords beside a reference that join it to what is there.
+_JOINED = frozenset(("properties", "required", "additionalProperties", "patternProperties", "anyOf", "oneOf"))
+#: Keywords that say what other properties an object may have, or may say so.
+_OPEN = frozenset(
+    {
+        *(
+            "additionalProperties",
+            "unevaluatedProperties",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "$ref",
+        ),
+        *("anyOf", "oneOf", "if", "not", "dependentSchemas", "$dynamicRef"),
+    }
+)
 _APPLICATORS = ("allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not")
 
 
@@ -95,7 +113,7 @@ def prepare_schema(text: str) -> dict[str, Any]:
     return prepare(text).schema
 
 
-def prepare(text: str, *, drops: bool = False) -> PreparedSchema:
+def prepare(text: str, *, drops: bool = False, closes: bool = False) -> PreparedSchema:
     """Return a schema with the same meaning, without keywords that llguidance lacks but that can be said otherwise.
 
     Parameters
@@ -104,6 +122,8 @@ def prepare(text: str, *, drops: bool = False) -> PreparedSchema:
         The schema as JSON.
     drops : bool
         Drop keywords that cannot be held while a text is written: more texts are valid by the result.
+    closes : bool
+        Let objects have no properties but those that they list; see `close_objects`.
 
     Raises
     ------
@@ -124,11 +144,48 @@ def prepare(text: str, *, drops: bool = False) -> PreparedSchema:
     if not isinstance(schema, dict):
         raise _error(f"is a {type(schema).__name__}, must be an object or a boolean")
     try:
+        if closes:
+            close_objects(schema)
         preparation = _Preparation(schema, drops)
         preparation.run()
         return PreparedSchema(schema, preparation.cost, tuple(preparation.dropped))
     except RecursionError:  # a value that the schema compares: what llguidance reads is not so deep
         raise _error("is nested too deep") from None
+
+
+def close_objects(schema: dict[str, Any]) -> None:
+    """Say of objects with properties that they have no others, where a schema does not say whether they may.
+
+    What is valid by the result is valid by the schema. Models that are not used to a schema go on inventing properties
+    as long as they may. Schemas that are joined to others are left as they are: one would exclude what the other
+    requires.
+    """
+    parts = list(_all_parts(schema))
+    if any("allOf" in part or ("$ref" in part and part.keys() & _JOINED) for part in parts):
+        return
+    for part in parts:
+        properties = part.get("properties")
+        if (
+            isinstance(properties, dict)
+            and not part.keys() & _OPEN
+            and set(_names(part, "required")) <= set(properties)
+        ):
+            part["additionalProperties"] = False
+
+
+def _all_parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all schemas in it."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            yield part
+            waiting += [part[key] for key in _SCHEMA_KEYS if key in part]
+            for key in ("properties", "patternProperties", "$defs", "definitions"):
+                if isinstance(part.get(key), dict):
+                    waiting += part[key].values()
 
 
 class _Preparation:

@@ -271,7 +271,7 @@ def _lark(text: str, where: str) -> str:
 
 def _prepared(schema: Any, where: str) -> dict[str, Any]:
     try:
-        return read_schema(schema).schema
+        return read_schema(schema, closes=True).schema
     except InvalidArgumentError as error:
         raise RequestError(str(error), where) from error
 

@@ -126,7 +126,7 @@ def _schema(where: str, function: dict[str, Any], is_strict: bool) -> PreparedSc
             f"{where}.parameters",
         )
     try:
-        return read_schema({**schema, "type": "object"}, drops=not is_strict)
+        return read_schema({**schema, "type": "object"}, drops=not is_strict, closes=True)
     except InvalidArgumentError as error:
         message = str(error).removeprefix("json_schema: ")
         raise _error(
