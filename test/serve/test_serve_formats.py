@@ -129,8 +129,8 @@ CLOSED = {**OPEN, "additionalProperties": False}
         (OPEN, CLOSED),
         ({"items": OPEN, "$defs": {"b": OPEN}}, {"items": CLOSED, "$defs": {"b": CLOSED}}),
         (
-            {"anyOf": [OPEN, {"$ref": "#/$defs/b", "title": "B"}]},
-            {"anyOf": [CLOSED, {"$ref": "#/$defs/b", "title": "B"}]},
+            {"anyOf": [OPEN, {"$ref": "#/$defs/b", "title": "B"}], "$defs": {"b": {}}},
+            {"anyOf": [CLOSED, {"$ref": "#/$defs/b", "title": "B"}], "$defs": {"b": {}}},
         ),
         # These may have more: they say so, name patterns, require others, or are joined to others.
         ({**OPEN, "additionalProperties": True}, None),
@@ -228,8 +228,9 @@ NAME_OF = "response_format.json_schema"
         ({"structured": {"grammar": "root ::= ("}}, "structured_outputs.grammar", "structured_outputs.grammar: "),
         ({"structured": {"json": {"not": {}}}}, "structured_outputs.json", "#: not"),
         ({"structured": {"json": "{"}}, "structured_outputs.json", "Expecting"),
+        ({"structured": {"json": {"$ref": "#/$defs/a"}}}, "structured_outputs.json", "$ref leads nowhere"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 @pytest.mark.parametrize("name", ["llama", "thinking"])
 def test_what_is_refused(name, fields, param, message):

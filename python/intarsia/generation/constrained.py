@@ -255,6 +255,8 @@ def _shown(message: str) -> str:
     message = message.replace("<non-verbose/>", "").strip()
     if message.startswith("Resource '"):
         message = f"$ref leads out of the schema, where nothing is read: {message}"
+    if message.startswith("Pointer '"):
+        message = f"$ref leads nowhere: {message}"
     if message.startswith("NoExtension"):
         message = "no text follows it: a rule refers to nothing but itself, or its conditions exclude one another"
     return message if len(message) <= _MOST_MESSAGE else f"{message[:_MOST_MESSAGE]} … ({len(message)} letters)"
