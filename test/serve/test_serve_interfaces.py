@@ -108,6 +108,28 @@ def test_chats(client, name, choice):
             jsonschema.validate(json.loads(arguments), SCHEMAS[function])
 
 
+@pytest.mark.parametrize("name", ["thinking", "harmony", "mistral-named"])
+def test_tokens_of_reasoning_are_counted(client, name):
+    tokenizer = client.server.models[name].tokenizer
+    counted = 0
+    for number in range(6):
+        body = {
+            "model": name,
+            "messages": [{"role": "user", "content": f"{number}?"}],
+            "tools": TOOLS,
+            "max_tokens": 100,
+        }
+        body["tool_choice"] = "required"
+        whole = client.json(CHAT, body)
+        text = whole["choices"][0]["message"].get("reasoning_content", "")
+        count = whole["usage"]["completion_tokens_details"]["reasoning_tokens"]
+        assert count == len(tokenizer.encode(text, add_special_tokens=False).ids)
+        counted += count
+        body["stream_options"] = {"include_usage": True}
+        assert sent_events(client, CHAT, body)[-2][1]["usage"] == whole["usage"]
+    assert counted
+
+
 def output_of(response: dict[str, Any]) -> list[Any]:
     """Return what a response consists of, without identifiers."""
     return [

@@ -109,7 +109,15 @@ class Answer:
 
 
 class Reader(Protocol):
-    """Reads the text that a model writes for one sample."""
+    """Reads the text that a model writes for one sample.
+
+    Attributes
+    ----------
+    reasoning_tokens : int
+        Tokens of the reasoning, at the end.
+    """
+
+    reasoning_tokens: int
 
     def read(self, text: str) -> Sequence[Piece]:
         """Take more text, which later tokens cannot change; return what is certain."""

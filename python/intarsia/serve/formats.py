@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..generation.constrained import read_schema
 from ..support.errors import InvalidArgumentError
-from .answers import Form
+from ..text.encoding import encode
+from .answers import Form, Reader
 from .chat_request import ChatRequest
 from .errors import RequestError
 from .families import family_of
 from .families.family import Family, Wanted
 from .families.generic import content_text
 from .grammar import Grammar, alternatives, slashed
+from .readers import CountingReader
 from .reasoning import at_the_end, effort_variables, switch_variables, thinking_of
 from .tools import ANY_OBJECT, ToolUse, read_tools
 
@@ -112,12 +114,20 @@ class Plan:
         shows = any(token in marker for marker in markers for token in special)
         others = [token for token in special if not any(token in marker for marker in markers)]
         hidden = re.compile("|".join(map(re.escape, others))) if shows and others else None
+
+        def make_reader() -> Reader:
+            reader = self.family.reader(wanted, thinking, hidden)
+            return reader if thinking is None else CountingReader(reader, self._count)
+
         return Form(
             constraint,
             shows_special_tokens=shows,
-            make_reader=lambda: self.family.reader(wanted, thinking, hidden),
+            make_reader=make_reader,
             dropped=tuple(self.dropped),
         )
+
+    def _count(self, text: str) -> int:
+        return len(encode(self.model.tokenizer, text, add_special_tokens=False))
 
     def _constraint(self, wanted: Wanted, thinking: Thinking | None) -> Constraint:
         is_alone = thinking is None and not self.use.given and self.family.name != "harmony"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .answers import ARGUMENTS, CALL, CONTENT, REASONING, Piece
+from .answers import ARGUMENTS, CALL, CONTENT, REASONING, Piece, Reader
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class TextReader:
     hidden : re.Pattern or None
         Special tokens that are not shown.
     """
+
+    reasoning_tokens = 0
 
     def __init__(
         self,
@@ -214,6 +216,37 @@ class TextReader:
         self._text = self._text[at + (len(marker) if self._calls.skips_between else 0) :]
         self._state = self._head
         return True
+
+
+class CountingReader:
+    """A reader that counts the tokens of the reasoning: those of its text, without markers.
+
+    Parameters
+    ----------
+    reader : Reader
+        What reads.
+    count : callable
+        Returns the tokens of a text.
+    """
+
+    def __init__(self, reader: Reader, count: Callable[[str], int]) -> None:
+        self._reader, self._count = reader, count
+        self._reasoning: list[str] = []
+        self.reasoning_tokens = 0
+
+    def read(self, text: str) -> Sequence[Piece]:
+        """Take more text."""
+        pieces = self._reader.read(text)
+        self._reasoning += [piece.text for piece in pieces if piece.kind == REASONING]
+        return pieces
+
+    def finish(self, reason: str) -> tuple[Sequence[Piece], str]:
+        """Take the end of the text."""
+        pieces, reason = self._reader.finish(reason)
+        self._reasoning += [piece.text for piece in pieces if piece.kind == REASONING]
+        if self._reasoning:
+            self.reasoning_tokens = self._count("".join(self._reasoning))
+        return pieces, reason
 
 
 class JsonArguments:

@@ -220,6 +220,7 @@ class Run:
             self._put(sample)
             if sample.reader is not None:
                 pieces, reason = sample.reader.finish(reason)
+                self.usage.reasoning_tokens += sample.reader.reasoning_tokens
                 if pieces:
                     self._begin()
                     self._out.append(self._writer.pieces(sample.index, pieces, ()))
@@ -234,6 +235,7 @@ class Run:
         else:
             answer.add(sample.reader.read(text))
             pieces, reason = sample.reader.finish(reason)
+            self.usage.reasoning_tokens += sample.reader.reasoning_tokens
             answer.add(pieces)
         answer.finish_reason = reason
 

@@ -78,6 +78,8 @@ class Harmony(Family):
 class _Reader:
     """Reads messages in channels."""
 
+    reasoning_tokens = 0
+
     def __init__(self, new_id: Any, has_tools: bool) -> None:
         self._new_id, self._has_tools = new_id, has_tools
         self._text = ""
