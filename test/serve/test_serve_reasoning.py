@@ -9,12 +9,13 @@ import random
 from pathlib import Path
 
 import pytest
-from intarsia.serve.answers import Answer
+from intarsia.serve.answers import Answer, Form
 from intarsia.serve.errors import RequestError
 from intarsia.serve.families import FAMILIES, family_of
 from intarsia.serve.families.family import Tool, Wanted, separate_calls
 from intarsia.serve.readers import TextReader, Thinking
 from intarsia.serve.reasoning import at_the_end, effort_variables, switch_variables, thinking_of
+from intarsia.support.errors import InvalidArgumentError
 from test_serve_tools import MODELS, TOOLS, asked, model
 
 TEST = Path(__file__).resolve().parents[1]
@@ -44,10 +45,11 @@ def test_families_are_known_by_their_templates():
         "mistral-named": "mistral",
         "harmony": "harmony",
         "gemma": "gemma",
+        "xml": "xml",
         "generic": "generic",
     }
     # Tags for parameters are another form than JSON between tags.
-    assert family_of("{{ tools }}<tool_call><function=f><parameter=a>").name == "generic"
+    assert family_of("{{ tools }}<tool_call>f<arg_key>a</arg_key>").name == "generic"
     # A template that writes declarations of tools in the form in which Llama writes calls.
     assert family_of("""'{"name": ' + tool.name + ', "parameters": ' + (tool.parameters | tojson)""").name == "generic"
 
@@ -119,6 +121,7 @@ def test_readers_take_any_text(family):
             "<|start|>",
         ),
         *("assistant", " to=functions.f", "<|python_tag|>", '{"name": "f", "arguments": ', '{"name":"f","parameters":'),
+        *("<function=f>", "<function=", "<parameter=a>", "<parameter=", "\n</parameter>", "</function>"),
         *(
             '{"a": "\\""}',
             "}",
@@ -368,3 +371,70 @@ def test_json_of_calls_is_told_as_it_is():
     answer = answer_of(family.reader(Wanted([Tool("f", {})]), None, None), text, step=1)
     assert [call.arguments for call in answer.calls] == [arguments]
     assert json.loads(arguments)
+
+
+@pytest.mark.parametrize("step", [1, 5, 1000])
+def test_values_between_tags_are_json(step):
+    family = family_of(template_of("xml"))
+    schema = {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "list": {"type": "array"},
+            "word": {"enum": ["a", None, 3]},
+            "same": {"enum": ["3", 3]},
+            "other": {"$ref": "#/$defs/other"},
+        },
+        "$defs": {"other": {"type": "string"}},
+    }
+    values = {
+        "text": 'two\nlines "é" </param',
+        "list": "[1, {}]",
+        "word": "null",
+        "same": '"3"',
+        "other": "null",
+        "new": "1",
+    }
+    parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in values.items())
+    text = f"Hm.\n<tool_call>\n<function=f>\n{parameters}</function>\n</tool_call>"
+    answer = answer_of(family.reader(Wanted([Tool("f", schema)]), None, None), text, step=step)
+    assert answer.content == "Hm."
+    (only,) = answer.calls
+    expected = {"text": values["text"], "list": [1, {}], "word": None, "same": "3", "other": "null", "new": "1"}
+    assert json.loads(only.arguments) == expected
+    assert family.unheld(Tool("f", {"properties": {"a": {"type": "string", "format": "date"}}})) == ["format"]
+
+
+def follow(form: Form, ids: list[int]) -> None:
+    for token in ids:
+        form.constraint.accept(token)
+
+
+def test_an_answer_has_at_most_sixteen_calls():
+    for count, is_taken in ((16, True), (17, False)):
+        form, _ = asked(model("hermes"), tools=TOOLS[1:], tool_choice="required")
+        text = '<tool_call>\n{"name": "weather_now", "arguments": {}}\n</tool_call>\n' * count
+        ids = model("hermes").tokenizer.encode(text, add_special_tokens=False).ids
+        if is_taken:
+            follow(form, ids[:-1])
+        else:
+            with pytest.raises(InvalidArgumentError, match="the grammar does not allow token"):
+                follow(form, ids)
+
+
+def test_special_tokens_that_are_no_markers_are_not_shown():
+    form, _ = asked(model("mistral-named"))
+    assert form.shows_special_tokens
+    text = "[THINK]a[INST]b[/THINK][TOOL_CALLS]c[/INST]"
+    answer = answer_of(form.make_reader(), text)
+    assert (answer.reasoning, answer.content) == ("ab", "c")
+
+
+def test_a_text_spells_no_marker_in_letters():
+    """Where a marker is a token, letters do not begin a call that no grammar holds."""
+    form, _ = asked(model("hermes"), tools=TOOLS)
+    tokenizer = model("hermes").tokenizer
+    ids = [tokenizer.encode(letter, add_special_tokens=False).ids[0] for letter in "see <tool_call>"]
+    with pytest.raises(InvalidArgumentError, match="the grammar does not allow token"):
+        follow(form, ids)
+    follow(asked(model("hermes"), tools=TOOLS)[0], ids[:-1])

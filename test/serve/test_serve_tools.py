@@ -60,6 +60,7 @@ MODELS = {
         ["<|turn>", "<turn|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>", "<|tool_response>"],
         [],
     ),
+    "xml": ("serve/chat/xml", ["<|im_start|>", "<|im_end|>"], ["<tool_call>", "</tool_call>"]),
     "generic": ("serve/chat/plain", ["<|im_start|>", "<|im_end|>"], []),
 }
 MARKERS = (

@@ -11,9 +11,10 @@ from .harmony import Harmony
 from .hermes import Hermes
 from .llama import Llama
 from .mistral import Mistral
+from .xml import Xml
 
 #: The first one that knows a template is its family; the last one knows all.
-FAMILIES: tuple[Family, ...] = (Harmony(), Gemma(), *Mistral.versions(), Hermes(), Llama(), Generic())
+FAMILIES: tuple[Family, ...] = (Harmony(), Gemma(), *Mistral.versions(), Xml(), Hermes(), Llama(), Generic())
 
 
 def family_of(template: str) -> Family:
