@@ -22,8 +22,9 @@ from typing import Any
 
 from harness import machine
 from harness.program import NotMeasuredError, add_options, report, some_of
+from harness.workers import WorkerError
 from serving import measures, pages, peers, rounds
-from serving.sides import Side
+from serving.sides import Side, SideError
 from serving.workloads import WORKLOADS, Trace, Workload, make_workload
 
 LOUD = 0.5  # load of the machine at the start that makes figures doubtful
@@ -82,13 +83,16 @@ def with_rate(workload: Trace, text: str, sides: list[Side], promise: measures.P
 
 
 def start_sides(arguments: argparse.Namespace, missing: list[str]) -> list[Side]:
+    """Starts the sides; one that cannot be started is left out, unless it is the one that others are compared with."""
     sides: list[Side] = []
     cores = machine.use_cores(arguments.threads)
     for name in arguments.sides:
         print(f"==> Starting {name}", file=sys.stderr, flush=True)
         try:
             sides.append(peers.start(name, arguments, cores[:1] if arguments.one_core else None))
-        except NotMeasuredError as error:
+        except (NotMeasuredError, SideError, WorkerError) as error:
+            if not sides:
+                raise SystemExit(str(error)) from None
             missing.append(f"{name} is not measured: {error}")
             print(f"  {missing[-1]}", file=sys.stderr, flush=True)
         except BaseException:
@@ -129,7 +133,7 @@ def main() -> int:
     missing: list[str] = []
     sides = start_sides(arguments, missing)
     try:
-        results = measure(arguments, sides) if sides else []
+        results = measure(arguments, sides)
     finally:
         for side in sides:
             side.close()
@@ -137,7 +141,7 @@ def main() -> int:
     body = pages.render(results, descriptions, missing, described["load_at_start"])
     everything = {"results": results, "sides": descriptions, "not_measured": missing, "pairs": arguments.pairs}
     report(arguments, described, "serving", "Serving", body, everything)
-    return 0 if sides else 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import dataclasses
 import json
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import serve
 from fake_openai_server import STEP
+from harness.program import NotMeasuredError
 from serving import in_process, measures, pages, rounds, workloads
 from serving.measures import Promise
 from serving.requests import Record, Request, Target
@@ -90,6 +92,26 @@ def test_what_goes_wrong_is_said(server):
 def test_a_server_that_does_not_start(tmp_path):
     with pytest.raises(SideError, match="fake has ended: no model"):
         Server("fake", [sys.executable, "-c", "raise SystemExit('no model')"], tmp_path / "log")
+
+
+def test_what_others_are_compared_with_must_start(monkeypatch):
+    started = []
+
+    def start(name: str, arguments: Any, cores: Any) -> Any:
+        if name == "vllm":
+            raise NotMeasuredError("there is no vllm")
+        started.append(name)
+        return Clock(name, [], [])
+
+    monkeypatch.setattr(serve.peers, "start", start)
+    monkeypatch.setattr(serve.machine, "use_cores", lambda threads: [0, 1])
+    missing: list[str] = []
+    arguments = argparse.Namespace(sides=["ours", "vllm", "openvino"], threads=2, one_core=False)
+    assert [side.name for side in serve.start_sides(arguments, missing)] == started == ["ours", "openvino"]
+    assert missing == ["vllm is not measured: there is no vllm"]
+    arguments.sides = ["vllm", "ours"]
+    with pytest.raises(SystemExit, match="there is no vllm"):
+        serve.start_sides(arguments, [])
 
 
 def test_long_prompt_beside_streams(server):
