@@ -39,7 +39,8 @@ Engine::Engine(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const
       expectedLength_(assumedLength) {
   makeDraft(std::move(draft));
   const StepLayout &layout = model_.layout();
-  mostTokens_ = std::min(layout.context, cache->info().pages * layout.pageTokens);
+  pages_ = stats_.pages = stats_.free_pages = cache->info().pages;
+  mostTokens_ = std::min(layout.context, pages_ * layout.pageTokens);
   if (options_.sequences == 0)
     options_.sequences = usualSequences;
 }
@@ -108,17 +109,18 @@ Status Engine::submit(Request request, uint64_t &number) {
   int64_t asked = request.maxTokens;
   if (asked > 0) {
     int64_t tokens = std::min(layout.context, asked > layout.context - prompt ? layout.context : prompt + asked);
-    int64_t pages = layout.pagesFor(tokens), all = cache()->info().pages;
-    if (pages > all)
+    int64_t pages = layout.pagesFor(tokens);
+    if (pages > pages_)
       return error(ITX_CACHE_FULL,
                    "a prompt of %lld tokens and up to %lld more need %lld pages, the cache has %lld (of %lld tokens): "
                    "give fewer tokens, or the engine more memory",
-                   (long long)prompt, (long long)asked, (long long)pages, (long long)all, (long long)layout.pageTokens);
-  } else if (layout.pagesFor(prompt) > cache()->info().pages) {
+                   (long long)prompt, (long long)asked, (long long)pages, (long long)pages_,
+                   (long long)layout.pageTokens);
+  } else if (layout.pagesFor(prompt) > pages_) {
     return error(ITX_CACHE_FULL,
                  "a prompt of %lld tokens needs %lld pages, the cache has %lld (of %lld tokens): give fewer tokens, or "
                  "the engine more memory",
-                 (long long)prompt, (long long)layout.pagesFor(prompt), (long long)cache()->info().pages,
+                 (long long)prompt, (long long)layout.pagesFor(prompt), (long long)pages_,
                  (long long)layout.pageTokens);
   }
   // The last token of a text need not be in the cache.
@@ -380,8 +382,7 @@ void Engine::updateStats() {
   for (const std::shared_ptr<const Request> &request : commands_.requests)
     waitingSamples_ += request->samples;
   stats.running = int64_t(running_.size());
-  const Cache &cache = *model_.pool.cache();
-  stats.pages = cache.info().pages;
+  stats.pages = pages_;
   if (ranks_ && !ranks_->isFirst())
     return;
   stats.free_pages = model_.prefixes.availablePages();

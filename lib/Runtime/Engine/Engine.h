@@ -171,6 +171,7 @@ private:
   std::unique_ptr<EngineModel> draft_;
   std::unique_ptr<RankLink> ranks_; // null: there is one process
   std::unique_ptr<EventQueue> events_;
+  int64_t pages_;      // of the cache, which cannot be asked while a step is computed
   int64_t mostTokens_; // of a text: the context, or what all pages hold
 
   // Of the engine's thread.

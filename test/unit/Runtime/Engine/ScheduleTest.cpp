@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -115,6 +116,24 @@ TEST(Schedule, TheHighestPriorityIsFirst) {
   EXPECT_EQ(beginnings(collect(engine, 4)), (std::vector<uint64_t>{running, high, usual, low}));
 }
 
+TEST(Schedule, NobodyWaitsForAStep) {
+  // Event loops submit requests, and look at figures, while steps are computed.
+  EnginePointer engine = makeEngine({.pages = 77, .stepSeconds = 0.2});
+  itx_engine_stats stats = {sizeof(stats)};
+  EXPECT_EQ(itx_engine_get_stats(engine.get(), &stats), ITX_OK);
+  EXPECT_EQ(stats.pages, 77);
+  EXPECT_EQ(stats.free_pages, 77);
+  run(engine, {.tokens = 50, .first = 1});
+  auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) {
+    uint64_t number = submit(engine, {.first = 2 + i});
+    EXPECT_EQ(itx_engine_get_stats(engine.get(), &stats), ITX_OK);
+    itx_engine_cancel(engine.get(), number);
+  }
+  std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(passed.count(), 0.4) << "ten calls wait for steps of 0.2 s";
+}
+
 TEST(Schedule, KeysGetTheSameShare) {
   EnginePointer engine = makeEngine({.sequences = 1, .stepSeconds = 0.001});
   std::vector<uint64_t> many = {run(engine, {.tokens = 20, .key = "many", .first = 9})}, few;
@@ -145,8 +164,8 @@ TEST(Schedule, DeadlinesEndRequests) {
 
 TEST(Schedule, PromptsLeaveTheTimeBetweenTokens) {
   // A token of a prompt takes 0.1 ms, a step 5 ms: a target of 20 ms leaves room for 130 tokens of a prompt.
-  EnginePointer engine = makeEngine(
-      {.sequences = 4, .stepTokens = 2048, .stepSeconds = 0.005, .tokenSeconds = 0.0001, .target = 0.02});
+  EnginePointer engine =
+      makeEngine({.sequences = 4, .stepTokens = 2048, .stepSeconds = 0.005, .tokenSeconds = 0.0001, .target = 0.02});
   run(engine, {.tokens = 60, .first = 1});
   submit(engine, {.prompt = 2000, .tokens = 2, .first = 2});
   std::map<uint64_t, std::vector<uint64_t>> steps;
