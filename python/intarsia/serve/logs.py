@@ -24,7 +24,7 @@ def configure(level: str) -> None:
     log.handlers[:] = [handler]
     log.propagate = False
     log.setLevel(level.upper())
-    for name, least in (("uvicorn", "WARNING"), ("intarsia.worker", level.upper())):
+    for name, least in (("uvicorn", "ERROR"), ("intarsia.worker", level.upper())):
         other = logging.getLogger(name)
         other.handlers[:] = [handler]
         other.propagate = False
