@@ -204,6 +204,7 @@ def test_messages(client, name, choice):
         if block["type"] == "tool_use" and not (is_cut and len(whole["content"]) < len(blocks)):
             block["input"] = json.loads(block["partial_json"])
             jsonschema.validate(block["input"], SCHEMAS[block["name"]])
+    assert whole["stop_reason"] in ("tool_use", "max_tokens") or choice != {"type": "any"}
     if whole["stop_reason"] == "tool_use":
         assert [one["type"] for one in blocks][-1] == "tool_use"
     shown = [(one.get("text"), one.get("thinking"), one.get("input"), one.get("name")) for one in whole["content"]]
@@ -357,6 +358,24 @@ def test_what_messages_refuse(client, body, message):
     assert answer["type"] == "error"
     assert answer["error"]["type"] == "invalid_request_error"
     assert answer["error"]["message"].startswith(message), answer
+
+
+def test_names_in_errors_of_responses(client):
+    error = client.error(RESPONSES, {"model": "llama", "input": [{"role": "user", "content": [{"type": "x"}]}]})
+    assert error["message"].startswith("input[0].content[0].type is")
+    call = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+    history = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}, call]
+    error = client.error(RESPONSES, {"model": "llama", "input": history, "max_output_tokens": 10_000})
+    assert "and max_output_tokens is 10000" in error["message"]
+    error = client.error(RESPONSES, {"model": "llama", "input": "Hi", "reasoning": {"effort": "low"}})
+    assert error["message"].startswith("reasoning.effort is low")
+
+
+def test_limits_of_responses(client):
+    whole = client.json(RESPONSES, {"model": "llama", "input": "Who?", "max_output_tokens": 1})
+    cut = client.json(RESPONSES, {"model": "llama", "input": "Who are you?", "max_output_tokens": 1})
+    assert {whole["status"], cut["status"]} >= {"incomplete"}
+    assert "max_output_tokens" in (cut["incomplete_details"] or whole["incomplete_details"])["reason"]
 
 
 def test_errors_of_messages_by_status(client):

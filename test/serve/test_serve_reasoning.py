@@ -382,6 +382,7 @@ def test_values_between_tags_are_json(step):
             "text": {"type": "string"},
             "list": {"type": "array"},
             "word": {"enum": ["a", None, 3]},
+            "unit": {"enum": ["a", None, 3]},
             "same": {"enum": ["3", 3]},
             "other": {"$ref": "#/$defs/other"},
         },
@@ -391,6 +392,7 @@ def test_values_between_tags_are_json(step):
         "text": 'two\nlines "é" </param',
         "list": "[1, {}]",
         "word": "null",
+        "unit": "a",
         "same": '"3"',
         "other": "null",
         "new": "1",
@@ -400,7 +402,15 @@ def test_values_between_tags_are_json(step):
     answer = answer_of(family.reader(Wanted([Tool("f", schema)]), None, None), text, step=step)
     assert answer.content == "Hm."
     (only,) = answer.calls
-    expected = {"text": values["text"], "list": [1, {}], "word": None, "same": "3", "other": "null", "new": "1"}
+    expected = {
+        "text": values["text"],
+        "list": [1, {}],
+        "word": None,
+        "unit": "a",
+        "same": "3",
+        "other": "null",
+        "new": "1",
+    }
     assert json.loads(only.arguments) == expected
     assert family.unheld(Tool("f", {"properties": {"a": {"type": "string", "format": "date"}}})) == ["format"]
 
@@ -420,6 +430,27 @@ def test_an_answer_has_at_most_sixteen_calls():
         else:
             with pytest.raises(InvalidArgumentError, match="the grammar does not allow token"):
                 follow(form, ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes", "a<tool_call>"),
+        ("hermes in letters", "a<tool_call>"),
+        ("llama", '{"name": "weather_now", '),
+        ("mistral", "a[TOOL_CALLS]"),
+        ("mistral-named", "a[TOOL_CALLS]"),
+        ("harmony", "<|channel|>commentary to=functions.weather_now"),
+        ("gemma", "a<|tool_call>"),
+        ("xml", "a<tool_call>"),
+        ("generic", "a<tool_call>"),
+    ],
+)
+def test_without_a_choice_a_call_is_impossible(name, text):
+    ids = model(name).tokenizer.encode(text, add_special_tokens=False).ids
+    follow(asked(model(name), tools=TOOLS, tool_choice="auto")[0], ids)
+    with pytest.raises(InvalidArgumentError, match="the grammar does not allow token"):
+        follow(asked(model(name), tools=TOOLS, tool_choice="none")[0], ids)
 
 
 def test_special_tokens_that_are_no_markers_are_not_shown():

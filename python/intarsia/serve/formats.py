@@ -109,7 +109,7 @@ class Plan:
             constraint = self._constraint(wanted, thinking)
         if thinking is None and not wanted.tools and not is_harmony:
             return Form(constraint, dropped=tuple(self.dropped))
-        special = _special_tokens(tokenizer)
+        special = self.model.forms.hidden
         markers = self.family.markers(wanted, thinking)
         shows = any(token in marker for marker in markers for token in special)
         others = [token for token in special if not any(token in marker for marker in markers)]
@@ -299,10 +299,6 @@ def not_held(dropped: Sequence[str]) -> str:
 @lru_cache(maxsize=64)
 def _family_of(template: str) -> Family:
     return family_of(template)
-
-
-def _special_tokens(tokenizer: Any) -> list[str]:
-    return [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
 
 
 def _with_system_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -44,7 +44,10 @@ class FormCompiler:
         self._kept: OrderedDict[str, Constraint] = OrderedDict()
         self._letters = 0
         self._lock = Lock()
-        added = {token.content: number for number, token in tokenizer.get_added_tokens_decoder().items()}
+        tokens = tokenizer.get_added_tokens_decoder()
+        #: The texts of special tokens, which are not shown unless a reader needs them.
+        self.hidden = [token.content for token in tokens.values() if token.special]
+        added = {token.content: number for number, token in tokens.items()}
         free = grammars.compile("text", f"start: /{ANY_TEXT}/").allowed(vocabulary)
         #: Tokens that no text consists of: markers by their content.
         self.special = {

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -52,12 +53,11 @@ _INCLUDED = (_LOGPROBS, "reasoning.encrypted_content")
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
 #: Names of fields of a chat, and those of a response, in messages of errors.
 _RENAMED = (
-    ("response_format.json_schema", "text.format"),
-    ("response_format", "text.format"),
-    (".function.", "."),
-    ("messages", "input"),
-    ("reasoning_effort", "reasoning.effort"),
-    ("max_tokens", "max_output_tokens"),
+    (r"\bresponse_format(\.json_schema)?\b", "text.format"),
+    (r"\.function\.", "."),
+    (r"^messages\b|\bmessages(?=\[)", "input"),  # elsewhere it is a word
+    (r"\breasoning_effort\b", "reasoning.effort"),
+    (r"\bmax_tokens\b", "max_output_tokens"),
 )
 
 
@@ -85,8 +85,7 @@ def error_body(error: RequestError) -> dict[str, Any]:
 
 def _renamed(text: str) -> str:
     for name, other in _RENAMED:
-        if name in text:
-            text = text.replace(name, other)
+        text = re.sub(name, other, text)
     return text
 
 
