@@ -118,19 +118,23 @@ def test_model_without_a_template_is_not_for_chats(program: Program) -> None:
     assert program.json("/v1/chat/completions", body)[1]["error"]["code"] == "no_chat_template"
 
 
+def workers_of(program: Program) -> list[int]:
+    """Return the processes in which a server's engines are."""
+    tasks = Path(f"/proc/{program.process.pid}/task").iterdir()
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return [int(one) for one in children if "intarsia-worker" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
 def test_worker_that_is_killed(glossary_artifact: Path) -> None:
     with started(glossary_artifact) as program:
         before = texts(program, ENTRIES[:1], temperature=0)
-        tasks = Path(f"/proc/{program.process.pid}/task").iterdir()
-        children = [child for task in tasks for child in (task / "children").read_text().split()]
-        workers = [one for one in children if "intarsia-worker" in Path(f"/proc/{one}/cmdline").read_text()]
-        assert len(workers) == 1
+        (worker,) = workers_of(program)
         body = {"model": "glossary", "prompt": "violin (noun):", "stream": True, "max_tokens": 150, "ignore_eos": True}
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
         connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
         stream = connection.getresponse()
         assert stream.read(10)
-        os.kill(int(workers[0]), signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
         rest = stream.read()
         last = json.loads(rest.split(b"data: ")[-1])
         assert last["error"]["type"] == "service_unavailable"
@@ -140,6 +144,33 @@ def test_worker_that_is_killed(glossary_artifact: Path) -> None:
                 break
             time.sleep(0.02)
         assert texts(program, ENTRIES[:1], temperature=0) == before
+
+
+def test_worker_that_is_stopped(glossary_artifact: Path) -> None:
+    names = ("one", "two")
+    with started(glossary_artifact, glossary_artifact, *(f"--name={name}" for name in names)) as program:
+        streams = []
+        for name in names:
+            body = {"model": name, "prompt": "violin (noun):", "stream": True, "max_tokens": 900, "ignore_eos": True}
+            connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
+            connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
+            streams.append(connection.getresponse())
+            assert streams[-1].read(10)
+        stopped, other = workers_of(program)
+        os.kill(stopped, signal.SIGSTOP)
+        rests = [stream.read() for stream in streams]
+        # The other model's stream is whole; this one's ends with the reason, and its engine is started again.
+        whole = [rest.rstrip().endswith(b"data: [DONE]") and b'"error"' not in rest for rest in rests]
+        assert sorted(whole) == [False, True]
+        last = json.loads(rests[whole.index(False)].split(b"data: ")[-1])
+        assert "hangs: it has not answered for" in last["error"]["message"]
+        for _ in range(500):
+            if program.json("/health")[0] == 200:
+                break
+            time.sleep(0.02)
+        assert len({texts(program, ENTRIES[:1], model=name, temperature=0)[0] for name in names}) == 1
+        assert other in workers_of(program)
+        assert stopped not in workers_of(program)
 
 
 def test_what_cannot_start_says_why(glossary_artifact: Path, tmp_path: Path) -> None:
