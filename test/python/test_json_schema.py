@@ -148,6 +148,53 @@ def test_keywords_that_cannot_be_held_are_named(grammars, schema, places):
         grammars.constraint(schema, None, None)
 
 
+ENDLESS = {"$ref": "#/$defs/endless"}
+LOOPS = [
+    {"$ref": "#/$defs/endless"},
+    {"allOf": [ENDLESS, {"type": "object"}]},
+    {"anyOf": [ENDLESS, {"$ref": "#/$defs/other"}]},
+    {"type": "object", "properties": {"a": ENDLESS}, "required": ["a"]},
+    {"type": "array", "items": ENDLESS, "minItems": 1},
+    {"type": "array", "prefixItems": [{}, ENDLESS], "minItems": 2},
+]
+
+
+@pytest.mark.parametrize("number", range(len(LOOPS)))
+def test_values_that_contain_themselves_without_an_end(grammars, tokenizer, number):
+    """A grammar would begin such a value behind a key, and then allow no token."""
+    definitions = {"endless": LOOPS[number], "other": LOOPS[number], "null": {"type": "null"}}
+    for schema in (ENDLESS, {"type": "object", "properties": {"kind": ENDLESS}, "required": ["kind"]}):
+        with pytest.raises(intarsia.InvalidArgumentError, match=r"json_schema: no text follows it: #.* \(\$ref\)"):
+            grammars.constraint({**schema, "$defs": definitions}, None, None)
+    # Where the value need not be, it is not.
+    schema = {
+        "type": "object",
+        "properties": {
+            "no": ENDLESS,
+            "list": {"type": "array", "items": ENDLESS},
+            "map": {"type": "object", "additionalProperties": ENDLESS},
+            "pair": {"type": "array", "prefixItems": [{"type": "null"}, ENDLESS], "items": False},
+            "one": {"anyOf": [ENDLESS, {"$ref": "#/$defs/null"}]},
+        },
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+    start = grammars.constraint(schema, None, None)
+    random = np.random.default_rng(number)
+    texts = [write(start.copy(), tokenizer, random) for _ in range(12)]
+    values = [json.loads(text) for text in texts if text is not None]
+    assert len(values) > 6
+    assert not any("no" in value or value.get("list") or value.get("map") for value in values)
+
+
+def test_values_that_contain_themselves_with_an_end(grammars, tokenizer):
+    tree = {"type": "object", "properties": {"left": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}}}
+    tree |= {"required": ["left"], "additionalProperties": False}
+    start = grammars.constraint({"$ref": "#/$defs/tree", "$defs": {"tree": tree}}, None, None)
+    text = write(start, tokenizer, np.random.default_rng(1))
+    assert text is None or "left" in json.loads(text)
+
+
 def test_a_user_may_take_one_of_for_any_of(grammars):
     grammars.constraint(
         {"oneOf": [{"type": "integer"}, {"type": "number"}], "x-guidance": {"coerce_one_of": True}}, None, None

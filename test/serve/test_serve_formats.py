@@ -8,6 +8,7 @@ The schemas are those of the JSON-Schema-Test-Suite and random ones; `jsonschema
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from fractions import Fraction
@@ -278,3 +279,41 @@ def test_forms_that_explode_are_refused_soon(fields):
         asked(model("llama"), **fields)
     assert caught.value.status == 400
     assert time.process_time() - started < 2.5  # the bar is a second, on a machine that does nothing else
+
+
+def damaged(schema: Any, chosen: random.Random) -> Any:
+    """Return a schema in which a value, anywhere in it, has another type."""
+    schema = json.loads(json.dumps(schema))
+    places: list[tuple[Any, Any]] = []
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        for key in part if isinstance(part, dict) else range(len(part)):
+            places.append((part, key))
+            if isinstance(part[key], (dict, list)):
+                waiting.append(part[key])
+    part, key = chosen.choice(places)
+    part[key] = chosen.choice([None, True, False, 0, -1, 1.5, 10**30, "", "object", [], [[]], [None], {}, {"$ref": 5}])
+    return schema
+
+
+@pytest.mark.parametrize("name", ["hermes", "gemma", "xml"])
+def test_damaged_schemas_are_taken_or_refused(name):
+    """Another exception would be a 500."""
+    taken = texts = 0
+    for seed in range(250):
+        chosen = random.Random(seed)
+        schema = damaged(Schemas(seed).root(), chosen)
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": seed % 2 == 0}}
+        try:
+            form, _ = asked(model(name), tools=[tool], tool_choice="required")
+        except RequestError:
+            continue
+        taken += 1
+        ids, reason = write(model(name), form, seed, 60)
+        answer = read(model(name), form, ids, reason, None)
+        if reason == "stop":
+            texts += 1
+            assert all(isinstance(json.loads(call.arguments), dict) for call in answer.calls)
+    assert taken > 40
+    assert texts > 10

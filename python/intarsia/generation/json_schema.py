@@ -26,6 +26,9 @@ _COST_OF_REMAINDER = 9
 #: Schemas that are looked at to tell alternatives of oneOf apart: references let a short text have many.
 _MOST_LOOKS = 100_000
 
+#: Passes over all schemas until it is known which have values that end; one is enough for most.
+_MOST_PASSES = 50
+
 #: The deepest nesting of objects and lists in a schema; llguidance's reader of JSON has a limit of 128.
 _MOST_DEPTH = 100
 
@@ -199,6 +202,7 @@ class _Preparation:
         self.looks = 0
         self.refused: list[str] = []
         self.visited: set[int] = set()
+        self.reached: list[tuple[dict[str, Any], str]] = []
         self.waiting: list[tuple[dict[str, Any], str, int]] = [(root, "#", 0)]
 
     def run(self) -> None:
@@ -206,6 +210,7 @@ class _Preparation:
             schema, where, depth = self.waiting.pop()
             if id(schema) not in self.visited:
                 self.visited.add(id(schema))
+                self.reached.append((schema, where))
                 self._rewrite(schema, where)
                 self._refuse(schema, where)
                 self._count(schema)
@@ -226,6 +231,74 @@ class _Preparation:
                 f"these keywords cannot be held while a text is written: {', '.join(self.refused[:5])}{more}; leave "
                 "them out, and check them in the finished text"
             )
+        if any("$ref" in schema for schema, _ in self.reached):
+            self._drop_endless()
+
+    def _drop_endless(self) -> None:
+        """Refuse a schema whose values contain themselves without an end; leave out parts of which that is true.
+
+        A grammar would begin such a value, and then have no token that may come next.
+        """
+        ends: set[int] = set()
+        for _ in range(_MOST_PASSES):
+            # What is reached later is a part of what is reached before.
+            new = [
+                schema for schema, _ in reversed(self.reached) if id(schema) not in ends and self._ends(schema, ends)
+            ]
+            if not new:
+                break
+            ends |= set(map(id, new))
+        else:
+            raise _error("its references are nested too deep")
+
+        def is_endless(part: Any) -> bool:
+            return isinstance(part, dict) and id(part) not in ends
+
+        if is_endless(self.root):
+            where = next(where for schema, where in reversed(self.reached) if id(schema) not in ends)
+            raise _error(f"no text follows it: {where} refers to itself, or needs a value that contains itself ($ref)")
+        for schema, _ in self.reached:
+            for key in ("properties", "patternProperties"):
+                if isinstance(schema.get(key), dict):
+                    schema[key] = {name: not is_endless(part) and part for name, part in schema[key].items()}
+            for key in ("items", "additionalItems", "additionalProperties"):
+                if is_endless(schema.get(key)):
+                    schema[key] = False
+            for key in ("anyOf", "oneOf"):
+                if isinstance(schema.get(key), list):
+                    schema[key] = [part for part in schema[key] if not is_endless(part)]
+            if isinstance(schema.get("prefixItems"), list):
+                schema["prefixItems"] = [not is_endless(part) and part for part in schema["prefixItems"]]
+
+    def _ends(self, schema: dict[str, Any], ends: set[int]) -> bool:
+        """Return True if a schema has a value that ends, given the schemas of which that is known."""
+
+        def does(part: Any) -> bool:
+            return id(part) in ends if isinstance(part, dict) else part is not False
+
+        if "const" in schema or isinstance(schema.get("enum"), list):
+            return True
+        target = self._target(schema)
+        if target is not None and not does(target):
+            return False
+        if isinstance(schema.get("allOf"), list) and not all(map(does, schema["allOf"])):
+            return False
+        for key in ("anyOf", "oneOf"):
+            if isinstance(schema.get(key), list) and schema[key] and not any(map(does, schema[key])):
+                return False
+        types = schema.get("type")
+        types = types if isinstance(types, (str, list)) else ["object", "array"]
+        properties = schema.get("properties")
+        if "object" in types and isinstance(properties, dict):
+            names = [name for name in _names(schema, "required") if name in properties]
+            if not all(does(properties[name]) for name in names):
+                return False
+        least = schema.get("minItems")
+        if "array" in types and type(least) is int and least > 0:
+            prefix = schema["prefixItems"] if isinstance(schema.get("prefixItems"), list) else []
+            rest = [schema["items"]] if len(prefix) < least and "items" in schema else []
+            return all(map(does, [*prefix[:least], *rest]))
+        return True
 
     def _parts(self, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the schemas that a schema consists of."""

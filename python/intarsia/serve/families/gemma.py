@@ -214,6 +214,7 @@ class _Values:
         properties = properties if isinstance(properties, dict) else {}
         required = schema.get("required")
         required = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        properties = {name: one for name, one in properties.items() if one is not False or name in required}
         if not properties and not required:
             rest = schema.get("additionalProperties", True)
             if rest is False:

@@ -71,7 +71,8 @@ class Xml(Family):
         """Return the grammar of a call."""
         properties = _properties(tool.schema)
         required = tool.schema.get("required")
-        required = required if isinstance(required, list) else []
+        required = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        properties = {name: one for name, one in properties.items() if one is not False or name in required}
         space = grammar.regex(r"\n{0,2}")
         parameters = []
         for name in [*properties, *(name for name in required if name not in properties)]:
