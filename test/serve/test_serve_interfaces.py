@@ -18,7 +18,7 @@ import pytest
 from random_server import NAMES, served_randomly
 from serve_client import Client
 from serve_fakes import FakeEngine
-from test_serve_tools import SCHEMAS, TOOLS
+from test_serve_tools import CHOICES, SCHEMAS, TOOLS
 
 
 def nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -89,10 +89,10 @@ def gathered_chat(events: list[tuple[str | None, Any]]) -> dict[str, Any]:
     return message
 
 
-@pytest.mark.parametrize("choice", ["none", "auto", "required"])
+@pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("name", NAMES)
 def test_chats(client, name, choice):
-    body = {"model": name, "messages": QUESTION, "tools": TOOLS, "tool_choice": choice, "max_tokens": 150}
+    body = {"model": name, "messages": QUESTION, "tools": TOOLS, "tool_choice": CHOICES[choice], "max_tokens": 150}
     whole = client.json(CHAT, body)
     check("CreateChatCompletionResponse", whole)
     (one,) = whole["choices"]
