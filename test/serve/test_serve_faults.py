@@ -259,6 +259,14 @@ def test_an_answer_that_cannot_be_written_ends_alone() -> None:
         client.wait(client.is_idle)
 
 
+def test_failure_before_the_stream_has_begun() -> None:
+    with served(lambda request, sample: iter([-1]), engine={"late_seconds": 0.05}) as client:
+        body = {"model": "tiny", "prompt": ["a", "b"], "stream": True}
+        _, _, data = client.send("/v1/completions", body)
+        assert json.loads(data.split(b"data: ")[-1])["error"]["code"] == "internal_error"
+        client.wait(client.is_idle)
+
+
 def test_keys_are_asked_for_and_limited() -> None:
     keys = Keys(
         [("sk-good-key", Key("alice", {"streams": 1})), ("sk-poor-key", Key("bob", {"requests": 2, "tokens": 60}))]

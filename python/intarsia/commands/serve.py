@@ -139,6 +139,7 @@ def run(options: argparse.Namespace) -> int:
     from ..serve.connection import Limits
     from ..serve.keys import Keys, read_keys
     from ..serve.logs import configure, log
+    from ..serve.models import ServedModel
     from ..serve.opening import ModelOptions, model_names, open_model
     from ..serve.options import TEMPLATE_VARIABLES, ServerOptions
     from ..serve.server import Server
@@ -180,6 +181,8 @@ def run(options: argparse.Namespace) -> int:
         template = read_text(templates[name]) if name in templates else None
         own = replace(model_options, tokenizer=tokenizers.get(name), chat_template=template)
         models.append(open_model(path, name, own))
+    if options.cache is None and len([model for model in models if isinstance(model, ServedModel)]) > 1:
+        log.warning("the cache of each language model may take half of the free memory: --cache gives each less")
     if not keys.are_needed and options.host not in ("127.0.0.1", "localhost", "::1"):
         log.warning("everybody who reaches %s may use the server: --api-key-file asks for keys", options.host)
     server = Server(

@@ -167,8 +167,12 @@ async def send_run(
 ) -> Response:
     """Give requests to the engine, and return the answer: whole, or as a stream."""
     connection = exchange.connection
-    await run.submit(requests, samples_each)
     connection.when_lost(run.leave)
+    try:
+        await run.submit(requests, samples_each)
+    except BaseException:
+        connection.when_lost(None)
+        raise
     if run.is_stream:
         hold = exchange.server.hold(exchange.key)
         return _Stream(run, connection, hold)

@@ -89,6 +89,9 @@ class Run:
             for position, request in enumerate(requests):
                 base = position * samples_each
                 await self._supervisor.submit(request, self, lambda number, base=base: self._accept(number, base))
+                if self.done.done():  # the client has left meanwhile, or an earlier one has failed
+                    self._cancel()
+                    return
         except BaseException:
             self._cancel()
             raise
@@ -99,6 +102,9 @@ class Run:
     def attach(self, connection: Connection) -> None:
         """Have the stream written to a connection, whose headers are sent; what has come before goes first."""
         self._connection = connection
+        if self.error is not None:
+            connection.write_chunk(self._writer.error(self.error))
+            return
         self.flush(time.monotonic())
 
     # What the supervisor calls.
