@@ -357,7 +357,7 @@ void Engine::bury() {
     if (found == samples_.end())
       continue;
     std::erase_if(found->second,
-                  [](const std::unique_ptr<Sample> &sample) { return sample->isFinished && !sample->isInFlight; });
+                  [](const std::unique_ptr<Sample> &sample) { return sample->isFinished && sample->steps == 0; });
     if (found->second.empty())
       samples_.erase(found);
   }

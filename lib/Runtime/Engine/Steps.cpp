@@ -78,8 +78,10 @@ bool Engine::startStep() {
     return true;
   }
   if (step->wanted == LogitsWanted::Later) {
-    for (Row &row : step->rows)
-      row.sample->isInFlight |= row.outputs > 0;
+    for (Row &row : step->rows) {
+      row.sample->awaitsLogits |= row.outputs > 0;
+      ++row.sample->steps;
+    }
     inFlight_.push_back(std::move(step));
   } else {
     finishStep(*step);
@@ -102,7 +104,7 @@ void Engine::compose(Step &step) {
     // A model with state of its own for each sequence may have gone back to the beginning of a page.
     bool isSingle = sample->generated() > 0 && missing <= info.page_tokens && missing >= 1;
     singles += isSingle;
-    if (sample->isInFlight)
+    if (sample->awaitsLogits)
       continue;
     if (isSingle)
       step.rows.push_back({sample, int64_t(sample->tokens.size()) - missing, missing, 1, false});
@@ -147,7 +149,9 @@ bool Engine::fit(Step &step) {
     if (makeRoom(pages))
       return true;
     auto last =
-        std::find_if(running_.rbegin(), running_.rend(), [](const Sample *sample) { return !sample->isInFlight; });
+        std::find_if(running_.rbegin(), running_.rend(), [](const Sample *sample) { return sample->steps == 0; });
+    if (last == running_.rend())
+      return false; // when the steps that are under way have ended
     Sample &sample = **last;
     std::erase_if(step.rows, [&](const Row &row) {
       if (row.sample == &sample && row.before)
@@ -222,7 +226,6 @@ void Engine::failStep(Step &step, const Status &status) {
     return;
   }
   for (Row &row : step.rows) {
-    row.sample->isInFlight = false;
     fail(*row.sample, status);
   }
 }
@@ -243,7 +246,11 @@ void Engine::finishStep(Step &step) {
   }
   times_.observe(step.singles, step.promptTokens, step.seconds);
   for (Row &row : step.rows) {
-    row.sample->isInFlight = false;
+    if (step.wanted == LogitsWanted::Later) {
+      --row.sample->steps;
+      if (row.outputs > 0)
+        row.sample->awaitsLogits = false;
+    }
     waiting_.serve(row.sample->request->key, row.isPrompt ? row.count : 0, 0);
   }
   StepLogits logits(model_.pool.cache(), step.results.logits);
