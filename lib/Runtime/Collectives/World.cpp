@@ -144,7 +144,22 @@ Status World::group(const std::vector<int32_t> &ranks, Communicator *&communicat
     communicator = found->second.get();
     return Status::success();
   }
-  auto made = std::make_unique<Communicator>();
+  std::unique_ptr<Communicator> made;
+  ITX_RETURN_IF_ERROR(makeCommunicator(ranks, made));
+  communicator = made.get();
+  groups_.emplace(ranks, std::move(made));
+  return Status::success();
+}
+
+Status World::makeChannel(int32_t first, int32_t second, Communicator *&communicator) {
+  ITX_RETURN_IF_ERROR(agree(Hash128{}, "exchange", "all ranks of the world make the same engines in the same order"));
+  ITX_RETURN_IF_ERROR(makeCommunicator({first, second}, channels_.emplace_back()));
+  communicator = channels_.back().get();
+  return Status::success();
+}
+
+Status World::makeCommunicator(const std::vector<int32_t> &ranks, std::unique_ptr<Communicator> &made) {
+  made = std::make_unique<Communicator>();
   uint64_t offset = fileBytes_, bytes = Communicator::bytesFor(ranks, hosts_, rank());
   // A rank that has too little memory must not leave the others waiting.
   Status status = file_.reserve(offset + bytes);
@@ -153,8 +168,6 @@ Status World::group(const std::vector<int32_t> &ranks, Communicator *&communicat
   if (!status.ok())
     return state_.fail(error(status.code(), "rank %d: %s", rank(), status.message().c_str()));
   fileBytes_ += bytes;
-  communicator = made.get();
-  groups_.emplace(ranks, std::move(made));
   return Status::success();
 }
 

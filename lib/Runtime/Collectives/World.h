@@ -48,11 +48,15 @@ public:
   /// Gives the communicator of a group, which lives as long as the world. All ranks of the world ask for it, whether
   /// they are in the group or not.
   Status group(const std::vector<int32_t> &ranks, Communicator *&communicator);
+  /// Makes a communicator of two ranks for messages of one kind, whose order among other exchanges is free. All ranks
+  /// of the world call this.
+  Status makeChannel(int32_t first, int32_t second, Communicator *&communicator);
   /// Fails unless all ranks come with the same hash. The message says that `what` differs, and what to do.
   Status agree(const Hash128 &hash, const std::string &what, const std::string &advice);
 
 private:
   World() = default;
+  Status makeCommunicator(const std::vector<int32_t> &ranks, std::unique_ptr<Communicator> &made);
   static Status make(const WorldSettings &settings, std::shared_ptr<World> &world);
 
   WorldSettings settings_;
@@ -64,6 +68,7 @@ private:
   LateBroadcasts late_;
   Communicator *all_ = nullptr;
   std::map<std::vector<int32_t>, std::unique_ptr<Communicator>> groups_;
+  std::vector<std::unique_ptr<Communicator>> channels_;
   std::mutex mutex_;
 };
 

@@ -9,8 +9,8 @@
 #include "lib/Runtime/Collectives/Operations.h"
 #include "lib/Runtime/Collectives/World.h"
 
+#include <algorithm>
 #include <bit>
-#include <numeric>
 
 namespace intarsia::runtime {
 
@@ -26,28 +26,42 @@ double RankLink::deadlineSeconds() const {
 }
 
 Status RankLink::open() {
-  std::vector<int32_t> ranks(size_t(world_.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
   std::lock_guard lock(world_.mutex());
-  ITX_RETURN_IF_ERROR(world_.late().finish());
-  return world_.group(ranks, group_);
+  for (int32_t rank = 1; rank < world_.size(); ++rank)
+    ITX_RETURN_IF_ERROR(world_.makeChannel(0, rank, channels_.emplace_back()));
+  return Status::success();
+}
+
+/// Sends words to the other rank of a channel, or receives them. A channel is used in one direction alone, so that rank
+/// 0 need not wait for the others: a last stage may wait for it to take results of an earlier step.
+static Status transfer(Communicator &channel, bool sends, int64_t *words, size_t count) {
+  return sends ? intarsia::runtime::send(channel, ITX_I64, words, count)
+               : intarsia::runtime::receive(channel, ITX_I64, words, count);
 }
 
 Status RankLink::exchange(std::vector<int64_t> &words) {
   std::lock_guard lock(world_.mutex());
   // Ranks of one host have memory for these messages alone, so that results of stages that are still to come can wait.
-  if (!group_->isOnOneHost())
+  if (std::any_of(channels_.begin(), channels_.end(), [](Communicator *channel) { return !channel->isOnOneHost(); }))
     ITX_RETURN_IF_ERROR(world_.late().finish());
-  auto count = int64_t(words.size());
-  words.resize(std::max(words.size(), firstWords - 1));
-  std::vector<int64_t> first = {count};
-  first.insert(first.end(), words.begin(), words.begin() + firstWords - 1);
-  ITX_RETURN_IF_ERROR(broadcast(*group_, ITX_I64, 0, first.data(), first.data(), first.size()));
-  words.resize(size_t(first[0]));
-  std::copy_n(first.begin() + 1, std::min(words.size(), firstWords - 1), words.begin());
-  if (words.size() > firstWords - 1)
-    ITX_RETURN_IF_ERROR(broadcast(*group_, ITX_I64, 0, words.data() + firstWords - 1, words.data() + firstWords - 1,
-                                  words.size() - (firstWords - 1)));
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    bool sends = isFirst();
+    if (!sends && world_.rank() != int32_t(i) + 1)
+      continue;
+    std::vector<int64_t> first(firstWords);
+    if (sends) {
+      first[0] = int64_t(words.size());
+      std::copy_n(words.begin(), std::min(words.size(), firstWords - 1), first.begin() + 1);
+    }
+    ITX_RETURN_IF_ERROR(transfer(*channels_[i], sends, first.data(), first.size()));
+    if (!sends) {
+      words.resize(size_t(first[0]));
+      std::copy_n(first.begin() + 1, std::min(words.size(), firstWords - 1), words.begin());
+    }
+    if (words.size() > firstWords - 1)
+      ITX_RETURN_IF_ERROR(
+          transfer(*channels_[i], sends, words.data() + firstWords - 1, words.size() - (firstWords - 1)));
+  }
   return Status::success();
 }
 

@@ -62,7 +62,7 @@ private:
   Status exchange(std::vector<int64_t> &words);
 
   World &world_;
-  Communicator *group_ = nullptr;
+  std::vector<Communicator *> channels_; // from rank 0 to each of the others
   std::vector<RankMessage::Change> changes_;
 };
 
