@@ -255,7 +255,10 @@ void Engine::run() {
       publish(/*isIdle=*/true);
     }
     std::unique_lock lock(mutex_);
-    bool isDone = isFollower || (!hasWork() && commands_.isEmpty());
+    // Rank 0 may have told of its end before it has seen a request that was submitted here too: it comes back then.
+    bool isDone = isFollower
+                      ? !failure_.ok() || (followed_.empty() && commands_.requests.empty() && commands_.kept.empty())
+                      : !hasWork() && commands_.isEmpty();
     if (isDone && !isFollower && options_.hasFollowers && !isClosing_ && failure_.ok()) {
       // Ranks that follow wait for a message, and no longer than their deadline: an idle step is one.
       ended_.wait_for(lock, followerInterval(), [this] { return !commands_.isEmpty() || isClosing_; });
