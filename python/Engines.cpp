@@ -7,6 +7,7 @@
 #include "python/Engines.h"
 
 #include "python/Modules.h"
+#include "python/Sequences.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -43,6 +44,64 @@ constexpr size_t mostEvents = 1024;
 
 /// The fields of itx_mock_options, without the first.
 using Mock = std::tuple<int64_t, int64_t, int64_t, int64_t, double, double, uint64_t>;
+
+/// Takes events with a function like itx_engine_poll, which may be called while others run.
+template <typename Poll> std::vector<Event> takeEvents(std::optional<double> timeout, Poll poll) {
+  std::vector<itx_engine_event> events(mostEvents);
+  size_t count = 0;
+  double rest = timeout.value_or(1e9);
+  while (true) {
+    double slice = std::min(rest, signalSeconds);
+    if (slice > 0)
+      checkUnlocked([&] { return poll(slice, events.data(), events.size(), &count); });
+    else
+      check(poll(0, events.data(), events.size(), &count));
+    if (count != 0 || rest <= slice)
+      break;
+    rest -= slice;
+    if (PyErr_CheckSignals() != 0)
+      throw nb::python_error();
+  }
+  std::vector<Event> result;
+  result.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    Event &made = result.emplace_back(Event{events[i], {}, {}});
+    for (size_t k = 0; k < events[i].top_count; ++k)
+      made.top.push_back({events[i].top[k].token, events[i].top[k].value});
+    if (events[i].message)
+      made.message = events[i].message;
+  }
+  return result;
+}
+
+/// The events of some requests, which end with it.
+class EventQueue {
+public:
+  explicit EventQueue(itx_engine *engine) { check(itx_event_queue_create(engine, &queue_)); }
+  EventQueue(const EventQueue &) = delete;
+  ~EventQueue() { close(); }
+
+  void close() {
+    itx_event_queue *queue = std::exchange(queue_, nullptr);
+    nb::gil_scoped_release unlocked;
+    itx_event_queue_free(queue);
+  }
+  std::vector<Event> poll(std::optional<double> timeout) {
+    return takeEvents(timeout,
+                      [queue = handle()](double seconds, itx_engine_event *events, size_t capacity, size_t *count) {
+                        return itx_event_queue_poll(queue, seconds, events, capacity, count);
+                      });
+  }
+  int32_t fileno() const { return itx_event_queue_descriptor(handle()); }
+  itx_event_queue *handle() const {
+    if (!queue_)
+      throw ItxError{ITX_INVALID_ARGUMENT, "the queue of events is closed"};
+    return queue_;
+  }
+
+private:
+  itx_event_queue *queue_ = nullptr;
+};
 
 class Engine {
 public:
@@ -98,7 +157,8 @@ public:
                   int64_t topK, double topP, double minP, double repetition, double presence, double frequency,
                   const Ids &biasTokens, const Biases &biasValues, std::optional<int64_t> seed, uint32_t spawn,
                   int32_t samples, int32_t logprobs, int32_t promptLogprobs, int32_t draftTokens, bool hasMask,
-                  int32_t priority, double deadline, const std::string &key, const std::string &salt) {
+                  int32_t priority, double deadline, const std::string &key, const std::string &salt,
+                  const EventQueue *queue) {
     itx_request request = {};
     request.struct_bytes = sizeof(request);
     request.prompt = prompt.data();
@@ -129,6 +189,7 @@ public:
     request.deadline_seconds = deadline;
     request.key = key.c_str();
     request.salt = salt.c_str();
+    request.queue = queue ? queue->handle() : nullptr;
     uint64_t number = 0;
     check(itx_engine_submit(handle(), &request, &number));
     return number;
@@ -137,33 +198,12 @@ public:
   void cancel(uint64_t number) { itx_engine_cancel(handle(), number); }
 
   std::vector<Event> poll(std::optional<double> timeout) {
-    std::vector<itx_engine_event> events(mostEvents);
-    size_t count = 0;
-    itx_engine *engine = handle();
-    double rest = timeout.value_or(1e9);
-    while (true) {
-      double slice = std::min(rest, signalSeconds);
-      if (slice > 0)
-        checkUnlocked([&] { return itx_engine_poll(engine, slice, events.data(), events.size(), &count); });
-      else
-        check(itx_engine_poll(engine, 0, events.data(), events.size(), &count));
-      if (count != 0 || rest <= slice)
-        break;
-      rest -= slice;
-      if (PyErr_CheckSignals() != 0)
-        throw nb::python_error();
-    }
-    std::vector<Event> result;
-    result.reserve(count);
-    for (size_t i = 0; i < count; ++i) {
-      Event &made = result.emplace_back(Event{events[i], {}, {}});
-      for (size_t k = 0; k < events[i].top_count; ++k)
-        made.top.push_back({events[i].top[k].token, events[i].top[k].value});
-      if (events[i].message)
-        made.message = events[i].message;
-    }
-    return result;
+    return takeEvents(timeout,
+                      [engine = handle()](double seconds, itx_engine_event *events, size_t capacity, size_t *count) {
+                        return itx_engine_poll(engine, seconds, events, capacity, count);
+                      });
   }
+  std::unique_ptr<EventQueue> queue() { return std::make_unique<EventQueue>(handle()); }
 
   int32_t fileno() const { return itx_engine_descriptor(handle()); }
 
@@ -200,12 +240,13 @@ public:
   nb::capsule cache() const {
     itx_cache *cache = nullptr;
     check(itx_engine_cache(handle(), &cache));
-    return nb::capsule(cache, "itx_cache");
+    return toCapsule(cache);
   }
   /// `sequence`: what Sequence.release has given.
   void keep(const nb::capsule &sequence, const std::string &salt) {
-    auto *given = static_cast<itx_sequence *>(sequence.data("itx_sequence"));
-    itx_status status = itx_engine_keep(handle(), given, salt.c_str());
+    itx_engine *engine = handle();
+    itx_sequence *given = sequenceOf(sequence);
+    itx_status status = itx_engine_keep(engine, given, salt.c_str());
     if (status != ITX_OK)
       itx_sequence_free(given);
     check(status);
@@ -215,7 +256,7 @@ public:
     itx_sequence *made = nullptr;
     itx_engine *engine = handle();
     checkUnlocked([&] { return itx_engine_fork(engine, tokens.data(), tokens.size(), salt.c_str(), &made); });
-    return nb::capsule(made, "itx_sequence");
+    return toCapsule(made);
   }
   void setDraft(const Module *draft) {
     itx_engine *engine = handle();
@@ -233,7 +274,7 @@ private:
     return engine_;
   }
 
-  /// Calls `mask` with a list of (request, sample, tokens, bits); it returns which texts are complete.
+  /// Calls `mask` with a list of (request, sample, tokens, bits); it returns `complete` of each.
   static int32_t findMasks(void *user, itx_mask_row *rows, size_t count) {
     auto &engine = *static_cast<Engine *>(user);
     nb::gil_scoped_acquire locked;
@@ -246,7 +287,7 @@ private:
         given.append(nb::make_tuple(rows[i].request, rows[i].sample, tokens,
                                     nb::cast(Bits(rows[i].bits, {engine.maskWords_}), nb::rv_policy::reference)));
       }
-      auto complete = nb::cast<std::vector<bool>>(engine.mask_(given));
+      auto complete = nb::cast<std::vector<int32_t>>(engine.mask_(given));
       for (size_t i = 0; i < count && i < complete.size(); ++i)
         rows[i].complete = complete[i];
       return complete.size() == count ? 0 : 1;
@@ -279,6 +320,10 @@ void bindEngines(nb::module_ &m) {
       .def_prop_ro("status", [](const Event &event) { return std::string(itx_status_name(event.event.status)); })
       .def_ro("top", &Event::top)
       .def_rw("message", &Event::message);
+  nb::class_<EventQueue>(m, "EventQueue")
+      .def("close", &EventQueue::close)
+      .def("poll", &EventQueue::poll, nb::arg("timeout").none())
+      .def("fileno", &EventQueue::fileno);
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<const Module *, const std::optional<Mock> &, int64_t, int64_t, uint64_t,
                     const std::optional<std::filesystem::path> &, uint64_t, uint64_t, const Module *, int64_t, int64_t,
@@ -293,10 +338,12 @@ void bindEngines(nb::module_ &m) {
            nb::arg("repetition_penalty"), nb::arg("presence_penalty"), nb::arg("frequency_penalty"),
            nb::arg("bias_tokens"), nb::arg("bias_values"), nb::arg("seed").none(), nb::arg("seed_spawn"),
            nb::arg("samples"), nb::arg("logprobs"), nb::arg("prompt_logprobs"), nb::arg("draft_tokens"),
-           nb::arg("has_mask"), nb::arg("priority"), nb::arg("deadline_seconds"), nb::arg("key"), nb::arg("salt"))
+           nb::arg("has_mask"), nb::arg("priority"), nb::arg("deadline_seconds"), nb::arg("key"), nb::arg("salt"),
+           nb::arg("queue").none())
       .def("cancel", &Engine::cancel, nb::arg("number"))
       .def("poll", &Engine::poll, nb::arg("timeout").none())
       .def("fileno", &Engine::fileno)
+      .def("queue", &Engine::queue)
       .def("stats", &Engine::stats)
       .def("cache", &Engine::cache)
       .def("keep", &Engine::keep, nb::arg("sequence"), nb::arg("salt"))

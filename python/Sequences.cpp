@@ -29,7 +29,7 @@ class Sequence {
 public:
   explicit Sequence(itx_sequence *sequence) : sequence(sequence) {}
   /// Takes the handle that an engine gives.
-  explicit Sequence(const nb::capsule &handle) : sequence(static_cast<itx_sequence *>(handle.data("itx_sequence"))) {}
+  explicit Sequence(const nb::capsule &handle) : sequence(sequenceOf(handle)) {}
   Sequence(const Sequence &) = delete;
   ~Sequence() { itx_sequence_free(sequence); }
 
@@ -65,7 +65,7 @@ public:
   }
 
   /// Gives the handle away: an engine keeps the sequence.
-  nb::capsule release() { return nb::capsule(std::exchange(sequence, nullptr), "itx_sequence"); }
+  nb::capsule release() { return toCapsule(std::exchange(sequence, nullptr)); }
 
   int64_t truncate(int64_t length) {
     int64_t kept = 0;
@@ -108,7 +108,7 @@ public:
     checkUnlocked([&] { return itx_cache_create(module.handle(), function.c_str(), &options, &cache); });
   }
   /// Takes the handle that an engine gives.
-  explicit Cache(const nb::capsule &handle) : cache(static_cast<itx_cache *>(handle.data("itx_cache"))) {}
+  explicit Cache(const nb::capsule &handle) : cache(cacheOf(handle)) {}
   Cache(const Cache &) = delete;
   ~Cache() { itx_cache_free(cache); }
 
@@ -211,6 +211,31 @@ private:
 };
 
 } // namespace
+
+template <typename Handle, void free(Handle *)> static nb::capsule makeCapsule(Handle *handle, const char *name) {
+  PyObject *made = PyCapsule_New(handle, name, [](PyObject *capsule) {
+    if (auto *left = static_cast<Handle *>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))))
+      free(left);
+  });
+  if (!made) {
+    free(handle);
+    throw nb::python_error();
+  }
+  return nb::steal<nb::capsule>(made);
+}
+
+template <typename Handle> static Handle *take(const nb::capsule &capsule, const char *name) {
+  auto *handle = static_cast<Handle *>(capsule.data(name));
+  PyCapsule_SetDestructor(capsule.ptr(), nullptr);
+  return handle;
+}
+
+nb::capsule toCapsule(itx_cache *cache) { return makeCapsule<itx_cache, itx_cache_free>(cache, "itx_cache"); }
+nb::capsule toCapsule(itx_sequence *sequence) {
+  return makeCapsule<itx_sequence, itx_sequence_free>(sequence, "itx_sequence");
+}
+itx_cache *cacheOf(const nb::capsule &capsule) { return take<itx_cache>(capsule, "itx_cache"); }
+itx_sequence *sequenceOf(const nb::capsule &capsule) { return take<itx_sequence>(capsule, "itx_sequence"); }
 
 void bindSequences(nb::module_ &m) {
   nb::class_<Sequence>(m, "Sequence", "Tokens, and what a Cache holds of them; its pages are given back with it.")

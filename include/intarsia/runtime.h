@@ -538,20 +538,23 @@ ITX_API itx_status itx_cache_candidates(itx_cache *cache, const itx_tensor *logi
  *
  * Threads: every function may be called from any thread. Fork: a child may use an engine without requests. */
 typedef struct itx_engine itx_engine;
+/* Takes the events of some requests, so that callers in several threads each wait for their own. */
+typedef struct itx_event_queue itx_event_queue;
 
 /* The tokens of a text so far, and the tokens that may come next. */
 typedef struct itx_mask_row {
   uint64_t request;
   int32_t sample;
-  int32_t complete;      /* set to not 0 by the callback: the text is complete, and ends with finish ITX_FINISH_END */
+  int32_t complete;      /* set by the callback to above 0: the text is complete, and ends with ITX_FINISH_END; to below
+                            0: its tokens cannot be found, and it ends with ITX_FINISH_FAILED */
   const int64_t *tokens; /* generated so far, proposals of a draft model at the end */
   size_t token_count;
   uint32_t *bits; /* [ceil(vocabulary / 32)], all 0: the callback sets bit token % 32 of word token / 32 of those that
                      may come next */
 } itx_mask_row;
 /* Called on the engine's thread before a step, with rows of requests that have masks. A text may have fewer tokens than
- * at an earlier call: proposals of a draft may be refused. Returns 0; anything else ends the requests of these rows
- * with ITX_FINISH_FAILED. */
+ * at an earlier call: proposals of a draft may be refused. Returns 0; anything else ends all of these texts with
+ * ITX_FINISH_FAILED. */
 typedef int32_t (*itx_mask_function)(void *user, itx_mask_row *rows, size_t count);
 
 typedef struct itx_engine_options {
@@ -604,6 +607,7 @@ typedef struct itx_request {
   double deadline_seconds; /* from now on: the request ends then; 0: none */
   const char *key;         /* requests with different keys get the same share of the engine; null: "" */
   const char *salt;        /* prompts share state only with those of the same salt; null: "" */
+  itx_event_queue *queue;  /* where its events come; null: itx_engine_poll */
 } itx_request;
 
 typedef ITX_ENUM(itx_engine_event_kind){
@@ -699,8 +703,18 @@ ITX_API void itx_engine_cancel(itx_engine *engine, uint64_t request);
  * without end. *count is 0 if none came. */
 ITX_API itx_status itx_engine_poll(itx_engine *engine, double timeout_seconds, itx_engine_event *events,
                                    size_t capacity, size_t *count);
-/* A file descriptor that is readable while there are events: for poll(2), epoll and event loops. It is the engine's. */
-ITX_API int32_t itx_engine_descriptor(const itx_engine *engine);
+/* A file descriptor that is readable while there are events: for poll(2), epoll and event loops. It is the engine's. -1
+ * if the system gives none. */
+ITX_API int32_t itx_engine_descriptor(itx_engine *engine);
+/* Makes a queue for the events of requests that name it; the engine may be freed before it. */
+ITX_API itx_status itx_event_queue_create(itx_engine *engine, itx_event_queue **queue);
+/* Cancels the requests of the queue that have not ended, and frees it; a null pointer is allowed. On ranks of a world
+ * it waits until these requests have ended. */
+ITX_API void itx_event_queue_free(itx_event_queue *queue);
+/* The same as itx_engine_poll and itx_engine_descriptor, for the events of the queue. */
+ITX_API itx_status itx_event_queue_poll(itx_event_queue *queue, double timeout_seconds, itx_engine_event *events,
+                                        size_t capacity, size_t *count);
+ITX_API int32_t itx_event_queue_descriptor(itx_event_queue *queue);
 ITX_API itx_status itx_engine_get_stats(const itx_engine *engine, itx_engine_stats *stats);
 /* Gives another handle of the engine's cache, to be freed: for files of sequences and hand-overs. */
 ITX_API itx_status itx_engine_cache(itx_engine *engine, itx_cache **cache);
@@ -712,7 +726,8 @@ ITX_API itx_status itx_engine_keep(itx_engine *engine, itx_sequence *sequence, c
 ITX_API itx_status itx_engine_fork(itx_engine *engine, const int64_t *tokens, size_t count, const char *salt,
                                    itx_sequence **sequence);
 /* Sets the draft model, in place of the earlier one; null: none. Its cache has the options of the engine's, but no
- * pages and folders. ITX_BUSY while there are requests. All ranks of a world do the same. */
+ * pages and folders. Waits until there are no requests with draft_tokens, and in a world none at all. All ranks of a
+ * world do the same. */
 ITX_API itx_status itx_engine_set_draft(itx_engine *engine, const itx_module *draft);
 /* On the ranks of a world but rank 0: does what rank 0 decides, until that frees its engine; all ranks have made theirs
  * with has_followers. */

@@ -219,7 +219,7 @@ def test_values_without_a_meaning(generator, arguments, message):
 
 
 def test_tokens_outside_of_the_vocabulary(generator):
-    with pytest.raises(intarsia.InvalidArgumentError, match=r"'input_ids' is 4096 at \[1\]"):
+    with pytest.raises(intarsia.InvalidArgumentError, match=r"token 1 of a prompt is 4096, tokens are in \[0, 4096\)"):
         generator.generate([0, 4096])
     for ids in ([0, 2**63], [0, 2**70], [0, 1.5], [[0, 1]], [0, "1"], [True]):
         with pytest.raises(intarsia.InvalidArgumentError, match="token ids are not a sequence of whole numbers"):

@@ -162,19 +162,16 @@ def test_tokens_that_are_no_whole_numbers(module):
 
 def test_generators_go_on_after_saved_prompts(module, scratch):
     generator = intarsia.Generator(module)
-    (expected,) = generator.generate(PREFIX + REST, max_tokens=8)
     generator.save(scratch / "prefix", PREFIX)
     other = intarsia.Generator(module, cache=1 << 28)
     assert other.restore(scratch / "prefix") == PREFIX
-    (known,) = other._kept.texts
-    assert other.generate(PREFIX + REST, max_tokens=8)[0].ids == expected.ids
-    # The whole prompt is known but for the token whose logits are wanted, or a part of it.
-    assert other.generate(PREFIX, max_tokens=8)[0].ids == generator.generate(PREFIX, max_tokens=8)[0].ids
-    assert (
-        other.generate(PREFIX[:40] + REST, max_tokens=8)[0].ids
-        == generator.generate(PREFIX[:40] + REST, max_tokens=8)[0].ids
-    )
-    assert known.tokens == PREFIX
+    # The whole prompt is known but for the token whose logits are wanted, or a part of it; the text itself stays.
+    known = 0
+    for prompt, common in ((PREFIX + REST, 77), (PREFIX, 76), (PREFIX[:40] + REST, 40), (PREFIX + REST[::-1], 77)):
+        (expected,) = generator.generate(prompt, max_tokens=8)
+        assert other.generate(prompt, max_tokens=8)[0].ids == expected.ids
+        known += common
+        assert other.engine.stats()["cached_tokens"] == known
     assert np.array_equal(other.logits([PREFIX])[0], generator.logits([PREFIX])[0])
 
 
@@ -182,12 +179,17 @@ def test_generators_with_little_memory(module):
     page = intarsia.Cache(module, pages=1).info["page_bytes"]
     generator = intarsia.Generator(module, cache=4 * page)
     assert generator.cache_bytes([1, 33, 10**9]) == (1 + 2 + generator.context // 32) * page
-    assert len(generator.generate(PREFIX, max_tokens=20)[0].ids) <= 20
+    # Prompts that the cache has no room for together wait for one another.
+    prompts = [PREFIX, PREFIX[::-1], OTHER, PREFIX[1:]]
+    expected = [intarsia.Generator(module).generate(prompt, max_tokens=20)[0].ids for prompt in prompts]
+    assert [result.ids for result in generator.generate(prompts, max_tokens=20)] == expected
     with pytest.raises(
-        intarsia.CacheFullError, match=rf"need {6 * page} bytes of keys and values, the cache has {4 * page}"
+        intarsia.CacheFullError,
+        match=r"a prompt of 77 tokens and up to 60 more need 5 pages, the cache has 4 \(of 32 tokens\): give fewer",
     ):
-        generator.generate([PREFIX, PREFIX], max_tokens=1)
-    assert len(generator.generate(OTHER, max_tokens=3)[0].ids) <= 3
+        generator.generate([OTHER, PREFIX], max_tokens=60)
+    assert generator.generate(OTHER, max_tokens=20)[0].ids == expected[2]
+    assert generator.engine.stats()["free_pages"] == generator.engine.stats()["pages"] == 4
     with pytest.raises(intarsia.InvalidArgumentError, match="a cache of 10 bytes has no page"):
         intarsia.Generator(module, cache=10)
 

@@ -23,8 +23,9 @@ struct Engine::Proposal {
   std::vector<int64_t> text;
 };
 
-/// Asks which tokens may come after texts and their proposals; those that are complete get no more proposals.
-Status Engine::maskProposals(std::vector<Proposal *> &proposals) {
+/// Asks which tokens may come after texts and their proposals; those that are complete get no more proposals. Those for
+/// which this cannot be found get none, and end where they are asked for again.
+void Engine::maskProposals(std::vector<Proposal *> &proposals) {
   std::vector<itx_mask_row> asked;
   std::vector<Proposal *> texts;
   for (Proposal *proposal : proposals) {
@@ -38,14 +39,26 @@ Status Engine::maskProposals(std::vector<Proposal *> &proposals) {
     texts.push_back(proposal);
   }
   if (asked.empty())
-    return Status::success();
-  ITX_RETURN_IF_ERROR(callMask(asked));
-  for (size_t i = 0; i < asked.size(); ++i)
-    if (asked[i].complete) {
-      texts[i]->limit = int64_t(texts[i]->row->proposed.size());
-      std::fill(texts[i]->row->masks.back().begin(), texts[i]->row->masks.back().end(), 0); // nothing may come
+    return;
+  callMask(asked);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    Row &row = *texts[i]->row;
+    if (asked[i].complete < 0) {
+      forget(row);
+      texts[i]->limit = 0;
+    } else if (asked[i].complete > 0) {
+      texts[i]->limit = int64_t(row.proposed.size());
+      std::fill(row.masks.back().begin(), row.masks.back().end(), 0); // nothing may come
     }
-  return Status::success();
+  }
+}
+
+/// Takes the proposals of a text back.
+void Engine::forget(Row &row) {
+  row.sample->random = *row.before;
+  row.proposed.clear();
+  row.drawnFrom.clear();
+  row.masks.clear();
 }
 
 /// Appends the tokens of texts that the draft model has not read, and gives the logits after the last ones.
@@ -128,7 +141,8 @@ void Engine::propose(Step &step) {
   std::vector<Proposal *> going;
   for (Proposal &proposal : all)
     going.push_back(&proposal);
-  Status status = maskProposals(going);
+  maskProposals(going);
+  Status status;
   auto erase = [&] {
     std::erase_if(going, [](Proposal *proposal) { return int64_t(proposal->row->proposed.size()) >= proposal->limit; });
   };
@@ -140,17 +154,14 @@ void Engine::propose(Step &step) {
       status = addProposal(*going[i],
                            static_cast<const float *>(logits.data.get()) + int64_t(i) * draft_->layout().vocabulary);
     if (status.ok())
-      status = maskProposals(going);
+      maskProposals(going);
     erase();
   }
-  // Without a draft texts go on more slowly; with an error in a mask they end where that is needed again.
+  // Without a draft texts go on more slowly.
   for (Proposal &proposal : all) {
     Row &row = *proposal.row;
-    if (!status.ok()) {
-      row.proposed.clear();
-      row.drawnFrom.clear();
-      row.masks.clear();
-    }
+    if (!status.ok())
+      forget(row);
     row.outputs += int64_t(row.proposed.size());
     counters_.draftTokens += int64_t(row.proposed.size());
   }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <thread>
 
 namespace intarsia::runtime {
@@ -57,7 +58,6 @@ Status Engine::create(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft
                  options.tokenSeconds);
   std::shared_ptr<Module> module = cache->module();
   std::shared_ptr<Engine> made(new Engine(std::move(cache), std::move(draft), options));
-  ITX_RETURN_IF_ERROR(EventQueue::create(made->events_));
   if (module && module->world() && module->world()->size() > 1)
     made->ranks_ = std::make_unique<RankLink>(*module->world());
   if (made->ranks_)
@@ -69,16 +69,18 @@ Status Engine::create(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft
 // ---- Callers ----------------------------------------------------------------------------------------------
 
 void Engine::makeDraft(std::shared_ptr<Cache> draft) {
-  draft_.reset();
-  if (!draft)
-    return;
-  // A draft that is no part of the world is rank 0's own affair.
-  bool isOfWorld = draft->module() && draft->module()->world();
-  auto tell = [this, isOfWorld](SequencePool::Operation operation, int64_t sequence, int64_t argument) {
-    if (ranks_ && isOfWorld)
-      ranks_->tell(1, operation, sequence, argument);
-  };
-  draft_ = std::make_unique<EngineModel>(std::move(draft), tell, options_.keptTokens);
+  std::unique_ptr<EngineModel> made;
+  if (draft) {
+    // A draft that is no part of the world is rank 0's own affair.
+    bool isOfWorld = draft->module() && draft->module()->world();
+    auto tell = [this, isOfWorld](SequencePool::Operation operation, int64_t sequence, int64_t argument) {
+      if (ranks_ && isOfWorld)
+        ranks_->tell(1, operation, sequence, argument);
+    };
+    made = std::make_unique<EngineModel>(std::move(draft), tell, options_.keptTokens);
+  }
+  std::lock_guard lock(mutex_);
+  std::swap(draft_, made);
 }
 
 Status Engine::submit(Request request, uint64_t &number) {
@@ -101,9 +103,8 @@ Status Engine::submit(Request request, uint64_t &number) {
       request.promptLogprobs > mostLogprobs)
     return error(ITX_INVALID_ARGUMENT, "the probabilities of %d and %d tokens, 0 to %d are possible", request.logprobs,
                  request.promptLogprobs, mostLogprobs);
-  if (request.draftTokens < 0 || (request.draftTokens > 0 && !draft_))
-    return error(ITX_INVALID_ARGUMENT, "a draft of %lld tokens: %s", (long long)request.draftTokens,
-                 draft_ ? "it must be at least 0" : "the engine has no draft model");
+  if (request.draftTokens < 0)
+    return error(ITX_INVALID_ARGUMENT, "a draft of %lld tokens: it must be at least 0", (long long)request.draftTokens);
   if (request.hasMask && !options_.mask)
     return error(ITX_INVALID_ARGUMENT, "a request has masks, and the engine no function that makes them");
   int64_t asked = request.maxTokens;
@@ -132,11 +133,20 @@ Status Engine::submit(Request request, uint64_t &number) {
     return failure_;
   if (isClosing_)
     return error(ITX_INVALID_ARGUMENT, "the engine is being freed");
+  if (request.draftTokens > 0 && !draft_)
+    return error(ITX_INVALID_ARGUMENT, "a draft of %lld tokens: the engine has no draft model",
+                 (long long)request.draftTokens);
   int64_t begin = std::max<int64_t>(0, options_.sequences - stats_.running);
   if (options_.waiting > 0 && waitingSamples_ + request.samples > options_.waiting + begin)
     return error(ITX_BUSY, "%lld samples wait, the engine lets %lld: submit the request again later",
                  (long long)waitingSamples_, (long long)options_.waiting);
   request.number = number = ++requests_;
+  if (request.queue)
+    request.queue->open(request.samples);
+  if (isFollower()) {
+    followRequest(request);
+    return Status::success();
+  }
   waitingSamples_ += request.samples;
   commands_.requests.push_back(std::make_shared<const Request>(std::move(request)));
   ended_.notify_all();
@@ -146,8 +156,19 @@ Status Engine::submit(Request request, uint64_t &number) {
 
 void Engine::cancel(uint64_t number) {
   std::lock_guard lock(mutex_);
-  if (isRunning_)
+  if (isRunning_ && !isFollower())
     commands_.cancelled.push_back(number);
+}
+
+void Engine::endQueue(const std::shared_ptr<EventQueue> &queue) {
+  {
+    std::lock_guard lock(mutex_);
+    if (isRunning_ && !isFollower())
+      commands_.ended.push_back(queue);
+  }
+  // What a rank does next with the others must not come between messages about these requests.
+  if (ranks_)
+    queue->waitUntilEnded();
 }
 
 Status Engine::keep(Sequence *sequence, const std::string &salt) {
@@ -158,14 +179,16 @@ Status Engine::keep(Sequence *sequence, const std::string &salt) {
   return Status::success();
 }
 
-void Engine::onThread(const std::function<void()> &call) {
+void Engine::onThread(const std::function<bool()> &call) {
   bool isDone = false;
   std::unique_lock lock(mutex_);
   commands_.calls.push_back([&] {
-    call();
+    if (!call())
+      return false;
     std::lock_guard inner(mutex_);
     isDone = true;
     ended_.notify_all();
+    return true;
   });
   ended_.notify_all();
   startThread();
@@ -190,23 +213,37 @@ Status Engine::fork(const std::vector<int64_t> &tokens, const std::string &salt,
       status = model_.pool.create(number);
     if (status.ok())
       sequence = model_.pool.giveAway(number);
+    return true;
   });
   return status;
 }
 
-Status Engine::setDraft(std::shared_ptr<Cache> cache) {
-  Status status;
-  auto set = [&] {
-    if (hasWork())
-      status = error(ITX_BUSY, "the draft of an engine cannot be set while it has requests");
-    else
-      makeDraft(std::move(cache));
-  };
-  if (ranks_ && !ranks_->isFirst())
-    set(); // its thread runs for rank 0 alone
-  else
-    onThread(set);
-  return status;
+void Engine::setDraft(std::shared_ptr<Cache> cache) {
+  if (isFollower()) {
+    // The thread, which needs the draft for what rank 0 says, ends when there is nothing to do.
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [this] { return !isRunning_ || onlyFollows_; });
+    lock.unlock();
+    makeDraft(std::move(cache));
+    return;
+  }
+  onThread([&] {
+    if (usesDraft())
+      return false;
+    makeDraft(std::move(cache));
+    return true;
+  });
+}
+
+/// True if another draft would be another one for requests that there are.
+bool Engine::usesDraft() const {
+  // Other ranks change theirs where they have no requests.
+  if (ranks_)
+    return hasWork();
+  return std::any_of(samples_.begin(), samples_.end(), [](const auto &item) {
+    return std::any_of(item.second.begin(), item.second.end(),
+                       [](const std::unique_ptr<Sample> &sample) { return sample->request->draftTokens > 0; });
+  });
 }
 
 itx_engine_stats Engine::stats() const {
@@ -240,10 +277,9 @@ void Engine::startThread() {
 }
 
 void Engine::run() {
-  bool isFollower = ranks_ && !ranks_->isFirst();
   while (true) {
     try {
-      if (isFollower)
+      if (isFollower())
         followUntilIdle();
       else
         runStep();
@@ -255,17 +291,13 @@ void Engine::run() {
       publish(/*isIdle=*/true);
     }
     std::unique_lock lock(mutex_);
-    // Rank 0 may have told of its end before it has seen a request that was submitted here too: it comes back then.
-    bool isDone = isFollower
-                      ? !failure_.ok() || (followed_.empty() && commands_.requests.empty() && commands_.kept.empty())
-                      : !hasWork() && commands_.isEmpty();
-    if (isDone && !isFollower && options_.hasFollowers && !isClosing_ && failure_.ok()) {
+    bool isDone = isFollower() ? !followsOn() : !hasWork() && commands_.isEmpty();
+    if (isDone && !isFollower() && options_.hasFollowers && !isClosing_ && failure_.ok()) {
       // Ranks that follow wait for a message, and no longer than their deadline: an idle step is one.
       ended_.wait_for(lock, followerInterval(), [this] { return !commands_.isEmpty() || isClosing_; });
       continue;
     }
     if (isDone) {
-      commands_.cancelled.clear();
       isRunning_ = false;
       ended_.notify_all();
       return;
@@ -308,8 +340,7 @@ void Engine::takeCommands() {
     std::swap(commands, commands_);
     isClosing = isClosing_;
   }
-  for (const std::function<void()> &call : commands.calls)
-    call();
+  ranksListen_ |= !commands.requests.empty() || !commands.kept.empty();
   for (const auto &[sequence, salt] : commands.kept)
     model_.prefixes.keep(model_.pool.adopt(sequence), salt, PrefixCache::Reason::Asked);
   for (std::shared_ptr<const Request> &request : commands.requests) {
@@ -328,6 +359,16 @@ void Engine::takeCommands() {
     if (auto found = samples_.find(number); found != samples_.end())
       for (const std::unique_ptr<Sample> &sample : found->second)
         finish(*sample, ITX_FINISH_CANCELLED);
+  if (!commands.ended.empty())
+    for (const auto &[number, samples] : samples_)
+      for (const std::unique_ptr<Sample> &sample : samples)
+        if (std::find(commands.ended.begin(), commands.ended.end(), sample->request->queue) != commands.ended.end())
+          finish(*sample, ITX_FINISH_CANCELLED);
+  for (std::function<bool()> &call : commands.calls)
+    if (!call()) {
+      std::lock_guard lock(mutex_);
+      commands_.calls.push_back(std::move(call));
+    }
   if (isClosing)
     endAll(ITX_FINISH_CANCELLED, {});
 }
@@ -368,15 +409,32 @@ void Engine::bury() {
 }
 
 void Engine::publish(bool isIdle) {
-  if (ranks_ && isIdle) {
+  if (ranks_ && !isIdle)
+    return; // with the next step
+  // Ranks that were not told of anything to do do not listen.
+  if (ranks_ && (ranksListen_ || options_.hasFollowers)) {
+    ranksListen_ = false;
     RankMessage message;
     message.kind = RankMessage::Kind::Idle;
     message.events = news_;
     (void)tellRanks(std::move(message)); // the next request says what failed
-  } else if (ranks_) {
-    return; // with the next step
   }
-  events_->add(news_);
+  deliver(news_);
+}
+
+void Engine::deliver(std::vector<StoredEvent> &events) {
+  if (std::none_of(events.begin(), events.end(), [](const StoredEvent &stored) { return stored.queue; })) {
+    events_.add(events);
+    return;
+  }
+  std::map<std::shared_ptr<EventQueue>, std::vector<StoredEvent>> parts;
+  for (StoredEvent &stored : events) {
+    std::shared_ptr<EventQueue> queue = std::move(stored.queue);
+    parts[queue].push_back(std::move(stored));
+  }
+  events.clear();
+  for (auto &[queue, part] : parts)
+    (queue ? *queue : events_).add(part);
 }
 
 void Engine::updateStats() {
@@ -386,7 +444,7 @@ void Engine::updateStats() {
     waitingSamples_ += request->samples;
   stats.running = int64_t(running_.size());
   stats.pages = pages_;
-  if (ranks_ && !ranks_->isFirst())
+  if (isFollower())
     return;
   stats.free_pages = model_.prefixes.availablePages();
   stats.kept_tokens = model_.prefixes.keptTokens();

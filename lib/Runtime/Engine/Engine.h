@@ -54,12 +54,14 @@ public:
 
   Status submit(Request request, uint64_t &number);
   void cancel(uint64_t number);
-  EventQueue &events() { return *events_; }
+  EventQueue &events() { return events_; }
+  /// Cancels the requests whose events go to a queue.
+  void endQueue(const std::shared_ptr<EventQueue> &queue);
   itx_engine_stats stats() const;
   const std::shared_ptr<Cache> &cache() const { return model_.pool.cache(); }
   Status keep(Sequence *sequence, const std::string &salt);
   Status fork(const std::vector<int64_t> &tokens, const std::string &salt, Sequence *&sequence);
-  Status setDraft(std::shared_ptr<Cache> cache);
+  void setDraft(std::shared_ptr<Cache> cache);
   Status follow();
   /// Ends all requests, and waits for the thread.
   void close();
@@ -69,9 +71,12 @@ private:
   struct Commands {
     std::vector<std::shared_ptr<const Request>> requests;
     std::vector<uint64_t> cancelled;
+    std::vector<std::shared_ptr<EventQueue>> ended; // queues whose requests are cancelled
     std::vector<std::pair<Sequence *, std::string>> kept;
-    std::vector<std::function<void()>> calls; // of callers that wait for them
-    bool isEmpty() const { return requests.empty() && cancelled.empty() && kept.empty() && calls.empty(); }
+    std::vector<std::function<bool()>> calls; // of callers that wait for them; false: called again after the next step
+    bool isEmpty() const {
+      return requests.empty() && cancelled.empty() && ended.empty() && kept.empty() && calls.empty();
+    }
   };
   /// A part of a step: new tokens of a sample.
   struct Row {
@@ -95,8 +100,8 @@ private:
   };
   Engine(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const Options &options);
 
-  /// Calls a function on the engine's thread, and waits for it.
-  void onThread(const std::function<void()> &call);
+  /// Calls a function on the engine's thread, once a step until it returns true, and waits for that.
+  void onThread(const std::function<bool()> &call);
 
   void makeDraft(std::shared_ptr<Cache> draft);
 
@@ -111,15 +116,21 @@ private:
   /// Frees samples that have ended, and that no step needs.
   void bury();
   void publish(bool isIdle);
+  /// Hands events to the queues of their requests; takes them.
+  void deliver(std::vector<StoredEvent> &events);
+  bool usesDraft() const;
   void updateStats();
   std::chrono::duration<double> followerInterval() const;
 
   // Worlds (Ranks.cpp).
   Status tellRanks(RankMessage message);
+  bool isFollower() const { return ranks_ && !ranks_->isFirst(); }
+  void followRequest(const Request &request);
+  bool followsOn() const;
   void followUntilIdle();
   Status followStep(const RankMessage &message);
+  void deliverFollowed(std::vector<StoredEvent> &events);
   void failFollower(const Status &status);
-  void takeFollowed();
 
   // Samples that begin and leave (Schedule.cpp).
   void admit();
@@ -141,7 +152,7 @@ private:
   void compose(Step &step);
   bool fit(Step &step);
   bool findMasks(Step &step);
-  Status callMask(std::vector<itx_mask_row> &rows);
+  void callMask(std::vector<itx_mask_row> &rows);
   Status asksIfComplete(Sample &sample, bool &isComplete);
   bool needsAllLogits(const Row &row) const;
   void finishStep(Step &step);
@@ -160,7 +171,8 @@ private:
   void propose(Step &step);
   bool beginDraft(Sample &sample);
   bool draftIsOfWorld() const;
-  Status maskProposals(std::vector<Proposal *> &proposals);
+  void maskProposals(std::vector<Proposal *> &proposals);
+  void forget(Row &row);
   Status readByDraft(const std::vector<Proposal *> &proposals, Tensor &logits);
   Status stepDraft(const std::vector<PoolChunk> &chunks, StepResults &results);
   Status addProposal(Proposal &proposal, const float *logits);
@@ -170,7 +182,7 @@ private:
   EngineModel model_;
   std::unique_ptr<EngineModel> draft_;
   std::unique_ptr<RankLink> ranks_; // null: there is one process
-  std::unique_ptr<EventQueue> events_;
+  EventQueue events_;
   int64_t pages_;      // of the cache, which cannot be asked while a step is computed
   int64_t mostTokens_; // of a text: the context, or what all pages hold
 
@@ -194,9 +206,10 @@ private:
   } counters_;
   Clock::time_point nextDeadline_ = Clock::time_point::max();
 
+  bool ranksListen_ = false; // until they hear that there is nothing to do
+
   // Of a rank that follows another one.
-  std::unordered_map<uint64_t, int32_t> followed_; // requests that were submitted here too, and their open samples
-  std::deque<uint64_t> late_;                      // calls of steps whose logits come later
+  std::deque<uint64_t> late_; // calls of steps whose logits come later
   std::atomic<bool> hasClosed_ = false;
 
   mutable std::mutex mutex_;      // of what follows
@@ -208,14 +221,26 @@ private:
   int64_t waitingSamples_ = 0; // as the callers see it
   Status failure_;             // of a world, which cannot be used any more
   itx_engine_stats stats_ = {};
+  // Of a rank that follows another one.
+  struct Followed {
+    int64_t open; // samples
+    std::shared_ptr<EventQueue> queue;
+  };
+  std::unordered_map<uint64_t, Followed> followed_;              // requests that were submitted here too
+  std::unordered_map<uint64_t, std::vector<StoredEvent>> early_; // of requests that will be
+  bool onlyFollows_ = false;                                     // no requests are submitted here
 };
 
 } // namespace intarsia::runtime
 
-/// The C interface's handle.
+/// The C interface's handles.
 struct itx_engine {
   std::shared_ptr<intarsia::runtime::Engine> engine;
   intarsia::runtime::Cache::Options draftOptions;
+};
+struct itx_event_queue {
+  std::shared_ptr<intarsia::runtime::Engine> engine;
+  std::shared_ptr<intarsia::runtime::EventQueue> queue;
 };
 
 #endif

@@ -177,6 +177,9 @@ itx_status itx_engine_submit(itx_engine *engine, const itx_request *request, uin
                                            std::min(given.deadline_seconds, mostSeconds)));
     made.key = given.key ? given.key : "";
     made.salt = given.salt ? given.salt : "";
+    if (given.queue && given.queue->engine != engine->engine)
+      return error(ITX_INVALID_ARGUMENT, "the queue is for events of another engine");
+    made.queue = given.queue ? given.queue->queue : nullptr;
     return engine->engine->submit(std::move(made), *number);
   });
 }
@@ -186,21 +189,57 @@ void itx_engine_cancel(itx_engine *engine, uint64_t request) {
     engine->engine->cancel(request);
 }
 
+static Status poll(EventQueue &queue, double timeoutSeconds, itx_engine_event *events, size_t capacity, size_t *count) {
+  ITX_REQUIRE(count);
+  if (capacity != 0)
+    ITX_REQUIRE(events);
+  if (std::isnan(timeoutSeconds))
+    return error(ITX_INVALID_ARGUMENT, "a timeout that is not a number");
+  *count = queue.take(timeoutSeconds, events, capacity);
+  return Status::success();
+}
+
+static int32_t descriptorOf(EventQueue &queue) {
+  int descriptor = -1;
+  itx_status status = guarded([&] { return queue.descriptor(descriptor); });
+  return status == ITX_OK ? descriptor : -1;
+}
+
 itx_status itx_engine_poll(itx_engine *engine, double timeoutSeconds, itx_engine_event *events, size_t capacity,
                            size_t *count) {
   return guarded([&]() -> Status {
     ITX_REQUIRE(engine);
-    ITX_REQUIRE(count);
-    if (capacity != 0)
-      ITX_REQUIRE(events);
-    if (std::isnan(timeoutSeconds))
-      return error(ITX_INVALID_ARGUMENT, "a timeout that is not a number");
-    *count = engine->engine->events().take(timeoutSeconds, events, capacity);
+    return poll(engine->engine->events(), timeoutSeconds, events, capacity, count);
+  });
+}
+
+int32_t itx_engine_descriptor(itx_engine *engine) { return engine ? descriptorOf(engine->engine->events()) : -1; }
+
+itx_status itx_event_queue_create(itx_engine *engine, itx_event_queue **queue) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(engine);
+    ITX_REQUIRE(queue);
+    *queue = new itx_event_queue{engine->engine, std::make_shared<EventQueue>()};
     return Status::success();
   });
 }
 
-int32_t itx_engine_descriptor(const itx_engine *engine) { return engine ? engine->engine->events().descriptor() : -1; }
+void itx_event_queue_free(itx_event_queue *queue) {
+  if (!queue)
+    return;
+  queue->engine->endQueue(queue->queue);
+  delete queue;
+}
+
+itx_status itx_event_queue_poll(itx_event_queue *queue, double timeoutSeconds, itx_engine_event *events,
+                                size_t capacity, size_t *count) {
+  return guarded([&]() -> Status {
+    ITX_REQUIRE(queue);
+    return poll(*queue->queue, timeoutSeconds, events, capacity, count);
+  });
+}
+
+int32_t itx_event_queue_descriptor(itx_event_queue *queue) { return queue ? descriptorOf(*queue->queue) : -1; }
 
 itx_status itx_engine_get_stats(const itx_engine *engine, itx_engine_stats *stats) {
   return guarded([&]() -> Status {
@@ -261,7 +300,8 @@ itx_status itx_engine_set_draft(itx_engine *engine, const itx_module *draft) {
     std::shared_ptr<Cache> cache;
     if (draft)
       ITX_RETURN_IF_ERROR(makeCache(moduleOf(draft), nullptr, engine->draftOptions, cache));
-    return engine->engine->setDraft(std::move(cache));
+    engine->engine->setDraft(std::move(cache));
+    return Status::success();
   });
 }
 

@@ -15,23 +15,41 @@
 
 namespace intarsia::runtime {
 
-Status EventQueue::create(std::unique_ptr<EventQueue> &queue) {
-  int descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (descriptor < 0)
-    return error(ITX_IO_ERROR, "no descriptor for the events of an engine: %s", std::strerror(errno));
-  queue.reset(new EventQueue(descriptor));
+EventQueue::~EventQueue() {
+  if (descriptor_ >= 0)
+    close(descriptor_);
+}
+
+Status EventQueue::descriptor(int &descriptor) {
+  std::lock_guard lock(mutex_);
+  if (descriptor_ < 0) {
+    descriptor_ = eventfd(waiting_.empty() ? 0 : 1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (descriptor_ < 0)
+      return error(ITX_IO_ERROR, "no descriptor for the events of an engine: %s", std::strerror(errno));
+  }
+  descriptor = descriptor_;
   return Status::success();
 }
 
-EventQueue::~EventQueue() { close(descriptor_); }
+void EventQueue::open(int64_t samples) {
+  std::lock_guard lock(mutex_);
+  open_ += samples;
+}
+
+void EventQueue::waitUntilEnded() {
+  std::unique_lock lock(mutex_);
+  added_.wait(lock, [this] { return open_ <= 0; });
+}
 
 void EventQueue::add(std::vector<StoredEvent> &events) {
   if (events.empty())
     return;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.empty())
+    if (waiting_.empty() && descriptor_ >= 0)
       (void)!eventfd_write(descriptor_, 1);
+    for (const StoredEvent &stored : events)
+      open_ -= stored.event.kind == ITX_EVENT_FINISHED;
     std::move(events.begin(), events.end(), std::back_inserter(waiting_));
   }
   events.clear();
@@ -57,7 +75,7 @@ size_t EventQueue::take(double timeoutSeconds, itx_engine_event *events, size_t 
     events[i].top_count = taken_[i].top.size();
     events[i].message = taken_[i].message.empty() ? nullptr : taken_[i].message.c_str();
   }
-  if (count != 0 && waiting_.empty()) {
+  if (count != 0 && waiting_.empty() && descriptor_ >= 0) {
     eventfd_t ignored = 0;
     (void)!eventfd_read(descriptor_, &ignored);
   }

@@ -11,23 +11,27 @@
 
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace intarsia::runtime {
 
+class EventQueue;
+
 /// An event with what its pointers point to.
 struct StoredEvent {
   itx_engine_event event = {};
   std::vector<itx_logprob> top;
   std::string message;
+  std::shared_ptr<EventQueue> queue = {}; // null: the engine's own
 };
 
-/// Events of an engine, and a descriptor that is readable while there are some.
+/// Events of an engine, or of some of its requests, and a descriptor that is readable while there are some.
 class EventQueue {
 public:
-  static Status create(std::unique_ptr<EventQueue> &queue);
+  EventQueue() = default;
   ~EventQueue();
   EventQueue(const EventQueue &) = delete;
 
@@ -35,14 +39,19 @@ public:
   void add(std::vector<StoredEvent> &events);
   /// As itx_engine_poll.
   size_t take(double timeoutSeconds, itx_engine_event *events, size_t capacity);
-  int descriptor() const { return descriptor_; }
+  /// Gives the descriptor, which is made when it is first asked for.
+  Status descriptor(int &descriptor);
+
+  /// Expects the last events of so many samples.
+  void open(int64_t samples);
+  /// Waits until these have come.
+  void waitUntilEnded();
 
 private:
-  explicit EventQueue(int descriptor) : descriptor_(descriptor) {}
-
-  int descriptor_;
   std::mutex mutex_;
   std::condition_variable added_;
+  int descriptor_ = -1;
+  int64_t open_ = 0;
   std::deque<StoredEvent> waiting_;
   std::vector<StoredEvent> taken_; // what the last caller's events point to
 };

@@ -22,13 +22,13 @@ Status Engine::tellRanks(RankMessage message) {
 }
 
 Status Engine::follow() {
-  if (!ranks_ || ranks_->isFirst())
+  if (!isFollower())
     return error(ITX_INVALID_ARGUMENT, "only ranks of a world but rank 0 follow it");
   {
     std::lock_guard lock(mutex_);
     if (isRunning_)
       return error(ITX_INVALID_ARGUMENT, "the engine follows rank 0 already");
-    isRunning_ = true;
+    isRunning_ = onlyFollows_ = true;
   }
   while (!hasClosed_ && failure_.ok())
     followUntilIdle();
@@ -48,48 +48,72 @@ void Engine::followUntilIdle() {
       failFollower(status);
       return;
     }
-    for (const StoredEvent &stored : message.events)
-      if (stored.event.kind == ITX_EVENT_FINISHED)
-        --followed_[stored.event.request];
-    std::erase_if(followed_, [](const auto &item) { return item.second <= 0; });
-    events_->add(message.events);
+    deliverFollowed(message.events);
   } while (message.kind == RankMessage::Kind::Step || message.kind == RankMessage::Kind::Wait);
   hasClosed_ = message.kind == RankMessage::Kind::Close;
 }
 
+/// True if rank 0 has more to say: this rank has submitted what that has not ended yet. `mutex_` is held.
+bool Engine::followsOn() const {
+  return failure_.ok() && !hasClosed_ && (!followed_.empty() || !commands_.kept.empty());
+}
+
+/// Takes a request that is submitted here too. `mutex_` is held.
+void Engine::followRequest(const Request &request) {
+  Followed followed = {request.samples, request.queue};
+  if (auto early = early_.extract(request.number)) {
+    for (StoredEvent &stored : early.mapped()) {
+      stored.queue = request.queue;
+      followed.open -= stored.event.kind == ITX_EVENT_FINISHED;
+    }
+    deliver(early.mapped());
+  }
+  if (followed.open == 0)
+    return; // rank 0 may be idle since then
+  followed_[request.number] = followed;
+  startThread();
+}
+
+/// Hands the events of rank 0 to the queues of the requests that were submitted here too.
+void Engine::deliverFollowed(std::vector<StoredEvent> &events) {
+  std::lock_guard lock(mutex_);
+  std::vector<StoredEvent> known;
+  for (StoredEvent &stored : events) {
+    auto request = followed_.find(stored.event.request);
+    if (request != followed_.end()) {
+      stored.queue = request->second.queue;
+      if (stored.event.kind == ITX_EVENT_FINISHED && --request->second.open == 0)
+        followed_.erase(request);
+      known.push_back(std::move(stored));
+    } else if (!onlyFollows_) { // rank 0 is ahead
+      early_[stored.event.request].push_back(std::move(stored));
+    }
+  }
+  deliver(known);
+}
+
 /// Ends the requests that were submitted here too.
 void Engine::failFollower(const Status &status) {
-  takeFollowed();
+  std::lock_guard lock(mutex_);
   std::vector<StoredEvent> events;
-  for (auto [number, samples] : followed_)
-    for (int32_t sample = 0; sample < samples; ++sample) {
+  for (const auto &[number, followed] : followed_)
+    for (int64_t sample = 0; sample < followed.open; ++sample) {
       StoredEvent &stored = events.emplace_back();
       stored.event.kind = ITX_EVENT_FINISHED;
       stored.event.finish = ITX_FINISH_FAILED;
       stored.event.request = number;
-      stored.event.sample = sample;
+      stored.event.sample = int32_t(sample);
       stored.event.token = -1;
       stored.event.status = status.code();
       stored.message = status.message();
+      stored.queue = followed.queue;
     }
   followed_.clear();
-  {
-    std::lock_guard lock(mutex_);
-    failure_ = status;
-  }
-  events_->add(events);
-}
-
-void Engine::takeFollowed() {
-  std::lock_guard lock(mutex_);
-  for (const std::shared_ptr<const Request> &request : commands_.requests)
-    followed_[request->number] += request->samples;
-  commands_.requests.clear();
-  commands_.cancelled.clear();
+  failure_ = status;
+  deliver(events);
 }
 
 Status Engine::followStep(const RankMessage &message) {
-  takeFollowed();
   for (const RankMessage::Change &change : message.changes) {
     EngineModel *model = change.model == 0 ? &model_ : draft_.get();
     if (!model)

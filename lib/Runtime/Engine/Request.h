@@ -19,6 +19,8 @@ namespace intarsia::runtime {
 
 using Clock = std::chrono::steady_clock;
 
+class EventQueue;
+
 /// The same as itx_request.
 struct Request {
   uint64_t number = 0;
@@ -37,6 +39,7 @@ struct Request {
   int32_t priority = 0;
   Clock::time_point deadline = Clock::time_point::max();
   std::string key, salt;
+  std::shared_ptr<EventQueue> queue; // of its events; null: the engine's own
   Clock::time_point submitted;
 };
 

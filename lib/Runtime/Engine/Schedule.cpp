@@ -184,6 +184,7 @@ void Engine::end(Sample &sample, itx_finish reason, int64_t token, const Status 
   event.tokens = sample.generated();
   event.status = status.code();
   stored.message = status.message();
+  stored.queue = sample.request->queue;
   fillTimes(sample, event);
 }
 

@@ -66,7 +66,7 @@ bool Engine::startStep() {
       message.chunks.push_back({chunk.sequence, chunk.outputs, {chunk.tokens.begin(), chunk.tokens.end()}});
     message.events = news_;
     status = tellRanks(std::move(message));
-    events_->add(news_);
+    deliver(news_);
   }
   step->started = Clock::now();
   if (status.ok())
@@ -169,10 +169,13 @@ bool Engine::fit(Step &step) {
   return false;
 }
 
-Status Engine::callMask(std::vector<itx_mask_row> &rows) {
-  if (options_.mask(options_.maskUser, rows.data(), rows.size()) == 0)
-    return Status::success();
-  return error(ITX_INVALID_ARGUMENT, "the tokens that may come next cannot be found");
+static Status maskError() { return error(ITX_INVALID_ARGUMENT, "the tokens that may come next cannot be found"); }
+
+/// Asks for masks of rows. Of those for which there is none, `complete` is below 0.
+void Engine::callMask(std::vector<itx_mask_row> &rows) {
+  if (options_.mask(options_.maskUser, rows.data(), rows.size()) != 0)
+    for (itx_mask_row &row : rows)
+      row.complete = -1;
 }
 
 /// Asks if a text is complete that has as many tokens as it may have.
@@ -184,9 +187,9 @@ Status Engine::asksIfComplete(Sample &sample, bool &isComplete) {
   std::vector<itx_mask_row> rows = {{sample.request->number, sample.index, 0,
                                      sample.tokens.data() + sample.request->prompt.size(), size_t(sample.generated()),
                                      sample.mask.data()}};
-  ITX_RETURN_IF_ERROR(callMask(rows));
-  isComplete = rows[0].complete != 0;
-  return Status::success();
+  callMask(rows);
+  isComplete = rows[0].complete > 0;
+  return rows[0].complete < 0 ? maskError() : Status::success();
 }
 
 /// Asks which tokens may come next, and ends texts that are complete.
@@ -204,12 +207,15 @@ bool Engine::findMasks(Step &step) {
   }
   if (asked.empty())
     return true;
-  Status status = callMask(asked);
+  callMask(asked);
   for (size_t i = 0; i < asked.size(); ++i) {
-    if (status.ok() && !asked[i].complete)
+    if (asked[i].complete == 0)
       continue;
     std::erase_if(step.rows, [&](const Row &row) { return row.sample == samples[i]; });
-    end(*samples[i], status.ok() ? ITX_FINISH_END : ITX_FINISH_FAILED, -1, status);
+    if (asked[i].complete > 0)
+      finish(*samples[i], ITX_FINISH_END);
+    else
+      fail(*samples[i], maskError());
   }
   return !step.rows.empty();
 }
@@ -238,7 +244,7 @@ void Engine::finishStep(Step &step) {
       message.kind = RankMessage::Kind::Wait;
       message.events = news_;
       status = tellRanks(std::move(message));
-      events_->add(news_);
+      deliver(news_);
     }
     if (status.ok())
       status = finishLateResults(*model_.pool.cache()->module(), step.results.call);
@@ -324,6 +330,7 @@ StoredEvent Engine::eventOf(const Sample &sample, itx_engine_event_kind kind, in
   event.prompt_tokens = int64_t(sample.request->prompt.size());
   event.cached_tokens = std::max<int64_t>(0, sample.cachedTokens);
   event.tokens = sample.generated();
+  stored.queue = sample.request->queue;
   fillTimes(sample, event);
   return stored;
 }

@@ -16,7 +16,7 @@ from ..runtime.module import Module
 from ..support.checks import INT64_MAX, real_number, token_ids, whole_number
 from .cache import Cache
 from .constrained import Constraint
-from .masks import Masks
+from .masks import MaskedRequest, Masks, take_ends
 from .sampling import SamplingOptions
 
 #: Kinds of events.
@@ -191,11 +191,18 @@ class Engine:
             bool(followers),
             self._masks,
         )
-        self._masked: dict[int, list[int]] = {}  # of requests with a constraint: samples that are open, and all
+        self._masked: dict[int, MaskedRequest] = {}
         self.info: dict[str, Any] = self.cache().info
 
-    def submit(self, request: Request) -> int:
+    def submit(self, request: Request, queue: EventQueue | None = None) -> int:
         """Add a request; return its number.
+
+        Parameters
+        ----------
+        request : Request
+            What is asked for.
+        queue : EventQueue or None
+            Where its events come; None: `poll`.
 
         Raises
         ------
@@ -242,13 +249,15 @@ class Engine:
             0.0 if request.deadline_seconds is None else request.deadline_seconds,
             request.key,
             request.salt,
+            None if queue is None else queue._runtime,
         )
         if request.constraint is None:
             return self._runtime.submit(*arguments)
+        masked = MaskedRequest(request.samples, request.constraint)
         with self._masks.lock:
             number = self._runtime.submit(*arguments)
-            self._masks.add(number, request.samples, request.constraint)
-        self._masked[number] = [request.samples, request.samples]
+            (self if queue is None else queue)._masked[number] = masked
+            self._masks.add(number, masked)
         return number
 
     def cancel(self, number: int) -> None:
@@ -257,23 +266,7 @@ class Engine:
 
     def poll(self, timeout: float | None = 0.0) -> list[_runtime.Event]:
         """Return events in their order; wait for the first one at most `timeout` seconds, None: without end."""
-        events = self._runtime.poll(timeout)
-        if self._masked:
-            for event in events:
-                if event.kind == FINISHED and event.request in self._masked:
-                    self._end(event)
-        return events
-
-    def _end(self, event: _runtime.Event) -> None:
-        """Take the end of a text with a constraint."""
-        counts = self._masked[event.request]
-        error = self._masks.error(event.request)
-        if event.finish == FAILED and error is not None:
-            event.message = error
-        counts[0] -= 1
-        if counts[0] == 0:
-            del self._masked[event.request]
-            self._masks.remove(event.request, counts[1])
+        return _taken(self._runtime.poll(timeout), self._masked)
 
     def fileno(self) -> int:
         """Return a file descriptor that is readable while there are events."""
@@ -297,8 +290,12 @@ class Engine:
         """Return a new sequence of the cache with the longest beginning of some tokens that the engine has."""
         return _runtime.Sequence(self._runtime.fork(token_ids(tokens), salt))
 
+    def queue(self) -> EventQueue:
+        """Return a new queue for the events of some requests."""
+        return EventQueue(self)
+
     def set_draft(self, draft: Module | None) -> None:
-        """Set the draft model; refused while there are requests."""
+        """Set the draft model; wait until there are no requests that use another one, and in a world none at all."""
         self._runtime.set_draft(None if draft is None else draft._runtime)
 
     def follow(self) -> None:
@@ -316,3 +313,38 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+
+class EventQueue:
+    """Takes the events of some requests, so that callers in several threads each wait for their own.
+
+    Requests that have not ended when it is closed, or when nobody has it any more, are cancelled.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine of the requests.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._runtime = engine._runtime.queue()
+        self._masked: dict[int, MaskedRequest] = {}
+
+    def poll(self, timeout: float | None = 0.0) -> list[_runtime.Event]:
+        """Return events as `Engine.poll` does."""
+        return _taken(self._runtime.poll(timeout), self._masked)
+
+    def fileno(self) -> int:
+        """Return a file descriptor that is readable while there are events."""
+        return self._runtime.fileno()
+
+    def close(self) -> None:
+        """Cancel the requests; on ranks of a world wait until they have ended."""
+        self._runtime.close()
+
+
+def _taken(events: list[_runtime.Event], masked: dict[int, MaskedRequest]) -> list[_runtime.Event]:
+    """Return events; take the ends of requests with a constraint."""
+    if masked:
+        take_ends(masked, (event for event in events if event.kind == FINISHED))
+    return events

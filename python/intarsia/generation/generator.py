@@ -10,7 +10,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from .device_rows import log_probability
 from .drafts import check_draft
 from .engine import Engine, Request
 from .prompts import compute
-from .runs import Runs
+from .runs import Runs, Steps
 from .sampling import SamplingKeywords, SamplingOptions
 from .writer import Generation, Writer
 
@@ -121,7 +121,6 @@ class Generator:
             "spill_files": spill_files,
         }
         self._runs: Runs | None = None
-        self._draft: Generator | None = None  # of the engine
         self._grammars: Grammars | None = None
         self._token_bytes: TokenBytes | None = None
         self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
@@ -370,8 +369,9 @@ class Generator:
             of many models: False shows them.
         """
         writers, requests, draft = self._start(several(prompts), max_tokens, **options)
-        for _ in self._run(writers, requests, draft):
-            pass
+        with closing(self._open_runs().run(writers, requests, draft)) as steps:
+            for _ in steps:
+                pass
         return [writer.result() for writer in writers]
 
     async def generate_async(
@@ -385,7 +385,7 @@ class Generator:
         Calls at the same time are computed together. One that is cancelled ends its requests.
         """
         writers, requests, draft = self._start(several(prompts), max_tokens, **options)
-        async with aclosing(self._prepared(draft).run_async(writers, requests)) as steps:
+        async with aclosing(self._open_runs().run_async(writers, requests, draft)) as steps:
             async for _ in steps:
                 pass
         return [writer.result() for writer in writers]
@@ -398,7 +398,7 @@ class Generator:
         Closing the iterator ends the request.
         """
         (writer,), requests, draft = self._start([prompt], max_tokens, **options)
-        async with aclosing(self._prepared(draft).run_async([writer], requests)) as steps:
+        async with aclosing(self._open_runs().run_async([writer], requests, draft)) as steps:
             async for _ in steps:
                 for piece in writer.news():
                     yield piece
@@ -438,7 +438,7 @@ class Generator:
 
     def start(
         self, prompt: str | Sequence[int], max_tokens: int = 128, **options: Unpack[GenerationKeywords]
-    ) -> tuple[Writer, Iterator[None]]:
+    ) -> tuple[Writer, Steps]:
         """Begin to continue one prompt, for callers that need more than `stream` yields.
 
         The parameters are those of `generate`.
@@ -448,10 +448,10 @@ class Generator:
         Writer
             The text so far.
         iterator
-            Each forward step adds one or more tokens.
+            Each forward step adds one or more tokens. Closing it ends the text.
         """
         writers, requests, draft = self._start([prompt], max_tokens, **options)
-        return writers[0], self._run(writers, requests, draft)
+        return writers[0], self._open_runs().run(writers, requests, draft)
 
     def _open_draft(self, draft: Generator | str | os.PathLike[str] | None) -> Generator | None:
         if draft is None:
@@ -484,7 +484,7 @@ class Generator:
         draft_tokens: int = 4,
         skip_special_tokens: bool = True,
         **fields: Unpack[SamplingKeywords],
-    ) -> tuple[list[Writer], list[Request], Generator | None]:
+    ) -> tuple[list[Writer], list[Request], Module | None]:
         """Check all arguments; nothing is computed before the first forward step."""
         max_tokens = whole_number("max_tokens", max_tokens, 1)
         draft_tokens = whole_number("draft_tokens", draft_tokens, 1)
@@ -511,19 +511,8 @@ class Generator:
             )
             for number, writer in enumerate(writers)
         ]
-        return writers, requests, self._open_draft(draft)
-
-    def _run(self, writers: list[Writer], requests: list[Request], draft: Generator | None) -> Iterator[None]:
-        """Return the steps that generate texts together."""
-        return self._prepared(draft).run(writers, requests)
-
-    def _prepared(self, draft: Generator | None) -> Runs:
-        """Return what computes requests, with their draft model."""
-        runs = self._open_runs()
-        if draft is not None and draft is not self._draft:
-            runs.engine.set_draft(draft.module)
-            self._draft = draft
-        return runs
+        opened = self._open_draft(draft)
+        return writers, requests, None if opened is None else opened.module
 
     def save(self, path: str | os.PathLike[str], prompt: str | Sequence[int]) -> None:
         """Compute a prompt, and write its state to a file for `restore`."""
@@ -600,9 +589,10 @@ def _start(cache: Cache, chunks: list[tuple[_runtime.Sequence, list[int], int]])
     return cache.start_step(chunks).wait
 
 
-def _pieces(writer: Writer, steps: Iterator[None]) -> Iterator[str | int]:
-    for _ in steps:
-        yield from writer.news()
+def _pieces(writer: Writer, steps: Steps) -> Iterator[str | int]:
+    with closing(steps):
+        for _ in steps:
+            yield from writer.news()
     yield from writer.news(last=True)
 
 

@@ -5,12 +5,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from .. import _runtime
     from .constrained import Constraint
+
+#: What `Masks` say of a text: it goes on, it is complete, or its tokens cannot be found.
+_GOES_ON, _COMPLETE, _FAILED = 0, 1, -1
 
 
 class Masks:
@@ -25,41 +31,61 @@ class Masks:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[int, int], MaskedText] = {}
-        self._errors: dict[int, str] = {}
+        # Whoever takes the events of a request has it: where nobody does, it ends.
+        self._requests: WeakValueDictionary[int, MaskedRequest] = WeakValueDictionary()
         self.lock = threading.RLock()
 
-    def add(self, request: int, samples: int, constraint: Constraint) -> None:
-        """Take the constraint of a request; each of its samples is a text of its own."""
+    def add(self, number: int, request: MaskedRequest) -> None:
+        """Take a request by its number."""
         with self.lock:
-            for sample in range(samples):
-                self._texts[request, sample] = MaskedText(constraint)
+            self._requests[number] = request
 
-    def error(self, request: int) -> str | None:
-        """Return what failed, if something did."""
+    def __call__(self, rows: list[tuple[int, int, list[int], np.ndarray]]) -> list[int]:
+        """Fill the bits of texts; return what is to be said of each."""
         with self.lock:
-            return self._errors.get(request)
+            requests = [self._requests.get(number) for number, _, _, _ in rows]
+        return [
+            _COMPLETE if request is None else request.fill(sample, tokens, bits)
+            for request, (_, sample, tokens, bits) in zip(requests, rows, strict=True)
+        ]
 
-    def remove(self, request: int, samples: int) -> None:
-        """Forget a request that has ended."""
-        with self.lock:
-            for sample in range(samples):
-                self._texts.pop((request, sample), None)
-            self._errors.pop(request, None)
 
-    def __call__(self, rows: list[tuple[int, int, list[int], np.ndarray]]) -> list[bool]:
-        """Fill the bits of texts; return which of them are complete."""
-        complete = []
-        for request, sample, tokens, bits in rows:
-            with self.lock:
-                text = self._texts[request, sample]
-            try:
-                complete.append(text.fill(tokens, bits))
-            except Exception as error:
-                with self.lock:
-                    self._errors[request] = str(error)
-                raise
-        return complete
+class MaskedRequest:
+    """The texts of a request that has a constraint; each of its samples is one.
+
+    Attributes
+    ----------
+    open : int
+        Texts that have not ended.
+    error : str or None
+        What failed, if something did.
+    """
+
+    def __init__(self, samples: int, constraint: Constraint) -> None:
+        self.open = samples
+        self.error: str | None = None
+        self._texts = [MaskedText(constraint) for _ in range(samples)]
+
+    def fill(self, sample: int, tokens: list[int], bits: np.ndarray) -> int:
+        """Fill the bits of a text."""
+        try:
+            return _COMPLETE if self._texts[sample].fill(tokens, bits) else _GOES_ON
+        except Exception as error:
+            self.error = str(error)
+            return _FAILED
+
+
+def take_ends(requests: dict[int, MaskedRequest], finished: Iterable[_runtime.Event]) -> None:
+    """Forget requests that have ended, and say why those failed for which no tokens can be found."""
+    for event in finished:
+        request = requests.get(event.request)
+        if request is None:
+            continue
+        if event.message is not None and request.error is not None:
+            event.message = request.error
+        request.open -= 1
+        if request.open == 0:
+            del requests[event.request]
 
 
 class MaskedText:

@@ -7,6 +7,7 @@
 #include "test/unit/Runtime/Decoder.h"
 
 #include <map>
+#include <poll.h>
 #include <random>
 #include <thread>
 
@@ -332,6 +333,44 @@ TEST_P(Engines, MasksSayWhichTokensMayCome) {
   EXPECT_THAT(outcome.message, HasSubstr("may come next"));
 }
 
+namespace {
+/// Has no masks for texts that begin with an odd token.
+int32_t masksOfSome(void *, itx_mask_row *rows, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    for (int64_t token = 0; token < vocabulary; ++token)
+      rows[i].bits[token / 32] |= uint32_t(1) << (token % 32);
+    rows[i].complete = rows[i].token_count > 0 && rows[i].tokens[0] % 2 == 1 ? -1 : 0;
+  }
+  return 0;
+}
+} // namespace
+
+TEST_P(Engines, AMaskThatCannotBeFoundEndsItsTextAlone) {
+  itx_engine_options options = {};
+  options.mask = masksOfSome;
+  EnginePointer engine = makeEngine(8, 60, options);
+  Outcomes outcomes;
+  std::vector<Tokens> prompts = somePrompts(12, 6);
+  for (const Tokens &prompt : prompts) {
+    Asked asked(prompt, 4);
+    asked.request.has_mask = 1;
+    uint64_t number = 0;
+    ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
+  }
+  collect(engine.get(), prompts.size(), outcomes);
+  size_t failed = 0;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Tokens text = expectedText(prompts[i], 4);
+    const Outcome &outcome = outcomes[{i + 1, 0}];
+    bool fails = text[0] % 2 == 1;
+    failed += fails;
+    EXPECT_EQ(outcome.finish, fails ? ITX_FINISH_FAILED : ITX_FINISH_LENGTH);
+    EXPECT_EQ(outcome.tokens, fails ? Tokens{text[0]} : text);
+  }
+  EXPECT_GT(failed, 0u);
+  EXPECT_LT(failed, prompts.size());
+}
+
 TEST_P(Engines, DraftsChangeNothing) {
   if (isOnDevice())
     GTEST_SKIP() << "the draft's function is that of the module on the host";
@@ -379,6 +418,104 @@ TEST_P(Engines, CancelledRequestsEnd) {
   EXPECT_EQ(outcomes[(std::pair{numbers[5], 0})].finish, ITX_FINISH_CANCELLED);
   EXPECT_EQ(stats(engine).free_pages, 6);
   EXPECT_EQ(runAlone(engine.get(), Asked({1, 2, 3}, 4)).tokens, expectedText({1, 2, 3}, 4));
+}
+
+namespace {
+struct FreeQueue {
+  void operator()(itx_event_queue *queue) const { itx_event_queue_free(queue); }
+};
+using QueuePointer = std::unique_ptr<itx_event_queue, FreeQueue>;
+
+QueuePointer makeQueue(const EnginePointer &engine) {
+  itx_event_queue *queue = nullptr;
+  EXPECT_EQ(itx_event_queue_create(engine.get(), &queue), ITX_OK);
+  return QueuePointer(queue);
+}
+
+/// Takes the tokens of a queue's only request.
+Tokens tokensOf(itx_event_queue *queue) {
+  Tokens tokens;
+  while (true) {
+    itx_engine_event event;
+    size_t count = 0;
+    EXPECT_EQ(itx_event_queue_poll(queue, 20, &event, 1, &count), ITX_OK);
+    if (count == 0)
+      ADD_FAILURE() << "no event in 20 s";
+    if (count == 0 || event.kind == ITX_EVENT_FINISHED)
+      return tokens;
+    tokens.push_back(event.token);
+  }
+}
+} // namespace
+
+TEST_P(Engines, QueuesTakeTheEventsOfTheirRequests) {
+  EnginePointer engine = makeEngine(2, 20);
+  std::vector<Tokens> prompts = somePrompts(6, 9), texts(6);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < prompts.size(); ++i)
+    threads.emplace_back([&, i] {
+      QueuePointer queue = makeQueue(engine);
+      Asked asked(prompts[i], 7);
+      asked.request.queue = queue.get();
+      uint64_t number = 0;
+      ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
+      pollfd readable = {itx_event_queue_descriptor(queue.get()), POLLIN, 0};
+      EXPECT_EQ(poll(&readable, 1, 20000), 1);
+      texts[i] = tokensOf(queue.get());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (size_t i = 0; i < prompts.size(); ++i)
+    EXPECT_EQ(texts[i], expectedText(prompts[i], 7));
+  itx_engine_event event;
+  size_t count = 0;
+  ASSERT_EQ(itx_engine_poll(engine.get(), 0, &event, 1, &count), ITX_OK);
+  EXPECT_EQ(count, 0u) << "an event of a queue came to the engine's own";
+}
+
+TEST_P(Engines, RequestsEndWithTheirQueue) {
+  EnginePointer engine = makeEngine(1, 20), other = makeEngine(1, 20);
+  QueuePointer queue = makeQueue(engine);
+  Asked asked({1, 2, 3});
+  asked.request.queue = queue.get();
+  uint64_t number = 0;
+  for (int i = 0; i < 300; ++i)
+    ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
+  EXPECT_EQ(asked.submit(other.get(), number), ITX_INVALID_ARGUMENT);
+  EXPECT_THAT(itx_last_error(), HasSubstr("another engine"));
+  queue.reset();
+  EXPECT_EQ(runAlone(engine.get(), Asked({1, 2, 3}, 4)).tokens, expectedText({1, 2, 3}, 4));
+  EXPECT_GT(stats(engine).finished[ITX_FINISH_CANCELLED], 0);
+  EXPECT_EQ(stats(engine).running, 0);
+  EXPECT_EQ(stats(engine).waiting, 0);
+  EXPECT_EQ(stats(engine).free_pages, 20);
+  // The engine may be freed before the queue.
+  queue = makeQueue(engine);
+  asked.request.queue = queue.get();
+  ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
+  engine.reset();
+  tokensOf(queue.get());
+}
+
+TEST_P(Engines, DraftsAreSetBetweenRequestsThatUseThem) {
+  if (isOnDevice())
+    GTEST_SKIP() << "the draft's function is that of the module on the host";
+  EnginePointer engine = makeEngine(2, 20);
+  Asked drafted({5, 6, 7}, 12);
+  drafted.request.draft_tokens = 3;
+  uint64_t number = 0;
+  EXPECT_EQ(drafted.submit(engine.get(), number), ITX_INVALID_ARGUMENT);
+  ASSERT_EQ(Asked({1, 2, 3}).submit(engine.get(), number), ITX_OK);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(itx_engine_set_draft(engine.get(), module.get()), ITX_OK) << itx_last_error();
+    ASSERT_EQ(drafted.submit(engine.get(), number), ITX_OK) << itx_last_error();
+  }
+  ASSERT_EQ(itx_engine_set_draft(engine.get(), nullptr), ITX_OK);
+  Outcomes outcomes;
+  collect(engine.get(), 21, outcomes);
+  for (uint64_t request = number - 19; request <= number; ++request)
+    EXPECT_EQ((outcomes[{request, 0}].tokens), expectedText({5, 6, 7}, 12));
+  EXPECT_EQ(drafted.submit(engine.get(), number), ITX_INVALID_ARGUMENT);
 }
 
 TEST_P(Engines, AStepThatFailsEndsItsRequestsAlone) {
