@@ -192,6 +192,7 @@ private:
   std::vector<Sample *> running_; // in the order of isBefore()
   std::deque<std::unique_ptr<Step>> inFlight_;
   std::vector<StoredEvent> news_;
+  std::unordered_map<const Sample *, StoredEvent> ends_; // of samples that have ended while a step has them
   StepTimes times_;
   std::vector<int64_t> lengths_; // of ended texts, the latest ones
   size_t nextLength_ = 0;

@@ -171,7 +171,7 @@ void Engine::end(Sample &sample, itx_finish reason, int64_t token, const Status 
       expectedLength_ = std::max<int64_t>(1, *at);
     }
   }
-  StoredEvent &stored = news_.emplace_back();
+  StoredEvent stored;
   itx_engine_event &event = stored.event;
   event.kind = ITX_EVENT_FINISHED;
   event.finish = reason;
@@ -186,6 +186,11 @@ void Engine::end(Sample &sample, itx_finish reason, int64_t token, const Status 
   stored.message = status.message();
   stored.queue = sample.request->queue;
   fillTimes(sample, event);
+  // Who hears of it goes on, and a rank's other exchanges must not come between a step and its logits.
+  if (sample.steps > 0)
+    ends_[&sample] = std::move(stored);
+  else
+    news_.push_back(std::move(stored));
 }
 
 void Engine::fillTimes(const Sample &sample, itx_engine_event &event) const {

@@ -253,7 +253,9 @@ void Engine::finishStep(Step &step) {
   times_.observe(step.singles, step.promptTokens, step.seconds);
   for (Row &row : step.rows) {
     if (step.wanted == LogitsWanted::Later) {
-      --row.sample->steps;
+      if (--row.sample->steps == 0)
+        if (auto end = ends_.extract(row.sample))
+          news_.push_back(std::move(end.mapped()));
       if (row.outputs > 0)
         row.sample->awaitsLogits = false;
     }
