@@ -132,6 +132,10 @@ void Engine::propose(Step &step) {
       continue;
     auto length = int64_t(sample.tokens.size());
     const StepLayout &draft = draft_->layout();
+    // A draft whose vocabulary is padded to fewer tokens cannot read those that it lacks.
+    if (std::any_of(sample.tokens.begin() + draft_->pool.length(sample.draft), sample.tokens.end(),
+                    [&](int64_t token) { return token >= draft.vocabulary; }))
+      continue;
     int64_t limit = std::min({request.draftTokens, request.maxTokens - sample.generated() - 1,
                               model_.layout().context - length, draft.context - length + 1});
     row.before = sample.random;
