@@ -53,7 +53,8 @@ static Status choosePages(const StepLayout &layout, const Module &module, const 
     return error(ITX_INVALID_ARGUMENT, "%s: a cache of %lld pages is asked for, 1 to %d are possible", name.c_str(),
                  (long long)options.pages, INT32_MAX);
   pages = options.pages;
-  if (pages == 0 && __builtin_mul_overflow(layout.pagesFor(layout.context), options.sequences, &pages))
+  int64_t most = options.longSequences > 0 ? options.longSequences : options.sequences;
+  if (pages == 0 && __builtin_mul_overflow(layout.pagesFor(layout.context), most, &pages))
     pages = INT32_MAX;
   // Takes half of the memory if there is no limit: the module's workspace and other programs need some too.
   uint64_t limit = options.bytes ? options.bytes : availableBytes(module, layout) / 2;
@@ -155,8 +156,9 @@ Status Cache::createSimulated(StepLayout layout, const Options &options, Compute
   result->layout_ = std::move(layout);
   result->compute_ = std::move(compute);
   int64_t pages = options.pages;
+  int64_t most = options.longSequences > 0 ? options.longSequences : options.sequences;
   if (pages == 0)
-    pages = std::min<int64_t>(result->layout_.pagesFor(result->layout_.context) * options.sequences, INT32_MAX);
+    pages = std::min<int64_t>(result->layout_.pagesFor(result->layout_.context) * most, INT32_MAX);
   if (pages < 1 || options.sequences < 1)
     return error(ITX_INVALID_ARGUMENT, "%s: a cache of %lld pages for %lld sequences, at least 1 is needed",
                  result->name(), (long long)pages, (long long)options.sequences);

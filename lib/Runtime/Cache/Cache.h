@@ -60,6 +60,7 @@ public:
     int64_t pages = 0;
     uint64_t bytes = 0;
     SpillStore::Limits spill;
+    int64_t longSequences = 0; // as long as the context that there are pages for, where `pages` is 0; 0: all sequences
   };
 
   static Status create(std::shared_ptr<Module> module, size_t function, const Options &options,

@@ -23,8 +23,10 @@ static constexpr int64_t keptSequences = 1024;
 /// The length of a text that is expected until some have ended.
 static constexpr int64_t assumedLength = 128;
 
+int64_t Engine::runningSequences(int64_t asked) { return asked > 0 ? asked : usualSequences; }
+
 int64_t Engine::sequencesOfCache(int64_t running, bool hasSlots) {
-  running = running > 0 ? running : usualSequences;
+  running = runningSequences(running);
   // Each sequence with a slot takes memory, and a row of the tables of each step.
   return hasSlots ? running + std::min<int64_t>(running, 16) : running + keptSequences;
 }

@@ -49,6 +49,8 @@ public:
   /// `draft` may be null. `sequences` of the options is how many samples run at a time: the caches have more.
   static Status create(std::shared_ptr<Cache> cache, std::shared_ptr<Cache> draft, const Options &options,
                        std::shared_ptr<Engine> &engine);
+  /// The samples that run at a time: so many as are asked for, or as are usual.
+  static int64_t runningSequences(int64_t asked);
   /// Sequences that an engine's cache needs for so many that run: those of ended texts have places too.
   static int64_t sequencesOfCache(int64_t running, bool hasSlots);
 

@@ -59,6 +59,8 @@ static Status makeCache(const std::shared_ptr<Module> &module, const char *funct
   options.sequences = std::max<int64_t>(running, 1);
   bool hasSlots = false;
   ITX_RETURN_IF_ERROR(Cache::hasSlots(*module, index, hasSlots));
+  // Ended texts have places of their own, and the pages that those which run leave.
+  options.longSequences = Engine::runningSequences(running);
   options.sequences = Engine::sequencesOfCache(running, hasSlots);
   ITX_RETURN_IF_ERROR(Cache::create(module, index, options, cache));
   World *world = module->world();
@@ -104,6 +106,7 @@ itx_status itx_engine_create_mock(const itx_mock_options *mock, const itx_engine
     ITX_RETURN_IF_ERROR(readOptions(options, read));
     if (read.given.draft)
       return error(ITX_INVALID_ARGUMENT, "a simulated model has no draft");
+    read.cache.longSequences = Engine::runningSequences(read.cache.sequences);
     read.cache.sequences = Engine::sequencesOfCache(read.cache.sequences, /*hasSlots=*/false);
     std::shared_ptr<Cache> cache;
     ITX_RETURN_IF_ERROR(createSimulatedCache(model, read.cache, cache));
