@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import intarsia
 import numpy as np
 import pytest
 from intarsia import _runtime
-from intarsia.generation.device_rows import DeviceRow
 from programs import SCHEDULES
 
 HERE = Path(__file__).resolve().parent
@@ -44,23 +45,24 @@ def artifacts(tools) -> dict[str, Path]:
     return Compiled()
 
 
-@pytest.fixture
-def copied(monkeypatch) -> list[int]:
-    """Rows whose logits are copied to the host; a number for each."""
-    rows: list[int] = []
-    original = DeviceRow.logits
-
-    def logits(row: DeviceRow) -> np.ndarray:
-        if row._logits is None:
-            rows.append(row._row)
-        return original(row)
-
-    monkeypatch.setattr(DeviceRow, "logits", logits)
-    return rows
+#: A rule that changes nothing, and that all logits are needed for.
+ON_THE_HOST = {"logit_bias": {0: 0.0}}
 
 
-def on_the_host(monkeypatch) -> None:
-    monkeypatch.setattr(intarsia.SamplingOptions, "needs_all_logits", True)
+def copies(trace: Path) -> list[int]:
+    """Return the bytes of each copy between the memories of host and device in a profile."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    labels = [event["args"]["label"] for event in events if event.get("cat") == "copy"]
+    return [int(label.split()[0]) for label in labels if label.endswith(" bytes")]
+
+
+@contextmanager
+def copied_rows(folder: Path, vocabulary: int = VOCABULARY) -> Iterator[list[int]]:
+    """Give how many rows of logits are copied."""
+    found: list[int] = []
+    with intarsia.profile(folder / "copies.json"):
+        yield found
+    found.append(sum(size // (4 * vocabulary) for size in copies(folder / "copies.json") if size % (4 * vocabulary) == 0))
 
 
 RULES = {
@@ -75,26 +77,26 @@ RULES = {
 
 
 @pytest.mark.parametrize("device", ["reference", "small, sm_80", "small, gfx942"])
-def test_same_texts_as_on_the_host(artifacts, monkeypatch, copied, device: str) -> None:
+def test_same_texts_as_on_the_host(artifacts, tmp_path, device: str) -> None:
     generator = intarsia.Generator(artifacts[device])
     # The small model is not trained: all of its tokens are likely.
     chosen = ("greedy", "top_k") if device.startswith("small") else RULES
     tokens = 2 if device.startswith("small") else 4
     results = {}
     for name in chosen:
-        copied.clear()
-        results[name] = generator.generate(PROMPTS, tokens, **RULES[name])
+        with copied_rows(tmp_path, generator.vocabulary) as copied:
+            results[name] = generator.generate(PROMPTS, tokens, **RULES[name])
         # Without top_k unlikely tokens are drawn too, which are not among the candidates.
         some = len(PROMPTS) * tokens * 2 // 3 if name in ("temperature", "hot", "top_p", "min_p") else 0
-        assert len(copied) <= some, name
-    on_the_host(monkeypatch)
-    copied.clear()
+        assert copied[0] <= some, name
     for name, ours_of_rule in results.items():
-        for ours, wanted in zip(ours_of_rule, generator.generate(PROMPTS, tokens, **RULES[name]), strict=True):
+        with copied_rows(tmp_path, generator.vocabulary) as copied:
+            texts = generator.generate(PROMPTS, tokens, **RULES[name], **ON_THE_HOST)
+        assert copied[0] >= max(len(text.ids) for text in texts)
+        for ours, wanted in zip(ours_of_rule, texts, strict=True):
             assert ours.ids == wanted.ids, name
             assert ours.finish_reason == wanted.finish_reason
             np.testing.assert_allclose(ours.logprobs, wanted.logprobs, rtol=1e-5, atol=2e-6)
-    assert not copied
     different = {tuple(result.ids) for texts in results.values() for result in texts}
     assert len(different) > len(chosen)  # the rules and the numbers matter
 
@@ -103,30 +105,23 @@ def test_same_texts_as_on_the_host(artifacts, monkeypatch, copied, device: str) 
 def test_schedules(artifacts, monkeypatch, schedule: str) -> None:
     monkeypatch.setenv("ITX_EMULATED_SCHEDULE", schedule)
     generator = intarsia.Generator(artifacts["small, sm_80"])
-    texts = [text.ids for text in generator.generate(PROMPTS, 2, temperature=1.0, top_k=30, seed=1)]
-    on_the_host(monkeypatch)
-    assert texts == [text.ids for text in generator.generate(PROMPTS, 2, temperature=1.0, top_k=30, seed=1)]
-
-
-def copied_bytes(trace: Path) -> int:
-    """Return the bytes of all copies between the memories of host and device in a profile."""
-    events = json.loads(trace.read_text())["traceEvents"]
-    labels = [event["args"]["label"] for event in events if event.get("cat") == "copy"]
-    return sum(int(label.split()[0]) for label in labels if label.endswith(" bytes"))
+    rules = {"temperature": 1.0, "top_k": 30, "seed": 1}
+    texts = [text.ids for text in generator.generate(PROMPTS, 2, **rules)]
+    assert texts == [text.ids for text in generator.generate(PROMPTS, 2, **rules, **ON_THE_HOST)]
 
 
 @pytest.mark.parametrize("device", ["emulated", "reference"])
-def test_a_step_copies_hundreds_of_bytes(artifacts, tmp_path, monkeypatch, device: str) -> None:
+def test_a_step_copies_hundreds_of_bytes(artifacts, tmp_path, device: str) -> None:
     """Inputs of a few words and candidates, where logits were copied before."""
+    generator = intarsia.Generator(artifacts[device], kept_tokens=0)
     bytes_of = {}
-    for name in ("device", "host"):
-        if name == "host":
-            on_the_host(monkeypatch)
-        _, steps = intarsia.Generator(artifacts[device]).start(PROMPTS[0], 3)
-        next(steps)
-        with intarsia.profile(tmp_path / f"{name}.json"):
-            next(steps)
-        bytes_of[name] = copied_bytes(tmp_path / f"{name}.json")
+    for name, rules in (("device", {}), ("host", ON_THE_HOST)):
+        totals = []
+        for count in (1, 2):  # the second token takes another step
+            with intarsia.profile(tmp_path / f"{name}.json"):
+                generator.generate(PROMPTS[0], count, **rules)
+            totals.append(sum(copies(tmp_path / f"{name}.json")))
+        bytes_of[name] = totals[1] - totals[0]
     logits, candidates = 4 * VOCABULARY, 64 * (4 + 4) + 2 * 4
     assert logits <= bytes_of["host"] < logits + 200
     assert candidates <= bytes_of["device"] < candidates + 200
@@ -148,7 +143,7 @@ def test_the_command_copies_no_logits(tools, artifacts, tmp_path) -> None:
     assert np.load(saved)[-1].argmax() == int(tokens.split()[0])
 
 
-def test_rules_that_need_all_logits(artifacts, copied) -> None:
+def test_rules_that_need_all_logits(artifacts) -> None:
     """A penalty and a form of the text change logits on the host."""
     rules = {"temperature": 0.8, "repetition_penalty": 1.3, "seed": 2}
     texts = []
@@ -157,7 +152,6 @@ def test_rules_that_need_all_logits(artifacts, copied) -> None:
         texts.append([text.ids for text in generator.generate(PROMPTS, 4, **rules)])
         assert generator.generate("violin (noun):", 3, regex="[0-9]+")[0].text.isdigit()
     assert texts[0] == texts[1]
-    assert not copied
 
 
 def test_candidates_of_a_step(artifacts) -> None:
@@ -189,14 +183,15 @@ def test_logits_in_memory_of_the_host(artifacts) -> None:
         cache.candidates(on_host, np.ones(1, np.float32))
 
 
-def test_one_artifact_for_either_device(artifacts, copied) -> None:
+def test_one_artifact_for_either_device(artifacts, tmp_path) -> None:
     texts = []
     for device, count in (("cpu", 0), ("reference", 64)):
         generator = intarsia.Generator(intarsia.load(artifacts["both"], devices=device))
         assert intarsia.Cache(generator.module).info["candidates"] == count
-        texts.append([text.ids for text in generator.generate(PROMPTS, 5, temperature=0.7, top_k=20, seed=1)])
+        with copied_rows(tmp_path) as copied:
+            texts.append([text.ids for text in generator.generate(PROMPTS, 5, temperature=0.7, top_k=20, seed=1)])
+        assert copied == [0]
     assert texts[0] == texts[1]
-    assert not copied
 
 
 def test_temperatures_that_are_none(artifacts) -> None:
