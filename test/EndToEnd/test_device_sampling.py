@@ -62,7 +62,9 @@ def copied_rows(folder: Path, vocabulary: int = VOCABULARY) -> Iterator[list[int
     found: list[int] = []
     with intarsia.profile(folder / "copies.json"):
         yield found
-    found.append(sum(size // (4 * vocabulary) for size in copies(folder / "copies.json") if size % (4 * vocabulary) == 0))
+    found.append(
+        sum(size // (4 * vocabulary) for size in copies(folder / "copies.json") if size % (4 * vocabulary) == 0)
+    )
 
 
 RULES = {
