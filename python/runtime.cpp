@@ -9,6 +9,7 @@
 #include "python/Engines.h"
 #include "python/Modules.h"
 #include "python/Products.h"
+#include "python/Sampling.h"
 #include "python/Sequences.h"
 #include "python/Tensors.h"
 #include "python/Worlds.h"
@@ -30,6 +31,7 @@ NB_MODULE(_runtime, m) {
   bindModules(m);
   bindSequences(m);
   bindEngines(m);
+  bindSampling(m);
   bindProducts(m);
   bindWorlds(m);
   m.def("version", [] { return std::string(itx_version()); });

@@ -1,6 +1,6 @@
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sampling rules, each against its definition."""
+"""Sampling rules of the runtime, each against its definition, and against NumPy's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import inspect
 import intarsia
 import numpy as np
 import pytest
-from intarsia import InvalidArgumentError, Sampling
+from intarsia import InvalidArgumentError, Sampling, _runtime
 from intarsia.generation.generator import GenerationKeywords
-from intarsia.generation.sampling import DEVICE_ERROR, Likeliest, SamplingKeywords, draw, likeliest_tokens
+from intarsia.generation.sampling import DEVICE_ERROR, Likeliest, SamplingKeywords
+from sampling_reference import Reference, draw
 
 LOGITS = np.log(np.array([0.4, 0.1, 0.3, 0.15, 0.05]))
 NONE = np.array([], np.int64)
+#: Of probabilities: logits are in single precision.
+TOLERANCE = 1e-6
 
 
 def probabilities(**rules: float) -> np.ndarray:
@@ -31,22 +34,22 @@ def test_keywords_are_the_fields():
     own = {name: each.__forward_arg__ for name, each in GenerationKeywords.__annotations__.items()}
     keywords = {each.name: each.annotation for each in method.parameters.values() if each.kind is each.KEYWORD_ONLY}
     assert own == {**fields, **keywords}
-    for name in ("generate", "stream", "start", "chat"):
+    for name in ("generate", "generate_async", "stream", "stream_async", "start", "chat", "chat_async"):
         shown = inspect.signature(getattr(intarsia.Generator, name)).parameters
         assert {each for each, parameter in shown.items() if parameter.kind is parameter.KEYWORD_ONLY} >= set(own)
         assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in shown.values())
 
 
 def test_temperature():
-    np.testing.assert_allclose(probabilities(temperature=1.0), [0.4, 0.1, 0.3, 0.15, 0.05])
+    np.testing.assert_allclose(probabilities(temperature=1.0), [0.4, 0.1, 0.3, 0.15, 0.05], TOLERANCE)
     squared = np.array([0.4, 0.1, 0.3, 0.15, 0.05]) ** 2
-    np.testing.assert_allclose(probabilities(temperature=0.5), squared / squared.sum())
+    np.testing.assert_allclose(probabilities(temperature=0.5), squared / squared.sum(), TOLERANCE)
     np.testing.assert_array_equal(probabilities(), [1, 0, 0, 0, 0])
 
 
 def test_top_k():
-    np.testing.assert_allclose(probabilities(temperature=1.0, top_k=2), [4 / 7, 0, 3 / 7, 0, 0])
-    np.testing.assert_allclose(probabilities(temperature=1.0, top_k=9), [0.4, 0.1, 0.3, 0.15, 0.05])
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_k=2), [4 / 7, 0, 3 / 7, 0, 0], TOLERANCE)
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_k=9), [0.4, 0.1, 0.3, 0.15, 0.05], TOLERANCE)
 
 
 def test_top_k_of_equal_tokens_keeps_the_lower_ones():
@@ -57,21 +60,23 @@ def test_top_k_of_equal_tokens_keeps_the_lower_ones():
 
 
 def test_top_p():
-    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.6), [4 / 7, 0, 3 / 7, 0, 0])
-    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.39), [1, 0, 0, 0, 0])
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.6), [4 / 7, 0, 3 / 7, 0, 0], TOLERANCE)
+    np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.39), [1, 0, 0, 0, 0], TOLERANCE)
     np.testing.assert_allclose(probabilities(temperature=1.0, top_p=0.71).nonzero()[0], [0, 2, 3])
 
 
 @pytest.mark.parametrize("spread", [0.01, 1.0, 5.0])
 def test_top_p_of_a_large_vocabulary(spread):
-    logits = np.random.default_rng(2).standard_normal(20000) * spread
-    everything = np.exp(logits) / np.exp(logits).sum()
+    logits = (np.random.default_rng(2).standard_normal(20000) * spread).astype(np.float32)
+    everything = np.exp(logits.astype(np.float64))
+    everything /= everything.sum()
     for top_p in (0.1, 0.9, 0.999):
         chosen = Sampling(temperature=1.0, top_p=top_p).probabilities(logits, NONE)
         count = np.count_nonzero(chosen)
         likeliest = np.sort(everything)[::-1][:count]
-        assert likeliest.sum() >= top_p - 1e-12 > likeliest[:-1].sum() - 1e-9
-        np.testing.assert_allclose(np.sort(chosen)[::-1][:count], likeliest / likeliest.sum())
+        # The sum of all is in single precision.
+        assert likeliest.sum() >= top_p - TOLERANCE > likeliest[:-1].sum() - 2 * TOLERANCE
+        np.testing.assert_allclose(np.sort(chosen)[::-1][:count], likeliest / likeliest.sum(), TOLERANCE)
         assert chosen[everything.argmax()] == chosen.max()
 
 
@@ -83,26 +88,23 @@ def test_repetition_penalty():
     logits = np.array([2.0, -2.0, 1.0])
     scores = Sampling(temperature=1.0, repetition_penalty=2.0).probabilities(logits, np.array([0, 1, 1]))
     expected = np.exp([1.0, -4.0, 1.0])
-    np.testing.assert_allclose(scores, expected / expected.sum())
+    np.testing.assert_allclose(scores, expected / expected.sum(), TOLERANCE)
 
 
 def test_frequencies_are_probabilities():
     random = np.random.default_rng(0)
-    chosen = [draw(probabilities(temperature=1.0), random) for _ in range(20000)]
+    chosen = [_runtime.draw_token(probabilities(temperature=1.0), random.random()) for _ in range(20000)]
     counts = np.bincount(chosen, minlength=5)
     # Four standard deviations of the commonest.
     np.testing.assert_allclose(counts / 20000, [0.4, 0.1, 0.3, 0.15, 0.05], atol=4 * (0.4 * 0.6 / 20000) ** 0.5)
 
 
 def test_what_has_no_probability_is_never_drawn():
-    class Highest:
-        def random(self) -> float:
-            return float(np.nextafter(1, 0))
-
-    # The sum in pairs is above the running sum: a draw by the former would go past the end.
+    highest = float(np.nextafter(1, 0))
+    # The order of the sum may give more than the running sum: a draw by the former would go past the end.
     values = np.concatenate([np.random.default_rng(3).random(5000), [0.0]])
-    assert draw(values / values.sum(), Highest()) < 5000
-    assert draw(np.array([0.0, 2.0, 0.0]), Highest()) == 1
+    assert _runtime.draw_token(values / values.sum(), highest) < 5000
+    assert _runtime.draw_token(np.array([0.0, 2.0, 0.0]), highest) == 1
 
 
 RULES = {
@@ -138,11 +140,86 @@ def test_a_number_means_the_token_in_whose_share_it_lies(rules):
             assert sampling.choose(logits, NONE, number) == order[np.searchsorted(ends, number, side="right")]
 
 
+def changed_rows(count: int):
+    """Give rows with texts before them, of which some tokens were generated."""
+    random = np.random.default_rng(6)
+    for logits, number in rows(count):
+        context = random.integers(logits.size, size=random.integers(30))
+        yield logits, context, number, int(random.integers(context.size + 1))
+
+
+PENALTIES = {
+    "none": {},
+    "repetition": {"repetition_penalty": 1.4},
+    "presence and frequency": {"presence_penalty": 0.8, "frequency_penalty": -0.3},
+    "bias": {"logit_bias": {3: 2.5, 11: float("-inf"), 39: -0.25}},
+    "all": {"repetition_penalty": 0.8, "presence_penalty": -0.4, "frequency_penalty": 0.2, "logit_bias": {7: 4.0}},
+}
+
+
+@pytest.mark.parametrize("penalties", PENALTIES.values(), ids=PENALTIES)
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_the_runtime_chooses_as_numpy(rules, penalties):
+    """Numbers and limits right at the border of a token's share may fall on either side of it."""
+    ours, theirs = Sampling(**rules, **penalties), Reference(**rules, **penalties)
+    compared = 0
+    for logits, context, number, generated in changed_rows(30):
+        wanted = theirs.probabilities(logits, context, generated)
+        found = ours.probabilities(logits, context, generated)
+        kept = [int(np.count_nonzero(each > 1e-30)) for each in (found, wanted)]
+        if kept[0] != kept[1]:
+            # Another token at the end of what top_p keeps, or with the least logit of those that min_p keeps.
+            assert abs(kept[0] - kept[1]) == 1
+            continue
+        tolerance = 4 * TOLERANCE
+        if penalties and ours.temperature > 0.1:  # scores with penalties are rounded to single precision
+            tolerance += float(np.spacing(np.abs(logits).max()) / ours.temperature)
+        np.testing.assert_allclose(found, wanted, tolerance, 1e-12)
+        ends = np.cumsum(np.sort(wanted)[::-1])
+        if np.abs(ends - number).min() > TOLERANCE:
+            compared += 1
+            chosen = ours.choose(logits, context, number, generated)
+            # Of equally likely tokens either may be first.
+            expected = theirs.choose(logits, context, number, generated)
+            assert chosen == expected or wanted[chosen] == pytest.approx(wanted[expected], rel=1e-5)
+    assert compared > 25
+
+
+def test_draws_are_those_of_numpy():
+    random = np.random.default_rng(9)
+    for size in (1, 7, 5000):
+        values = random.random(size) ** 8
+        for number in random.random(50):
+            assert _runtime.draw_token(values, number) == draw(values, number)
+
+
+def test_logarithms_of_probabilities():
+    for logits, number in rows(30):
+        exact = logits.astype(np.float64)
+        token = int(number * logits.size)
+        wanted = exact[token] - exact.max() - np.log(np.exp(exact - exact.max()).sum())
+        assert _runtime.log_probability(logits, token) == pytest.approx(wanted, rel=TOLERANCE, abs=TOLERANCE)
+
+
+def test_texts_of_other_vocabularies_are_refused():
+    for context in ([5], [-1]):
+        with pytest.raises(InvalidArgumentError, match="a token of the context is not in the vocabulary"):
+            Sampling(repetition_penalty=2.0).choose(LOGITS, context, 0.5)
+    with pytest.raises(InvalidArgumentError, match="logit_bias is for token 5"):
+        Sampling(logit_bias={5: 1.0}).probabilities(LOGITS, NONE)
+    with pytest.raises(InvalidArgumentError, match="more tokens are generated"):
+        Sampling().choose(LOGITS, [1], 0.5, 2)
+    with pytest.raises(InvalidArgumentError, match="there are no logits"):
+        Sampling().choose(NONE, NONE, 0.5)
+    with pytest.raises(InvalidArgumentError, match="the likeliest tokens"):
+        Sampling().choose_candidate(Likeliest(NONE, NONE, 1.0, 0.0, 5), 0.5)
+
+
 def on_a_device(logits: np.ndarray, sampling: Sampling, count: int = 64, error: float = 0.0) -> Likeliest:
     """Return what a device says of a row, with a total that is off by some share of what it may be off by."""
     tokens = np.argsort(-logits, kind="stable")[:count]
     exact = logits.astype(np.float64)
-    total = np.exp((exact - exact.max()) / sampling.divisor).sum() * (1 + error * DEVICE_ERROR)
+    total = np.exp((exact - exact.max()) / sampling.runtime.divisor).sum() * (1 + error * DEVICE_ERROR)
     return Likeliest(tokens.astype(np.int32), logits[tokens], float(total), DEVICE_ERROR, logits.size)
 
 
@@ -173,10 +250,10 @@ def test_candidates_that_an_error_could_change_decide_nothing():
 def test_candidates_without_a_total_decide_nothing():
     logits = np.array([1.0, np.nan], np.float32)
     likeliest = Likeliest(np.array([1, 0], np.int32), logits[[1, 0]], float("nan"), DEVICE_ERROR, 2)
-    assert Sampling(temperature=1.0).choose_candidate(likeliest, 0.5) is None
-    assert Sampling().choose_candidate(likeliest, 0.0) == 1 == Sampling().choose(logits, NONE, 0.0)
-    with pytest.raises(InvalidArgumentError, match="the largest logit is nan"):
-        Sampling(temperature=1.0).choose(logits, NONE, 0.5)
+    for sampling in (Sampling(), Sampling(temperature=1.0)):
+        assert sampling.choose_candidate(likeliest, 0.5) is None
+        with pytest.raises(InvalidArgumentError, match="the largest logit is nan"):
+            sampling.choose(logits, NONE, 0.5)
 
 
 def test_presence_and_frequency_penalties():
@@ -190,7 +267,7 @@ def test_presence_and_frequency_penalties():
         (5, [1.0 - 0.75, 2.0 - 0.75, 3.0 - 1.0, 4.0 - 0.75]),
     ):
         powers = np.exp(expected)
-        np.testing.assert_allclose(rules.probabilities(logits, context, generated), powers / powers.sum())
+        np.testing.assert_allclose(rules.probabilities(logits, context, generated), powers / powers.sum(), TOLERANCE)
     assert Sampling(presence_penalty=2.5).choose(logits, [3], 0.0, 1) == 2
     assert Sampling(frequency_penalty=-2.0).choose(logits, [1, 1], 0.0, 2) == 1
 
@@ -199,18 +276,11 @@ def test_biases_come_before_penalties():
     logits = np.array([1.0, 2.0, 3.0])
     rules = Sampling(temperature=1.0, logit_bias={0: 3.0, 2: float("-inf")}, repetition_penalty=2.0)
     powers = np.exp([2.0, 2.0])  # (1 + 3) / 2, 2
-    np.testing.assert_allclose(rules.probabilities(logits, [0]), [*(powers / powers.sum()), 0])
+    np.testing.assert_allclose(rules.probabilities(logits, [0]), [*(powers / powers.sum()), 0], TOLERANCE)
     assert Sampling(logit_bias={0: 100}).choose(logits, NONE, 0.0) == 0
-    assert Sampling(logit_bias={0: 1}).needs_all_logits
-    assert not Sampling(logit_bias={}).needs_all_logits
+    assert Sampling(logit_bias={0: 1}).runtime.needs_all_logits
+    assert not Sampling(logit_bias={}).runtime.needs_all_logits
     assert len({Sampling(logit_bias={1: 1}), Sampling(logit_bias={1: 1})}) == 1
-
-
-def test_likeliest_tokens_are_those_of_a_stable_sort():
-    for logits, _ in rows(20):
-        for count in (1, 17, logits.size):
-            wanted = np.argsort(-logits, kind="stable")[:count]
-            np.testing.assert_array_equal(likeliest_tokens(logits, min(count, logits.size)), wanted)
 
 
 @pytest.mark.parametrize(

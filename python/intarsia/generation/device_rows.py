@@ -44,7 +44,4 @@ def log_probability(row: np.ndarray | DeviceRow, token: int) -> float:
     """Return the natural logarithm of a token's probability, given logits [vocabulary]."""
     if isinstance(row, DeviceRow):
         return row.log_probability(token)
-    largest = row.max()
-    # Exponentials of a large vocabulary are slow, so they are in single precision; the sum in double loses nothing.
-    total = np.exp(row - largest).sum(dtype=np.float64)
-    return float(np.float64(row[token]) - np.float64(largest) - np.log(total))
+    return _runtime.log_probability(np.ascontiguousarray(row, np.float32), token)
