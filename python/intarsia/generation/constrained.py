@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -123,7 +123,7 @@ class Grammars:
         Tokens that end a text; if empty, the tokenizer's own end token.
     """
 
-    def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Any, vocabulary: int, ends: Collection[int]) -> None:
         try:
             import llguidance
         except ImportError as error:

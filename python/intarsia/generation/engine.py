@@ -160,9 +160,8 @@ class Engine:
         followers: bool = False,
     ) -> None:
         self._masks = Masks()
-        is_mock = isinstance(module, Mock)
-        mock = None
-        if is_mock:
+        model, mock = None, None
+        if isinstance(module, Mock):
             mock = (
                 module.vocabulary,
                 module.context,
@@ -172,10 +171,12 @@ class Engine:
                 module.token_seconds,
                 module.seed,
             )
+        else:
+            model = module._runtime
         # In the C interface 0 is any number, and less than that none.
         kept = 0 if kept_tokens is None else (whole_number("kept_tokens", kept_tokens, 0, INT64_MAX) or -1)
         self._runtime = _runtime.Engine(
-            None if is_mock else module._runtime,
+            model,
             mock,
             whole_number("sequences", sequences, 1, 2**20),
             whole_number("pages", pages, 0, INT64_MAX),

@@ -606,4 +606,4 @@ for _method in (
     Generator.chat,
     Generator.chat_async,
 ):
-    _method.__signature__ = shown_signature(_method, Generator._start, SamplingOptions)  # type: ignore[attr-defined]
+    _method.__signature__ = shown_signature(_method, Generator._start, SamplingOptions)  # type: ignore[union-attr]
