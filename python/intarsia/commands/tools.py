@@ -22,9 +22,10 @@ def replace_by(tool: str, arguments: Sequence[str]) -> None:
     """
     path = find_tool(tool)
     # Python ignores these, and a program inherits that.
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(ignored, signal.SIG_DFL)
+    ignored = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGPIPE, signal.SIGXFSZ)}
     try:
         os.execv(path, [os.fspath(path), *arguments])
     except OSError as error:
+        for number, handler in ignored.items():
+            signal.signal(number, handler)
         raise NotFoundError(f"cannot run {path}: {error.strerror}", "not found") from error
