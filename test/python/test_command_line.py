@@ -180,6 +180,7 @@ def test_programs_are_commands(tools, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("INTARSIA_RUN", str(tmp_path / "none"))
     assert main(["run", "m.itx"]) == 1
     assert capsys.readouterr().err == f"error: cannot run {tmp_path / 'none'}: No such file or directory\n"
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN, "this process goes on"
     monkeypatch.setitem(COMMANDS, "none", Command("nothing", tool="intarsia-none"))
     assert main(["none"]) == 1
     assert capsys.readouterr().err.startswith("error: intarsia-none is neither beside the package (")
