@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "python/Engines.h"
 
+#include "intarsia/engine.h"
 #include "python/Modules.h"
 #include "python/Sequences.h"
 
@@ -225,6 +226,8 @@ public:
     result["accepted_tokens"] = stats.accepted_tokens;
     result["recomputed_sequences"] = stats.recomputed_sequences;
     result["moved_sequences"] = stats.moved_sequences;
+    result["lost_sequences"] = stats.lost_sequences;
+    result["preemptions"] = stats.preemptions;
     nb::list finished;
     for (int64_t count : stats.finished)
       finished.append(count);

@@ -90,7 +90,7 @@ def write_gguf(
 ) -> None:
     """Writes a model for llama.cpp: rows of query and key in the order of its rope, vectors in f32.
 
-    `tokenizer` is the tokenizer.json of a byte-level BPE; without it the model has token ids alone.
+    `tokenizer` is the tokenizer.json of a byte-level BPE; without it the model takes token ids only.
     """
     import gguf
 

@@ -60,7 +60,7 @@ class Record:
 
     @property
     def token_s(self) -> float:
-        """Returns the mean seconds of a token after the first one; 0 if there is one alone."""
+        """Returns the mean seconds of a token after the first one; 0 if there is only one."""
         return (self.times[-1] - self.times[0]) / (self.tokens - 1) if self.tokens > 1 else 0.0
 
     @property

@@ -8,7 +8,7 @@
  * STOP ends the text. An engine computes them together: a forward step takes a token of each text, and texts come and
  * go while others run.
  *===------------------------------------------------------------------------------------------------------===*/
-#include <intarsia/runtime.h>
+#include <intarsia/engine.h>
 
 #include <inttypes.h>
 #include <stdio.h>

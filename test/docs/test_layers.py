@@ -75,6 +75,7 @@ def test_public_headers_mirror_lib():
     assert folders <= {path.name for path in (ROOT / "lib").iterdir() if path.is_dir()}
     assert {path.name for path in (ROOT / "include/intarsia").glob("*.h")} == {
         "emulated_abi.h",
+        "engine.h",
         "module_abi.h",
         "runtime.h",
     }

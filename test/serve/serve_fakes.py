@@ -142,6 +142,7 @@ class FakeEngine:
 
     def stats(self) -> dict[str, Any]:
         zeros = ("kept_tokens", "recomputed_sequences", "moved_sequences", "draft_tokens", "accepted_tokens")
+        zeros += ("lost_sequences", "preemptions")
         with self._lock:
             used = sum(-(-len(one.request.prompt) // 16) for one in self._running.values())
             return {

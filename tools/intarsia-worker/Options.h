@@ -7,7 +7,7 @@
 #ifndef INTARSIA_TOOLS_WORKER_OPTIONS_H
 #define INTARSIA_TOOLS_WORKER_OPTIONS_H
 
-#include "intarsia/runtime.h"
+#include "intarsia/engine.h"
 
 #include <string>
 #include <vector>

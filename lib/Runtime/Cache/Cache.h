@@ -93,6 +93,8 @@ public:
   /// Moves the pages of a sequence out of the cache, until a step or a fork needs them. `isMoved` is false if there is
   /// no room for them: the sequence is evicted then.
   void moveOut(Sequence &sequence, bool &isMoved);
+  /// Moves them back before a step needs them, so that no other sequence of the step fails with this one.
+  Status moveBack(Sequence &sequence);
   /// Returns the most pages that a step takes which appends so many tokens to a sequence, those of a sequence that was
   /// moved out among them.
   int64_t pagesToAppend(const Sequence &sequence, int64_t count) const;

@@ -72,6 +72,11 @@ void Cache::moveOut(Sequence &sequence, bool &isMoved) {
   sequence.isEvicted = !isMoved;
 }
 
+Status Cache::moveBack(Sequence &sequence) {
+  std::lock_guard lock(mutex_);
+  return bringBack(sequence, {});
+}
+
 int64_t Cache::pagesToAppend(const Sequence &sequence, int64_t count) const {
   std::lock_guard lock(mutex_);
   int64_t length = sequence.length();

@@ -286,11 +286,9 @@ void Engine::run() {
       else
         runStep();
     } catch (const std::bad_alloc &) {
-      endAll(ITX_FINISH_FAILED, {ITX_OUT_OF_MEMORY, "out of memory"});
-      publish(/*isIdle=*/true);
+      giveUp({ITX_OUT_OF_MEMORY, "out of memory"});
     } catch (const std::exception &exception) {
-      endAll(ITX_FINISH_FAILED, {ITX_INTERNAL, exception.what()});
-      publish(/*isIdle=*/true);
+      giveUp({ITX_INTERNAL, exception.what()});
     }
     std::unique_lock lock(mutex_);
     bool isDone = isFollower() ? !followsOn() : !hasWork() && commands_.isEmpty();
@@ -397,6 +395,15 @@ void Engine::endAll(itx_finish reason, const Status &status) {
       end(*sample, reason, -1, status);
 }
 
+void Engine::giveUp(const Status &status) {
+  if (isFollower()) { // it does not know any more what rank 0 does
+    failFollower(status);
+    return;
+  }
+  endAll(ITX_FINISH_FAILED, status);
+  publish(/*isIdle=*/true);
+}
+
 void Engine::bury() {
   for (uint64_t number : finished_) {
     auto found = samples_.find(number);
@@ -451,6 +458,8 @@ void Engine::updateStats() {
   stats.free_pages = model_.prefixes.availablePages();
   stats.kept_tokens = model_.prefixes.keptTokens();
   stats.moved_sequences = model_.prefixes.movedOut();
+  stats.lost_sequences = model_.pool.cache()->info().lost_sequences;
+  stats.preemptions = counters_.preemptions;
   stats.steps = int64_t(steps_);
   stats.step_seconds = stepSeconds_;
   stats.engine_seconds = engineSeconds_;

@@ -115,6 +115,8 @@ private:
   void endExpired();
   bool hasWork() const { return !running_.empty() || waiting_.size() != 0 || !inFlight_.empty(); }
   void endAll(itx_finish reason, const Status &status);
+  /// Ends all requests after an exception.
+  void giveUp(const Status &status);
   /// Frees samples that have ended, and that no step needs.
   void bury();
   void publish(bool isIdle);
@@ -146,8 +148,8 @@ private:
   void end(Sample &sample, itx_finish reason, int64_t token, const Status &status);
   void leave(Sample &sample);
 
-  /// Fills the times of a sample into an event.
-  void fillTimes(const Sample &sample, itx_engine_event &event) const;
+  /// Makes an event with what is known of a sample.
+  StoredEvent eventOf(const Sample &sample, itx_engine_event_kind kind, int64_t token) const;
 
   // Steps (Steps.cpp).
   bool startStep();
@@ -164,7 +166,6 @@ private:
   /// Chooses the next token by a row of logits, and appends it.
   Status take(Sample &sample, StepLogits &logits, int64_t row, const std::vector<uint32_t> *mask, bool &goesOn);
   Status append(Sample &sample, int64_t token, StepLogits &logits, int64_t row, bool &goesOn);
-  StoredEvent eventOf(const Sample &sample, itx_engine_event_kind kind, int64_t token) const;
   /// Returns the bits of tokens that may come next, null if all may; `memory` is for them.
   const uint32_t *allowed(const Sample &sample, const std::vector<uint32_t> *mask, std::vector<uint32_t> &memory) const;
 
@@ -200,11 +201,11 @@ private:
   size_t nextLength_ = 0;
   int64_t expectedLength_;
   std::vector<uint64_t> finished_; // requests with samples that have ended
-  uint64_t admissions_ = 0, steps_ = 0;
+  uint64_t steps_ = 0;
   double stepSeconds_ = 0, engineSeconds_ = 0;
   struct Counters {
     int64_t promptTokens = 0, cachedTokens = 0, generatedTokens = 0, draftTokens = 0, acceptedTokens = 0,
-            recomputed = 0;
+            recomputed = 0, preemptions = 0;
     int64_t finished[6] = {};
   } counters_;
   Clock::time_point nextDeadline_ = Clock::time_point::max();

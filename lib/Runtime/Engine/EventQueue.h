@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RUNTIME_ENGINE_EVENTQUEUE_H
 #define INTARSIA_RUNTIME_ENGINE_EVENTQUEUE_H
 
+#include "intarsia/engine.h"
 #include "lib/Support/Status.h"
 
 #include <condition_variable>

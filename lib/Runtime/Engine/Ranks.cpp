@@ -30,11 +30,8 @@ Status Engine::follow() {
       return error(ITX_INVALID_ARGUMENT, "the engine follows rank 0 already");
     isRunning_ = onlyFollows_ = true;
   }
-  while (!hasClosed_ && failure_.ok())
-    followUntilIdle();
+  run();
   std::lock_guard lock(mutex_);
-  isRunning_ = false;
-  ended_.notify_all();
   return failure_;
 }
 
@@ -53,9 +50,10 @@ void Engine::followUntilIdle() {
   hasClosed_ = message.kind == RankMessage::Kind::Close;
 }
 
-/// True if rank 0 has more to say: this rank has submitted what that has not ended yet. `mutex_` is held.
+/// True if rank 0 has more to say: this rank does nothing else, or has submitted what that has not ended yet. `mutex_`
+/// is held.
 bool Engine::followsOn() const {
-  return failure_.ok() && !hasClosed_ && (!followed_.empty() || !commands_.kept.empty());
+  return failure_.ok() && !hasClosed_ && (onlyFollows_ || !followed_.empty() || !commands_.kept.empty());
 }
 
 /// Takes a request that is submitted here too. `mutex_` is held.
@@ -121,7 +119,8 @@ Status Engine::followStep(const RankMessage &message) {
     if (change.operation == SequencePool::Operation::Adopt) {
       // The caller of this rank gives its own.
       std::unique_lock lock(mutex_);
-      bool hasCome = ended_.wait_for(lock, std::chrono::seconds(60), [this] { return !commands_.kept.empty(); });
+      std::chrono::duration<double> most(ranks_->deadlineSeconds());
+      bool hasCome = ended_.wait_for(lock, most, [this] { return !commands_.kept.empty(); });
       if (!hasCome)
         return error(ITX_INVALID_ARGUMENT, "rank 0 keeps a sequence, and this rank has none to keep");
       Sequence *sequence = commands_.kept.front().first;
@@ -142,6 +141,8 @@ Status Engine::followStep(const RankMessage &message) {
   if (message.kind != RankMessage::Kind::Step)
     return Status::success();
   EngineModel *model = message.model == 0 ? &model_ : draft_.get();
+  if (!model)
+    return error(ITX_INTERNAL, "rank 0 has a draft model, this rank has none");
   std::vector<PoolChunk> chunks;
   for (const RankMessage::Piece &piece : message.chunks)
     chunks.push_back({SequenceNumber(piece.sequence), piece.tokens, piece.outputs});

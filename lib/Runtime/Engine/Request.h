@@ -59,13 +59,11 @@ struct Sample {
   SeenTokens seen;            // of penalties
   std::vector<uint32_t> mask; // tokens that may come next, of a request with masks
   SequenceNumber sequence = -1, draft = -1;
-  uint64_t admitted = 0;     // the place in the order in which samples began to run; 0: it waits
   bool awaitsLogits = false; // of a step that is under way
   int32_t steps = 0;         // that are under way and have it
   bool isFinished = false;
   int64_t scored = 1;        // tokens of the prompt whose probabilities were given, if they are asked for
   int64_t cachedTokens = -1; // of the prompt, when it was first begun; -1: it was not
-  bool wasMoved = false;     // its state left the cache for other memory
   Clock::time_point begun, first;
 
   int64_t generated() const { return int64_t(tokens.size() - request->prompt.size()); }

@@ -76,6 +76,12 @@ bool Engine::begin(Sample &sample, const PrefixCache::Found &found) {
   if (found.from >= 0) {
     if (model_.prefixes.takeBack(found.from, found.length)) {
       number = found.from;
+      if (pool.isMovedOut(number)) {
+        makeRoom(model_.layout().pagesFor(found.length));
+        // If it cannot be read back, its tokens are computed again.
+        if (!pool.moveBack(number).ok())
+          pool.release(number);
+      }
     } else {
       model_.prefixes.use(found.from);
       if (pool.isMovedOut(found.from))
@@ -83,8 +89,7 @@ bool Engine::begin(Sample &sample, const PrefixCache::Found &found) {
       Status forked = pool.fork(found.from, number);
       if (forked.code() == ITX_CACHE_FULL && model_.prefixes.dropOldest(found.from))
         forked = pool.fork(found.from, number);
-      // If it cannot be read back, its tokens are computed again.
-      if (!forked.ok())
+      if (!forked.ok()) // likewise
         number = -1;
       else if (!pool.truncate(number, found.length).ok())
         pool.release(number);
@@ -104,7 +109,6 @@ bool Engine::begin(Sample &sample, const PrefixCache::Found &found) {
   waiting_.begin(sample);
   waiting_.remove(sample);
   sample.sequence = number;
-  sample.admitted = ++admissions_;
   model_.prefixes.addRunning(number, sample.request->salt, sample.tokens);
   auto isBefore = [](const Sample *left, const Sample *right) { return left->isBefore(*right); };
   running_.insert(std::lower_bound(running_.begin(), running_.end(), &sample, isBefore), &sample);
@@ -123,7 +127,6 @@ bool Engine::begin(Sample &sample, const PrefixCache::Found &found) {
 void Engine::leave(Sample &sample) {
   std::erase(running_, &sample);
   waiting_.end(sample);
-  sample.admitted = 0;
   model_.prefixes.removeRunning(sample.sequence);
   // What a draft proposed behind the end of the text is no part of it.
   if (model_.pool.length(sample.sequence) > int64_t(sample.tokens.size()))
@@ -136,6 +139,7 @@ void Engine::leave(Sample &sample) {
 }
 
 void Engine::preempt(Sample &sample) {
+  ++counters_.preemptions;
   leave(sample);
   model_.prefixes.keep(sample.sequence, sample.request->salt, PrefixCache::Reason::Owed);
   sample.sequence = -1;
@@ -171,21 +175,10 @@ void Engine::end(Sample &sample, itx_finish reason, int64_t token, const Status 
       expectedLength_ = std::max<int64_t>(1, *at);
     }
   }
-  StoredEvent stored;
-  itx_engine_event &event = stored.event;
-  event.kind = ITX_EVENT_FINISHED;
-  event.finish = reason;
-  event.request = sample.request->number;
-  event.sample = sample.index;
-  event.token = token;
-  event.step = steps_;
-  event.prompt_tokens = int64_t(sample.request->prompt.size());
-  event.cached_tokens = std::max<int64_t>(0, sample.cachedTokens);
-  event.tokens = sample.generated();
-  event.status = status.code();
+  StoredEvent stored = eventOf(sample, ITX_EVENT_FINISHED, token);
+  stored.event.finish = reason;
+  stored.event.status = status.code();
   stored.message = status.message();
-  stored.queue = sample.request->queue;
-  fillTimes(sample, event);
   // Who hears of it goes on, and a rank's other exchanges must not come between a step and its logits.
   if (sample.steps > 0)
     ends_[&sample] = std::move(stored);
@@ -193,12 +186,24 @@ void Engine::end(Sample &sample, itx_finish reason, int64_t token, const Status 
     news_.push_back(std::move(stored));
 }
 
-void Engine::fillTimes(const Sample &sample, itx_engine_event &event) const {
+StoredEvent Engine::eventOf(const Sample &sample, itx_engine_event_kind kind, int64_t token) const {
+  StoredEvent stored;
+  itx_engine_event &event = stored.event;
+  event.kind = kind;
+  event.request = sample.request->number;
+  event.sample = sample.index;
+  event.token = token;
+  event.step = steps_;
+  event.prompt_tokens = int64_t(sample.request->prompt.size());
+  event.cached_tokens = std::max<int64_t>(0, sample.cachedTokens);
+  event.tokens = sample.generated();
+  stored.queue = sample.request->queue;
   if (sample.cachedTokens < 0)
-    return;
+    return stored; // it has not begun
   event.waited_seconds = std::chrono::duration<double>(sample.begun - sample.request->submitted).count();
   if (sample.first != Clock::time_point())
     event.prompt_seconds = std::chrono::duration<double>(sample.first - sample.begun).count();
+  return stored;
 }
 
 } // namespace intarsia::runtime

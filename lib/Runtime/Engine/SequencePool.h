@@ -43,6 +43,7 @@ public:
   Status truncate(SequenceNumber number, int64_t length);
   void release(SequenceNumber &number);
   bool moveOut(SequenceNumber number);
+  Status moveBack(SequenceNumber number) { return cache_->moveBack(at(number)); }
   void setEvictable(SequenceNumber number, bool evictable);
   /// Gives a sequence to a user of the cache.
   Sequence *giveAway(SequenceNumber number);

@@ -7,6 +7,7 @@
 #ifndef INTARSIA_RUNTIME_ENGINE_SIMULATEDMODEL_H
 #define INTARSIA_RUNTIME_ENGINE_SIMULATEDMODEL_H
 
+#include "intarsia/engine.h"
 #include "lib/Runtime/Cache/Cache.h"
 
 namespace intarsia::runtime {

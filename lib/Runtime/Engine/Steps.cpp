@@ -231,9 +231,8 @@ void Engine::failStep(Step &step, const Status &status) {
     endAll(ITX_FINISH_FAILED, status);
     return;
   }
-  for (Row &row : step.rows) {
+  for (Row &row : step.rows)
     fail(*row.sample, status);
-  }
 }
 
 void Engine::finishStep(Step &step) {
@@ -319,22 +318,6 @@ static Status addLogprobs(StepLogits &logits, int64_t row, int64_t token, int32_
     for (const Scored &scored : all.likeliest(wanted - 1))
       stored.top.push_back({scored.token, float(scored.score)});
   return Status::success();
-}
-
-StoredEvent Engine::eventOf(const Sample &sample, itx_engine_event_kind kind, int64_t token) const {
-  StoredEvent stored;
-  itx_engine_event &event = stored.event;
-  event.kind = kind;
-  event.request = sample.request->number;
-  event.sample = sample.index;
-  event.token = token;
-  event.step = steps_;
-  event.prompt_tokens = int64_t(sample.request->prompt.size());
-  event.cached_tokens = std::max<int64_t>(0, sample.cachedTokens);
-  event.tokens = sample.generated();
-  stored.queue = sample.request->queue;
-  fillTimes(sample, event);
-  return stored;
 }
 
 Status Engine::takePrompt(Row &row, StepLogits &logits, int64_t first) {

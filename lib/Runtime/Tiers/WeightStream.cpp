@@ -194,6 +194,10 @@ Status WeightStream::divide() {
     if (!isAhead)
       drop(tensor);
   }
+  // What was read ahead for a larger window goes; what is being read goes once it has been (readAll).
+  for (size_t i = sizes_.size(); i-- > 0 && reserved_ > window_;)
+    if (Tensor &tensor = tensors_[i]; tensor.reserved != 0 && tensor.users == 0 && tensor.reads == 0)
+      drop(tensor);
   expertRoom_ = std::max(expertRoom_, expertsOfLaunch_);
   evictExperts(0);
   return Status::success();
@@ -394,6 +398,8 @@ void WeightStream::readAll() {
         recent_.erase(tensor.place);
       }
     }
+    if (tensor.reserved != 0 && tensor.users == 0 && reserved_ > window_)
+      drop(tensor); // the window has become smaller
     ready_.notify_all();
   }
 }

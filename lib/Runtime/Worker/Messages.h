@@ -9,6 +9,7 @@
 #ifndef INTARSIA_RUNTIME_WORKER_MESSAGES_H
 #define INTARSIA_RUNTIME_WORKER_MESSAGES_H
 
+#include "intarsia/engine.h"
 #include "lib/Runtime/Worker/Wire.h"
 
 namespace intarsia::runtime {

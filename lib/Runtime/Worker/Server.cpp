@@ -232,6 +232,8 @@ void Server::sendStatistics(uint64_t tag) {
                  {"accepted_tokens", stats.accepted_tokens},
                  {"recomputed_sequences", stats.recomputed_sequences},
                  {"moved_sequences", stats.moved_sequences},
+                 {"lost_sequences", stats.lost_sequences},
+                 {"preemptions", stats.preemptions},
                  {"finished", stats.finished},
                  {"step_seconds", stats.step_seconds},
                  {"engine_seconds", stats.engine_seconds},

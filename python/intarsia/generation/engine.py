@@ -274,7 +274,7 @@ class Engine:
         return self._runtime.fileno()
 
     def stats(self) -> dict[str, Any]:
-        """Return counters: those of ``itx_engine_stats`` in runtime.h."""
+        """Return counters: those of ``itx_engine_stats`` in engine.h."""
         return self._runtime.stats()
 
     def cache(self) -> Cache:

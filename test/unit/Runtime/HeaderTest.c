@@ -3,6 +3,7 @@
  * Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *===------------------------------------------------------------------------------------------------------===*/
+#include "intarsia/engine.h"
 #include "intarsia/module_abi.h"
 #include "intarsia/runtime.h"
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
+#include "intarsia/engine.h"
 #include "test/unit/Runtime/Decoder.h"
 
 #include <map>
@@ -135,6 +136,10 @@ protected:
 };
 INSTANTIATE_TEST_SUITE_P(Models, Engines, decoderFunctions, functionName);
 
+/// With a draft: the same module's function "step", which is on the host.
+class DraftingEngines : public Engines {};
+INSTANTIATE_TEST_SUITE_P(Models, DraftingEngines, ::testing::Values("step", "tailed"), functionName);
+
 std::vector<Tokens> somePrompts(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<Tokens> prompts;
@@ -217,6 +222,48 @@ TEST_P(Engines, SeededTextsAreTheSameInAnyCompany) {
   }
 }
 
+TEST_P(Engines, TextsThatAreLongerThanExpectedLeaveTheCacheAndGoOn) {
+  // Where state goes: nowhere; to memory; to memory that is full at once; to a folder without room, or that is removed.
+  std::filesystem::path removed = folder / "removed";
+  for (int where = 0; where < 5; ++where) {
+    SCOPED_TRACE(where);
+    std::filesystem::create_directories(removed);
+    itx_cache_options cache = {sizeof(cache), 6, 12, 0, nullptr, 0, 0};
+    cache.spill_memory_bytes = where == 1 ? 1 << 20 : where == 2 ? 1 : 0;
+    cache.spill_file_bytes = where == 3 ? 1 : 0;
+    cache.spill_folder = where >= 3 ? removed.c_str() : nullptr;
+    itx_engine_options options = {};
+    options.struct_bytes = sizeof(options);
+    options.cache = &cache;
+    options.function = function();
+    itx_engine *made = nullptr;
+    ASSERT_EQ(itx_engine_create(module.get(), &options, &made), ITX_OK) << itx_last_error();
+    EnginePointer engine(made);
+    // Texts of one token let the engine expect more of them.
+    for (int64_t token = 0; token < 8; ++token)
+      runAlone(engine.get(), Asked({token}, 1));
+    if (where == 4)
+      std::filesystem::remove_all(removed);
+    std::vector<Tokens> prompts = {{1, 2}, {3, 4, 5}, {6, 7}, {8, 9, 10}, {11, 12}, {0, 0, 1}};
+    for (const Tokens &prompt : prompts) {
+      uint64_t number = 0;
+      ASSERT_EQ(Asked(prompt, 17).submit(engine.get(), number), ITX_OK) << itx_last_error();
+    }
+    Outcomes outcomes;
+    collect(engine.get(), prompts.size(), outcomes);
+    for (size_t i = 0; i < prompts.size(); ++i)
+      EXPECT_EQ((outcomes[{9 + i, 0}].tokens), expectedText(prompts[i], 17)) << outcomes[{9 + i, 0}].message;
+    EXPECT_GT(stats(engine).preemptions, 0);
+    if (where == 1)
+      EXPECT_GT(stats(engine).moved_sequences, 0);
+    else
+      EXPECT_GT(stats(engine).recomputed_sequences, 0);
+    if (where == 2 || where == 3)
+      EXPECT_GT(stats(engine).lost_sequences, 0);
+    EXPECT_EQ(stats(engine).free_pages, 12);
+  }
+}
+
 TEST_P(Engines, PromptsShareTheirBeginnings) {
   EnginePointer engine = makeEngine(4, 40);
   Tokens system = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -242,6 +289,40 @@ TEST_P(Engines, PromptsShareTheirBeginnings) {
   salted.request.salt = "other";
   EXPECT_EQ(runAlone(engine.get(), salted).cached, 0);
   EXPECT_EQ(runAlone(engine.get(), salted).cached, hasTail() ? 8 : 9);
+}
+
+TEST_P(Engines, PenaltiesCountTheTokensOfATextAlone) {
+  for (int64_t pages : {6, 40}) {
+    EnginePointer engine = makeEngine(3, pages);
+    std::vector<Tokens> prompts = somePrompts(9, 8), expected;
+    for (const Tokens &prompt : prompts) {
+      Asked asked(prompt, 12);
+      asked.biased = {failing, 2};
+      asked.bias = {-INFINITY, 11};
+      asked.request.repetition_penalty = 1.25;
+      asked.request.presence_penalty = 7;
+      asked.request.frequency_penalty = 9;
+      uint64_t number = 0;
+      ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK) << itx_last_error();
+      Tokens text = prompt;
+      for (int i = 0; i < 12 && text.size() <= size_t(context); ++i) {
+        std::vector<double> scores;
+        for (int64_t v = 0; v < vocabulary; ++v) {
+          double score = v == failing ? -INFINITY : double(expectedLogit(text, v)) + (v == 2 ? 11 : 0);
+          auto generated = std::count(text.begin() + ptrdiff_t(prompt.size()), text.end(), v);
+          if (std::count(text.begin(), text.end(), v) != 0)
+            score = score > 0 ? score / 1.25 : score * 1.25;
+          scores.push_back(score - (generated > 0 ? 7 + 9 * double(generated) : 0));
+        }
+        text.push_back(std::max_element(scores.begin(), scores.end()) - scores.begin());
+      }
+      expected.emplace_back(text.begin() + ptrdiff_t(prompt.size()), text.end());
+    }
+    Outcomes outcomes;
+    collect(engine.get(), prompts.size(), outcomes);
+    for (size_t i = 0; i < prompts.size(); ++i)
+      EXPECT_EQ((outcomes[{i + 1, 0}].tokens), expected[i]) << outcomes[{i + 1, 0}].message;
+  }
 }
 
 TEST_P(Engines, StopTokensEndTexts) {
@@ -371,9 +452,7 @@ TEST_P(Engines, AMaskThatCannotBeFoundEndsItsTextAlone) {
   EXPECT_LT(failed, prompts.size());
 }
 
-TEST_P(Engines, DraftsChangeNothing) {
-  if (isOnDevice())
-    GTEST_SKIP() << "the draft's function is that of the module on the host";
+TEST_P(DraftingEngines, DraftsChangeNothing) {
   itx_engine_options options = {};
   options.draft = module.get(); // "step": the same model for the function "step"
   std::atomic<int> calls = 0;
@@ -497,9 +576,7 @@ TEST_P(Engines, RequestsEndWithTheirQueue) {
   tokensOf(queue.get());
 }
 
-TEST_P(Engines, DraftsAreSetBetweenRequestsThatUseThem) {
-  if (isOnDevice())
-    GTEST_SKIP() << "the draft's function is that of the module on the host";
+TEST_P(DraftingEngines, DraftsAreSetBetweenRequestsThatUseThem) {
   EnginePointer engine = makeEngine(2, 20);
   Asked drafted({5, 6, 7}, 12);
   drafted.request.draft_tokens = 3;
@@ -567,6 +644,7 @@ TEST_P(Engines, WhatIsRefused) {
   refused(Asked({1, 99}), ITX_INVALID_ARGUMENT, "token 1 of a prompt is 99");
   refused(Asked({1, 2}, 20), ITX_CACHE_FULL, "need 6 pages, the cache has 3");
   refused(Asked(Tokens(13, 1)), ITX_CACHE_FULL, "needs 4 pages");
+  refused(Asked({1, 2}, INT64_MAX), ITX_CACHE_FULL, "need 6 pages, the cache has 3");
   Asked asked({1, 2}, 3);
   asked.request.temperature = INFINITY;
   refused(asked, ITX_INVALID_ARGUMENT, "temperature is inf");

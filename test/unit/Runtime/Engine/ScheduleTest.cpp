@@ -5,7 +5,7 @@
 //
 // With a simulated model, whose steps take as long as they are told to.
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/runtime.h"
+#include "intarsia/engine.h"
 #include "lib/Runtime/Engine/StepTimes.h"
 
 #include <gmock/gmock.h>
@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace intarsia::runtime;
@@ -188,6 +189,56 @@ TEST(Schedule, PagesThatAreExpectedAreReserved) {
   EXPECT_EQ(stats.finished[ITX_FINISH_LENGTH], 16);
   EXPECT_EQ(stats.recomputed_sequences, 0);
   EXPECT_EQ(stats.free_pages, 32);
+}
+
+static int64_t stepsOf(const EnginePointer &engine) {
+  itx_engine_stats stats = {};
+  stats.struct_bytes = sizeof(stats);
+  EXPECT_EQ(itx_engine_get_stats(engine.get(), &stats), ITX_OK);
+  return stats.steps;
+}
+
+static void waitForSteps(const EnginePointer &engine, int64_t steps) {
+  for (int i = 0; i < 10000 && stepsOf(engine) < steps; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(Schedule, RequestsAreCancelledWithinAStep) {
+  // Prompts are computed in parts of 16 tokens: one that decodes, one between its parts, one that waits.
+  EnginePointer engine = makeEngine({.sequences = 2, .pages = 200, .stepTokens = 16, .stepSeconds = 0.005});
+  uint64_t decodes = run(engine, {.tokens = 1000, .first = 1});
+  uint64_t prompt = submit(engine, {.prompt = 2000, .tokens = 4, .first = 2});
+  uint64_t waits = submit(engine, {.tokens = 4, .first = 3});
+  waitForSteps(engine, 6);
+  itx_engine_cancel(engine.get(), waits);
+  itx_engine_cancel(engine.get(), prompt);
+  int64_t before = stepsOf(engine);
+  std::map<uint64_t, itx_engine_event> ends;
+  while (ends.size() < 2) {
+    for (const itx_engine_event &event : collect(engine, 1))
+      if (event.kind == ITX_EVENT_FINISHED)
+        ends[event.request] = event;
+  }
+  for (uint64_t number : {prompt, waits}) {
+    EXPECT_EQ(ends[number].finish, ITX_FINISH_CANCELLED);
+    EXPECT_EQ(ends[number].tokens, 0);
+    EXPECT_LE(int64_t(ends[number].step), before + 2) << "the step that was under way, and one that had begun since";
+  }
+  // The one that decodes is cancelled while another one's prompt is computed, and that one goes on.
+  uint64_t other = submit(engine, {.prompt = 320, .tokens = 4, .first = 4});
+  waitForSteps(engine, before + 6);
+  itx_engine_cancel(engine.get(), decodes);
+  ends.clear();
+  for (const itx_engine_event &event : collect(engine, 2))
+    if (event.kind == ITX_EVENT_FINISHED)
+      ends[event.request] = event;
+  EXPECT_EQ(ends[decodes].finish, ITX_FINISH_CANCELLED);
+  EXPECT_EQ(ends[other].finish, ITX_FINISH_LENGTH);
+  EXPECT_EQ(ends[other].tokens, 4);
+  itx_engine_stats stats = {};
+  stats.struct_bytes = sizeof(stats);
+  ASSERT_EQ(itx_engine_get_stats(engine.get(), &stats), ITX_OK);
+  EXPECT_EQ(stats.free_pages, 200);
 }
 
 TEST(Schedule, TextsEndAtTheStopToken) {
