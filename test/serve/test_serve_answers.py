@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -155,6 +157,36 @@ def test_logprobs_and_echo_of_a_completion(client: Client) -> None:
     assert len(whole["choices"][0]["logprobs"]["tokens"]) == 3
     assert whole["usage"]["completion_tokens"] == 0
     assert text_of(client.events(COMPLETION, {**body, "max_tokens": 0})) == "é="
+
+
+def test_logprobs_of_responses_have_the_tokens_that_are_part_of_a_letter() -> None:
+    body = {"model": "tiny", "input": "Hi", "include": ["message.output_text.logprobs"], "top_logprobs": 1}
+    cut = "Grüße, 世".encode()[:-1]  # the last letter is not whole
+    with served(writes(cut), engine={"step_seconds": 0.003}) as client:
+        (part,) = client.json("/v1/responses", body)["output"][0]["content"]
+        assert [bytes(one["bytes"]) for one in part["logprobs"]] == [bytes([byte]) for byte in cut]
+        status, _, data = client.send("/v1/responses", {**body, "stream": True})
+        assert status == 200
+        events = [json.loads(block.split("data: ")[1]) for block in data.decode().split("\n\n")[:-1]]
+        assert events[-1]["type"] == "response.completed"  # an empty chunk would have ended the body before
+        deltas = [event for event in events if event["type"] == "response.output_text.delta"]
+        assert "".join(event["delta"] for event in deltas) == part["text"]
+        assert len([one for event in deltas for one in event["logprobs"]]) == len(cut)
+        assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == part["logprobs"]
+
+
+def test_echo_of_each_prompt_has_its_logprobs(client: Client) -> None:
+    # The second prompt is long enough that its probabilities come in parts, after the first text has begun.
+    body = {"model": "tiny", "prompt": ["ab", "c" * 300], "max_tokens": 2, "logprobs": 0, "echo": True, "n": 2}
+    whole = client.json(COMPLETION, body)["choices"]
+    events = client.events(COMPLETION, body)
+    for index, choice in enumerate(whole):
+        parts = [one for event in events for one in event["choices"] if one["index"] == index]
+        assert "".join(one["text"] for one in parts) == choice["text"]
+        logged = [one["logprobs"] for one in parts if one["logprobs"]]
+        for name in ("tokens", "token_logprobs", "text_offset"):
+            assert [value for one in logged for value in one[name]] == choice["logprobs"][name]
+    assert whole[3]["logprobs"]["token_logprobs"] == [None] + [-1.5] * 299 + [-0.5] * 2
 
 
 def test_models_and_tokens(client: Client) -> None:

@@ -154,26 +154,30 @@ class CompletionWriter:
         self._tail = f"]{usage}}}\n\n"
         self._behind = f',"logprobs":null,"finish_reason":null}}{self._tail}'
         self._offsets: dict[int, int] = {}
+        self._silent = set(range(len(prompts) * options.samples)) if has_echo else set()  # whose prompt is to be sent
 
     def begin(self, usage: Usage) -> bytes:
-        """Return the prompts, if they are asked for."""
-        if not self._has_echo:
-            return b""
-        return "".join(
-            self._chunk(index, self._prompt_text(index), self._prompt_logprobs(index), None)
-            for index in range(len(self._prompts) * self._options.samples)
-        ).encode()
+        """Return nothing: each prompt is sent when its text begins, as its probabilities come just before that."""
+        return b""
+
+    def _echo(self, index: int) -> str:
+        """Return the chunk of a prompt that is asked for, once."""
+        if index not in self._silent:
+            return ""
+        self._silent.remove(index)
+        return self._chunk(index, self._prompt_text(index), self._prompt_logprobs(index), None)
 
     def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:
         """Return a chunk with the new text."""
         text = pieces[0].text if len(pieces) == 1 else "".join(piece.text for piece in pieces if piece.kind == CONTENT)
+        echo = self._echo(sample)
         if not tokens:
-            return f'{self._head}{{"index":{sample},"text":{encode_basestring(text)}{self._behind}'.encode()
-        return self._chunk(sample, text, self._logprobs(sample, tokens), None).encode()
+            return f'{echo}{self._head}{{"index":{sample},"text":{encode_basestring(text)}{self._behind}'.encode()
+        return (echo + self._chunk(sample, text, self._logprobs(sample, tokens), None)).encode()
 
     def end(self, sample: int, answer: Answer) -> bytes:
         """Return the chunk with the reason of the end."""
-        return self._chunk(sample, "", None, answer.finish_reason, answer.stop).encode()
+        return (self._echo(sample) + self._chunk(sample, "", None, answer.finish_reason, answer.stop)).encode()
 
     def close(self, usage: Usage) -> bytes:
         """Return the usage, if it is asked for, and the mark of the end."""

@@ -180,6 +180,8 @@ class Connection(HttpToolsProtocol):
         transport = self.transport
         if transport.is_closing():
             return False
+        if not data:  # an empty chunk would be the end of the body
+            return True
         framed = b"%x\r\n%b\r\n" % (len(data), data)
         self._written += len(framed)
         transport.write(framed)

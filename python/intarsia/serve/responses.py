@@ -289,6 +289,7 @@ class ResponseWriter:
         self._items: list[dict[str, Any]] = []  # the last one grows
         self._text: list[str] = []  # of the last one
         self._logged: list[dict[str, Any]] = []
+        self._ahead: list[dict[str, Any]] = []  # of tokens whose text is not certain yet
         self._status = "completed"
         sampling = request.options.sampling
         format = request.response_format or {"type": "text"}
@@ -332,7 +333,7 @@ class ResponseWriter:
 
     def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:
         """Return the events of more of the answer."""
-        logged = [self._logprob(token) for token in tokens]
+        self._ahead += [self._logprob(token) for token in tokens]
         events = []
         for piece in pieces:
             if piece.kind == CALL or not self._items or _KINDS[self._items[-1]["type"]] != piece.kind:
@@ -340,23 +341,34 @@ class ResponseWriter:
                 events.append(self._open_item(piece))
             if piece.kind == CALL:
                 continue
-            self._text.append(piece.text)
             if piece.kind == CONTENT:
-                self._logged += logged
-                more = {"content_index": 0, "logprobs": [_without_bytes(one) for one in logged]}
-                logged = []
-            else:
-                more = {"content_index": 0} if piece.kind == REASONING else {}
+                events.append(self._add_content(piece.text))
+                continue
+            self._text.append(piece.text)
+            more = {"content_index": 0} if piece.kind == REASONING else {}
             events.append(self._of_item(f"response.{_DELTAS[piece.kind]}.delta", delta=piece.text, **more))
+        if pieces:
+            self._ahead = []  # those of reasoning and calls are not told
         return b"".join(events)
+
+    def _add_content(self, text: str) -> bytes:
+        """Return the event of more text, with the probabilities of all tokens that have come until then."""
+        logged, self._ahead = self._ahead, []
+        self._text.append(text)
+        self._logged += logged
+        more = {"content_index": 0, "logprobs": [_without_bytes(one) for one in logged]}
+        return self._of_item("response.output_text.delta", delta=text, **more)
 
     def end(self, sample: int, answer: Answer) -> bytes:
         """Return the events of the end of the answer."""
         if answer.finish_reason == "length":
             self._status = "incomplete"
-        if not self._items and self._status == "completed":  # an answer without a letter
-            return self._open_item(Piece(CONTENT, "")) + self._close_item("completed")
-        return self._close_item(self._status)
+        events = b""
+        if not self._items and (self._status == "completed" or self._ahead):  # an answer without a letter
+            events += self._open_item(Piece(CONTENT, ""))
+        if self._ahead and self._items[-1]["type"] == "message":  # the last tokens have no text
+            events += self._add_content("")
+        return events + self._close_item(self._status)
 
     def close(self, usage: Usage) -> bytes:
         """Return the event of the whole response."""
@@ -419,7 +431,7 @@ class ResponseWriter:
     def _part(self, text: str) -> dict[str, Any]:
         if self._items[-1]["type"] == "reasoning":
             return {"type": "reasoning_text", "text": text}
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": self._logged if text else []}
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": self._logged}
 
     def _of_item(self, kind: str, *, item_id: Any = True, **values: Any) -> bytes:
         """Return an event about the item that grows."""
