@@ -227,6 +227,18 @@ def test_metrics_have_vllm_s_names() -> None:
         assert headers["content-type"].startswith("text/plain")
 
 
+def test_tokens_of_a_step_are_those_that_are_generated() -> None:
+    with served(writes("ab"), engine={"step_seconds": 0.01}) as client:
+        # The prompt's tokens and the end of the text are events too.
+        client.json(COMPLETION, {"model": "tiny", "prompt": "abcdefgh", "logprobs": 0, "echo": True})
+        data = client.send("/metrics")[2].decode()
+        found = {
+            name: float(re.search(rf"intarsia_iteration_tokens_total_{name}{{.*}} (.*)", data)[1])
+            for name in ("sum", "count")
+        }
+        assert found == {"sum": 2, "count": 2}
+
+
 def test_template_variables_are_those_that_are_allowed(client: Client) -> None:
     client.json(CHAT, {**HELLO, "chat_template_kwargs": {"enable_thinking": True}})
     prompt = client.engine.submitted[-1].prompt

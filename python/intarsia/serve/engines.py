@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..generation.engine import FAILED, FINISHED
+from ..generation.engine import FAILED, FINISHED, TOKEN
 from ..support.errors import BusyError, CacheFullError, Error, InvalidArgumentError
 from .errors import RequestError, as_request_error, unavailable
 from .logs import log, log_exception
@@ -207,11 +207,8 @@ class Supervisor:
     def _count(self, events: Sequence[Any]) -> None:
         if self.on_step is None:
             return
-        if events[0].step == events[-1].step:
-            self.on_step(len(events))
-        else:
-            for count in Counter(event.step for event in events).values():
-                self.on_step(count)
+        for count in Counter([event.step for event in events if event.kind == TOKEN]).values():
+            self.on_step(count)
 
     def _handle(self, events: Sequence[Any]) -> None:
         """Hand events to their listeners, and have each write once."""
