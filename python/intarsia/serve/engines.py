@@ -160,9 +160,12 @@ class Supervisor:
     def _is_hanging(self) -> bool:
         return bool(getattr(self.engine, "hanging", False)) and not getattr(self.engine, "dead", False)
 
-    def cancel(self, number: int) -> None:
-        """End a request whose events are of no interest any more."""
-        if self._listeners.pop(number, None) is not None and self.engine is not None:
+    def cancel(self, number: int, listener: Listener) -> None:
+        """End a request whose events are of no interest any more.
+
+        Its engine may be gone, and the number that of another listener's request: engines count from the same number.
+        """
+        if self.end(number, listener) and self.engine is not None:
             try:
                 self.engine.cancel(number)
             except Exception as error:
@@ -241,9 +244,12 @@ class Supervisor:
     def _go_on(self) -> None:
         self._handle(self._left)
 
-    def end(self, number: int) -> None:
-        """Forget a request that has ended by itself."""
-        self._listeners.pop(number, None)
+    def end(self, number: int, listener: Listener) -> bool:
+        """Forget a request that has ended by itself; return whether it was the listener's."""
+        if self._listeners.get(number) is not listener:
+            return False
+        del self._listeners[number]
+        return True
 
     def _fail(self, listener: Listener, error: Exception) -> None:
         """End one request whose events cannot be handled; the others go on."""

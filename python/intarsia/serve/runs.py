@@ -250,7 +250,7 @@ class Run:
             self._cancel()
         else:
             for number in self._bases:
-                self._supervisor.end(number)
+                self._supervisor.end(number, self)
         now = time.monotonic()
         self._metrics.ended(
             now - self._arrived,
@@ -266,7 +266,7 @@ class Run:
 
     def _cancel(self) -> None:
         for number in self._bases:
-            self._supervisor.cancel(number)
+            self._supervisor.cancel(number, self)
 
     def _note_first(self, event: Any) -> None:
         self.usage.cached_tokens += event.cached_tokens if event.sample == 0 else 0
