@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import itertools
 import json
@@ -297,6 +298,52 @@ def test_keys_are_asked_for_and_limited() -> None:
         assert status == 429
         assert "tokens" in json.loads(data)["error"]["message"]
         assert int(headers["retry-after"]) > 1
+
+
+def test_what_is_refused_costs_a_key_nothing() -> None:
+    keys = Keys([("sk-good-key", Key("alice", {"tokens": 100}))])
+    with served(writes("ok"), keys=keys, context=512, engine={"pages": 20}) as client:
+        headers = {"authorization": "Bearer sk-good-key"}
+        words = {"model": "tiny", "messages": [{"role": "user", "content": "x" * 600}]}
+        for path, body in (
+            (CHAT, words),  # the context has no room for it
+            ("/v1/responses", {"model": "tiny", "input": "x" * 600}),
+            ("/v1/completions", {"model": "tiny", "prompt": ["a", "x" * 600]}),
+            ("/v1/completions", {"model": "tiny", "prompt": "x" * 400}),  # the cache has not
+        ):
+            client.error(path, body, headers=headers)
+        assert client.json(CHAT, HELLO, headers=headers)["usage"]["total_tokens"] == 7
+        level = next(iter(keys._keys.values()))._tokens.level
+        assert 100 - 7 <= level < 100 - 7 + 5  # and what has come back since
+
+
+def test_prompts_that_end_with_their_engine_do_not_end_those_of_the_next_one() -> None:
+    with served(writes("a", ends=False)) as client:
+        first = client.engine
+
+        async def submit(request: object) -> int:
+            number = first.submit(request)
+            if number == 2:
+                while client.engine.stats()["generated_tokens"] < 20 or client.engine is first:
+                    await asyncio.sleep(0.01)
+            return number
+
+        first.submit_async = submit
+        answers: list[int] = []
+        body = {"model": "tiny", "prompt": ["a", "b"], "max_tokens": 1000}
+        waiting = threading.Thread(target=lambda: answers.append(client.send("/v1/completions", body)[0]))
+        waiting.start()
+        client.wait(lambda: len(first.submitted) == 2)
+        first.lose("killed")
+        client.wait(lambda: client.engine is not first and client.send("/health")[0] == 200)
+        stream = client.open(CHAT, LONG)  # the first request of the new engine, as the first prompt was of the old one
+        first_token(stream)
+        waiting.join()
+        assert answers == [503]
+        assert client.engine.cancelled == []
+        first_token(stream)
+        stream.close()
+        client.wait(client.is_idle)
 
 
 PROGRAM = """

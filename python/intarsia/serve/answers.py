@@ -17,6 +17,9 @@ from .errors import RequestError
 
 CONTENT, REASONING, CALL, ARGUMENTS = "content", "reasoning", "call", "arguments"
 
+#: OpenAI's interface has this value for tokens that are very unlikely; JSON has no -inf.
+_LEAST_LOGPROB = -9999.0
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -55,6 +58,11 @@ class LoggedToken:
     token: int
     logprob: float
     top: Sequence[tuple[int, float]] = ()
+
+
+def shown_logprob(logprob: float) -> float:
+    """Return the logarithm of a probability as JSON can have it."""
+    return max(logprob, _LEAST_LOGPROB)
 
 
 @dataclass

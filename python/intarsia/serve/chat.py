@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import random
 import re
-import time
 from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import Any
@@ -14,15 +12,13 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .answers import CALL, CONTENT, REASONING, Answer, AnswerWriter, LoggedToken, Piece, Usage
+from .answers import CALL, CONTENT, REASONING, Answer, AnswerWriter, LoggedToken, Piece, Usage, shown_logprob
 from .chat_request import ChatRequest
-from .errors import RequestError
+from .choices import ChoiceWriter
 from .exchange import Exchange, endpoint, send_run
 from .fields import Fields, shown
 from .formats import not_held, plan_of
-from .json_text import dumps, event
 from .models import ServedModel
-from .runs import Run
 from .text_options import MOST_LOGPROBS, NAMES, WITHOUT_EFFECT, read_options
 
 _NAMES = (
@@ -70,16 +66,9 @@ async def answer(exchange: Exchange, model: ServedModel, chat: ChatRequest, writ
         return plan.form(prompt), prompt
 
     form, prompt = await exchange.in_thread(prepare)
-    exchange.take_tokens(len(prompt), options)
     if options.is_clipped and options.max_tokens is not None and len(prompt) < model.context:
         options.max_tokens = min(options.max_tokens, model.context - len(prompt))
-    request = model.request(
-        prompt,
-        options,
-        constraint=form.constraint,
-        key=exchange.key.name,
-        deadline_seconds=exchange.server.options.max_seconds,
-    )
+    request = exchange.engine_request(model, prompt, options, constraint=form.constraint)
     samples = model.samples(
         prompt,
         options,
@@ -87,17 +76,7 @@ async def answer(exchange: Exchange, model: ServedModel, chat: ChatRequest, writ
         shows_special_tokens=form.shows_special_tokens,
         make_reader=form.make_reader,
     )
-    run = Run(
-        model.supervisor,
-        writer,
-        samples,
-        model.metrics,
-        is_stream=options.is_stream,
-        logs=options.logprobs is not None,
-        on_tokens=exchange.on_tokens,
-    )
-    run.usage.prompt_tokens = len(prompt)
-    response = await send_run(exchange, run, [request], options.samples, writer)
+    response = await send_run(exchange, model, options, [request], samples, writer)
     if form.dropped:
         response.headers["X-Intarsia-Not-Held"] = not_held(form.dropped)
     return response
@@ -278,18 +257,11 @@ def _structured(fields: Fields) -> dict[str, Any] | None:
     return {name: value for name, value in given.items() if value is not None} or None
 
 
-class ChatWriter:
+class ChatWriter(ChoiceWriter):
     """Writes answers as `/v1/chat/completions` has them."""
 
     def __init__(self, model: ServedModel, chat: ChatRequest) -> None:
-        self._model = model
-        self._options = chat.options
-        self._id = f"chatcmpl-{random.getrandbits(96):024x}"
-        self._created = int(time.time())
-        head = dumps({"id": self._id, "object": "chat.completion.chunk", "created": self._created, "model": model.name})
-        self._head = "data: " + head[:-1] + ',"choices":['
-        usage = ',"usage":null' if chat.options.has_usage else ""
-        self._tail = f"]{usage}}}\n\n"
+        super().__init__(model, chat.options, "chatcmpl", "chat.completion", "chat.completion.chunk")
         self._contents = [
             (
                 f'{self._head}{{"index":{index},"delta":{{"content":',
@@ -320,28 +292,6 @@ class ChatWriter:
         """Return the chunk with the reason of the end."""
         return self._chunk(sample, {}, None, answer.finish_reason).encode()
 
-    def close(self, usage: Usage) -> bytes:
-        """Return the usage, if it is asked for, and the mark of the end."""
-        if not self._options.has_usage:
-            return b"data: [DONE]\n\n"
-        tail = f'],"usage":{dumps(chat_usage(usage))}}}\n\n'
-        return f"{self._head}{tail}data: [DONE]\n\n".encode()
-
-    def error(self, error: RequestError) -> bytes:
-        """Return an error."""
-        return event(error.body())
-
-    def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
-        """Return the object of all answers."""
-        return {
-            "id": self._id,
-            "object": "chat.completion",
-            "created": self._created,
-            "model": self._model.name,
-            "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
-            "usage": chat_usage(usage),
-        }
-
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
         if answer.calls:
@@ -356,8 +306,7 @@ class ChatWriter:
         return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": answer.finish_reason}
 
     def _chunk(self, index: int, delta: dict[str, Any], logprobs: Any = None, reason: str | None = None) -> str:
-        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
-        return f"{self._head}{dumps(choice)}{self._tail}"
+        return self._written({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason})
 
     def _logprobs(self, tokens: Sequence[LoggedToken]) -> dict[str, Any]:
         return {
@@ -373,7 +322,7 @@ class ChatWriter:
 
     def _logged(self, token: int, logprob: float) -> dict[str, Any]:
         data = self._model.token_bytes[token]
-        return {"token": data.decode("utf-8", "replace"), "logprob": max(logprob, -9999.0), "bytes": list(data)}
+        return {"token": data.decode("utf-8", "replace"), "logprob": shown_logprob(logprob), "bytes": list(data)}
 
 
 def _delta(piece: Piece) -> dict[str, Any]:
@@ -385,14 +334,3 @@ def _delta(piece: Piece) -> dict[str, Any]:
         function = {"name": piece.text, "arguments": ""}
         return {"tool_calls": [{"index": piece.call, "id": piece.id, "type": "function", "function": function}]}
     return {"tool_calls": [{"index": piece.call, "function": {"arguments": piece.text}}]}
-
-
-def chat_usage(usage: Usage) -> dict[str, Any]:
-    """Return the usage as OpenAI's interfaces of chats and completions have it."""
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }

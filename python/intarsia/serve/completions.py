@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import Any
@@ -13,20 +11,20 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .answers import CONTENT, Answer, LoggedToken, Piece, Usage
-from .chat import chat_usage
+from .answers import CONTENT, Answer, LoggedToken, Piece, Usage, shown_logprob
 from .chat_request import TextOptions
+from .choices import ChoiceWriter
 from .errors import RequestError
 from .exchange import Exchange, endpoint, send_run
 from .fields import Fields, check_ids, shown
-from .json_text import dumps, event
 from .models import ServedModel
-from .runs import Run
 from .text_options import NAMES, WITHOUT_EFFECT, read_options
 
 _NAMES = NAMES | WITHOUT_EFFECT | {"prompt", "echo", "logprobs", "best_of", "suffix", "add_special_tokens"}
 #: vLLM and OpenAI give five; more are as cheap.
 _MOST_LOGPROBS = 20
+#: Longer texts are encoded in a thread: the event loop would wait a millisecond and more for them (measured).
+_MOST_LETTERS_INLINE = 2000
 
 
 def routes() -> list[Route]:
@@ -57,34 +55,15 @@ async def complete(exchange: Exchange) -> Response:
     prompts = await read_prompts(exchange, model, fields, "prompt", fields.flag("add_special_tokens", True))
     if len(prompts) * options.samples > exchange.server.options.max_prompts:
         raise fields.error("prompt", f"and n ask for more than {exchange.server.options.max_prompts} texts")
-    exchange.take_tokens(sum(map(len, prompts)), options)
+    prompt_logprobs = options.logprobs if has_echo else None
     requests = [
-        model.request(
-            ids,
-            options,
-            prompt_logprobs=options.logprobs if has_echo else None,
-            key=exchange.key.name,
-            deadline_seconds=exchange.server.options.max_seconds,
-            param="prompt",
-        )
-        for ids in prompts
+        exchange.engine_request(model, ids, options, prompt_logprobs=prompt_logprobs, param="prompt") for ids in prompts
     ]
     samples = [
         sample for number, ids in enumerate(prompts) for sample in model.samples(ids, options, number * options.samples)
     ]
     writer = CompletionWriter(model, options, prompts, has_echo)
-    run = Run(
-        model.supervisor,
-        writer,
-        samples,
-        model.metrics,
-        is_stream=options.is_stream,
-        logs=options.logprobs is not None,
-        on_tokens=exchange.on_tokens,
-    )
-    writer.prompt_logged = run.prompt_logged
-    run.usage.prompt_tokens = sum(map(len, prompts))
-    return await send_run(exchange, run, requests, options.samples, writer)
+    return await send_run(exchange, model, options, requests, samples, writer, writer.prompt_logged)
 
 
 async def read_prompts(
@@ -119,7 +98,7 @@ async def read_prompts(
         ]
 
     letters = sum(len(one) for one in values if isinstance(one, str))
-    encoded = encode() if letters < 2000 else await exchange.in_thread(encode)
+    encoded = encode() if letters <= _MOST_LETTERS_INLINE else await exchange.in_thread(encode)
     for number, ids in enumerate(encoded):
         if not ids:
             where = name if len(values) == 1 else f"{name}[{number}]"
@@ -127,13 +106,18 @@ async def read_prompts(
     return encoded
 
 
-class CompletionWriter:
+class CompletionWriter(ChoiceWriter):
     """Writes answers as `/v1/completions` has them.
 
     Parameters
     ----------
     prompts : sequence of list of int
         The prompts, which `has_echo` shows before what follows them.
+
+    Attributes
+    ----------
+    prompt_logged : dict of list of LoggedToken
+        Tokens of prompts but for their first ones, by the number of the prompt's first sample; the run fills it.
     """
 
     def __init__(
@@ -143,15 +127,9 @@ class CompletionWriter:
         prompts: Sequence[list[int]],
         has_echo: bool,
     ) -> None:
-        self._model, self._options, self._prompts = model, options, prompts
-        self._has_echo = has_echo
+        super().__init__(model, options, "cmpl", "text_completion", "text_completion")
+        self._prompts, self._has_echo = prompts, has_echo
         self.prompt_logged: dict[int, list[LoggedToken]] = {}
-        self._id = f"cmpl-{random.getrandbits(96):024x}"
-        self._created = int(time.time())
-        head = dumps({"id": self._id, "object": "text_completion", "created": self._created, "model": model.name})
-        self._head = "data: " + head[:-1] + ',"choices":['
-        usage = ',"usage":null' if options.has_usage else ""
-        self._tail = f"]{usage}}}\n\n"
         self._behind = f',"logprobs":null,"finish_reason":null}}{self._tail}'
         self._offsets: dict[int, int] = {}
         self._silent = set(range(len(prompts) * options.samples)) if has_echo else set()  # whose prompt is to be sent
@@ -179,27 +157,6 @@ class CompletionWriter:
         """Return the chunk with the reason of the end."""
         return (self._echo(sample) + self._chunk(sample, "", None, answer.finish_reason, answer.stop)).encode()
 
-    def close(self, usage: Usage) -> bytes:
-        """Return the usage, if it is asked for, and the mark of the end."""
-        if not self._options.has_usage:
-            return b"data: [DONE]\n\n"
-        return f'{self._head}],"usage":{dumps(chat_usage(usage))}}}\n\ndata: [DONE]\n\n'.encode()
-
-    def error(self, error: RequestError) -> bytes:
-        """Return an error."""
-        return event(error.body())
-
-    def whole(self, answers: Sequence[Answer], usage: Usage) -> dict[str, Any]:
-        """Return the object of all answers."""
-        return {
-            "id": self._id,
-            "object": "text_completion",
-            "created": self._created,
-            "model": self._model.name,
-            "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
-            "usage": chat_usage(usage),
-        }
-
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
         prompt = self._prompt_logprobs(index) if self._has_echo else None
         before = self._prompt_text(index) if self._has_echo else ""
@@ -220,7 +177,7 @@ class CompletionWriter:
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
         if reason is not None:
             choice["stop_reason"] = stop
-        return f"{self._head}{dumps(choice)}{self._tail}"
+        return self._written(choice)
 
     def _prompt(self, index: int) -> list[int]:
         return self._prompts[index // self._options.samples]
@@ -250,14 +207,14 @@ class CompletionWriter:
         self._offsets[index] = at
         return {
             "tokens": names,
-            "token_logprobs": [max(one.logprob, -9999.0) for one in tokens],
+            "token_logprobs": [shown_logprob(one.logprob) for one in tokens],
             "top_logprobs": [self._top(one) for one in tokens],
             "text_offset": offsets,
         }
 
     def _top(self, token: LoggedToken) -> dict[str, float]:
-        top = {self._name(one): max(value, -9999.0) for one, value in token.top[: self._options.logprobs]}
-        return {self._name(token.token): max(token.logprob, -9999.0), **top}
+        top = {self._name(one): shown_logprob(value) for one, value in token.top[: self._options.logprobs]}
+        return {self._name(token.token): shown_logprob(token.logprob), **top}
 
     def _name(self, token: int) -> str:
         """Return a token as text; one that is part of a letter by its bytes, as OpenAI does."""

@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .answers import AnswerWriter
+from ..generation.engine import Request as EngineRequest
+from .answers import AnswerWriter, LoggedToken
 from .chat_request import TextOptions
 from .connection import EXTENSION, Connection
 from .encoders import Encoder
@@ -25,7 +26,7 @@ from .json_text import json_response
 from .keys import Key
 from .logs import log, log_exception
 from .models import ServedModel
-from .runs import Run
+from .runs import Run, Sample
 
 if TYPE_CHECKING:
     from .server import Server
@@ -101,16 +102,18 @@ class Exchange:
         """Return what a function returns that may take long."""
         return await asyncio.get_running_loop().run_in_executor(self.server.threads, work)
 
-    def take_tokens(self, prompt_tokens: int, options: TextOptions) -> None:
-        """Count the tokens of a prompt, and keep prompts of different keys apart."""
-        self.key.take_tokens(prompt_tokens)
-        if self.key.name and not self.server.options.shares_prefixes:
-            options.salt = f"{self.key.name}{_BETWEEN}{options.salt}"
+    def engine_request(
+        self, model: ServedModel, prompt: Sequence[int], options: TextOptions, **more: Any
+    ) -> EngineRequest:
+        """Return a request for the engine of a model, as the key has it: prompts of different keys are kept apart.
 
-    @property
-    def on_tokens(self) -> Callable[[int], None] | None:
-        """What counts generated tokens; None: the key has no limit of them."""
-        return self.key.take_tokens if self.key.counts_tokens else None
+        `more` is as for `ServedModel.request`, which raises errors.
+        """
+        salt = options.salt
+        if self.key.name and not self.server.options.shares_prefixes:
+            salt = f"{self.key.name}{_BETWEEN}{salt}"
+        seconds = self.server.options.max_seconds
+        return model.request(prompt, options, key=self.key.name, salt=salt, deadline_seconds=seconds, **more)
 
 
 def endpoint(
@@ -163,13 +166,40 @@ def endpoint(
 
 
 async def send_run(
-    exchange: Exchange, run: Run, requests: Sequence[Any], samples_each: int, writer: AnswerWriter
+    exchange: Exchange,
+    model: ServedModel,
+    options: TextOptions,
+    requests: Sequence[EngineRequest],
+    samples: Sequence[Sample],
+    writer: AnswerWriter,
+    prompt_logged: dict[int, list[LoggedToken]] | None = None,
 ) -> Response:
-    """Give requests to the engine, and return the answer: whole, or as a stream."""
+    """Give requests to the engine, and return the answer: whole, or as a stream.
+
+    Parameters
+    ----------
+    samples : sequence of Sample
+        All samples, those of the first request first.
+    prompt_logged : dict, optional
+        Gets the tokens of prompts with their probabilities, see `Run`.
+    """
+    run = Run(
+        model.supervisor,
+        writer,
+        samples,
+        model.metrics,
+        is_stream=options.is_stream,
+        logs=options.logprobs is not None,
+        on_tokens=exchange.key.take_tokens if exchange.key.counts_tokens else None,
+        prompt_logged=prompt_logged,
+    )
+    run.usage.prompt_tokens = sum(len(request.prompt) for request in requests)
     connection = exchange.connection
     connection.when_lost(run.leave)
     try:
-        await run.submit(requests, samples_each)
+        await run.submit(requests, options.samples)
+        # What is refused costs nothing.
+        exchange.key.take_tokens(run.usage.prompt_tokens)
     except BaseException:
         connection.when_lost(None)
         raise

@@ -86,10 +86,6 @@ class ServedModel:
         """What compiles the forms of answers, and keeps those that were used last."""
         return FormCompiler(self.grammars, self.tokenizer, self.vocabulary)
 
-    def token_text(self, token: int) -> str:
-        """Return a token as text; parts of letters are shown by replacement characters."""
-        return self.token_bytes[token].decode("utf-8", "replace")
-
     def request(
         self,
         prompt: Sequence[int],
@@ -98,6 +94,7 @@ class ServedModel:
         constraint: Any = None,
         prompt_logprobs: int | None = None,
         key: str = "",
+        salt: str = "",
         deadline_seconds: float | None = None,
         param: str = "messages",
     ) -> Request:
@@ -127,7 +124,7 @@ class ServedModel:
             priority=-options.priority,  # to vLLM's clients the lower number is first, to the engine the larger
             deadline_seconds=deadline_seconds,
             key=key,
-            salt=options.salt,
+            salt=salt,
         )
 
     def check_room(self, prompt_tokens: int, max_tokens: int | None, param: str) -> None:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from . import chat
-from .answers import ARGUMENTS, CALL, CONTENT, REASONING, Answer, LoggedToken, Piece, Usage
+from .answers import ARGUMENTS, CALL, CONTENT, REASONING, Answer, LoggedToken, Piece, Usage, shown_logprob
 from .chat_request import ChatRequest
 from .errors import RequestError
 from .exchange import Exchange, endpoint
@@ -448,7 +448,7 @@ class ResponseWriter:
 
     def _one(self, token: int, logprob: float) -> dict[str, Any]:
         data = self._model.token_bytes[token]
-        return {"token": data.decode("utf-8", "replace"), "logprob": max(logprob, -9999.0), "bytes": list(data)}
+        return {"token": data.decode("utf-8", "replace"), "logprob": shown_logprob(logprob), "bytes": list(data)}
 
 
 _KINDS = {"message": CONTENT, "reasoning": REASONING, "function_call": ARGUMENTS}

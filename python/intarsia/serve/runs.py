@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..generation.engine import CANCELLED, DEADLINE, END, FAILED, FINISHED, LENGTH, TOKEN
@@ -45,10 +45,15 @@ class Run:
         Writes the answers.
     samples : list of Sample
         All samples, those of the first request first.
-    connection : Connection or None
-        Where a stream goes; None: the answers are collected.
     metrics : ModelMetrics
         What is counted.
+    is_stream : bool
+        The answers are written while they grow, to the connection that `attach` is told; otherwise they are collected
+        in the samples.
+    logs : bool
+        Tokens are kept with their probabilities, for the writer.
+    prompt_logged : dict of list of LoggedToken, optional
+        Gets the tokens of prompts whose probabilities are asked for, by the number of the prompt's first sample.
     on_tokens : callable, optional
         Told how many tokens were generated, again and again; None: nobody counts them.
     """
@@ -62,13 +67,14 @@ class Run:
         *,
         is_stream: bool,
         logs: bool = False,
-        on_tokens: Any = None,
+        on_tokens: Callable[[int], None] | None = None,
+        prompt_logged: dict[int, list[LoggedToken]] | None = None,
     ) -> None:
         self._supervisor, self._writer, self._metrics = supervisor, writer, metrics
         self.samples = list(samples)
         self.is_stream, self._logs, self._on_tokens = is_stream, logs, on_tokens
         self.usage = Usage()
-        self.prompt_logged: dict[int, list[LoggedToken]] = {}
+        self._prompt_logged = {} if prompt_logged is None else prompt_logged
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.error: RequestError | None = None
         self.is_gone = False  # the client is
@@ -143,7 +149,7 @@ class Run:
                     self._note_first(event)
                 self._end(sample, _REASONS.get(event.finish, "stop"))
         else:
-            self.prompt_logged.setdefault(base, []).append(LoggedToken(event.token, event.logprob, event.top or ()))
+            self._prompt_logged.setdefault(base, []).append(LoggedToken(event.token, event.logprob, event.top or ()))
 
     def flush(self, now: float) -> None:
         """Write what the samples have got since the last time: once for all of them."""
