@@ -24,8 +24,8 @@ from intarsia.serve.answers import CALL, Answer, Form
 from intarsia.serve.chat_request import ChatRequest
 from intarsia.serve.formats import plan_of
 from intarsia.serve.grammar import FormCompiler
-from intarsia.serve.text_stream import Detokenizer
 from intarsia.text.encoding import encode
+from intarsia.text.text_stream import Detokenizer
 
 TEST = Path(__file__).resolve().parents[1]
 MODEL = TEST.parent / "examples" / "glossary"

@@ -23,6 +23,7 @@ from ..support.errors import InvalidArgumentError
 from ..text.chat import ChatTemplate, check_variables
 from ..text.control_tokens import ControlTokens
 from ..text.encoding import encode
+from ..text.text_stream import Detokenizer
 from ..text.token_bytes import TokenBytes
 from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
 from .arguments import several, shown_signature
@@ -123,6 +124,7 @@ class Generator:
         self._runs: Runs | None = None
         self._grammars: Grammars | None = None
         self._token_bytes: TokenBytes | None = None
+        self._detokenizer: Detokenizer | None = None
         self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
@@ -496,7 +498,12 @@ class Generator:
             self._need_tokenizer("a stop string" if rules.stop else "skip_special_tokens")
         constraint = self._constraint(json_schema, regex, grammar)
         tokenizer = self.tokenizer  # opening it may add a token that ends texts
-        writers = [Writer(tokenizer, self.encode(prompt), rules, skip_special_tokens) for prompt in prompts]
+        if tokenizer is not None and self._detokenizer is None:
+            self._detokenizer = Detokenizer(tokenizer)
+        writers = [
+            Writer(tokenizer, self.encode(prompt), rules, skip_special_tokens, detokenizer=self._detokenizer)
+            for prompt in prompts
+        ]
         ends = self._ends if constraint is None else self._ends | constraint.ends
         requests = [
             Request(

@@ -14,6 +14,7 @@ from ..generation.engine import Request
 from ..generation.sampling import SamplingOptions
 from ..support.errors import InvalidArgumentError
 from ..text.chat import ChatTemplate
+from ..text.text_stream import Detokenizer, Stops, TextStream
 from ..text.token_bytes import TokenBytes
 from .chat_request import TextOptions
 from .engines import Engine, Supervisor
@@ -22,7 +23,6 @@ from .grammar import FormCompiler
 from .metrics import ModelMetrics
 from .prompts import Prompts
 from .runs import Sample
-from .text_stream import Detokenizer, Stops, TextStream
 
 
 class ServedModel:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..generation.engine import CANCELLED, DEADLINE, END, FAILED, FINISHED, LENGTH, TOKEN
+from ..text.text_stream import TextStream
 from .answers import CONTENT, Answer, AnswerWriter, LoggedToken, Piece, Reader, Usage
 from .connection import Connection
 from .engines import Supervisor
 from .errors import RequestError
 from .metrics import ModelMetrics
-from .text_stream import TextStream
 
 _REASONS = {END: "stop", LENGTH: "length", DEADLINE: "length"}
 

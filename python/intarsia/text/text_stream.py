@@ -9,11 +9,14 @@ import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..text.token_bytes import byte_level_letters
+from .token_bytes import byte_level_letters
 
 #: Tokens without a whole letter that are decoded together before they are taken for what they are: a letter has at most
 #: four bytes, so that more of them are none.
 _MOST_OPEN = 16
+
+#: Of as many tokens without any text, so many stay: decoders look no further back.
+_KEPT_OPEN = 4
 
 
 class Decoder(Protocol):
@@ -23,7 +26,7 @@ class Decoder(Protocol):
         """Return the letters that this token completes."""
 
     def rest(self) -> str:
-        """Return what the last tokens are without more of them: replacement characters for parts of letters."""
+        """Return what the last tokens are if no more come: replacement characters for parts of letters."""
 
 
 class Detokenizer:
@@ -37,8 +40,7 @@ class Detokenizer:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        kind = None if tokenizer.decoder is None else json.loads(tokenizer.decoder.__getstate__())["type"]
-        self._letters = byte_level_letters() if kind == "ByteLevel" else None
+        self._letters = byte_level_letters() if _kind(tokenizer.decoder) == "ByteLevel" else None
         added = tokenizer.get_added_tokens_decoder()
         self._special = frozenset(number for number, token in added.items() if token.special)
         self._bytes: dict[int, bytes] = {}
@@ -61,9 +63,9 @@ class Detokenizer:
             self._bytes[token] = found
         return found
 
-    def is_special(self, token: int) -> bool:
-        """Return True for a token that is no text."""
-        return token in self._special
+    def is_left_out(self, token: int, skips_special: bool) -> bool:
+        """Return True for a token that the package leaves out before it decodes."""
+        return (skips_special and token in self._special) or self._tokenizer.id_to_token(token) is None
 
     def decode(self, tokens: Sequence[int], skips_special: bool) -> str:
         """Return the text of tokens."""
@@ -78,14 +80,23 @@ class Detokenizer:
         return text
 
 
+def _kind(decoder: Any) -> str | None:
+    """Return the kind of a decoder of the package; None for others, as a program may have its own."""
+    try:
+        return None if decoder is None else json.loads(decoder.__getstate__())["type"]
+    except Exception:  # the package raises plain Exception
+        return None
+
+
 class _ByteDecoder:
     """Of byte-level tokenizers: a token is bytes, whatever stands beside it."""
 
-    __slots__ = ("_decode", "_owner", "_skips_special")
+    __slots__ = ("_decode", "_decoder", "_owner", "_skips_special")
 
     def __init__(self, owner: Detokenizer, skips_special: bool) -> None:
         self._owner, self._skips_special = owner, skips_special
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decode = self._decoder.decode
 
     def add(self, token: int) -> str:
         if self._skips_special and token in self._owner._special:
@@ -94,29 +105,36 @@ class _ByteDecoder:
         return self._decode(self._owner.token_bytes(token) if data is None else data)
 
     def rest(self) -> str:
-        return self._decode(b"", True)
+        return self._decoder.getstate()[0].decode("utf-8", "replace")
 
 
 class _WindowDecoder:
-    """Of other tokenizers: tokens are decoded together with one before them, because some drop a leading space."""
+    """Of other tokenizers: tokens are decoded together with some before them, because some drop a leading space.
 
-    __slots__ = ("_before", "_begin", "_owner", "_read", "_rest", "_skips_special", "_tokens")
+    The window is the tokens that made the last text, and the open ones behind them, which made none yet.
+    """
+
+    __slots__ = ("_before", "_owner", "_read", "_rest", "_skips_special", "_tokens")
 
     def __init__(self, owner: Detokenizer, prompt: Sequence[int], skips_special: bool) -> None:
         self._owner, self._skips_special = owner, skips_special
         counts = (count for count in range(1, 5) if "\ufffd" not in owner.decode(list(prompt[-count:]), skips_special))
         self._tokens = list(prompt[-next(counts, 1) :])
-        self._begin, self._read = 0, len(self._tokens)
+        self._read = len(self._tokens)
         self._before = owner.decode(self._tokens, skips_special)
         self._rest = ""
 
     def add(self, token: int) -> str:
+        if self._owner.is_left_out(token, self._skips_special):
+            return ""
         self._tokens.append(token)
-        text = self._owner.decode(self._tokens[self._begin :], self._skips_special)
+        text = self._owner.decode(self._tokens, self._skips_special)
         new = text[len(self._before) :]
-        open_tokens = len(self._tokens) - self._read
-        if not new or (new.endswith("\ufffd") and open_tokens < _MOST_OPEN):
+        is_full = len(self._tokens) - self._read >= _MOST_OPEN
+        if not new or (new.endswith("\ufffd") and not is_full):
             self._rest = new
+            if is_full:
+                del self._tokens[self._read : -_KEPT_OPEN]
             return ""
         self._rest = ""
         del self._tokens[: self._read]
@@ -128,8 +146,7 @@ class _WindowDecoder:
         return new
 
     def rest(self) -> str:
-        rest, self._rest = self._rest, ""
-        return rest
+        return self._rest
 
 
 class Stops:
@@ -188,6 +205,11 @@ class TextStream:
         text = self._search(rest)
         held, self._held = self._held, ""
         return text if self.stop is not None else text + held
+
+    @property
+    def rest(self) -> str:
+        """The text that later tokens may change, as it is if none come."""
+        return "" if self.stop is not None else self._held + self._decoder.rest()
 
     def _search(self, new: str) -> str:
         text = self._held + new
