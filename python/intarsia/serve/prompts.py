@@ -76,15 +76,12 @@ class Prompts:
             if controls is None:
                 controls = self._controls[text] = ControlTokens(self.tokenizer, text)
             shown = messages[:-1] if continues else messages
-            rendered, mark = template.render_marked(shown, tools, None, True, text, variables, controls)
+            beginning = messages[-1]["content"] if continues else ""
+            rendered, mark = template.render_marked(shown, tools, None, True, text, variables, controls, beginning)
             if mark in rendered:
                 ids = controls.encode(rendered, mark)
             else:
                 ids = encode(self.tokenizer, rendered, add_special_tokens=False)
-            if continues and messages[-1]["content"]:
-                beginning = messages[-1]["content"]
-                mark = controls.marks(beginning).mark
-                ids += controls.encode(controls.broken(beginning, mark), mark)
         except InvalidArgumentError as error:
             raise RequestError(str(error), "messages") from error
         return self._checked(ids, "messages")

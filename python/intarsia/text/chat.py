@@ -104,10 +104,12 @@ class ChatTemplate:
         template: str | None,
         variables: Mapping[str, Any],
         controls: ControlTokens | None = None,
+        beginning: str = "",
     ) -> tuple[str, str]:
         """Return what `render` does, and a mark that breaks what is spelled like `controls` in the messages.
 
-        Without `controls` there is no mark, and texts are shown as they are.
+        Without `controls` there is no mark, and texts are shown as they are. `beginning` is that of the answer, which
+        follows the rendered text: it is encoded as one text with it.
         """
         for name, value in (("messages", messages), ("tools", tools), ("documents", documents)):
             if not (value is None and name != "messages") and not _is_list(value):
@@ -127,7 +129,7 @@ class ChatTemplate:
             values = {"tools": _plain(tools), "documents": _plain(documents), **_plain(variables)}
             shown = [_message(message) for message in messages]
             arguments = [call for number, message in enumerate(shown) for call in _parsed_calls(number, message)]
-            marks = None if controls is None else controls.marks(shown, arguments, values)
+            marks = None if controls is None else controls.marks(shown, arguments, values, beginning)
             if marks is not None:
                 shown, arguments, values = marks.chat(shown, arguments, values)
             request = {
@@ -138,9 +140,13 @@ class ChatTemplate:
                 "mark": "" if marks is None else marks.mark,
                 "tokens": {} if marks is None else marks.tokens,
             }
-            return renderer.render(request), request["mark"]
+            rendered, mark = renderer.render(request), request["mark"]
         except RecursionError as error:
             raise _error(f"the chat template refuses these messages: {error}") from error
+        if controls is not None and beginning:
+            # The mark before it keeps the template's last letters from being part of a control token.
+            beginning = mark + controls.broken(beginning, mark)
+        return rendered + beginning, mark
 
 
 def check_variables(variables: Any, special_tokens: Mapping[str, str]) -> None:
