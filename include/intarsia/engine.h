@@ -65,7 +65,8 @@ typedef struct itx_engine_options {
   const itx_cache_options *cache; /* its sequences are the samples that run at a time; 0 or null: 64 */
   const itx_module *draft;        /* a smaller model of the same tokens, for requests with draft_tokens; null: none */
   int64_t waiting;                /* the most samples that wait; 0: any number */
-  int64_t step_tokens;            /* the most tokens of a step; 0: itx_cache_prefill_tokens */
+  int64_t step_tokens;            /* the most tokens of prompts in a step; 0: itx_cache_prefill_tokens for one prompt,
+                                     twice as many for several */
   double token_seconds;           /* the time between two tokens of a request that parts of prompts should leave, so far
                                      as the model allows; 0: parts of prompts are as large as step_tokens */
   int64_t kept_tokens;            /* the most tokens of ended requests whose state stays while nothing else needs the

@@ -121,7 +121,14 @@ void Engine::compose(Step &step) {
   }
   if (rest == 0)
     return;
-  int64_t most = options_.stepTokens > 0 ? options_.stepTokens : model_.pool.cache()->prefillTokens(rest);
+  int64_t most = options_.stepTokens;
+  if (most == 0) {
+    most = model_.pool.cache()->prefillTokens(rest);
+    // A stream waits once for the prompts of a step: half as often for prompts that come together and go two by two,
+    // which takes them no longer. The parts of a single prompt stay small, so that who comes next waits less.
+    if (prompts.size() > 1 && info.stages < 2)
+      most *= 2;
+  }
   int64_t budget = times_.promptTokens(int64_t(step.rows.size()), options_.tokenSeconds, leastPromptTokens, most);
   for (Sample *sample : prompts) {
     if (budget <= 0)

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=at_least(0),
         default=0,
         metavar="N",
-        help="tokens of a step (default: the model's best)",
+        help="tokens of prompts in a step (default: the model's best)",
     )
     add(
         "--slo-token-ms",

@@ -126,7 +126,7 @@ class Engine:
     waiting : int
         The most texts that wait; 0: any number.
     step_tokens : int
-        The most tokens of a step; 0: as many as suit the model.
+        The most tokens of prompts in a step; 0: as many as suit the model, twice as many for several prompts.
     token_seconds : float
         The time between two tokens of a text that parts of prompts should leave; 0: they take as long as they take.
     kept_tokens : int or None

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,6 +176,31 @@ TEST(Schedule, PromptsLeaveTheTimeBetweenTokens) {
   // Without a target the second prompt would be computed in one step.
   EXPECT_GE(steps[2].front(), 4u);
   EXPECT_LE(steps[2].front(), 140u) << "prompts get some tokens of each step";
+}
+
+TEST(Schedule, PromptsThatComeTogetherGoTwoByTwo) {
+  // A stream waits for 8 prompts of 512 tokens in 4 or 5 steps: the first may begin before the others are there.
+  EnginePointer engine = makeEngine({.sequences = 9, .stepSeconds = 0.05});
+  run(engine, {.tokens = 40, .first = 60});
+  for (int i = 0; i < 8; ++i)
+    submit(engine, {.prompt = 512, .tokens = 2, .first = i + 1});
+  std::map<uint64_t, uint64_t> first;
+  for (const itx_engine_event &event : collect(engine, 9))
+    first.try_emplace(event.request, event.step);
+  std::set<uint64_t> steps;
+  for (auto [request, step] : first)
+    if (request != 1)
+      steps.insert(step);
+  EXPECT_GE(steps.size(), 4u) << "no more than 1,024 tokens are computed in a step";
+  EXPECT_LE(steps.size(), 5u);
+  // A single prompt is computed in parts of 512 tokens.
+  itx_engine_stats before = {}, after = {};
+  before.struct_bytes = after.struct_bytes = sizeof(before);
+  ASSERT_EQ(itx_engine_get_stats(engine.get(), &before), ITX_OK);
+  submit(engine, {.prompt = 2048, .tokens = 1, .first = 50});
+  collect(engine, 1);
+  ASSERT_EQ(itx_engine_get_stats(engine.get(), &after), ITX_OK);
+  EXPECT_EQ(after.steps - before.steps, 4);
 }
 
 TEST(Schedule, PagesThatAreExpectedAreReserved) {
