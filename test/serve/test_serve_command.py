@@ -173,6 +173,33 @@ def test_worker_that_is_stopped(glossary_artifact: Path) -> None:
         assert stopped not in workers_of(program)
 
 
+def test_end_while_a_model_loads(glossary_artifact: Path, tmp_path: Path) -> None:
+    loads = tmp_path / "intarsia-worker"
+    loads.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/number\nexec sleep 600\n")
+    loads.chmod(0o755)
+    command = [sys.executable, "-m", "intarsia", "serve", "--port=0", str(glossary_artifact)]
+    environment = os.environ | {"INTARSIA_WORKER": str(loads)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        port = next(int(found[1]) for line in process.stderr if (found := re.search(r"127\.0\.0\.1:(\d+)", line)))
+        program = Program(process, port)
+        assert program.json("/health") == (503, {"status": "loading"})
+        status, answer = program.json("/v1/completions", {"model": "glossary", "prompt": "a"})
+        assert (status, answer["error"]["code"]) == (503, "service_unavailable")
+        assert "starting" in answer["error"]["message"]
+        assert program.json("/v1/models")[0] == 200
+        while not (tmp_path / "number").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 0
+        # Nobody's child loads on; perhaps nobody has waited for its end.
+        status = Path("/proc", (tmp_path / "number").read_text().strip(), "status")
+        assert not status.exists() or "State:\tZ" in status.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_what_cannot_start_says_why(glossary_artifact: Path, tmp_path: Path) -> None:
     assert "no such file" in fails(tmp_path / "none.itx").lower()
     assert "both named glossary" in fails(glossary_artifact, glossary_artifact)

@@ -21,7 +21,10 @@ from pathlib import Path
 import pytest
 from intarsia.serve.connection import Limits
 from intarsia.serve.keys import Key, Keys
-from serve_client import END, served, writes
+from intarsia.serve.models import ServedModel
+from intarsia.serve.server import Server
+from serve_client import END, byte_tokenizer, served, writes
+from serve_fakes import FakeEngine
 
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
@@ -245,6 +248,33 @@ def test_health_while_the_engine_does_not_start() -> None:
         supervisor._make = made
         client.wait(lambda: client.send("/health")[0] == 200)
         client.json(CHAT, HELLO)
+
+
+def test_engine_that_arrives_after_the_end_is_closed() -> None:
+    may_arrive, closed = threading.Event(), threading.Event()
+
+    class Late(FakeEngine):
+        def close(self) -> None:
+            super().close()
+            closed.set()
+
+    def make() -> FakeEngine:
+        may_arrive.wait(30)
+        return Late(writes("a"))
+
+    tokenizer = byte_tokenizer()
+    model = ServedModel("tiny", tokenizer, None, tokenizer.get_vocab_size(), 64, [END], make)
+    server = Server([model])
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=("", 0, [listener]), daemon=True)
+    thread.start()
+    while not model.supervisor.is_making:
+        time.sleep(0.001)
+    server.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+    may_arrive.set()
+    assert closed.wait(5)
 
 
 def test_an_answer_that_cannot_be_written_ends_alone() -> None:

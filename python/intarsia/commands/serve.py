@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +145,7 @@ def run(options: argparse.Namespace) -> int:
     from ..serve.opening import ModelOptions, model_names, open_model
     from ..serve.options import TEMPLATE_VARIABLES, ServerOptions
     from ..serve.server import Server
+    from ..serve.worker_process import kill_all
 
     _check(options)
     names = model_names(options.models, options.name)
@@ -202,7 +205,13 @@ def run(options: argparse.Namespace) -> int:
             limits=Limits(connections=options.max_connections),
         ),
     )
-    return server.run(options.host, options.port)
+    code = server.run(options.host, options.port)
+    if any(model.supervisor.is_making for model in server.language_models.values()):
+        # A thread still loads a model, perhaps in native code, which the end of Python would unwind.
+        kill_all()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -69,7 +70,7 @@ class Supervisor:
     name : str
         The model's name, for messages.
     make : callable
-        Starts the engine; called in a thread.
+        Starts the engine; called in a thread of its own, which may go on when the supervisor is closed.
 
     Attributes
     ----------
@@ -77,6 +78,8 @@ class Supervisor:
         ``"loading"``, ``"ready"``, ``"lost"`` or ``"closed"``.
     restarts : int
         How often the engine was lost.
+    is_making : bool
+        An engine is being started, perhaps for nobody any more.
     """
 
     def __init__(self, name: str, make: Callable[[], Engine]) -> None:
@@ -95,18 +98,58 @@ class Supervisor:
         self._failures = -1  # in a row; the first loss is followed by a start at once
         self._started = 0.0
         self._restart: asyncio.Task[None] | None = None
+        self.is_making = False
+        self._lock = threading.Lock()  # of an engine that has arrived, and of the end
+        self._arrived: Engine | None = None
 
     async def start(self) -> None:
         """Start the engine; raise the error if it does not start."""
         self._loop = asyncio.get_running_loop()
-        engine = await asyncio.to_thread(self._make)
-        if self.state == "closed":
-            engine.close()
-            return
-        self.engine, self.state = engine, "ready"
+        await self._made()
+        with self._lock:
+            engine, self._arrived = self._arrived, None
+            if engine is None:  # `close` has it
+                return
+            self.state = "ready"
+        self.engine = engine
         self._started = time.monotonic()
         self._descriptor = engine.fileno()
         self._loop.add_reader(self._descriptor, self._on_readable)
+
+    def _made(self) -> asyncio.Future[None]:
+        """Return when the engine has arrived.
+
+        A large model takes minutes, for which the end of the server does not wait: the thread is none of a pool, whose
+        threads Python would wait for.
+        """
+        loop, made = self._loop, self._loop.create_future()
+
+        def tell(error: BaseException | None) -> None:
+            if made.done():
+                return
+            if error is None:
+                made.set_result(None)
+            else:
+                made.set_exception(error)
+
+        def make() -> None:
+            engine, problem = None, None
+            try:
+                engine = self._make()
+            except BaseException as error:
+                problem = error
+            self.is_making = False
+            with self._lock:
+                is_late = self.state == "closed"
+                if not is_late:
+                    self._arrived = engine
+                    loop.call_soon_threadsafe(tell, problem)
+            if is_late and engine is not None:
+                _close(engine)
+
+        self.is_making = True
+        threading.Thread(target=make, name=f"intarsia-{self.name}", daemon=True).start()
+        return made
 
     @property
     def active(self) -> int:
@@ -180,14 +223,16 @@ class Supervisor:
             return {}
 
     async def close(self) -> None:
-        """End the engine and all requests."""
-        self.state = "closed"
+        """End the engine and all requests; one that arrives later is ended by the thread that has started it."""
+        with self._lock:
+            self.state = "closed"
+            arrived, self._arrived = self._arrived, None
         if self._restart is not None:
             self._restart.cancel()
         self._fail_all(unavailable("the server ends"))
-        engine = self._detach()
-        if engine is not None:
-            await asyncio.to_thread(_close, engine)
+        for engine in (self._detach(), arrived):
+            if engine is not None:
+                await asyncio.to_thread(_close, engine)
 
     def _on_readable(self) -> None:
         if self._left:  # the rest of earlier events comes first

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
@@ -43,6 +44,12 @@ def _mock_text(mock: Mock) -> str:
     return ",".join(f"{name.replace('_', '-')}={getattr(mock, name)}" for name in names)
 
 
+def kill_all() -> None:
+    """End all workers of this process at once, also those that are not ready yet."""
+    for process in list(_processes):
+        process.kill()
+
+
 class WorkerProcess:
     """A worker that serves the other end of a connection.
 
@@ -66,6 +73,7 @@ class WorkerProcess:
             )
         except OSError as error:
             raise WorkerLostError(f"the worker does not start: {error}") from error
+        _processes.add(self)
         os.set_blocking(self.errors.fileno(), False)
         self._lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
         self._line = b""
@@ -113,6 +121,9 @@ class WorkerProcess:
         how = f"was ended by signal {-code} ({_signal_name(-code)})" if code < 0 else f"ended with status {code}"
         last = "; ".join(line for line in self._lines if line)
         return how + (f"; its last words: {last}" if last else "")
+
+
+_processes: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
 
 
 def _signal_name(number: int) -> str:
