@@ -135,6 +135,26 @@ def test_refused(client: Client, path: str, fields: dict[str, Any], param: str) 
     assert client.error(path, {"model": "embeds", **plain, **fields})["param"] == param
 
 
+@pytest.mark.parametrize(("model", "path"), [("embeds", "/v1/embeddings"), ("embeds", "/rerank"), ("ranks", "/rerank")])
+def test_texts_that_the_tokenizer_does_not_know(artifacts: dict[str, Path], model: str, path: str) -> None:
+    tokenizer = word_tokenizer()
+    tokenizer.model = models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="none")
+    tokenizer.add_tokens(["beyond"])
+    server = Server([Encoder(model, intarsia.load(artifacts[model]), tokenizer)])
+    with running(server) as port:
+        client = Client(server, port, [])
+        for text, message in (("unheard", "the tokenizer cannot encode"), ("beyond", "token 99")):
+            rank = {"query": "w5", "documents": ["w6", text]}
+            body = {"model": model, "input": text} if path == "/v1/embeddings" else {"model": model, **rank}
+            error = client.error(path, body)
+            assert error["param"] == ("input" if path == "/v1/embeddings" else "documents[1]")
+            assert message in error["message"]
+            assert client.error("/rerank", {"model": model, **rank, "query": text})["param"] in (
+                "query",
+                "documents[0]",
+            )
+
+
 def test_artifact_that_is_none_of_these(artifacts: dict[str, Path]) -> None:
     with pytest.raises(intarsia.InvalidArgumentError, match="nothing to serve"):
         Encoder("classes", intarsia.load(artifacts["classes"]), word_tokenizer())

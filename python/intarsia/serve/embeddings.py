@@ -79,15 +79,17 @@ async def rerank(exchange: Exchange) -> Response:
     documents = _documents(fields, exchange.server.options.max_prompts)
     most = fields.whole("top_n", len(documents), 1)
     shows = fields.flag("return_documents", True)
+    names = [f"documents[{number}]" for number in range(len(documents))]
     pairs: list[tuple[list[int], list[int]]] = []
 
-    def encode() -> list[list[int]]:
+    def encode_all() -> list[list[int]]:
         if model.embeds:
-            return [model.prompts.encode(text, "documents") for text in (query, *documents)]
-        pairs.extend(model.encode_pair(query, text) for text in documents)
+            encode = model.prompts.encode
+            return [encode(query, "query"), *(encode(text, name) for text, name in zip(documents, names, strict=True))]
+        pairs.extend(model.encode_pair(query, text, name) for text, name in zip(documents, names, strict=True))
         return [ids for ids, _ in pairs]
 
-    texts = await exchange.in_thread(encode)
+    texts = await exchange.in_thread(encode_all)
     if model.embeds:
         model.check_lengths("query", texts[:1])
     model.check_lengths("documents", texts[1 if model.embeds else 0 :])

@@ -13,11 +13,14 @@ import numpy as np
 
 from ..runtime.module import Module
 from ..support.errors import InvalidArgumentError
+from ..text.encoding import encoding_of
 from .errors import RequestError
 from .prompts import Prompts
 
 #: Tokens, with padding, that one call computes.
 _BATCH_TOKENS = 8192
+#: The context of a model whose artifact has no limit of it: that of BERT and most encoders after it.
+_CONTEXT = 512
 
 
 class Encoder:
@@ -55,7 +58,7 @@ class Encoder:
             )
         ids = inputs["input_ids"]
         self.vocabulary = ids.value_range[1] if ids.value_range else tokenizer.get_vocab_size()
-        self.context = ids.maxima[1] or 512
+        self.context = ids.maxima[1] or _CONTEXT
         self.dimensions = outputs[0].shape[-1]
         self._has_mask, self._has_types = "attention_mask" in inputs, "token_type_ids" in inputs
         self.prompts = Prompts(tokenizer, None, self.vocabulary)
@@ -105,7 +108,16 @@ class Encoder:
             arguments["token_type_ids"] = kinds
         return np.asarray(self._function(**arguments), np.float32)
 
-    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+    def encode_pair(self, first: str, second: str, param: str) -> tuple[list[int], list[int]]:
         """Return the token ids of two texts as one, and which of the two each is of."""
-        encoding = self.tokenizer.encode(first, second)
+        try:
+            encoding = encoding_of(self.tokenizer, first, second)
+        except InvalidArgumentError as error:
+            raise RequestError(str(error), param) from error
+        if max(encoding.ids, default=0) >= self.vocabulary:
+            raise RequestError(
+                f"{param} has token {max(encoding.ids)}, which the model does not have: its tokens are 0 to "
+                f"{self.vocabulary - 1}",
+                param,
+            )
         return encoding.ids, encoding.type_ids

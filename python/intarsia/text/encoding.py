@@ -15,8 +15,8 @@ def encode(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> lis
     return encoding_of(tokenizer, text, add_special_tokens=add_special_tokens).ids
 
 
-def encoding_of(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -> Any:
-    """Return the encoding of a text: token ids, and the places of the tokens in it.
+def encoding_of(tokenizer: Any, text: str, second: str | None = None, *, add_special_tokens: bool = True) -> Any:
+    """Return the encoding of a text, or of two as one: token ids, and the places of the tokens in the text.
 
     Raises
     ------
@@ -25,7 +25,7 @@ def encoding_of(tokenizer: Any, text: str, *, add_special_tokens: bool = True) -
     """
     try:
         with panics_as_errors():
-            return tokenizer.encode(text, add_special_tokens=add_special_tokens)
+            return tokenizer.encode(text, second, add_special_tokens=add_special_tokens)
     except Exception as error:  # the package raises plain Exception
         raise InvalidArgumentError(f"the tokenizer cannot encode the text: {error}", "invalid argument") from error
 
