@@ -57,6 +57,8 @@ def test_keys_of_a_file(tmp_path: Path) -> None:
     [
         ("", "has no key"),
         ("short", "has 5 letters"),
+        ("sk-0123456789\nsk-schlüssel", ":2: the key has letters other than those of ASCII"),
+        ("sk-0123456789\x07", ":1: the key has letters other than those of ASCII"),
         ("sk-0123456789\nsk-0123456789", ":2: the key is in the file already"),
         ("sk-0123456789 rate=3", ":1: rate must be"),
         ("sk-0123456789 tokens=-3", ":1: tokens must be"),

@@ -163,6 +163,11 @@ def read_keys(file: Path, defaults: Mapping[str, int]) -> Keys:
         where = f"{file}:{number}"
         if len(words[0]) < _LEAST_LETTERS:
             raise _error(f"{where}: the key has {len(words[0])} letters, must have at least {_LEAST_LETTERS}")
+        if not (words[0].isascii() and words[0].isprintable()):
+            raise _error(
+                f"{where}: the key has letters other than those of ASCII, which clients send in headers in different "
+                "ways: take letters, digits and dashes"
+            )
         if words[0] in seen:
             raise _error(f"{where}: the key is in the file already")
         seen.add(words[0])
