@@ -98,6 +98,22 @@ def test_reader_of_a_byte_a_second_is_cut() -> None:
         sock.close()
 
 
+@pytest.mark.parametrize("fields", [{"n": 32}, {"stream": True}], ids=["whole", "stream"])
+def test_slow_reader_of_a_short_answer_is_cut(fields: dict) -> None:
+    # The kernel takes all of it from the server: some 20 kB, of which the client reads a byte now and then.
+    with served(writes("a" * 500), limits=Limits(stalled_seconds=0.5)) as client:
+        sock = client.open(CHAT, {**HELLO, **fields}, receive_buffer=2048)
+        client.wait(lambda: client.engine.submitted)
+        deadline = time.monotonic() + 8
+        while client.server.connections:
+            assert time.monotonic() < deadline
+            sock.recv(1)
+            time.sleep(0.1)
+        client.wait(client.is_idle)
+        sock.close()
+        assert len(client.json(CHAT, {**HELLO, **fields, "stream": False})["choices"]) == fields.get("n", 1)
+
+
 def test_stream_that_is_too_far_behind_is_cut() -> None:
     limits = Limits(stalled_seconds=60.0, buffer_bytes=20_000)
     with served(writes("a" * 50, ends=False), limits=limits, engine={"step_seconds": 0.0001}) as client:

@@ -9,9 +9,12 @@ end.
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
+import fcntl
 import socket
+import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -220,12 +223,21 @@ class Connection(HttpToolsProtocol):
         return not self.flow.read_paused and not (is_answering and self.cycle.response_started)
 
     def _is_stalled(self, now: float) -> bool:
-        waiting = self.transport.get_write_buffer_size()
+        """Return True if something waits for the client, which has taken nothing for too long."""
+        waiting = self.transport.get_write_buffer_size() + self._in_kernel()
+        # What is not written by `write_chunk` makes less seem to be taken, until the client takes it.
         taken = self._written - waiting
-        if waiting == 0 or taken != self._taken or self._progress == 0.0:
-            self._taken, self._progress = taken, now
-            return False
+        if waiting == 0 or taken > self._taken or self._progress == 0.0:
+            self._progress = now
+        self._taken = taken
         return now - self._progress > self.limits.stalled_seconds
+
+    def _in_kernel(self) -> int:
+        """Return the bytes that the kernel has of an answer: a short one is there as a whole."""
+        size = array.array("i", [0])
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, size)
+        return size[0]
 
 
 def make_protocol(limits: Limits, overflow: Callable[[], None]) -> type[Connection]:
