@@ -21,7 +21,7 @@ from .fields import Fields, shown
 from .formats import plan_of
 from .json_text import event, json_response
 from .models import ServedModel
-from .text_options import read_options
+from .text_options import MOST_STOP_LETTERS, MOST_STOPS, read_options
 
 _NAMES = {
     *("model", "messages", "max_tokens", "system", "stop_sequences", "stream", "temperature", "top_p", "top_k"),
@@ -136,7 +136,7 @@ def read_message_request(
 
 
 def _options(fields: Fields, model: ServedModel) -> TextOptions:
-    stops = fields.texts("stop_sequences", 16, 512)
+    stops = fields.texts("stop_sequences", MOST_STOPS, MOST_STOP_LETTERS)
     temperature = fields.real("temperature", None, 0.0, 1.0)
     fields.whole("max_tokens", None, 1)
     known = {name: fields.raw(name) for name in ("max_tokens", "stream", "top_p", "top_k", "temperature")}

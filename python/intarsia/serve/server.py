@@ -35,6 +35,9 @@ _RESERVED_FILES = 256
 _BACKLOG = 1024
 #: Seconds that connections without a request under way get to close.
 _CLOSING_SECONDS = 3
+#: When Python looks for garbage, by generation. Its own 700, 10 and 10 are several searches in a step of a thousand
+#: streams, whose events and texts live until the next step and are in no circle.
+_GARBAGE = (50_000, 20, 100)
 
 
 class Server:
@@ -202,7 +205,7 @@ class Server:
         # What is there now stays: later searches for garbage need not look at it.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        gc.set_threshold(*_GARBAGE)
 
     async def close(self) -> None:
         """End the engines."""

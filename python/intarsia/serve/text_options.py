@@ -10,8 +10,8 @@ from .chat_request import TextOptions
 from .fields import INT64_MIN, Fields
 
 #: OpenAI takes four; more are of use, but each costs time at every token.
-_MOST_STOPS = 16
-_MOST_STOP_LETTERS = 512
+MOST_STOPS = 16
+MOST_STOP_LETTERS = 512
 _MOST_BIASES = 1024
 MOST_SAMPLES = 128
 MOST_LOGPROBS = 20
@@ -57,7 +57,7 @@ def read_options(fields: Fields, vocabulary: int, temperature: float = 1.0) -> T
     options.sampling = sampling
     options.max_tokens = fields.whole("max_tokens", None, 1)
     options.samples = fields.whole("n", 1, 1, MOST_SAMPLES)
-    options.stops = fields.texts("stop", _MOST_STOPS, _MOST_STOP_LETTERS)
+    options.stops = fields.texts("stop", MOST_STOPS, MOST_STOP_LETTERS)
     options.stop_tokens = fields.token_ids("stop_token_ids", vocabulary, 256)
     options.shows_stop = fields.flag("include_stop_str_in_output")
     options.skips_special_tokens = fields.flag("skip_special_tokens", True)
