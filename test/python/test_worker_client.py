@@ -10,10 +10,13 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from intarsia.generation.engine import END, FAILED, FINISHED, TOKEN
+from intarsia.generation.masks import MaskedRequest
 from intarsia.serve import worker_protocol as protocol
 from intarsia.serve.worker import WorkerEngine, WorkerLostError
 from intarsia.serve.worker_protocol import Kind
@@ -296,6 +299,16 @@ def test_refused_front_end(tmp_path):
     worker.close()
 
 
+@pytest.mark.parametrize(
+    "said", [events(1, [event(TOKEN, 1, 1)]), raw(Kind.ASK_MASKS, struct.pack("<QI", 1, 0))], ids=["events", "masks"]
+)
+def test_nothing_comes_before_the_welcome(tmp_path, said):
+    worker = FakeWorker(str(tmp_path / "w"), welcome=said)
+    with pytest.raises(WorkerLostError, match="comes before the worker's welcome"):
+        WorkerEngine.connect(f"unix:{tmp_path / 'w'}", start_seconds=5)
+    worker.close()
+
+
 def test_nobody_there(tmp_path):
     with pytest.raises(WorkerLostError, match="there is no worker at unix:"):
         WorkerEngine.connect(f"unix:{tmp_path / 'none'}")
@@ -344,6 +357,64 @@ def test_a_grammar_that_fails_ends_its_request_alone(engine, worker):
     worker.say(events(1, [event(FINISHED, 1, -1, finish=FAILED, said=2)], said="no"))
     (end,) = engine.poll(10)
     assert end.message == "the grammar does not allow token 7"
+
+
+class Panic(BaseException):
+    """What a package in Rust raises when it panics is no Exception."""
+
+
+class Panicking(Word):
+    def copy(self) -> Word:
+        return self
+
+    def fill(self, bits: np.ndarray) -> None:
+        raise Panic("index out of bounds")
+
+
+def test_a_grammar_that_panics_fails_in_this_process_too():
+    texts = MaskedRequest(1, Panicking((5,)))
+    assert texts.fill(0, [], np.zeros(2, np.uint32)) == -1
+    assert texts.error == "index out of bounds"
+
+
+def test_a_grammar_that_panics_ends_its_request_alone(engine, worker):
+    submit(engine, worker, 1, constraint=Panicking((5,)))
+    submit(engine, worker, 2, constraint=Word((5, 6)))
+    worker.say(ask_masks(1, (1, 0, 0, []), (2, 0, 0, [])))
+    assert answer(worker) == (1, [0, 0], [-1, 5])
+    worker.say(ask_masks(2, (2, 0, 0, [5])))
+    assert answer(worker) == (2, [0], [6])
+    worker.say(events(1, [event(FINISHED, 1, -1, finish=FAILED, said=2)], said="no"))
+    (end,) = engine.poll(10)
+    assert end.message == "index out of bounds"
+
+
+class Ending(Word):
+    """Calls `end` when its tokens are asked for."""
+
+    end: Callable[[], None]
+
+    def copy(self) -> Word:
+        return self
+
+    def fill(self, bits: np.ndarray) -> None:
+        super().fill(bits)
+        self.end()
+
+
+def test_a_request_may_end_while_its_tokens_are_asked_for(engine, worker):
+    constraint = Ending((5, 6))
+    submit(engine, worker, 1, constraint=constraint, samples=2)
+    seen = []
+
+    def end() -> None:
+        worker.say(events(1, [event(FINISHED, 1, 0, sample=sample, finish=END) for sample in (0, 1)]))
+        seen.extend(engine.poll(10))
+
+    constraint.end = end
+    worker.say(ask_masks(1, (1, 0, 0, []), (1, 1, 0, [])))
+    assert answer(worker) == (1, [0, 0], [5, -1])
+    assert [(one.kind, one.sample) for one in seen] == [(FINISHED, 0), (FINISHED, 1)]
 
 
 def test_a_worker_that_does_not_read_keeps_nobody_waiting(worker, engine):

@@ -70,8 +70,8 @@ class MaskedRequest:
         """Fill the bits of a text."""
         try:
             return _COMPLETE if self._texts[sample].fill(tokens, bits) else _GOES_ON
-        except Exception as error:
-            self.error = str(error)
+        except BaseException as error:  # a panic of llguidance is no Exception
+            self.error = str(error) or type(error).__name__
             return _FAILED
 
 

@@ -8,9 +8,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-import math
 import os
-import queue
 import selectors
 import socket
 import struct
@@ -20,10 +18,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from ..generation.engine import FAILED, FINISHED
 from ..support.errors import BusyError, InvalidArgumentError, from_status
 from . import worker_protocol as protocol
 from .worker_connection import WorkerLostError, connect
+from .worker_ledger import Ledger, Submitted, fail
 from .worker_masks import MaskAnswers
 from .worker_process import WorkerProcess, command_of
 from .worker_protocol import Event, Kind
@@ -40,21 +38,6 @@ _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 0.5
 #: How long a caller that submits a request waits for the answer.
 _ANSWER_SECONDS = 1.0
-
-
-class _Running:
-    """A request that was accepted."""
-
-    def __init__(self, samples: int) -> None:
-        self.open = set(range(samples))  # samples without their last event
-
-
-class _Submitted:
-    """A request that the worker has not answered yet."""
-
-    def __init__(self, request: Request) -> None:
-        self.samples, self.constraint = request.samples, request.constraint
-        self.number: Future[int] = Future()
 
 
 class WorkerEngine:
@@ -192,17 +175,11 @@ class WorkerEngine:
 
         self._lock = threading.Lock()  # of what follows
         self._output = bytearray()  # what the connection did not take yet
-        self._tag = 0
-        self._submitted: dict[int, _Submitted] = {}
-        self._asked: dict[int, Future[dict[str, Any]]] = {}
-        self._running: dict[int, _Running] = {}
-        self._unwanted: set[int] = set()  # requests that were accepted when nobody waited any more
         self._events: list[list[Event]] = []
 
+        self._ledger = Ledger()
         self._ready: Future[None] = Future()
         self._masks: MaskAnswers | None = None
-        self._questions: queue.SimpleQueue[tuple[int, list[protocol.MaskRow]] | None] = queue.SimpleQueue()
-        self._mask_thread: threading.Thread | None = None
 
     def _start(self, connection: socket.socket, start_seconds: float) -> None:
         connection.setblocking(False)
@@ -264,9 +241,7 @@ class WorkerEngine:
 
     def cancel(self, number: int) -> None:
         """End a request; nothing happens if it has ended."""
-        with self._lock:
-            is_open = number in self._running
-        if is_open:
+        if self._ledger.is_open(number):
             self._send(protocol.cancel(number))
 
     def poll(self, timeout: float | None = 0.0) -> list[Event]:
@@ -299,18 +274,14 @@ class WorkerEngine:
 
     def stats(self) -> dict[str, Any]:
         """Return the engine's statistics; those before, if the worker does not answer within a quarter of a second."""
-        answer: Future[dict[str, Any]] = Future()
         with self._lock:
             self._refuse_if_lost()
-            self._tag += 1
-            self._asked[self._tag] = answer
-            tag = self._tag
+            tag, answer = self._ledger.ask()
         self._send(protocol.ask_statistics(tag))
         try:
             self._statistics = answer.result(_LOOK_SECONDS if self._statistics else None)
         except concurrent.futures.TimeoutError:
-            with self._lock:
-                self._asked.pop(tag, None)
+            self._ledger.answer(tag)
         return self._statistics
 
     def close(self) -> None:
@@ -347,7 +318,7 @@ class WorkerEngine:
     # ---- Sending ------------------------------------------------------------------------------------------------
 
     def _submit(self, request: Request) -> Future[int]:
-        submitted = _Submitted(request)
+        submitted = Submitted(request)
         try:
             message = protocol.submit(0, protocol.Submission.of(request))
         except (struct.error, OverflowError, TypeError, ValueError) as error:
@@ -362,9 +333,7 @@ class WorkerEngine:
             self._refuse_if_lost()
             if self._is_slow:
                 raise self._slow()
-            self._tag += 1
-            self._submitted[self._tag] = submitted
-            message = protocol.with_tag(message, self._tag)
+            message = protocol.with_tag(message, self._ledger.submit(submitted))
         self._send(message)
         return submitted.number
 
@@ -403,7 +372,7 @@ class WorkerEngine:
             self._run()
         except protocol.ProtocolError as error:
             problem = f"{self._name} sends what is no message: {error}"
-        except Exception as error:
+        except BaseException as error:  # whatever it is, those who wait hear of it
             _log.exception("looking after a worker")
             problem = f"{self._name} cannot be looked after: {type(error).__name__}: {error}"
         if problem and self._process:
@@ -457,12 +426,8 @@ class WorkerEngine:
         with self._lock:
             self.hanging = True
             self.reason = f"{self._name} hangs: it has not answered for {silent:.1f} s"
-            waiting = [*self._asked.values(), *(one.number for one in self._submitted.values())]
-            self._asked.clear()
-            self._submitted.clear()
         _log.warning("%s", self.reason)
-        for future in waiting:
-            _fail(future, WorkerLostError(self.reason))
+        self._ledger.fail_waiting(WorkerLostError(self.reason))
 
     @property
     def _name(self) -> str:
@@ -494,24 +459,20 @@ class WorkerEngine:
             take = self._TAKERS.get(kind)
             if take is None:
                 raise protocol.ProtocolError(f"the worker sends a message of kind {kind}, which is not known")
+            if self._masks is None and kind not in (Kind.WELCOME, Kind.PROBLEM):
+                raise protocol.ProtocolError(f"a message of kind {kind} comes before the worker's welcome")
             take(self, body)
         return True
 
     def _take_welcome(self, body: memoryview) -> None:
         self.info = protocol.read_info(body)
-        self._masks = MaskAnswers(int(self.info["vocabulary"]))
+        self._masks = MaskAnswers(int(self.info["vocabulary"]), self._send)
         self._ready.set_result(None)
 
     def _take_accepted(self, body: memoryview) -> None:
         tag, number = protocol.read_accepted(body)
-        with self._lock:
-            submitted = self._submitted.pop(tag, None)
-            if submitted and not submitted.number.set_running_or_notify_cancel():
-                submitted = None  # the task that waited was cancelled
-            if submitted:
-                self._running[number] = _Running(submitted.samples)
+        submitted = self._ledger.accept(tag, number)
         if submitted is None:
-            self._unwanted.add(number)
             self._send(protocol.cancel(number))
             return
         if submitted.constraint is not None:
@@ -520,56 +481,22 @@ class WorkerEngine:
 
     def _take_refused(self, body: memoryview) -> None:
         tag, status, message = protocol.read_refused(body)
-        with self._lock:
-            submitted = self._submitted.pop(tag, None)
+        submitted = self._ledger.refuse(tag)
         if submitted:
-            _fail(submitted.number, from_status(status, message))
+            fail(submitted.number, from_status(status, message))
 
     def _take_events(self, body: memoryview) -> None:
-        events = protocol.read_events(body)
-        if self._unwanted or any(event.kind == FINISHED for event in events):
-            events = self._finish(events)
+        events = self._ledger.take(protocol.read_events(body), self._masks.forget)
         with self._lock:
             self._events.append(events)
             os.eventfd_write(self._came, 1)
 
-    def _finish(self, events: list[Event]) -> list[Event]:
-        """Return the events that somebody waits for, and note which requests have ended."""
-        known = []
-        for event in events:
-            running = self._running.get(event.request)
-            if running is None:
-                if event.kind == FINISHED:
-                    self._unwanted.discard(event.request)
-                continue
-            if event.kind == FINISHED:
-                running.open.discard(event.sample)
-                problem = self._masks.forget(event.request, event.sample)
-                if problem and event.finish == FAILED:
-                    event = event._replace(message=problem)
-                if not running.open:
-                    with self._lock:
-                        del self._running[event.request]
-            known.append(event)
-        return known
-
     def _take_mask_rows(self, body: memoryview) -> None:
-        if self._mask_thread is None:
-            self._mask_thread = threading.Thread(target=self._answer_masks, name="intarsia-masks", daemon=True)
-            self._mask_thread.start()
-        self._questions.put(protocol.read_mask_rows(body))
-
-    def _answer_masks(self) -> None:
-        """Answer questions for masks; the thread that looks after the worker is free meanwhile."""
-        while (question := self._questions.get()) is not None:
-            number, rows = question
-            complete, bits = self._masks.answer(rows)
-            self._send(protocol.masks(number, complete, memoryview(bits).cast("B")))
+        self._masks.ask(*protocol.read_mask_rows(body))
 
     def _take_statistics(self, body: memoryview) -> None:
         tag, values = protocol.read_statistics(body)
-        with self._lock:
-            answer = self._asked.pop(tag, None)
+        answer = self._ledger.answer(tag)
         if answer:
             answer.set_result(values)
 
@@ -617,29 +544,16 @@ class WorkerEngine:
         error = WorkerLostError(reason)
         with self._lock:
             self.reason = reason
-            waiting = [*self._asked.values(), *(one.number for one in self._submitted.values())]
-            self._asked.clear()
-            self._submitted.clear()
-            last = [
-                Event(FINISHED, number, sample, -1, math.nan, [], FAILED, 0, 0, 0, 0, 0.0, 0.0, reason)
-                for number, running in self._running.items()
-                for sample in sorted(running.open)
-            ]
-            self._running.clear()
+            last = self._ledger.end(reason)
             if last:
                 self._events.append(last)
             self.dead = True
             os.eventfd_write(self._came, 1)  # and poll leaves it readable
         if not self._closing:
             _log.error("%s", reason)
-        self._questions.put(None)
+        if self._masks is not None:
+            self._masks.close()
         self._selector.close()
-        for future in waiting:
-            _fail(future, error)
+        self._ledger.fail_waiting(error)
         if not self._ready.done():
             self._ready.set_exception(error)
-
-
-def _fail(future: Future[Any], error: Exception) -> None:
-    if future.set_running_or_notify_cancel():
-        future.set_exception(error)
