@@ -49,7 +49,7 @@ class HttpTarget:
             transport.abort()
 
     def _body(self, request: Request) -> bytes:
-        body = {
+        body: dict[str, Any] = {
             "model": self.model,
             "prompt": request.prompt,
             "max_tokens": request.max_tokens,
@@ -58,6 +58,8 @@ class HttpTarget:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        if request.schema is not None:
+            body["structured_outputs"] = {"json": request.schema}
         return json.dumps(body).encode()
 
 

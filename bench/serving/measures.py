@@ -15,7 +15,7 @@ import numpy as np
 from harness.ratios import median_interval
 
 from serving.requests import Record
-from serving.workloads import Chunks, Guard, Phases, Workload
+from serving.workloads import Chunks, Guard, Phases, Schemas, Workload
 
 PERCENTILES = (50, 95, 99)
 Figures = dict[str, float]
@@ -75,6 +75,14 @@ def of_guard(phases: Phases) -> Figures:
     return figures | {"tokens_meanwhile_per_s": 1e3 * pieces / figures["ttft_beside_ms"]}
 
 
+def of_schemas(phases: Phases) -> Figures:
+    """Returns what it costs that texts follow a schema: time per token, by that of the same requests without."""
+    figures: Figures = {}
+    for phase, records in phases.items():
+        figures |= percentiles(f"tpot_{phase}", [record.token_s for record in records if not record.failure])
+    return figures | {"formed_over_free": figures["tpot_formed_p50_ms"] / figures["tpot_free_p50_ms"]}
+
+
 def of_chunks(records: Sequence[Record], step_ms: float) -> Figures:
     """Returns the pieces a second while all streams run, and how much longer than a step of the model gaps are."""
     times = [record.times for record in records if not record.failure]
@@ -90,6 +98,8 @@ def of_round(workload: Workload, phases: Phases, promise: Promise) -> Figures:
     """Returns the figures of one round of any workload."""
     if isinstance(workload, Guard):
         return of_guard(phases)
+    if isinstance(workload, Schemas):
+        return of_schemas(phases)
     figures = of_requests(phases["all"], promise)
     if isinstance(workload, Chunks) and "seconds" in figures:
         figures |= of_chunks(phases["all"], workload.step_ms)

@@ -34,6 +34,9 @@ SHOWN = {
     "ttft_beside_ms": ("prompt beside streams, first token, ms", 0),
     "ttft_beside_over_alone": ("beside / alone", 2),
     "tokens_meanwhile_per_s": ("tokens/s of the streams meanwhile", 1),
+    "tpot_free_p50_ms": ("time per token without a schema, p50, ms", 1),
+    "tpot_formed_p50_ms": ("time per token with it, p50, ms", 1),
+    "formed_over_free": ("with / without", 3),
     "resident_mb": ("resident memory, MB", 0),
     "failed": ("failed requests", 0),
 }

@@ -6,15 +6,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt of token ids and the number of tokens to generate, which the end of a text does not shorten."""
+    """A prompt of token ids and the number of tokens to generate, which the end of a text does not shorten.
+
+    With a JSON schema the text is the beginning of a value of that schema, which servers that know vLLM's
+    `structured_outputs` hold.
+    """
 
     prompt: list[int]
     max_tokens: int
+    schema: dict[str, Any] | None = None
 
 
 @dataclass

@@ -75,6 +75,41 @@ class Together(Workload):
         return [Request(self.draw(rng, self.prompt), self.output) for _ in range(self.streams)]
 
 
+#: Its values are longer than any answer here, and have what grammars are made of: keys, texts, numbers, choices.
+SCHEMA = {
+    "type": "array",
+    "minItems": 1000,
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 24},
+            "kind": {"enum": ["person", "place", "thing"]},
+            "count": {"type": "integer"},
+            "share": {"type": "number"},
+            "notes": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+        },
+        "required": ["name", "kind", "count", "share"],
+        "additionalProperties": False,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Schemas(Together):
+    """Streams at once whose texts follow a JSON schema (phase "formed"), and the same without it ("free")."""
+
+    prompt: int = 32
+
+    async def run(self, target: Target, round: int) -> Phases:
+        free = self.requests(round)
+        formed = [dataclasses.replace(request, schema=SCHEMA) for request in free]
+        # Prompts are kept by the server; the phase that comes first has to compute them.
+        await send(target, [dataclasses.replace(request, max_tokens=1) for request in free])
+        phases = {"free": free, "formed": formed}
+        order = sorted(phases, reverse=round % 2 == 1)
+        return {name: await send(target, phases[name]) for name in order}
+
+
 @dataclass(frozen=True)
 class Prefix(Workload):
     """Requests at once that begin with one system prompt, which the server has not seen."""
@@ -248,7 +283,7 @@ class Chunks(Together):
 
 
 WORKLOADS: dict[str, type[Workload]] = {
-    kind.__name__.lower(): kind for kind in (Together, Prefix, Mixed, Trace, Guard, Users, Chunks)
+    kind.__name__.lower(): kind for kind in (Together, Schemas, Prefix, Mixed, Trace, Guard, Users, Chunks)
 }
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A server of completions that sleeps instead of computing.
 
-A token takes STEP seconds, three times that while a prompt of 1,000 tokens or more is computed, and a prompt 50 µs a
-token. The first token of a prompt says what goes wrong: 1 is refused, 2 breaks off after two tokens, 3 reports an error
+A token takes STEP seconds, three times that while a prompt of 1,000 tokens or more is computed, twice that where a text
+has a form, and a prompt 50 µs a token. The first token of a prompt says what goes wrong: 1 is refused, 2 breaks off after two tokens, 3 reports an error
 in the stream, 4 ends early, 5 is written in pieces of 7 bytes with CRLF. `GET /cancelled` says how many clients left.
 
 usage: fake_openai_server.py PORT
@@ -50,7 +50,7 @@ async def complete(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, b
     left = asyncio.create_task(reader.read(1))
     for index in range(count - (kind == 4)):
         if index:
-            await asyncio.sleep(STEP * (3 if state["long"] else 1))
+            await asyncio.sleep(STEP * (3 if state["long"] else 1) * (2 if "structured_outputs" in body else 1))
         if left.done():
             state["cancelled"] += 1
             return None

@@ -25,7 +25,7 @@ from serving import in_process, measures, pages, rounds, workloads
 from serving.measures import Promise
 from serving.requests import Record, Request, Target
 from serving.sides import Server, SideError
-from serving.workloads import Chunks, Guard, Mixed, Phases, Prefix, Together, Trace, Users, Workload
+from serving.workloads import Chunks, Guard, Mixed, Phases, Prefix, Schemas, Together, Trace, Users, Workload
 
 FAKE = Path(__file__).with_name("fake_openai_server.py")
 
@@ -127,6 +127,15 @@ def test_long_prompt_beside_streams(server):
     assert all(record.cancelled and record.failure is None for record in phases["with"])
     assert not measures.failures(phases)
     assert server.run(Left(), 0)["left"] == left + 2
+
+
+def test_texts_of_a_schema_are_compared_with_others(server):
+    for round in range(2):
+        phases = server.run(Schemas(output=8), round)
+        assert list(phases) == [["formed", "free"], ["free", "formed"]][round]
+        assert not measures.failures(phases)
+        figures = measures.of_round(Schemas(), phases, Promise())
+        assert 1.5 < figures["formed_over_free"] < 2.5
 
 
 def test_gaps_while_the_prompt_is_computed():
