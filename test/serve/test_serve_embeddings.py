@@ -14,10 +14,12 @@ from typing import Any
 import intarsia
 import numpy as np
 import pytest
+from intarsia.serve import embeddings
 from intarsia.serve.encoders import Encoder
 from intarsia.serve.server import Server
 from safetensors.numpy import load_file, save_file
 from serve_client import Client, running
+from test_serve_fields import problems_of
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 MODELS = Path(__file__).resolve().parents[1] / "EndToEnd" / "models"
@@ -133,6 +135,18 @@ def test_rerank_by_pairs_is_the_classifier_s(client: Client, artifacts: dict[str
 def test_refused(client: Client, path: str, fields: dict[str, Any], param: str) -> None:
     plain = {"/v1/embeddings": {"input": "w5"}, "/v1/rerank": {"query": "w5", "documents": ["w6"]}}.get(path, {})
     assert client.error(path, {"model": "embeds", **plain, **fields})["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("path", "plain", "names"),
+    [
+        ("/v1/embeddings", {"model": "embeds", "input": "w5"}, embeddings._EMBED_NAMES),
+        ("/v1/rerank", {"model": "ranks", "query": "w5", "documents": ["w6"]}, embeddings._RANK_NAMES),
+    ],
+    ids=["embeddings", "rerank"],
+)
+def test_values_of_other_types(client: Client, path: str, plain: dict[str, Any], names: set[str]) -> None:
+    assert problems_of(client, path, plain, names) == ""
 
 
 @pytest.mark.parametrize(("model", "path"), [("embeds", "/v1/embeddings"), ("embeds", "/rerank"), ("ranks", "/rerank")])

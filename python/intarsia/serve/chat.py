@@ -107,7 +107,7 @@ def read_chat(fields: Fields, model: ServedModel, ignores_unknown: bool) -> Chat
         if "type" not in form:
             raise form.error("type", "is missing")
         chat.response_format = form.values
-    chat.structured = _structured(fields)
+    _read_structured(fields, chat)
     chat.reasoning_effort = fields.one_of("reasoning_effort", None, _EFFORTS)
     chat.template_variables = fields.object("chat_template_kwargs") or {}
     chat.continues = fields.flag("continue_final_message")
@@ -248,13 +248,14 @@ def _tool_choice(fields: Fields, tools: list[dict[str, Any]] | None) -> str | di
     return value
 
 
-def _structured(fields: Fields) -> dict[str, Any] | None:
-    """Return structured outputs as vLLM has them, now and before."""
+def _read_structured(fields: Fields, chat: ChatRequest) -> None:
+    """Read structured outputs as vLLM has them, now and before."""
     given = dict(fields.object("structured_outputs") or {})
     for name in ("json", "regex", "grammar", "choice"):
         if f"guided_{name}" in fields:
             given[name] = fields.raw(f"guided_{name}")
-    return {name: value for name, value in given.items() if value is not None} or None
+            chat.structured_where = "guided_"
+    chat.structured = {name: value for name, value in given.items() if value is not None} or None
 
 
 class ChatWriter(ChoiceWriter):

@@ -67,6 +67,8 @@ class ChatRequest:
         ``{"type": "text" | "json_object" | "json_schema", …}`` as OpenAI has it.
     structured : dict or None
         ``{"json" | "regex" | "grammar" | "choice": …}``, as vLLM has it.
+    structured_where : str
+        What is before these names in the request, for messages.
     template_variables : dict
         Values for the chat template.
     continues : bool
@@ -83,6 +85,7 @@ class ChatRequest:
     parallel_tool_calls: bool = True
     response_format: dict[str, Any] | None = None
     structured: dict[str, Any] | None = None
+    structured_where: str = "structured_outputs."
     reasoning_effort: str | None = None
     template_variables: dict[str, Any] = field(default_factory=dict)
     continues: bool = False

@@ -212,7 +212,7 @@ def read_content_form(chat: ChatRequest) -> ContentForm | None:
     if chat.structured:
         if kind != "text":
             raise RequestError("response_format and structured_outputs are both given", "structured_outputs")
-        return _structured(chat.structured)
+        return _structured(chat.structured, chat.structured_where)
     if kind == "text":
         return None
     if kind == "json_object":
@@ -238,7 +238,7 @@ def read_content_form(chat: ChatRequest) -> ContentForm | None:
     return ContentForm(f"{where}.schema", _prepared(schema, f"{where}.schema"))
 
 
-def _structured(given: dict[str, Any]) -> ContentForm:
+def _structured(given: dict[str, Any], before: str) -> ContentForm:
     """Return a form as vLLM's structured outputs have it."""
     unknown = [name for name in given if name not in _STRUCTURED]
     if unknown:
@@ -250,7 +250,7 @@ def _structured(given: dict[str, Any]) -> ContentForm:
             "structured_outputs",
         )
     (name,) = names
-    value, where = given[name], f"structured_outputs.{name}"
+    value, where = given[name], f"{before}{name}"
     if name == "json_object":
         return ContentForm(where, _any_object())
     if name == "json":
