@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 
 from intarsia.generation.engine import Engine, Mock
+from intarsia.generation.texts import ModelTexts
 from intarsia.serve.logs import configure
 from intarsia.serve.models import ServedModel
 from intarsia.serve.server import Server
 from intarsia.serve.worker import WorkerEngine
 from intarsia.text.chat import ChatTemplate
+from intarsia.text.tokenizer import Text
 from tokenizers import Tokenizer
 
 TOKENIZER = Path(__file__).resolve().parents[2] / "examples" / "glossary" / "tokenizer.json"
@@ -38,8 +40,8 @@ def main() -> int:
         kind = Engine if options.in_process else WorkerEngine
         return kind(mock, sequences=options.sequences, pages=options.sequences * context // mock.page_tokens)
 
-    template = ChatTemplate({"default": TEMPLATE})
-    model = ServedModel("mock", tokenizer, template, vocabulary, context, [], make_engine)
+    texts = ModelTexts(Text(tokenizer, ChatTemplate({"default": TEMPLATE})), vocabulary)
+    model = ServedModel("mock", texts, context, make_engine)
     return Server([model]).run("127.0.0.1", options.port)
 
 

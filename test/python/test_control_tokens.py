@@ -300,7 +300,7 @@ def test_letters_that_are_tokens_are_letters():
 def test_generators_encode_what_users_spell_as_text(glossary_artifact):
     template = "{% for message in messages %}{{ message.content }}</s>{% endfor %}"
     generator = intarsia.Generator(glossary_artifact, tokenizer=GLOSSARY.parent, chat_template=template)
-    (end,) = generator._ends
+    (end,) = generator._texts.ends
     ids = generator.encode_chat([{"role": "user", "content": "violin</s> noun"}])
     assert ids.count(end) == 1
     assert ids[-1] == end

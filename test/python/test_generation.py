@@ -146,7 +146,7 @@ def test_probabilities_of_the_likeliest_tokens(generator):
 def test_bytes_and_special_tokens(generator):
     (result,) = generator.generate("violin (noun):", 200)
     assert result.finish_reason == "end"
-    assert result.end_token in generator._ends
+    assert result.end_token in generator._texts.ends
     assert b"".join(map(generator.token_bytes, result.ids)).decode() == result.text
     assert generator.token_bytes(result.end_token) == b"</s>"
     (shown,) = generator.generate([[*generator.encode("violin"), result.end_token]], 20, skip_special_tokens=False)

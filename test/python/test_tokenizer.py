@@ -150,7 +150,7 @@ def test_chat_templates_and_settings_are_carried(tools, tmp_path):
     of = [carried.tokenizer.token_to_id(token) for token in ("of", "Ġ", "Ġviol", "Ġin", "Ġ", "Ġthe", "Ġend")]
     assert carried.encode(text) == of
     # The end that only the files beside tokenizer.json make a token ends an answer.
-    assert {1, 1929} <= carried._ends
+    assert {1, 1929} <= carried._texts.ends
     shutil.rmtree(folder)
     assert intarsia.Generator(tmp_path / "m.itx").encode_chat(HELLO) == carried.encode_chat(HELLO)
 

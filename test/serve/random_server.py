@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from intarsia.generation.texts import ModelTexts
 from intarsia.serve.models import ServedModel
 from intarsia.serve.options import ServerOptions
 from intarsia.serve.server import Server
+from intarsia.text.tokenizer import Text
 from serve_client import Client, running
 from serve_fakes import FakeEngine
 from test_serve_tools import MODELS, model, next_token
@@ -51,7 +53,8 @@ def served_model(name: str, engines: dict[str, FakeEngine], **engine: Any) -> Se
         engines[name] = FakeEngine(script, **{"step_seconds": 0.0002, **engine})
         return engines[name]
 
-    return ServedModel(name, known.tokenizer, known.chat_template, known.vocabulary, 4096, known.ends, make_engine)
+    texts = ModelTexts(Text(known.tokenizer, known.chat_template), known.vocabulary, known.ends)
+    return ServedModel(name, texts, 4096, make_engine)
 
 
 @contextmanager

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from intarsia.generation.texts import ModelTexts
 from intarsia.serve.connection import Limits
 from intarsia.serve.models import ServedModel
 from intarsia.serve.options import ServerOptions
 from intarsia.serve.server import Server
 from intarsia.text.chat import ChatTemplate
+from intarsia.text.tokenizer import Text
 from serve_fakes import FakeEngine
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -40,6 +42,12 @@ def byte_tokenizer() -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
     return tokenizer
+
+
+def texts_of(tokenizer: Tokenizer, template: str | None) -> ModelTexts:
+    """Return the texts of a model that ends them with `END`."""
+    chat = None if template is None else ChatTemplate({"default": template}, {"eos_token": "<|end|>"})
+    return ModelTexts(Text(tokenizer, chat), tokenizer.get_vocab_size(), [END])
 
 
 def writes(text: str | bytes, ends: bool = True) -> Callable[[Any, int], Iterator[int]]:
@@ -158,10 +166,8 @@ def served(
         engines.append(FakeEngine(script or writes("Hello"), **(engine or {})))
         return engines[-1]
 
-    chat = None if template is None else ChatTemplate({"default": template}, {"eos_token": "<|end|>"})
-    models = [
-        ServedModel(name, tokenizer, chat, tokenizer.get_vocab_size(), context, [END], make_engine) for name in names
-    ]
+    texts = texts_of(tokenizer, template)
+    models = [ServedModel(name, texts, context, make_engine) for name in names]
     server = Server(models, keys, ServerOptions(limits=limits or Limits(), **options))
     try:
         with running(server) as port:

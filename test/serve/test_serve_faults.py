@@ -23,7 +23,7 @@ from intarsia.serve.connection import Limits
 from intarsia.serve.keys import Key, Keys
 from intarsia.serve.models import ServedModel
 from intarsia.serve.server import Server
-from serve_client import END, byte_tokenizer, served, writes
+from serve_client import END, byte_tokenizer, served, texts_of, writes
 from serve_fakes import FakeEngine
 
 CHAT = "/v1/chat/completions"
@@ -278,8 +278,7 @@ def test_engine_that_arrives_after_the_end_is_closed() -> None:
         may_arrive.wait(30)
         return Late(writes("a"))
 
-    tokenizer = byte_tokenizer()
-    model = ServedModel("tiny", tokenizer, None, tokenizer.get_vocab_size(), 64, [END], make)
+    model = ServedModel("tiny", texts_of(byte_tokenizer(), None), 64, make)
     server = Server([model])
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=("", 0, [listener]), daemon=True)
@@ -395,17 +394,15 @@ def test_prompts_that_end_with_their_engine_do_not_end_those_of_the_next_one() -
 PROGRAM = """
 import sys
 sys.path[:0] = {paths!r}
-from serve_client import TEMPLATE, END, byte_tokenizer, writes
+from serve_client import TEMPLATE, byte_tokenizer, texts_of, writes
 from serve_fakes import FakeEngine
 from intarsia.serve.logs import configure
 from intarsia.serve.models import ServedModel
 from intarsia.serve.options import ServerOptions
 from intarsia.serve.server import Server
-from intarsia.text.chat import ChatTemplate
 configure("info")
-tokenizer = byte_tokenizer()
-model = ServedModel("tiny", tokenizer, ChatTemplate({{"default": TEMPLATE}}), tokenizer.get_vocab_size(), 4096, [END],
-                    lambda: FakeEngine(writes("a" * 200), 0.005))
+texts = texts_of(byte_tokenizer(), TEMPLATE)
+model = ServedModel("tiny", texts, 4096, lambda: FakeEngine(writes("a" * 200), 0.005))
 sys.exit(Server([model], None, ServerOptions(drain_seconds={drain})).run("127.0.0.1", 0))
 """
 

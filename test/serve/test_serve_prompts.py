@@ -8,8 +8,10 @@ import string
 from typing import Any
 
 import pytest
+from intarsia.generation.texts import ModelTexts
 from intarsia.serve.prompts import Prompts
 from intarsia.text.chat import ChatTemplate
+from intarsia.text.tokenizer import Text
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 CONTROLS = ["<s>", "</s>", "<|user|>", "<|assistant|>"]
@@ -53,9 +55,10 @@ TOKENIZERS = {
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_begun_answer_is_encoded_with_what_is_before_it(name: str, template: str) -> None:
     tokenizer = TOKENIZERS[name]()
-    prompts = Prompts(tokenizer, ChatTemplate({"default": TEMPLATES[template]}), tokenizer.get_vocab_size())
+    chat_template = ChatTemplate({"default": TEMPLATES[template]})
+    prompts = Prompts(ModelTexts(Text(tokenizer, chat_template), tokenizer.get_vocab_size()))
     user = {"role": "user", "content": "were we"}
-    rendered = prompts.chat_template.render([user])
+    rendered = chat_template.render([user])
     for beginning in BEGINNINGS:
         answer = {"role": "assistant", "content": beginning}
         ids = prompts.encode_chat([user, answer], None, {}, continues=True)

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Talk until the user ends it; return the exit code."""
     template = options.chat_template and read_text(options.chat_template)
     generator = Generator(options.artifact, memory=options.memory, tokenizer=options.tokenizer, chat_template=template)
-    generator._need_tokenizer("a chat")
+    generator._texts.need_tokenizer("a chat")
     if generator.chat_template is None:
         raise InvalidArgumentError(
             f"{options.artifact}: its tokenizer comes without a chat template, it is no model for chats; "

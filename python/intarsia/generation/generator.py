@@ -17,24 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _runtime
-from ..runtime.module import Module, TensorType, load
+from ..runtime.module import Module, load
 from ..support.checks import INT64_MAX, token_ids, whole_number
 from ..support.errors import InvalidArgumentError
-from ..text.chat import ChatTemplate, check_variables
-from ..text.control_tokens import ControlTokens
-from ..text.encoding import encode
-from ..text.text_stream import Detokenizer
-from ..text.token_bytes import TokenBytes
-from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
+from ..text.chat import ChatTemplate
+from ..text.tokenizer import open_tokenizer, open_tokenizer_of
 from .arguments import several, shown_signature
 from .cache import Cache
-from .constrained import Constraint, Grammars
+from .constrained import Constraint
 from .device_rows import log_probability
 from .drafts import check_draft
 from .engine import Engine, Request
 from .prompts import compute
 from .runs import Runs, Steps
 from .sampling import SamplingKeywords, SamplingOptions
+from .texts import ModelTexts, limits_of, open_texts
 from .writer import Generation, Writer
 
 if TYPE_CHECKING:
@@ -103,15 +100,10 @@ class Generator:
             raise InvalidArgumentError(
                 f"{self.module.path} has no function 'step': it is no language model", "invalid argument"
             )
-        signature = self.module["step"].signature
-        inputs = {value.name: value for value in signature.inputs}
-        metadata = signature.metadata
-        self.vocabulary = self._limit(inputs, "input_ids")
-        self.context = self._limit(inputs, "positions")
-        self._ends = set(metadata.get("eos_token_ids", []))
-        self._document_end = sorted(self._ends)[:1]
+        self._limits = limits_of(self.module)
+        self.vocabulary, self.context = self._limits.vocabulary, self._limits.context
         self._given_template = chat_template
-        self._opened = None if tokenizer is None else self._checked(open_tokenizer(tokenizer))
+        self._opened = None if tokenizer is None else open_texts(self._limits, open_tokenizer(tokenizer), chat_template)
         cache = None if cache is None else whole_number("cache", cache, 0, INT64_MAX)
         most = self.context if kept_tokens is None else whole_number("kept_tokens", kept_tokens, 0)
         self._engine_options: dict[str, Any] = {
@@ -122,10 +114,6 @@ class Generator:
             "spill_files": spill_files,
         }
         self._runs: Runs | None = None
-        self._grammars: Grammars | None = None
-        self._token_bytes: TokenBytes | None = None
-        self._detokenizer: Detokenizer | None = None
-        self._control_tokens: dict[str, ControlTokens] = {}  # of the chat template that was used last
         self._drafts: dict[str | Generator, Generator] = {}  # checked draft models by the `draft` argument
         if cache is not None:
             self._open_runs()
@@ -142,65 +130,25 @@ class Generator:
         return self._open_runs().engine
 
     @property
-    def _text(self) -> Text:
+    def _texts(self) -> ModelTexts:
         """Tokenizer and chat template; a tokenizer that was not given is opened when it is first needed."""
         if self._opened is None:
-            self._opened = self._checked(open_tokenizer_of(self.module))
+            self._opened = open_texts(self._limits, open_tokenizer_of(self.module), self._given_template)
         return self._opened
-
-    def _limit(self, inputs: Mapping[str, TensorType], name: str) -> int:
-        """Return the upper bound of an input's values; the step function of a language model has one."""
-        if name not in inputs or inputs[name].value_range is None:
-            raise InvalidArgumentError(
-                f"{self.module.path}: its function 'step' says no range for an input '{name}': it is no language model",
-                "invalid argument",
-            )
-        return inputs[name].value_range[1]
-
-    def _checked(self, text: Text) -> Text:
-        """Return tokenizer and template; a given template replaces the tokenizer's own."""
-        template = self._given_template
-        if isinstance(template, str):
-            special = text.chat_template.special_tokens if text.chat_template else {}
-            template = ChatTemplate({"default": template}, special)
-        text = replace(text, chat_template=template or text.chat_template)
-        if text.tokenizer is not None:
-            check_tokenizer(text.tokenizer, self.vocabulary, self._ends)
-        if text.chat_template is not None and text.tokenizer is not None:
-            # Chat models often end an answer with another token than a document.
-            end = text.tokenizer.token_to_id(text.chat_template.special_tokens.get("eos_token", ""))
-            self._ends |= set() if end is None or end >= self.vocabulary else {end}
-        return text
 
     @property
     def tokenizer(self) -> Any:
         """The tokenizer, a tokenizers.Tokenizer; None: there are only token ids."""
-        return self._text.tokenizer
+        return self._texts.tokenizer
 
     @property
     def chat_template(self) -> ChatTemplate | None:
         """The chat template; None: the model is not for chats."""
-        return self._text.chat_template
-
-    def _need_tokenizer(self, what: str) -> Any:
-        """Return the tokenizer; raise an error that names `what` if there is none."""
-        if self.tokenizer is None:
-            raise InvalidArgumentError(f"{what} needs a tokenizer. {self._text.missing}", "invalid argument")
-        return self.tokenizer
+        return self._texts.chat_template
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Return the token ids of a prompt; ids are returned as they are."""
-        if not isinstance(prompt, str):
-            ids = token_ids(prompt).tolist()
-        else:
-            tokenizer = self._need_tokenizer("a text")
-            ids = encode(tokenizer, prompt)
-            if max(ids, default=0) >= self.vocabulary:
-                raise InvalidArgumentError(
-                    f"a prompt has {tokenizer.id_to_token(max(ids))!r}, token {max(ids)}, which the model does not "
-                    f"have: its vocabulary is 0 to {self.vocabulary - 1}",
-                    "invalid argument",
-                )
+        ids = self._texts.encode(prompt) if isinstance(prompt, str) else token_ids(prompt).tolist()
         if not ids:
             raise InvalidArgumentError("a prompt is empty", "invalid argument")
         if len(ids) > self.context:
@@ -225,24 +173,14 @@ class Generator:
         Only the template writes control tokens: where messages, tools or documents spell one, its letters are encoded.
         The parameters are those of `chat`.
         """
-        tokenizer = self._need_tokenizer("a chat")
-        chat_template = self.chat_template
-        if chat_template is None:
+        self._texts.need_tokenizer("a chat")
+        if self.chat_template is None:
             raise InvalidArgumentError(
                 "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
                 "(Generator(artifact, tokenizer=…, chat_template=…))",
                 "invalid argument",
             )
-        variables = {} if template_variables is None else template_variables
-        check_variables(variables, chat_template.special_tokens)
-        text = chat_template.text(template, tools is not None)
-        if text not in self._control_tokens:
-            self._control_tokens = {text: ControlTokens(tokenizer, text)}
-        controls = self._control_tokens[text]
-        rendered, mark = chat_template.render_marked(messages, tools, documents, True, text, variables, controls)
-        if mark in rendered:
-            return self.encode(controls.encode(rendered, mark))
-        return self.encode(encode(tokenizer, rendered, add_special_tokens=False))
+        return self.encode(self._texts.encode_chat(messages, tools, documents, template, template_variables))
 
     def chat(
         self,
@@ -281,10 +219,7 @@ class Generator:
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes of UTF-8 that a token stands for: those of one letter may be spread over several tokens."""
-        tokenizer = self._need_tokenizer("the bytes of a token")
-        if self._token_bytes is None:
-            self._token_bytes = TokenBytes(tokenizer)
-        return self._token_bytes[whole_number("token", token, 0, self.vocabulary - 1)]
+        return self._texts.token_bytes[whole_number("token", token, 0, self.vocabulary - 1)]
 
     def logits(self, sequences: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Return the logits [length, vocabulary] after each token of each sequence."""
@@ -294,9 +229,7 @@ class Generator:
 
     def encode_document(self, text: str) -> list[int]:
         """Return the token ids of a whole text, with what the tokenizer puts around it, and the model's end."""
-        ids = encode(self._need_tokenizer("a text"), text)
-        end = self._document_end if self._text.document_end is None else [self._text.document_end]
-        return ids if ids[-1:] == end else ids + end
+        return self._texts.encode_document(text)
 
     def cross_entropy(self, window: Sequence[int]) -> float:
         """Return the mean of -log p over tokens 1 … of a window, each given the tokens before it."""
@@ -468,10 +401,7 @@ class Generator:
     def _constraint(self, json_schema: Any, regex: str | None, grammar: str | None) -> Constraint | None:
         if json_schema is None and regex is None and grammar is None:
             return None
-        tokenizer = self._need_tokenizer("what keeps a text in a form")
-        if self._grammars is None:
-            self._grammars = Grammars(tokenizer, self.vocabulary, self._ends)
-        return self._grammars.constraint(json_schema, regex, grammar)
+        return self._texts.grammars.constraint(json_schema, regex, grammar)
 
     def _start(
         self,
@@ -495,16 +425,15 @@ class Generator:
         rules = replace(sampling or SamplingOptions(), **fields)
         rules.check_tokens(self.vocabulary)
         if rules.stop or not skip_special_tokens:
-            self._need_tokenizer("a stop string" if rules.stop else "skip_special_tokens")
+            self._texts.need_tokenizer("a stop string" if rules.stop else "skip_special_tokens")
         constraint = self._constraint(json_schema, regex, grammar)
-        tokenizer = self.tokenizer  # opening it may add a token that ends texts
-        if tokenizer is not None and self._detokenizer is None:
-            self._detokenizer = Detokenizer(tokenizer)
+        texts = self._texts
+        detokenizer = None if texts.tokenizer is None else texts.detokenizer
         writers = [
-            Writer(tokenizer, self.encode(prompt), rules, skip_special_tokens, detokenizer=self._detokenizer)
+            Writer(texts.tokenizer, self.encode(prompt), rules, skip_special_tokens, detokenizer=detokenizer)
             for prompt in prompts
         ]
-        ends = self._ends if constraint is None else self._ends | constraint.ends
+        ends = texts.ends if constraint is None else texts.ends | constraint.ends
         requests = [
             Request(
                 writer.prompt,

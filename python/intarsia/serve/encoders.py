@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..generation.texts import ModelTexts
 from ..runtime.module import Module
 from ..support.errors import InvalidArgumentError
 from ..text.encoding import encoding_of
+from ..text.tokenizer import Text
 from .errors import RequestError
 from .prompts import Prompts
 
@@ -61,7 +63,7 @@ class Encoder:
         self.context = ids.maxima[1] or _CONTEXT
         self.dimensions = outputs[0].shape[-1]
         self._has_mask, self._has_types = "attention_mask" in inputs, "token_type_ids" in inputs
-        self.prompts = Prompts(tokenizer, None, self.vocabulary)
+        self.prompts = Prompts(ModelTexts(Text(tokenizer), self.vocabulary))
         self.thread = ThreadPoolExecutor(1, f"intarsia-{name}")
         self.tokens = 0
 

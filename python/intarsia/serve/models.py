@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 from ..generation.constrained import Grammars
 from ..generation.engine import Request
 from ..generation.sampling import SamplingOptions
+from ..generation.texts import ModelTexts
 from ..support.errors import InvalidArgumentError
-from ..text.chat import ChatTemplate
-from ..text.text_stream import Detokenizer, Stops, TextStream
+from ..text.text_stream import Stops, TextStream
 from ..text.token_bytes import TokenBytes
 from .chat_request import TextOptions
 from .engines import Engine, Supervisor
@@ -32,14 +32,10 @@ class ServedModel:
     ----------
     name : str
         Its name in requests.
-    tokenizer : tokenizers.Tokenizer
-        The tokenizer.
-    chat_template : ChatTemplate or None
-        None: the model is not for chats.
-    vocabulary, context : int
-        Tokens of the model, and the most of a sequence.
-    ends : iterable of int
-        Tokens that end a text.
+    texts : ModelTexts
+        Its tokenizer, its chat template, and the tokens that end a text.
+    context : int
+        The most tokens of a sequence.
     make_engine : callable
         Starts the engine; called in a thread, again when the engine is lost.
     temperature : float
@@ -51,35 +47,33 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        tokenizer: Any,
-        chat_template: ChatTemplate | None,
-        vocabulary: int,
+        texts: ModelTexts,
         context: int,
-        ends: Iterable[int],
         make_engine: Callable[[], Engine],
         *,
         temperature: float = 1.0,
         draft_tokens: int = 0,
     ) -> None:
-        self.name, self.tokenizer, self.chat_template = name, tokenizer, chat_template
-        self.vocabulary, self.context, self.ends = vocabulary, context, frozenset(ends)
+        self.name, self.texts, self.context = name, texts, context
+        self.tokenizer, self.chat_template = texts.tokenizer, texts.chat_template
+        self.vocabulary, self.ends = texts.vocabulary, texts.ends
         self.temperature, self.draft_tokens = temperature, draft_tokens
         self.created = int(time.time())
-        self.prompts = Prompts(tokenizer, chat_template, vocabulary)
-        self.detokenizer = Detokenizer(tokenizer)
+        self.prompts = Prompts(texts)
+        self.detokenizer = texts.detokenizer
         self.supervisor = Supervisor(name, make_engine)
         self.metrics = ModelMetrics(context)
         self.supervisor.on_step = self.metrics.iteration.add
 
-    @cached_property
+    @property
     def token_bytes(self) -> TokenBytes:
         """The bytes of each token."""
-        return TokenBytes(self.tokenizer)
+        return self.texts.token_bytes
 
-    @cached_property
+    @property
     def grammars(self) -> Grammars:
         """What makes constraints for this model's tokens."""
-        return Grammars(self.tokenizer, self.vocabulary, self.ends)
+        return self.texts.grammars
 
     @cached_property
     def forms(self) -> FormCompiler:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..generation.engine import Engine as InProcess
+from ..generation.texts import limits_of, open_texts
 from ..runtime.module import Module, load
 from ..support.errors import InvalidArgumentError
-from ..text.chat import ChatTemplate
-from ..text.tokenizer import Text, check_tokenizer, open_tokenizer, open_tokenizer_of
+from ..text.tokenizer import open_tokenizer, open_tokenizer_of
 from .encoders import Encoder
 from .engines import Engine
 from .models import ServedModel
@@ -98,44 +98,15 @@ def open_model(path: Path, name: str, options: ModelOptions) -> ServedModel | En
         raise _error(f"{path}: a server needs a tokenizer, --tokenizer says where it is. {what}")
     if "step" not in module.functions:
         return Encoder(name, module, text.tokenizer)
-    vocabulary, context, ends = _limits(module)
-    check_tokenizer(text.tokenizer, vocabulary, ends)
-    template = _template(text, options.chat_template)
-    if template is not None:
-        # Chat models often end an answer with another token than a document.
-        end = text.tokenizer.token_to_id(template.special_tokens.get("eos_token", ""))
-        ends |= set() if end is None or end >= vocabulary else {end}
+    limits = limits_of(module)
     return ServedModel(
         name,
-        text.tokenizer,
-        template,
-        vocabulary,
-        context,
-        ends,
+        open_texts(limits, text, options.chat_template),
+        limits.context,
         _engine_maker(path, module, options),
         temperature=options.temperature,
         draft_tokens=0 if options.draft is None else _DRAFT_TOKENS,
     )
-
-
-def _limits(module: Module) -> tuple[int, int, set[int]]:
-    """Return vocabulary, context and the tokens that end a text."""
-    signature = module["step"].signature
-    inputs = {value.name: value for value in signature.inputs}
-    ranges = {name: inputs[name].value_range if name in inputs else None for name in ("input_ids", "positions")}
-    for name, limits in ranges.items():
-        if limits is None:
-            raise _error(
-                f"{module.path}: its function 'step' says no range for an input '{name}': it is no language model"
-            )
-    ends = set(signature.metadata.get("eos_token_ids", []))
-    return ranges["input_ids"][1], ranges["positions"][1], ends
-
-
-def _template(text: Text, given: str | None) -> ChatTemplate | None:
-    if given is None:
-        return text.chat_template
-    return ChatTemplate({"default": given}, text.chat_template.special_tokens if text.chat_template else {})
 
 
 def _engine_maker(path: Path, module: Module, options: ModelOptions) -> Callable[[], Engine]:
