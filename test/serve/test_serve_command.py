@@ -205,7 +205,9 @@ def test_what_cannot_start_says_why(glossary_artifact: Path, tmp_path: Path) -> 
     assert "both named glossary" in fails(glossary_artifact, glossary_artifact)
     # What it needs, and what there is.
     message = fails(glossary_artifact, "--in-process", "--cache=1000")
-    assert re.search(r"1000\b", message), message
+    assert re.search(r"a cache of 1000 bytes .* takes \d{4,} bytes", message), message
+    message = fails(glossary_artifact, "--memory=100KB")
+    assert re.search(r"100000 bytes of memory are too few: .* allow at least \d{7,}", message), message
 
 
 def test_port_that_is_taken(program: Program, glossary_artifact: Path) -> None:

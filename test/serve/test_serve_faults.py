@@ -9,6 +9,7 @@ import http.client
 import itertools
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -172,6 +173,40 @@ def test_connections_over_the_limit_are_told_so() -> None:
             sock.close()
         client.wait(lambda: not client.server.connections)
         client.json(CHAT, HELLO)
+
+
+def test_idle_connections_take_little() -> None:
+    """As many as this process may open, at both ends: 10,000, or what its limit of files allows."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = 10_000 if most == resource.RLIM_INFINITY else min(10_000, (most - 3000) // 2)
+    if count < 1000:
+        pytest.skip(f"this process may open {most} files, which is too few")
+    if soft < 2 * count + 3000:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2 * count + 3000, most))
+    with served(writes("a" * 20), limits=Limits(connections=count + 20, header_seconds=600)) as client:
+        client.json(CHAT, HELLO)
+        before = resident_bytes()
+        idle = []
+        for _ in range(count):
+            idle.append(socket.create_connection(("127.0.0.1", client.port), timeout=10))
+        client.wait(lambda: len(client.server.connections) >= count, 30)
+        assert resident_bytes() - before < 300e6 * count / 10_000 + 20e6
+        started = time.monotonic()
+        streams = [client.open(CHAT, {**HELLO, "stream": True}) for _ in range(16)]
+        for stream in streams:
+            data = b""
+            while b"[DONE]" not in data:
+                data += stream.recv(65536)
+            stream.close()
+        assert time.monotonic() - started < 5
+        for sock in idle:
+            sock.close()
+        client.wait(lambda: not client.server.connections, 30)
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process that is in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def test_headers_and_requests_that_are_none() -> None:

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import http.client
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -159,6 +161,37 @@ def test_templates_that_explode_are_refused_in_time() -> None:
         assert error["param"] == "messages"
         assert "processor time" in error["message"]
         client.json(COMPLETION, PLAIN)
+
+
+def test_bombs_do_not_hold_up_others() -> None:
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    template = f"{{% if messages[0].content == 'bomb' %}}{loops}{{% endif %}}{{{{ messages[0].content }}}}"
+    bombs = {
+        "template": {**HELLO, "messages": [{"role": "user", "content": "bomb"}]},
+        "regex": {**HELLO, "guided_regex": "((a{100}){100}){100}"},
+        "grammar": {**HELLO, "guided_grammar": "\n".join([f'r{n}: "a" r{n + 1} | r{n + 1} "b"' for n in range(3000)])},
+    }
+    with served(writes("ok"), template=template) as client:
+        client.json(CHAT, {**HELLO, "guided_regex": "ok"})  # what is made once
+        answers: dict[str, tuple[int, float]] = {}
+
+        def explode(name: str) -> None:
+            started = time.monotonic()
+            status, _, _ = client.send(CHAT, bombs[name])
+            answers[name] = status, time.monotonic() - started
+
+        threads = [threading.Thread(target=explode, args=[name]) for name in bombs]
+        for thread in threads:
+            thread.start()
+        longest = 0.0
+        while any(thread.is_alive() for thread in threads):
+            started = time.monotonic()
+            client.json(COMPLETION, PLAIN)
+            longest = max(longest, time.monotonic() - started)
+        assert {name: status for name, (status, _) in answers.items()} == dict.fromkeys(bombs, 400)
+        # Each may take a second of a processor, and this machine may do something else meanwhile.
+        assert max(seconds for _, seconds in answers.values()) < 8, answers
+        assert longest < 1, longest
 
 
 def test_model_without_a_template_is_not_for_chats() -> None:

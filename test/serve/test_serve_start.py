@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hmac
 from pathlib import Path
+from typing import Any
 
 import pytest
 from intarsia.commands.serve import add_arguments, run
 from intarsia.serve.errors import RequestError
-from intarsia.serve.keys import read_keys
+from intarsia.serve.keys import Key, Keys, read_keys
 from intarsia.serve.opening import model_names
 from intarsia.support.errors import InvalidArgumentError, NotFoundError
 
@@ -50,6 +53,28 @@ def test_keys_of_a_file(tmp_path: Path) -> None:
         alice.enter()
     with pytest.raises(RequestError, match="2 requests of a minute"):
         alice.enter()
+
+
+def test_keys_are_found_by_a_keyed_hash_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a comparison takes says nothing of a key: what is compared depends on a secret of the process."""
+    hashed: list[bytes] = []
+
+    def new(secret: bytes, message: bytes, digest: Any) -> hmac.HMAC:
+        assert len(secret) == 32
+        hashed.append(message)
+        return made(secret, message, digest)
+
+    made = hmac.new
+    monkeypatch.setattr(hmac, "new", new)
+    keys = Keys([("sk-0123456789", Key("alice", {})), ("sk-abcdefghij", Key("bob", {}))])
+    other = Keys([("sk-0123456789", Key("alice", {}))])
+    assert not set(keys._keys) & set(other._keys)
+    assert all(len(digest) == 32 for digest in keys._keys)
+    for given in ("sk-0123456789", "sk-0123456788", "sk-", "sk-schl\xfcssel"):
+        hashed.clear()
+        with contextlib.suppress(RequestError):
+            keys.find({"authorization": f"Bearer {given}"})
+        assert hashed == [given.encode()]  # once, however much of a key is right
 
 
 @pytest.mark.parametrize(
