@@ -91,10 +91,15 @@ def test_reader_of_a_byte_a_second_is_cut() -> None:
         sock = client.open(CHAT, {**LONG, "n": 64}, receive_buffer=4096)
         first_token(sock)
         started = time.monotonic()
+        # It is cut, and counted, whether the engine goes on or not.
+        client.wait(lambda: any(one.transport.get_write_buffer_size() for one in client.server.connections))
+        client.engine.paused.set()
         client.wait(lambda: client.engine.cancelled, 20)
+        client.engine.paused.clear()
         client.wait(client.is_idle)
         assert client.engine.cancelled
         assert time.monotonic() - started < 15
+        assert client.model.metrics.slow_clients == 1
         assert client.json(CHAT, {**HELLO, "max_tokens": 1})["usage"]["completion_tokens"] == 1
         sock.close()
 

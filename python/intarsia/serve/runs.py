@@ -167,7 +167,6 @@ class Run:
             data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
             self._out = []
             if not self._connection.write_chunk(data):
-                self._metrics.slow_clients += self._connection.was_cut
                 self.leave()
                 return
         if self._open == 0 and not self.done.done():
@@ -190,6 +189,8 @@ class Run:
             return
         self.is_gone = True
         self._cancel()
+        if self._connection is not None:
+            self._metrics.slow_clients += self._connection.was_cut
         self._metrics.finished("abort", len(self.samples))
         self.done.set_result(None)
 

@@ -35,6 +35,8 @@ _RESERVED_FILES = 256
 _BACKLOG = 1024
 #: Seconds that connections without a request under way get to close.
 _CLOSING_SECONDS = 3
+#: How long a connection waits for its next request, as nginx has it.
+_KEEP_ALIVE_SECONDS = 75
 #: When Python looks for garbage, by generation. Its own 700, 10 and 10 are several searches in a step of a thousand
 #: streams, whose events and texts live until the next step and are in no circle.
 _GARBAGE = (50_000, 20, 100)
@@ -164,7 +166,7 @@ class Server:
             server_header=False,
             proxy_headers=False,
             backlog=_BACKLOG,
-            timeout_keep_alive=75,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
         )
         self._main = main = _Main(config, self)
