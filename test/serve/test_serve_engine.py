@@ -21,7 +21,7 @@ from intarsia.serve.models import ServedModel
 from intarsia.serve.options import ServerOptions
 from intarsia.serve.server import Server
 from intarsia.serve.worker import WorkerEngine
-from serve_client import END, Client, byte_tokenizer, running
+from serve_client import Client, byte_tokenizer, running, texts_of
 
 COMPLETION = "/v1/completions"
 PLAIN = {"model": "mock", "prompt": "Hi", "max_tokens": 4, "ignore_eos": True}
@@ -31,14 +31,13 @@ ENDLESS = {**PLAIN, "stream": True, "max_tokens": 4000}
 @contextmanager
 def mocked(make: Callable[[], Any], **options: Any) -> Iterator[tuple[Client, list[Any]]]:
     """Give a server of one model, and its engines."""
-    tokenizer = byte_tokenizer()
     engines: list[Any] = []
 
     def make_engine() -> Any:
         engines.append(make())
         return engines[-1]
 
-    model = ServedModel("mock", tokenizer, None, tokenizer.get_vocab_size(), 4096, [END], make_engine)
+    model = ServedModel("mock", texts_of(byte_tokenizer(), None), 4096, make_engine)
     server = Server([model], None, ServerOptions(**options))
     with running(server) as port:
         yield Client(server, port, engines), engines
