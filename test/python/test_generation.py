@@ -198,7 +198,7 @@ def test_interrupted_calls_leave_a_generator_that_goes_on(glossary_artifact, dra
     """A text after a call that was interrupted anywhere is the one without it, and all memory comes back."""
     generator = intarsia.Generator(glossary_artifact, tokenizer=MODEL, cache=1 << 24)
     drafts = {"draft": intarsia.Generator(glossary_artifact, tokenizer=MODEL)} if drafted else {}
-    calls = [(PROMPTS[:2], 6), ([PROMPTS[0] * 12, PROMPTS[0] * 12 + " a", PROMPTS[1]], 4)]
+    calls = [(PROMPTS[:2], 30), ([PROMPTS[0] * 12, PROMPTS[0] * 12 + " a", PROMPTS[1]], 30)]
     expected = [[result.ids for result in generator.generate(prompts, count, **drafts)] for prompts, count in calls]
     counting = Interrupts(10**9)
     sys.settrace(counting)
