@@ -15,8 +15,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from random_server import NAMES, served_randomly
-from serve_client import Client
+from intarsia.serve.server import Server
+from random_server import NAMES, served_model, served_randomly
+from serve_client import Client, running
 from serve_fakes import FakeEngine
 from test_serve_tools import CHOICES, SCHEMAS, TOOLS
 
@@ -409,6 +410,24 @@ def test_keywords_that_are_not_held_are_told(client):
     status, headers, _ = client.send(CHAT, body)
     assert status == 200
     assert headers["x-intarsia-not-held"].startswith("f: all of its parameters (form: ")
+
+
+@pytest.mark.parametrize(("reasoning", "content"), [("", "Yes"), ("Yes, or no?\n\n", "Yes"), ("Hm", "No. Yes. No.")])
+def test_logprobs_of_responses_leave_reasoning_out(reasoning, content):
+    known = served_model("thinking", {})
+    ids = [known.tokenizer.encode(text, add_special_tokens=False).ids for text in (reasoning, content)]
+    tokens = [*ids[0], known.tokenizer.token_to_id("</think>"), *ids[1], min(known.ends)]
+    known.supervisor._make = lambda: FakeEngine(lambda request, sample: iter(tokens), step_seconds=0.003)
+    body = {"model": "thinking", "input": "Hi", "include": ["message.output_text.logprobs"]}
+    with running(Server([known])) as port:
+        client = Client(None, port, [])
+        whole = client.json(RESPONSES, body)["output"][-1]["content"][0]
+        assert whole["text"] == content
+        assert "".join(one["token"] for one in whole["logprobs"]) == content
+        (last,) = [event for kind, event in sent_events(client, RESPONSES, body) if kind == "response.completed"]
+        assert last["response"]["output"][-1]["content"][0] == whole
+        deltas = [event for kind, event in sent_events(client, RESPONSES, body) if kind == "response.output_text.delta"]
+        assert "".join(one["token"] for event in deltas for one in event["logprobs"]) == content
 
 
 def test_logprobs_of_responses(client):

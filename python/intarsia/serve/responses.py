@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from starlette.responses import Response
@@ -289,7 +290,7 @@ class ResponseWriter:
         self._items: list[dict[str, Any]] = []  # the last one grows
         self._text: list[str] = []  # of the last one
         self._logged: list[dict[str, Any]] = []
-        self._ahead: list[dict[str, Any]] = []  # of tokens whose text is not certain yet
+        self._ahead: list[LoggedToken] = []  # whose text is not certain yet
         self._status = "completed"
         sampling = request.options.sampling
         format = request.response_format or {"type": "text"}
@@ -333,12 +334,14 @@ class ResponseWriter:
 
     def pieces(self, sample: int, pieces: Sequence[Piece], tokens: Sequence[LoggedToken]) -> bytes:
         """Return the events of more of the answer."""
-        self._ahead += [self._logprob(token) for token in tokens]
+        self._ahead += tokens
         events = []
         for piece in pieces:
             if piece.kind == CALL or not self._items or _KINDS[self._items[-1]["type"]] != piece.kind:
                 events.append(self._close_item("completed"))
                 events.append(self._open_item(piece))
+                if piece.kind == CONTENT:
+                    self._ahead = self._from_text(piece.text, self._ahead)
             if piece.kind == CALL:
                 continue
             if piece.kind == CONTENT:
@@ -353,7 +356,8 @@ class ResponseWriter:
 
     def _add_content(self, text: str) -> bytes:
         """Return the event of more text, with the probabilities of all tokens that have come until then."""
-        logged, self._ahead = self._ahead, []
+        logged = [self._logprob(token) for token in self._ahead]
+        self._ahead = []
         self._text.append(text)
         self._logged += logged
         more = {"content_index": 0, "logprobs": [_without_bytes(one) for one in logged]}
@@ -389,10 +393,32 @@ class ResponseWriter:
         pieces += [Piece(CONTENT, answer.content)] if answer.content else []
         for number, call in enumerate(answer.calls):
             pieces += [Piece(CALL, call.name, number, call.id), Piece(ARGUMENTS, call.arguments, number)]
-        self.pieces(0, pieces, answer.tokens)
+        self.pieces(0, pieces, self._of_content(answer))
         self.end(0, answer)
         self._finish(usage)
         return self._response
+
+    def _of_content(self, answer: Answer) -> Sequence[LoggedToken]:
+        """Return the tokens of an answer that write its content."""
+        tokens = answer.tokens
+        if answer.reasoning:
+            tokens = self._from_text(answer.content, tokens, is_last=True)
+        if answer.calls:
+            most = len(answer.content.encode()) + self._place(answer.content, tokens)
+            ends = accumulate(len(self._model.token_bytes[one.token]) for one in tokens)
+            tokens = tokens[: sum(end <= most for end in ends)]
+        return tokens
+
+    def _from_text(self, text: str, tokens: Sequence[LoggedToken], is_last: bool = False) -> list[LoggedToken]:
+        """Return the tokens from the one on with which a text begins: reasoning and markers are before it."""
+        place = self._place(text, tokens, is_last)
+        ends = accumulate(len(self._model.token_bytes[one.token]) for one in tokens)
+        return [one for one, end in zip(tokens, ends, strict=True) if end > place]
+
+    def _place(self, text: str, tokens: Sequence[LoggedToken], is_last: bool = False) -> int:
+        """Return at which byte of the tokens a text begins, the first or last time; 0 if it is not there."""
+        data = b"".join(self._model.token_bytes[one.token] for one in tokens)
+        return max(0, (data.rfind if is_last else data.find)(text.encode()))
 
     def _finish(self, usage: Usage) -> None:
         self._response.update(status=self._status, output=self._items, usage=_usage(usage))
