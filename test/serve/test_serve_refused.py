@@ -189,8 +189,8 @@ def test_bombs_do_not_hold_up_others() -> None:
             client.json(COMPLETION, PLAIN)
             longest = max(longest, time.monotonic() - started)
         assert {name: status for name, (status, _) in answers.items()} == dict.fromkeys(bombs, 400)
-        # Each may take a second of a processor, and this machine may do something else meanwhile.
-        assert max(seconds for _, seconds in answers.values()) < 8, answers
+        # Each may take a second of a processor (5 s of wall time on a machine with four times as much to do).
+        assert max(seconds for _, seconds in answers.values()) < 15, answers
         assert longest < 1, longest
 
 
