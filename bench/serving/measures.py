@@ -84,11 +84,11 @@ def of_schemas(phases: Phases) -> Figures:
 
 
 def of_chunks(records: Sequence[Record], step_ms: float) -> Figures:
-    """Returns the pieces a second while all streams run, and how much longer than a step of the model gaps are."""
+    """Returns pieces a second while all streams run, and how much longer than a step of the model gaps are meanwhile."""
     times = [record.times for record in records if not record.failure]
     begin, end = max(each[0] for each in times), min(each[-1] for each in times)
-    gaps = percentiles("added", [gap for record in records if not record.failure for gap in record.gaps_s])
-    figures = {name: value - step_ms for name, value in gaps.items()}
+    gaps = [after - before for each in times for before, after in itertools.pairwise(each) if begin < after <= end]
+    figures = {name: value - step_ms for name, value in percentiles("added", gaps).items()}
     if end > begin:
         figures["pieces_per_s"] = sum(begin < at <= end for each in times for at in each) / (end - begin)
     return figures

@@ -138,3 +138,28 @@ def test_worker_that_is_lost(number: signal.Signals, has_begun: bool) -> None:
             time.sleep(0.02)
         assert json.loads(answer[2])["usage"]["completion_tokens"] == 4
         assert len(engines) == 2
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_form_of_a_completion(n: int) -> None:
+    asked = {**PLAIN, "prompt": ["Hi", "Ho"], "max_tokens": 50, "n": n}
+    with mocked(lambda: Engine(mock())) as (client, (engine,)):
+        schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"enum": ["red", "blue"]}}}
+        for form, pattern in (
+            ({"structured_outputs": {"regex": "[ab]{5}"}}, "[ab]{5}"),
+            ({"guided_choice": ["yes", "no"]}, "yes|no"),
+            ({"response_format": schema}, '"red"|"blue"'),
+        ):
+            choices = client.json(COMPLETION, {**asked, **form})["choices"]
+            assert len(choices) == 2 * n
+            assert all(re.fullmatch(pattern, choice["text"]) for choice in choices), choices
+            assert {choice["finish_reason"] for choice in choices} == {"stop"}
+        steps = engine.stats()["steps"]
+        for form, param in (
+            ({"structured_outputs": {"json": {"not": {}}}}, "structured_outputs.json"),
+            ({"guided_regex": "[a"}, "guided_regex"),
+            ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+            ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "structured_outputs"),
+        ):
+            assert client.error(COMPLETION, {**asked, **form})["param"] == param
+        assert engine.stats()["steps"] == steps, "nothing is computed for what cannot be held"

@@ -21,7 +21,7 @@ import pytest
 import tokenizers
 from intarsia.generation.constrained import Grammars
 from intarsia.serve.answers import CALL, Answer, Form
-from intarsia.serve.chat_request import ChatRequest
+from intarsia.serve.chat_request import AskedForm, ChatRequest
 from intarsia.serve.formats import plan_of
 from intarsia.serve.grammar import FormCompiler
 from intarsia.text.encoding import encode
@@ -150,7 +150,8 @@ def model(name: str) -> Any:
 def asked(model: Any, **fields: Any) -> tuple[Form, str]:
     """Return the form of an answer, and the text of the prompt."""
     messages = fields.pop("messages", [{"role": "user", "content": "Weather in Ulm?"}])
-    plan = plan_of(model, ChatRequest(model.name, messages, **fields))
+    form = {name: fields.pop(name) for name in ("response_format", "structured") if name in fields}
+    plan = plan_of(model, ChatRequest(model.name, messages, form=AskedForm(**form), **fields))
     prompt = model.chat_template.render(plan.messages, tools=plan.tools, **plan.variables)
     return plan.form(encode(model.tokenizer, prompt, add_special_tokens=False)), prompt
 

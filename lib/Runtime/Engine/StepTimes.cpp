@@ -14,8 +14,12 @@ namespace intarsia::runtime {
 
 /// The weight of a new measurement: the last ten or so count, so that one interrupted step does not.
 static constexpr double newWeight = 0.2;
-/// The share of the target that a step is planned for: the time of the next one is not known exactly.
-static constexpr double targetShare = 0.9;
+/// How much longer than expected a step is assumed to take at least, and at most: the time of the next one is not known
+/// exactly, and a machine that stands still now and then is no reason to compute no prompts.
+static constexpr double leastDelay = 1 / 0.9, mostDelay = 4;
+/// The share of steps that may take longer than a target, and the change of the assumed delay after such a step. Those
+/// that are in time take back as much in the mean.
+static constexpr double lateShare = 0.01, lateChange = 0.2;
 
 static void average(double &value, double measured) {
   value = value == 0 ? measured : value + newWeight * (measured - value);
@@ -23,7 +27,16 @@ static void average(double &value, double measured) {
 
 static size_t classOf(int64_t rows) { return size_t(std::bit_width(uint64_t(rows))); }
 
+StepTimes::StepTimes() : delay_(leastDelay) {}
+
 void StepTimes::observe(int64_t rows, int64_t promptTokens, double seconds) {
+  bool isKnown = (rows == 0 || rowsSeconds(rows) > 0) && (promptTokens == 0 || tokenSeconds_ > 0);
+  if (double expected = rowsSeconds(rows) + double(promptTokens) * tokenSeconds_; isKnown && expected > 0) {
+    // Follows the quantile of the delays (Robbins and Monro, 1951), in steps that are proportional to it.
+    bool isLate = seconds > delay_ * expected;
+    delay_ *= 1 + lateChange * (isLate ? 1 - lateShare : -lateShare);
+    delay_ = std::clamp(delay_, leastDelay, mostDelay);
+  }
   if (promptTokens == 0) {
     average(rowsSeconds_[classOf(rows)], seconds);
     return;
@@ -52,7 +65,7 @@ int64_t StepTimes::promptTokens(int64_t rows, double targetSeconds, int64_t leas
     return most;
   if (tokenSeconds_ == 0)
     return least; // measured by the first step
-  double room = targetShare * targetSeconds - rowsSeconds(rows);
+  double room = targetSeconds / delay_ - rowsSeconds(rows);
   return std::clamp(int64_t(std::min(room / tokenSeconds_, double(most))), least, most);
 }
 

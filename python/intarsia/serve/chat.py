@@ -19,15 +19,15 @@ from .exchange import Exchange, endpoint, send_run
 from .fields import Fields, shown
 from .formats import not_held, plan_of
 from .models import ServedModel
-from .text_options import MOST_LOGPROBS, NAMES, WITHOUT_EFFECT, read_options
+from .text_options import FORMS, MOST_LOGPROBS, NAMES, WITHOUT_EFFECT, read_asked_form, read_options
 
 _NAMES = (
     NAMES
+    | FORMS
     | WITHOUT_EFFECT
     | {
         *("messages", "max_completion_tokens", "logprobs", "top_logprobs", "tools", "tool_choice"),
-        *("parallel_tool_calls", "response_format", "reasoning_effort", "chat_template_kwargs", "modalities"),
-        *("structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "functions"),
+        *("parallel_tool_calls", "reasoning_effort", "chat_template_kwargs", "modalities", "functions"),
         *("function_call", "audio", "prediction", "web_search_options", "add_generation_prompt"),
         *("continue_final_message", "include_reasoning", "documents", "chat_template", "moderation"),
     }
@@ -101,13 +101,7 @@ def read_chat(fields: Fields, model: ServedModel, ignores_unknown: bool) -> Chat
     chat.tools = read_tools(fields)
     chat.tool_choice = _tool_choice(fields, chat.tools)
     chat.parallel_tool_calls = fields.flag("parallel_tool_calls", True)
-    form = fields.inner("response_format")
-    if form is not None:
-        form.one_of("type", None, ("text", "json_object", "json_schema"))
-        if "type" not in form:
-            raise form.error("type", "is missing")
-        chat.response_format = form.values
-    _read_structured(fields, chat)
+    chat.form = read_asked_form(fields)
     chat.reasoning_effort = fields.one_of("reasoning_effort", None, _EFFORTS)
     chat.template_variables = fields.object("chat_template_kwargs") or {}
     chat.continues = fields.flag("continue_final_message")
@@ -246,16 +240,6 @@ def _tool_choice(fields: Fields, tools: list[dict[str, Any]] | None) -> str | di
     if not tools and value != "none":
         raise fields.error("tool_choice", "needs tools")
     return value
-
-
-def _read_structured(fields: Fields, chat: ChatRequest) -> None:
-    """Read structured outputs as vLLM has them, now and before."""
-    given = dict(fields.object("structured_outputs") or {})
-    for name in ("json", "regex", "grammar", "choice"):
-        if f"guided_{name}" in fields:
-            given[name] = fields.raw(f"guided_{name}")
-            chat.structured_where = "guided_"
-    chat.structured = {name: value for name, value in given.items() if value is not None} or None
 
 
 class ChatWriter(ChoiceWriter):

@@ -50,6 +50,25 @@ class TextOptions:
     has_usage: bool = False
 
 
+@dataclass(frozen=True)
+class AskedForm:
+    """The form of a text as a request names it.
+
+    Attributes
+    ----------
+    response_format : dict or None
+        ``{"type": "text" | "json_object" | "json_schema", …}`` as OpenAI has it.
+    structured : dict or None
+        ``{"json" | "regex" | "grammar" | "choice": …}``, as vLLM has it.
+    structured_where : str
+        What is before these names in the request, for messages.
+    """
+
+    response_format: dict[str, Any] | None = None
+    structured: dict[str, Any] | None = None
+    structured_where: str = "structured_outputs."
+
+
 @dataclass
 class ChatRequest:
     """A chat to be continued.
@@ -63,12 +82,8 @@ class ChatRequest:
         ``{"type": "function", "function": {"name", "description", "parameters", "strict"}}``.
     tool_choice : str or dict
         ``"none"``, ``"auto"``, ``"required"``, or OpenAI's objects for one function or for some.
-    response_format : dict or None
-        ``{"type": "text" | "json_object" | "json_schema", …}`` as OpenAI has it.
-    structured : dict or None
-        ``{"json" | "regex" | "grammar" | "choice": …}``, as vLLM has it.
-    structured_where : str
-        What is before these names in the request, for messages.
+    form : AskedForm
+        The form of the answer's text.
     template_variables : dict
         Values for the chat template.
     continues : bool
@@ -83,9 +98,7 @@ class ChatRequest:
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] = "auto"
     parallel_tool_calls: bool = True
-    response_format: dict[str, Any] | None = None
-    structured: dict[str, Any] | None = None
-    structured_where: str = "structured_outputs."
+    form: AskedForm = AskedForm()
     reasoning_effort: str | None = None
     template_variables: dict[str, Any] = field(default_factory=dict)
     continues: bool = False

@@ -17,10 +17,11 @@ from .choices import ChoiceWriter
 from .errors import RequestError
 from .exchange import Exchange, endpoint, send_run
 from .fields import Fields, check_ids, shown
+from .formats import read_content_form
 from .models import ServedModel
-from .text_options import NAMES, WITHOUT_EFFECT, read_options
+from .text_options import FORMS, NAMES, WITHOUT_EFFECT, read_asked_form, read_options
 
-_NAMES = NAMES | WITHOUT_EFFECT | {"prompt", "echo", "logprobs", "best_of", "suffix", "add_special_tokens"}
+_NAMES = NAMES | FORMS | WITHOUT_EFFECT | {"prompt", "echo", "logprobs", "best_of", "suffix", "add_special_tokens"}
 #: vLLM and OpenAI give five; more are as cheap.
 _MOST_LOGPROBS = 20
 #: Longer texts are encoded in a thread: the event loop would wait a millisecond and more for them (measured).
@@ -56,9 +57,11 @@ async def complete(exchange: Exchange) -> Response:
     if len(prompts) * options.samples > exchange.server.options.max_prompts:
         raise fields.error("prompt", f"and n ask for more than {exchange.server.options.max_prompts} texts")
     prompt_logprobs = options.logprobs if has_echo else None
-    requests = [
-        exchange.engine_request(model, ids, options, prompt_logprobs=prompt_logprobs, param="prompt") for ids in prompts
-    ]
+    form = read_content_form(read_asked_form(fields))
+    more: dict[str, Any] = {"prompt_logprobs": prompt_logprobs, "param": "prompt"}
+    if form is not None:
+        more["constraint"] = await exchange.in_thread(lambda: form.alone(model))
+    requests = [exchange.engine_request(model, ids, options, **more) for ids in prompts]
     samples = [
         sample for number, ids in enumerate(prompts) for sample in model.samples(ids, options, number * options.samples)
     ]

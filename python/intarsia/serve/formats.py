@@ -19,7 +19,7 @@ from ..generation.constrained import read_schema
 from ..support.errors import InvalidArgumentError
 from ..text.encoding import encode
 from .answers import Form, Reader
-from .chat_request import ChatRequest
+from .chat_request import AskedForm, ChatRequest
 from .errors import RequestError
 from .families import family_of
 from .families.family import Family, Wanted
@@ -64,11 +64,20 @@ class ContentForm:
         return grammar.lark(f"start: /{slashed(self.regex)}/" if self.lark is None else self.lark)
 
     def alone(self, model: ServedModel) -> Constraint:
-        """Return the constraint of a text that consists of nothing else."""
-        if self.schema is not None:
+        """Return the constraint of a text that consists of nothing else; called outside of the event loop.
+
+        Raises
+        ------
+        RequestError
+            The form cannot be held.
+        """
+        try:
+            if self.schema is None:
+                return model.grammars.constraint(None, self.regex, self.lark)
             grammar = Grammar(model.forms.special)
             return model.forms.compile("json_schema", grammar.finish(self(grammar)))
-        return model.grammars.constraint(None, self.regex, self.lark)
+        except InvalidArgumentError as error:
+            raise RequestError(str(error), self.param) from error
 
 
 @dataclass
@@ -132,10 +141,7 @@ class Plan:
     def _constraint(self, wanted: Wanted, thinking: Thinking | None) -> Constraint:
         is_alone = thinking is None and not self.use.given and self.family.name != "harmony"
         if self.content is not None and (is_alone or self.content.schema is None):
-            try:
-                alone = self.content.alone(self.model)
-            except InvalidArgumentError as error:
-                raise RequestError(str(error), self.content.param) from error
+            alone = self.content.alone(self.model)
             if is_alone:
                 return alone
         try:
@@ -155,10 +161,7 @@ class Plan:
     def _hold_what_can_be(self, wanted: Wanted, whole: InvalidArgumentError) -> None:
         """Find what a grammar cannot hold; let functions that are not strict have any arguments."""
         if self.content is not None:
-            try:
-                self.content.alone(self.model)
-            except InvalidArgumentError as error:
-                raise RequestError(str(error), self.content.param) from error
+            self.content.alone(self.model)
         kept = []
         for tool in wanted.tools:
             try:
@@ -185,7 +188,7 @@ def plan_of(model: ServedModel, chat: ChatRequest) -> Plan:
     template = "" if model.chat_template is None else model.chat_template.text(None, bool(chat.tools))
     family = _family_of(template)
     use = read_tools(chat.tools, chat.tool_choice, chat.parallel_tool_calls)
-    content = read_content_form(chat)
+    content = read_content_form(chat.form)
     messages = chat.messages if "developer" in template else _with_system_role(chat.messages)
     messages, tools = family.chat(messages, use.given, template)
     variables = {
@@ -206,13 +209,13 @@ def plan_of(model: ServedModel, chat: ChatRequest) -> Plan:
     return Plan(model, messages, tools, variables, family, use, content, thinking, list(use.dropped))
 
 
-def read_content_form(chat: ChatRequest) -> ContentForm | None:
+def read_content_form(asked: AskedForm) -> ContentForm | None:
     """Return the form of an answer's text that a request asks for, checked but not compiled."""
-    given, kind = chat.response_format, (chat.response_format or {}).get("type", "text")
-    if chat.structured:
+    given, kind = asked.response_format, (asked.response_format or {}).get("type", "text")
+    if asked.structured:
         if kind != "text":
             raise RequestError("response_format and structured_outputs are both given", "structured_outputs")
-        return _structured(chat.structured, chat.structured_where)
+        return _structured(asked.structured, asked.structured_where)
     if kind == "text":
         return None
     if kind == "json_object":

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from . import chat
 from .answers import CALL, CONTENT, REASONING, Answer, LoggedToken, Piece, Usage
-from .chat_request import ChatRequest, TextOptions
+from .chat_request import AskedForm, ChatRequest, TextOptions
 from .errors import RequestError
 from .exchange import Exchange, endpoint
 from .fields import Fields, shown
@@ -128,10 +128,8 @@ def read_message_request(
         format.one_of("type", None, ("json_schema",))
         if format.raw("schema") is None:
             raise format.error("schema", "is missing")
-        request.response_format = {
-            "type": "json_schema",
-            "json_schema": {"name": "output", "schema": format.raw("schema"), "strict": True},
-        }
+        schema = {"name": "output", "schema": format.raw("schema"), "strict": True}
+        request.form = AskedForm({"type": "json_schema", "json_schema": schema})
     return request
 
 

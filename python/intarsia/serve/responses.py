@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from . import chat
 from .answers import ARGUMENTS, CALL, CONTENT, REASONING, Answer, LoggedToken, Piece, Usage, shown_logprob
-from .chat_request import ChatRequest
+from .chat_request import AskedForm, ChatRequest
 from .errors import RequestError
 from .exchange import Exchange, endpoint
 from .fields import Fields, shown
@@ -127,7 +127,7 @@ def read_response_request(fields: Fields, model: ServedModel, ignores_unknown: b
     request.parallel_tool_calls = fields.flag("parallel_tool_calls", True)
     text = fields.inner("text")
     if text is not None:
-        request.response_format = _format(text)
+        request.form = AskedForm(_format(text))
     reasoning = fields.inner("reasoning")
     if reasoning is not None:
         request.reasoning_effort = reasoning.one_of("effort", None, EFFORTS)
@@ -293,7 +293,7 @@ class ResponseWriter:
         self._ahead: list[LoggedToken] = []  # whose text is not certain yet
         self._status = "completed"
         sampling = request.options.sampling
-        format = request.response_format or {"type": "text"}
+        format = request.form.response_format or {"type": "text"}
         self._response: dict[str, Any] = {
             "id": _new_id("resp"),
             "object": "response",

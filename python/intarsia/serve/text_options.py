@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .chat_request import TextOptions
+from .chat_request import AskedForm, TextOptions
 from .fields import INT64_MIN, Fields
 
 #: OpenAI takes four; more are of use, but each costs time at every token.
@@ -23,6 +23,10 @@ NAMES = frozenset(
         *("presence_penalty", "frequency_penalty", "top_k", "min_p", "repetition_penalty", "min_tokens", "ignore_eos"),
         *("stop_token_ids", "include_stop_str_in_output", "skip_special_tokens", "priority", "cache_salt"),
     }
+)
+#: Fields that ask for a form of the text.
+FORMS = frozenset(
+    {"response_format", "structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice"}
 )
 #: Fields that say nothing about the answer.
 WITHOUT_EFFECT = frozenset(
@@ -91,3 +95,19 @@ def _logit_bias(fields: Fields, vocabulary: int) -> dict[int, float]:
         if value is not None:
             biases[int(name)] = value
     return biases
+
+
+def read_asked_form(fields: Fields) -> AskedForm:
+    """Return the form that OpenAI's `response_format` asks for, or vLLM's structured outputs of now and before."""
+    response_format = fields.inner("response_format")
+    if response_format is not None:
+        response_format.one_of("type", None, ("text", "json_object", "json_schema"))
+        if "type" not in response_format:
+            raise response_format.error("type", "is missing")
+    given, where = dict(fields.object("structured_outputs") or {}), "structured_outputs."
+    for name in ("json", "regex", "grammar", "choice"):
+        if f"guided_{name}" in fields:
+            given[name] = fields.raw(f"guided_{name}")
+            where = "guided_"
+    given = {name: value for name, value in given.items() if value is not None}
+    return AskedForm(None if response_format is None else response_format.values, given or None, where)
