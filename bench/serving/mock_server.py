@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Serves a model that computes nothing, to measure what the server itself takes: tokens are those of the glossary."""
+"""Serves a model that computes nothing, to measure what the server itself takes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from intarsia.serve.server import Server
 from intarsia.serve.worker import WorkerEngine
 from intarsia.text.chat import ChatTemplate
 from intarsia.text.tokenizer import Text
-from tokenizers import Tokenizer
 
-TOKENIZER = Path(__file__).resolve().parents[2] / "examples" / "glossary" / "tokenizer.json"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from serving.models import corpus, train_tokenizer
+
+VOCABULARY, CONTEXT = 4096, 8192
 TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
 
 
@@ -32,16 +35,15 @@ def main() -> int:
     parser.add_argument("--in-process", action="store_true", help="the engine has no process of its own")
     options = parser.parse_args()
     configure("info")
-    tokenizer = Tokenizer.from_file(str(TOKENIZER))
-    vocabulary, context = tokenizer.get_vocab_size(), 8192
 
     def make_engine() -> Engine | WorkerEngine:
-        mock = Mock(vocabulary, context, step_seconds=options.step_ms / 1000)
+        mock = Mock(VOCABULARY, CONTEXT, step_seconds=options.step_ms / 1000)
         kind = Engine if options.in_process else WorkerEngine
-        return kind(mock, sequences=options.sequences, pages=options.sequences * context // mock.page_tokens)
+        return kind(mock, sequences=options.sequences, pages=options.sequences * CONTEXT // mock.page_tokens)
 
-    texts = ModelTexts(Text(tokenizer, ChatTemplate({"default": TEMPLATE})), vocabulary)
-    model = ServedModel("mock", texts, context, make_engine)
+    tokenizer = train_tokenizer(VOCABULARY, corpus())
+    texts = ModelTexts(Text(tokenizer, ChatTemplate({"default": TEMPLATE})), VOCABULARY)
+    model = ServedModel("mock", texts, CONTEXT, make_engine)
     return Server([model]).run("127.0.0.1", options.port)
 
 

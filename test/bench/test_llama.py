@@ -34,7 +34,7 @@ def test_rope_theta_of_newer_directories(tmp_path):
 
 def test_files_have_the_directory_s_tokenizer(tools, tmp_path, small_config):
     texts = ["the keys of a cache, the values of a cache"] * 50
-    config = small_config | {"vocab_size": 270, "bos_token_id": 0, "eos_token_id": 1}
+    config = small_config | {"vocab_size": 150, "bos_token_id": 0, "eos_token_id": 1}
     folder = tmp_path / "small"
     folder.mkdir()
     models.write_tokenizer(folder, config["vocab_size"], texts)
