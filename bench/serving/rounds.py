@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from serving.sides import Side
 from serving.workloads import Trace, Workload
 
 PROBES = 4  # of a search for a rate within a factor of 3, which leave an uncertainty of 7 %
+FIRST_PROBE = 1000  # rounds before the measured ones have prompts of their own, which no server knows in those
 
 
 def alternate(sides: Sequence[Side], workload: Workload, rounds: int, promise: Promise) -> dict[str, list[Figures]]:
@@ -42,7 +44,7 @@ def run_round(side: Side, workload: Workload, round: int, promise: Promise) -> F
 def capacity(side: Side, workload: Trace, promise: Promise) -> float:
     """Returns the requests a second that a side serves if all are there at once."""
     say(f"capacity of {side.name}")
-    rate = run_round(side, dataclasses.replace(workload, rate=0.0), 0, promise)["requests_per_s"]
+    rate = run_round(side, dataclasses.replace(workload, rate=0.0), FIRST_PROBE, promise)["requests_per_s"]
     print(f"\r  capacity of {side.name}: {rate:.3f} requests/s", file=sys.stderr, flush=True)
     return rate
 
@@ -50,10 +52,11 @@ def capacity(side: Side, workload: Trace, promise: Promise) -> float:
 def find_rate(side: Side, workload: Trace, goodput: float, promise: Promise) -> float:
     """Returns the rate at which a side's goodput falls to a share of the arrivals."""
     most = capacity(side, workload, promise)
+    probes = itertools.count(FIRST_PROBE + 1)
 
     def good(rate: float) -> float:
         say(f"{side.name} at {rate:.3f} requests/s")
-        return run_round(side, dataclasses.replace(workload, rate=rate), 0, promise)["goodput"]
+        return run_round(side, dataclasses.replace(workload, rate=rate), next(probes), promise)["goodput"]
 
     rate = bisect(good, most / 2, most * 1.5, goodput)
     print(f"\r  {side.name}: goodput {goodput} at {rate:.3f} requests/s", file=sys.stderr, flush=True)

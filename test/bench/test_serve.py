@@ -233,6 +233,21 @@ def test_rate_of_half_the_goodput():
     assert found == pytest.approx(math.sqrt(6), rel=0.07)
 
 
+def test_prompts_of_a_search_are_none_of_the_measured_ones():
+    seen: list[int] = []
+
+    class Side:
+        name = description = "side"
+
+        def run(self, workload: Workload, round: int) -> Phases:
+            seen.append(round)
+            return {"all": [Record(1, 10, 0.0, [1.0, 2.0], 10)]}
+
+    rounds.find_rate(Side(), Trace(count=4), 0.5, Promise())
+    assert len(set(seen)) == len(seen) == rounds.PROBES + 1
+    assert min(seen) >= 1000
+
+
 class Clock:
     """A side whose rounds take the next of some times."""
 

@@ -19,7 +19,7 @@ static constexpr double newWeight = 0.2;
 static constexpr double leastDelay = 1 / 0.9, mostDelay = 4;
 /// The share of steps that may take longer than a target, and the change of the assumed delay after such a step. Those
 /// that are in time take back as much in the mean.
-static constexpr double lateShare = 0.01, lateChange = 0.2;
+static constexpr double lateShare = 0.01, lateChange = 0.05;
 
 static void average(double &value, double measured) {
   value = value == 0 ? measured : value + newWeight * (measured - value);
