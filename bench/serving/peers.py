@@ -26,6 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--ours-options", default="", help="more options of our server")
     add("--mock-options", default="", help="options of serving/mock_server.py, our server without a model")
     add("--quantize", default="int4", help="format of our weights")
+    add("--artifact", type=Path, help="another model of `ours` and `generate`; its vocabulary: --set=vocabulary=…")
     add("--slots", type=int, default=8, help="requests that llama-server computes together (default: %(default)s)")
     add("--llama-bin", type=Path, default=FOLDER / "llama.cpp/bin", help="folder of llama-server and llama-quantize")
     add("--llama-options", default="", help="more options of llama-server")
@@ -62,11 +63,19 @@ def _need(program: Path, option: str) -> Path:
     return program.absolute()
 
 
+def _artifact(arguments: argparse.Namespace) -> Path:
+    if arguments.artifact and not arguments.artifact.exists():
+        raise NotMeasuredError(f"there is no {arguments.artifact} (--artifact)")
+    return arguments.artifact or models.make_artifact(
+        arguments.cache, arguments.work, arguments.build, arguments.quantize
+    )
+
+
 def _ours(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
     if arguments.ours:
         command = shlex.split(arguments.ours)
     else:
-        artifact = models.make_artifact(arguments.cache, arguments.work, arguments.build, arguments.quantize)
+        artifact = _artifact(arguments)
         command = [arguments.python, "-m", "intarsia", "serve", str(artifact), "--port={port}"]
         command += [f"--threads={arguments.threads}"]
     command += shlex.split(arguments.ours_options)
@@ -112,7 +121,7 @@ def _vllm(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
 
 
 def _generate(arguments: argparse.Namespace, cores: list[int] | None) -> Side:
-    artifact = models.make_artifact(arguments.cache, arguments.work, arguments.build, arguments.quantize)
+    artifact = _artifact(arguments)
     build = arguments.generate_build or arguments.build
     command = [arguments.python, IN_PROCESS, "generate", artifact, f"--threads={arguments.threads}"]
     environment = {"PYTHONPATH": str(build / "python")}

@@ -67,8 +67,8 @@ typedef struct itx_engine_options {
   int64_t waiting;                /* the most samples that wait; 0: any number */
   int64_t step_tokens;            /* the most tokens of prompts in a step; 0: itx_cache_prefill_tokens for one prompt,
                                      twice as many for several */
-  double token_seconds;           /* the time between two tokens of a request that parts of prompts should leave, so far
-                                     as the model allows; 0: parts of prompts are as large as step_tokens */
+  double token_seconds;           /* the time between two tokens of a request that parts of prompts leave in 99 of 100
+                                     steps, so far as the model allows; 0: parts are as large as step_tokens */
   int64_t kept_tokens;            /* the most tokens of ended requests whose state stays while nothing else needs the
                                      pages; 0: any number; negative: none */
   int32_t has_followers;          /* not 0: the other ranks of the world call itx_engine_follow */
@@ -168,14 +168,13 @@ typedef struct itx_engine_stats {
   int64_t accepted_tokens;      /* of these */
   int64_t recomputed_sequences; /* samples that left the cache, and whose tokens were computed again */
   int64_t moved_sequences;      /* whose state was moved out of the cache, those of ended requests among them */
-  int64_t
-      lost_sequences;    /* that were to be moved, and had no room; itx_cache_spill_status says why the last had none */
-  int64_t preemptions;   /* samples that had to leave the cache for others while they ran */
-  int64_t finished[6];   /* samples by itx_finish */
-  double step_seconds;   /* of all steps */
-  double engine_seconds; /* of the engine's own work between steps */
-  double token_seconds;  /* of a step that has as many samples and no part of a prompt, by the last ones */
-  double prompt_rate;    /* tokens of prompts that are computed in a second, by the last steps */
+  int64_t lost_sequences;       /* that had no room where they were to move: itx_cache_spill_status says why */
+  int64_t preemptions;          /* samples that had to leave the cache for others while they ran */
+  int64_t finished[6];          /* samples by itx_finish */
+  double step_seconds;          /* of all steps */
+  double engine_seconds;        /* of the engine's own work between steps */
+  double token_seconds;         /* of a step that has as many samples and no part of a prompt, by the last ones */
+  double prompt_rate;           /* tokens of prompts that are computed in a second, by the last steps */
 } itx_engine_stats;
 
 /* Makes an engine and its cache; options may be null. Errors are those of itx_cache_create; ITX_INVALID_ARGUMENT if the
