@@ -11,7 +11,7 @@ import engines
 import pytest
 from intarsia.generation.engine import Engine, Mock
 
-MODEL = Mock(vocabulary=256, page_tokens=16)
+MODEL = Mock(vocabulary=256, page_tokens=16, step_seconds=0.0005)  # all requests are there before one has ended
 OPTIONS = argparse.Namespace(pairs=1, requests=40)
 
 

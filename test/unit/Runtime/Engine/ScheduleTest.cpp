@@ -180,8 +180,8 @@ TEST(Schedule, PromptsLeaveTheTimeBetweenTokens) {
 
 TEST(Schedule, PromptsThatComeTogetherGoTwoByTwo) {
   // A stream waits for 8 prompts of 512 tokens in 4 or 5 steps: the first may begin before the others are there.
-  EnginePointer engine = makeEngine({.sequences = 9, .stepSeconds = 0.05});
-  run(engine, {.tokens = 40, .first = 60});
+  EnginePointer engine = makeEngine({.sequences = 9, .stepSeconds = 0.15});
+  run(engine, {.tokens = 12, .first = 60});
   for (int i = 0; i < 8; ++i)
     submit(engine, {.prompt = 512, .tokens = 2, .first = i + 1});
   std::map<uint64_t, uint64_t> first;
