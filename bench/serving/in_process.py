@@ -99,6 +99,8 @@ class Generate:
         self.version = f"Intarsia {intarsia.__version__}"
         self.settings = {"threads": arguments.threads}
         self.waiting: list[tuple[Request, Record]] = []
+        # Texts do not end before their time, as in a server that is told `ignore_eos`; older builds cannot be told so.
+        self.holds_on = hasattr(intarsia, "SamplingOptions")
 
     async def generate(self, request: Request, record: Record) -> None:
         self.waiting.append((request, record))
@@ -107,7 +109,8 @@ class Generate:
         if not together:
             return  # part of the call of another request
         longest = max(one.max_tokens for one, _ in together)
-        results = self.generator.generate([one.prompt for one, _ in together], longest)
+        options = {"min_tokens": longest} if self.holds_on else {}
+        results = self.generator.generate([one.prompt for one, _ in together], longest, **options)
         now = time.perf_counter()
         for (one, its), result in zip(together, results, strict=True):
             its.tokens = min(one.max_tokens, len(result.ids))

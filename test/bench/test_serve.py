@@ -283,12 +283,13 @@ def test_rounds_alternate_and_are_compared_in_pairs():
 def test_requests_that_are_there_together_are_one_call():
     calls = []
 
-    def generate(prompts: list[list[int]], max_tokens: int) -> list[Any]:
+    def generate(prompts: list[list[int]], max_tokens: int, min_tokens: int) -> list[Any]:
+        assert min_tokens == max_tokens, "no text ends before its time"
         calls.append((prompts, max_tokens))
         return [types.SimpleNamespace(ids=list(range(max_tokens))) for _ in prompts]
 
     engine = in_process.Generate.__new__(in_process.Generate)
-    engine.generator, engine.waiting = types.SimpleNamespace(generate=generate), []
+    engine.generator, engine.waiting, engine.holds_on = types.SimpleNamespace(generate=generate), [], True
     task = {"workload": "mixed", "options": {"count": 4, "prompt": 3}, "round": 0}
     phases = measures.from_json(json.loads(json.dumps(asyncio.run(in_process.run(engine, task)))))
     assert [(len(prompts), most) for prompts, most in calls] == [(1, 4), (4, 256)]
