@@ -110,7 +110,7 @@ class Client:
         assert headers["content-type"].startswith("text/event-stream")
         parts = data.decode().split("\n\n")
         assert parts.pop() == ""
-        assert parts.pop() == "data: [DONE]"
+        assert parts.pop() == "data: [DONE]", data[-2000:]
         assert all(part.startswith("data: ") and "\n" not in part for part in parts)
         return [json.loads(part[6:]) for part in parts]
 

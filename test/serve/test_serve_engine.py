@@ -163,3 +163,18 @@ def test_form_of_a_completion(n: int) -> None:
         ):
             assert client.error(COMPLETION, {**asked, **form})["param"] == param
         assert engine.stats()["steps"] == steps, "nothing is computed for what cannot be held"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_worker_that_is_lost_after_a_stream(number: signal.Signals) -> None:
+    with mocked(lambda: WorkerEngine(mock(), hang_seconds=2, grace_seconds=0.4)) as (client, engines):
+        assert client.events(COMPLETION, {**PLAIN, "stream": True})
+        os.kill(engines[0].process, number)
+        # A worker that only stands still is found to hang by the next request.
+        deadline = time.monotonic() + 10
+        while (answer := client.send(COMPLETION, PLAIN))[0] == 503:
+            assert json.loads(answer[2])["error"]["code"] == "service_unavailable"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert json.loads(answer[2])["usage"]["completion_tokens"] == 4
+        assert len(engines) == 2

@@ -239,6 +239,10 @@ def test_events_that_come_before_the_number_of_their_request() -> None:
         for thread in threads:
             thread.join()
         assert [answer["choices"][0]["message"]["content"] for answer in answers] == ["abcdefgh"] * 8
+        # A stream that ends before its headers are sent is told so all the same.
+        *chunks, usage = client.events(CHAT, {**HELLO, "stream_options": {"include_usage": True}})
+        assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == "abcdefgh"
+        assert usage["usage"]["completion_tokens"] == 8
         client.wait(client.is_idle)
         assert client.model.supervisor._early == []
 

@@ -163,12 +163,9 @@ class Run:
                 for sample in dirty:
                     if not sample.has_ended:
                         self._put(sample)
-        if self._connection is not None and self._out:
-            data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
-            self._out = []
-            if not self._connection.write_chunk(data):
-                self.leave()
-                return
+        if not self._send():
+            self.leave()
+            return
         if self._open == 0 and not self.done.done():
             self._finish()
 
@@ -265,11 +262,18 @@ class Run:
             self.usage.prompt_tokens,
             self.usage.completion_tokens,
         )
-        if self.is_stream and self._connection is not None:
-            data = self._writer.close(self.usage)
-            if data:
-                self._connection.write_chunk(data)
+        if self.is_stream:
+            self._out.append(self._writer.close(self.usage))
+            self._send()
         self.done.set_result(None)
+
+    def _send(self) -> bool:
+        """Write what there is to write, once there is a connection; return False if its client is too far behind."""
+        if self._connection is None or not self._out:
+            return True
+        data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
+        self._out = []
+        return self._connection.write_chunk(data)
 
     def _cancel(self) -> None:
         for number in self._bases:
