@@ -69,7 +69,7 @@ TEST(World, KilledRank) {
 
 /// A rank that hangs while others wait, some of them for each other.
 TEST(World, HungRank) {
-  Ranks ranks(3, /*deadlineS=*/0.3);
+  Ranks ranks(3, /*deadlineS=*/0.6);
   for (int32_t rank = 0; rank < 3; ++rank)
     ranks.start(rank, [](World &world) -> std::string {
       if (world.rank() == 1)
@@ -79,7 +79,7 @@ TEST(World, HungRank) {
   std::vector<RankResult> results = ranks.wait();
   for (int32_t rank : {0, 2}) {
     EXPECT_THAT(results[rank].message, HasSubstr("rank 1 (process "));
-    EXPECT_THAT(results[rank].message, HasSubstr("has not come to the next exchange within 0.3 s"));
+    EXPECT_THAT(results[rank].message, HasSubstr("has not come to the next exchange within 0.6 s"));
     EXPECT_LT(results[rank].seconds, 2);
   }
   EXPECT_EQ(results[1].message, results[0].message); // the world has failed for it too
@@ -93,15 +93,15 @@ TEST(World, RankThatLeaves) {
 }
 
 TEST(World, MissingRanks) {
-  Ranks ranks(4, /*deadlineS=*/0.3);
+  Ranks ranks(4, /*deadlineS=*/0.6);
   ranks.start(0, sumOnce);
   ranks.start(2, sumOnce);
   std::vector<RankResult> results = ranks.wait();
   for (int32_t rank : {0, 2})
-    EXPECT_THAT(results[rank].message, HasSubstr("ranks 1, 3 of the world of 4 did not come within 0.3 s")) << rank;
-  Ranks others(2, /*deadlineS=*/0.3);
+    EXPECT_THAT(results[rank].message, HasSubstr("ranks 1, 3 of the world of 4 did not come within 0.6 s")) << rank;
+  Ranks others(2, /*deadlineS=*/0.6);
   others.start(1, sumOnce);
-  EXPECT_THAT(others.wait()[1].message, HasSubstr("rank 0 of the world of 2 did not come within 0.3 s"));
+  EXPECT_THAT(others.wait()[1].message, HasSubstr("rank 0 of the world of 2 did not come within 0.6 s"));
 }
 
 TEST(World, RankThatEndsBeforeAllHaveCome) {
