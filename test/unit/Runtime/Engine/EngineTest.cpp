@@ -4,156 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===------------------------------------------------------------------------------------------------------===//
-#include "intarsia/engine.h"
-#include "test/unit/Runtime/Decoder.h"
-
-#include <map>
-#include <poll.h>
-#include <random>
-#include <thread>
+#include "test/unit/Runtime/Engine/Engines.h"
 
 using namespace intarsia;
 using namespace intarsia::testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-namespace {
-
-struct FreeEngine {
-  void operator()(itx_engine *engine) const { itx_engine_free(engine); }
-};
-using EnginePointer = std::unique_ptr<itx_engine, FreeEngine>;
-
-/// What came of a sample.
-struct Outcome {
-  Tokens tokens;
-  itx_finish finish = ITX_FINISH_NONE;
-  int64_t endToken = -1, cached = 0;
-  std::vector<float> logprobs;
-  std::vector<std::vector<itx_logprob>> top;
-  std::vector<std::pair<int64_t, float>> prompt;
-  std::string message;
-};
-using Outcomes = std::map<std::pair<uint64_t, int32_t>, Outcome>;
-
-/// A request as a value.
-struct Asked {
-  Tokens prompt;
-  itx_request request = {};
-  Tokens stops;
-  Tokens biased = {failing};
-  std::vector<float> bias = {-INFINITY}; // the model fails when it reads this token
-
-  explicit Asked(Tokens tokens, int64_t maxTokens = 0) : prompt(std::move(tokens)) {
-    request.struct_bytes = sizeof(request);
-    request.max_tokens = maxTokens;
-  }
-  itx_status submit(itx_engine *engine, uint64_t &number) {
-    request.prompt = prompt.data();
-    request.prompt_count = prompt.size();
-    request.stop_tokens = stops.data();
-    request.stop_count = stops.size();
-    request.bias_tokens = biased.data();
-    request.bias_values = bias.data();
-    request.bias_count = biased.size();
-    return itx_engine_submit(engine, &request, &number);
-  }
-};
-
-/// Takes events until so many samples have ended.
-void collect(itx_engine *engine, size_t samples, Outcomes &outcomes) {
-  for (size_t ended = 0; ended < samples;) {
-    itx_engine_event events[8];
-    size_t count = 0;
-    ASSERT_EQ(itx_engine_poll(engine, 20, events, 8, &count), ITX_OK);
-    ASSERT_NE(count, 0u) << "no event in 20 s";
-    for (size_t i = 0; i < count; ++i) {
-      const itx_engine_event &event = events[i];
-      Outcome &outcome = outcomes[{event.request, event.sample}];
-      ASSERT_EQ(outcome.finish, ITX_FINISH_NONE) << "an event after the last one";
-      if (event.kind == ITX_EVENT_TOKEN) {
-        outcome.tokens.push_back(event.token);
-        outcome.logprobs.push_back(event.logprob);
-        outcome.top.emplace_back(event.top, event.top + event.top_count);
-        EXPECT_EQ(event.tokens, int64_t(outcome.tokens.size()));
-      } else if (event.kind == ITX_EVENT_PROMPT_TOKEN) {
-        outcome.prompt.push_back({event.token, event.logprob});
-      } else {
-        outcome.finish = event.finish;
-        outcome.endToken = event.token;
-        outcome.cached = event.cached_tokens;
-        outcome.message = event.message ? event.message : "";
-        ++ended;
-      }
-    }
-  }
-}
-
-Outcome runAlone(itx_engine *engine, Asked asked) {
-  uint64_t number = 0;
-  EXPECT_EQ(asked.submit(engine, number), ITX_OK) << itx_last_error();
-  Outcomes outcomes;
-  collect(engine, 1, outcomes);
-  return outcomes[{number, 0}];
-}
-
-itx_engine_stats stats(const EnginePointer &engine) {
-  itx_engine_stats stats = {};
-  stats.struct_bytes = sizeof(stats);
-  EXPECT_EQ(itx_engine_get_stats(engine.get(), &stats), ITX_OK);
-  return stats;
-}
-
-/// Returns the text that the sample model continues a prompt with, greedily and without the token that it fails with.
-Tokens expectedText(const Tokens &prompt, size_t count) {
-  Tokens text = prompt;
-  while (text.size() < prompt.size() + count && text.size() <= size_t(context)) {
-    int64_t best = 0;
-    for (int64_t v = 0; v < vocabulary; ++v)
-      if (v != failing && expectedLogit(text, v) > expectedLogit(text, best))
-        best = v;
-    text.push_back(best);
-  }
-  return Tokens(text.begin() + ptrdiff_t(prompt.size()), text.end());
-}
-
-class Engines : public CacheTest {
-protected:
-  EnginePointer makeEngine(int64_t sequences, int64_t pages, itx_engine_options options = {}, uint64_t spill = 0) {
-    itx_cache_options cache = {sizeof(cache), sequences, pages, 0, nullptr, spill, 0};
-    options.struct_bytes = sizeof(options);
-    options.cache = &cache;
-    options.function = function();
-    itx_engine *engine = nullptr;
-    EXPECT_EQ(itx_engine_create(module.get(), &options, &engine), ITX_OK) << itx_last_error();
-    return EnginePointer(engine);
-  }
-  static itx_engine_options keeping(int64_t tokens) {
-    itx_engine_options options = {};
-    options.kept_tokens = tokens;
-    return options;
-  }
-};
 INSTANTIATE_TEST_SUITE_P(Models, Engines, decoderFunctions, functionName);
-
-/// With a draft: the same module's function "step", which is on the host.
-class DraftingEngines : public Engines {};
-INSTANTIATE_TEST_SUITE_P(Models, DraftingEngines, ::testing::Values("step", "tailed"), functionName);
-
-std::vector<Tokens> somePrompts(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<Tokens> prompts;
-  for (size_t i = 0; i < count; ++i) {
-    Tokens prompt = i > 0 && random() % 2 ? prompts[random() % i] : Tokens();
-    prompt.resize(std::min<size_t>(prompt.size(), random() % 12));
-    for (size_t more = 1 + random() % 6; more > 0; --more)
-      prompt.push_back(int64_t(random() % failing));
-    prompts.push_back(prompt);
-  }
-  return prompts;
-}
-
-} // namespace
 
 TEST_P(Engines, TextsAreThoseOfTheModel) {
   EnginePointer engine = makeEngine(4, 24);
@@ -232,13 +90,7 @@ TEST_P(Engines, TextsThatAreLongerThanExpectedLeaveTheCacheAndGoOn) {
     cache.spill_memory_bytes = where == 1 ? 1 << 20 : where == 2 ? 1 : 0;
     cache.spill_file_bytes = where == 3 ? 1 : 0;
     cache.spill_folder = where >= 3 ? removed.c_str() : nullptr;
-    itx_engine_options options = {};
-    options.struct_bytes = sizeof(options);
-    options.cache = &cache;
-    options.function = function();
-    itx_engine *made = nullptr;
-    ASSERT_EQ(itx_engine_create(module.get(), &options, &made), ITX_OK) << itx_last_error();
-    EnginePointer engine(made);
+    EnginePointer engine = makeEngine(cache);
     // Texts of one token let the engine expect more of them.
     for (int64_t token = 0; token < 8; ++token)
       runAlone(engine.get(), Asked({token}, 1));
@@ -376,22 +228,6 @@ TEST_P(Engines, LogarithmsOfProbabilities) {
   EXPECT_EQ(outcome.finish, ITX_FINISH_LENGTH);
 }
 
-namespace {
-/// Lets texts of even tokens alone come, and ends them after five.
-int32_t evenTokens(void *user, itx_mask_row *rows, size_t count) {
-  auto &calls = *static_cast<std::atomic<int> *>(user);
-  ++calls;
-  for (size_t i = 0; i < count; ++i) {
-    for (int64_t token = 0; token < vocabulary; token += 2)
-      rows[i].bits[token / 32] |= uint32_t(1) << (token % 32);
-    rows[i].complete = rows[i].token_count == 5;
-    for (size_t t = 0; t < rows[i].token_count; ++t)
-      EXPECT_EQ(rows[i].tokens[t] % 2, 0);
-  }
-  return calls > 1000;
-}
-} // namespace
-
 TEST_P(Engines, MasksSayWhichTokensMayCome) {
   std::atomic<int> calls = 0;
   itx_engine_options options = {};
@@ -452,38 +288,6 @@ TEST_P(Engines, AMaskThatCannotBeFoundEndsItsTextAlone) {
   EXPECT_LT(failed, prompts.size());
 }
 
-TEST_P(DraftingEngines, DraftsChangeNothing) {
-  itx_engine_options options = {};
-  options.draft = module.get(); // "step": the same model for the function "step"
-  std::atomic<int> calls = 0;
-  options.mask = evenTokens;
-  options.mask_user = &calls;
-  EnginePointer engine = makeEngine(4, 30, options);
-  for (bool masked : {false, true}) {
-    uint64_t number = 0;
-    std::vector<Tokens> prompts = somePrompts(6, 5);
-    Outcomes drafted, plain;
-    for (int64_t draft : {0, 3})
-      for (const Tokens &prompt : prompts) {
-        Asked asked(prompt, 9);
-        asked.request.draft_tokens = int32_t(draft);
-        asked.request.has_mask = masked;
-        ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK) << itx_last_error();
-      }
-    collect(engine.get(), 2 * prompts.size(), plain);
-    for (size_t i = 0; i < prompts.size(); ++i) {
-      const Outcome &with = plain[{number - prompts.size() + 1 + i, 0}];
-      const Outcome &without = plain[{number - 2 * prompts.size() + 1 + i, 0}];
-      EXPECT_EQ(with.tokens, without.tokens) << with.message;
-      EXPECT_EQ(with.finish, without.finish);
-      if (!masked)
-        EXPECT_EQ(without.tokens, expectedText(prompts[i], 9));
-    }
-  }
-  EXPECT_GT(stats(engine).draft_tokens, 0);
-  EXPECT_GT(stats(engine).accepted_tokens, 0);
-}
-
 TEST_P(Engines, CancelledRequestsEnd) {
   EnginePointer engine = makeEngine(1, 6);
   std::vector<uint64_t> numbers(6);
@@ -497,102 +301,6 @@ TEST_P(Engines, CancelledRequestsEnd) {
   EXPECT_EQ(outcomes[(std::pair{numbers[5], 0})].finish, ITX_FINISH_CANCELLED);
   EXPECT_EQ(stats(engine).free_pages, 6);
   EXPECT_EQ(runAlone(engine.get(), Asked({1, 2, 3}, 4)).tokens, expectedText({1, 2, 3}, 4));
-}
-
-namespace {
-struct FreeQueue {
-  void operator()(itx_event_queue *queue) const { itx_event_queue_free(queue); }
-};
-using QueuePointer = std::unique_ptr<itx_event_queue, FreeQueue>;
-
-QueuePointer makeQueue(const EnginePointer &engine) {
-  itx_event_queue *queue = nullptr;
-  EXPECT_EQ(itx_event_queue_create(engine.get(), &queue), ITX_OK);
-  return QueuePointer(queue);
-}
-
-/// Takes the tokens of a queue's only request.
-Tokens tokensOf(itx_event_queue *queue) {
-  Tokens tokens;
-  while (true) {
-    itx_engine_event event;
-    size_t count = 0;
-    EXPECT_EQ(itx_event_queue_poll(queue, 20, &event, 1, &count), ITX_OK);
-    if (count == 0)
-      ADD_FAILURE() << "no event in 20 s";
-    if (count == 0 || event.kind == ITX_EVENT_FINISHED)
-      return tokens;
-    tokens.push_back(event.token);
-  }
-}
-} // namespace
-
-TEST_P(Engines, QueuesTakeTheEventsOfTheirRequests) {
-  EnginePointer engine = makeEngine(2, 20);
-  std::vector<Tokens> prompts = somePrompts(6, 9), texts(6);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < prompts.size(); ++i)
-    threads.emplace_back([&, i] {
-      QueuePointer queue = makeQueue(engine);
-      Asked asked(prompts[i], 7);
-      asked.request.queue = queue.get();
-      uint64_t number = 0;
-      ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
-      pollfd readable = {itx_event_queue_descriptor(queue.get()), POLLIN, 0};
-      EXPECT_EQ(poll(&readable, 1, 20000), 1);
-      texts[i] = tokensOf(queue.get());
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (size_t i = 0; i < prompts.size(); ++i)
-    EXPECT_EQ(texts[i], expectedText(prompts[i], 7));
-  itx_engine_event event;
-  size_t count = 0;
-  ASSERT_EQ(itx_engine_poll(engine.get(), 0, &event, 1, &count), ITX_OK);
-  EXPECT_EQ(count, 0u) << "an event of a queue came to the engine's own";
-}
-
-TEST_P(Engines, RequestsEndWithTheirQueue) {
-  EnginePointer engine = makeEngine(1, 20), other = makeEngine(1, 20);
-  QueuePointer queue = makeQueue(engine);
-  Asked asked({1, 2, 3});
-  asked.request.queue = queue.get();
-  uint64_t number = 0;
-  for (int i = 0; i < 300; ++i)
-    ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
-  EXPECT_EQ(asked.submit(other.get(), number), ITX_INVALID_ARGUMENT);
-  EXPECT_THAT(itx_last_error(), HasSubstr("another engine"));
-  queue.reset();
-  EXPECT_EQ(runAlone(engine.get(), Asked({1, 2, 3}, 4)).tokens, expectedText({1, 2, 3}, 4));
-  EXPECT_GT(stats(engine).finished[ITX_FINISH_CANCELLED], 0);
-  EXPECT_EQ(stats(engine).running, 0);
-  EXPECT_EQ(stats(engine).waiting, 0);
-  EXPECT_EQ(stats(engine).free_pages, 20);
-  // The engine may be freed before the queue.
-  queue = makeQueue(engine);
-  asked.request.queue = queue.get();
-  ASSERT_EQ(asked.submit(engine.get(), number), ITX_OK);
-  engine.reset();
-  tokensOf(queue.get());
-}
-
-TEST_P(DraftingEngines, DraftsAreSetBetweenRequestsThatUseThem) {
-  EnginePointer engine = makeEngine(2, 20);
-  Asked drafted({5, 6, 7}, 12);
-  drafted.request.draft_tokens = 3;
-  uint64_t number = 0;
-  EXPECT_EQ(drafted.submit(engine.get(), number), ITX_INVALID_ARGUMENT);
-  ASSERT_EQ(Asked({1, 2, 3}).submit(engine.get(), number), ITX_OK);
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(itx_engine_set_draft(engine.get(), module.get()), ITX_OK) << itx_last_error();
-    ASSERT_EQ(drafted.submit(engine.get(), number), ITX_OK) << itx_last_error();
-  }
-  ASSERT_EQ(itx_engine_set_draft(engine.get(), nullptr), ITX_OK);
-  Outcomes outcomes;
-  collect(engine.get(), 21, outcomes);
-  for (uint64_t request = number - 19; request <= number; ++request)
-    EXPECT_EQ((outcomes[{request, 0}].tokens), expectedText({5, 6, 7}, 12));
-  EXPECT_EQ(drafted.submit(engine.get(), number), ITX_INVALID_ARGUMENT);
 }
 
 TEST_P(Engines, AStepThatFailsEndsItsRequestsAlone) {
