@@ -80,7 +80,10 @@ def of_schemas(phases: Phases) -> Figures:
     figures: Figures = {}
     for phase, records in phases.items():
         figures |= percentiles(f"tpot_{phase}", [record.token_s for record in records if not record.failure])
-    return figures | {"formed_over_free": figures["tpot_formed_p50_ms"] / figures["tpot_free_p50_ms"]}
+    figures["failed"] = sum(bool(record.failure) for records in phases.values() for record in records)
+    if figures.keys() >= {"tpot_formed_p50_ms", "tpot_free_p50_ms"}:
+        figures["formed_over_free"] = figures["tpot_formed_p50_ms"] / figures["tpot_free_p50_ms"]
+    return figures
 
 
 def of_chunks(records: Sequence[Record], step_ms: float) -> Figures:

@@ -144,8 +144,10 @@ class Mixed(Workload):
 class Trace(Workload):
     """Requests with lengths of a trace, at a rate that does not depend on the answers.
 
-    Lengths are those of Azure's conversations divided by `divisor`. Arrivals are a Poisson process, or with `bursts`
-    the trace's own, at the same mean rate. A rate of 0 sends all at once: what is served a second is the capacity.
+    Lengths are those of Azure's conversations divided by `divisor`: of every so many requests one, the same ones in each
+    round, so that a rate is the same share of the capacity in all rounds. Arrivals are a Poisson process, or with
+    `bursts` the trace's own, at the same mean rate. A rate of 0 sends all at once: what is served a second is the
+    capacity.
     """
 
     rate: float = 0.0  # requests/s
@@ -158,23 +160,22 @@ class Trace(Workload):
 
     def requests(self, round: int) -> list[Request]:
         rng = self.rng(round)
-        scaled = [[max(1, round_half_up(value / self.divisor)) for value in row[1:]] for row in self._rows(round)]
-        return [Request(self.draw(rng, prompt), output) for prompt, output in scaled]
+        rows = read_trace()
+        chosen = [rows[index * len(rows) // self.count] for index in range(self.count)]
+        scaled = [[max(1, round_half_up(value / self.divisor)) for value in row[1:]] for row in chosen]
+        return [Request(self.draw(rng, prompt), output) for prompt, output in rng.permutation(scaled).tolist()]
 
     def arrivals_s(self, round: int) -> list[float] | None:
         if self.rate == 0:
             return None
         if self.bursts:
-            times = np.array([row[0] for row in self._rows(round)])
+            rows = read_trace()
+            start = round * self.count % (len(rows) - self.count)
+            times = np.array([row[0] for row in rows[start : start + self.count]])
             times -= times[0]
             return (times * (self.count - 1) / (times[-1] * self.rate)).tolist()
         gaps = np.random.default_rng([self.seed, round, 1]).exponential(1 / self.rate, self.count)
         return np.cumsum(gaps).tolist()
-
-    def _rows(self, round: int) -> list[tuple[float, int, int]]:
-        rows = read_trace()
-        start = round * self.count % (len(rows) - self.count)
-        return rows[start : start + self.count]
 
 
 def read_trace() -> list[tuple[float, int, int]]:

@@ -208,8 +208,16 @@ def test_prompts_are_new_each_round_and_the_same_for_each_side():
 
 def test_trace_keeps_lengths_and_comes_at_the_rate():
     trace = Trace(rate=2.0, count=200, divisor=8)
-    assert [len(request.prompt) for request in trace.requests(0)[:3]] == [47, 50, 110]  # 374, 396, 879
-    assert [request.max_tokens for request in trace.requests(0)[:3]] == [6, 14, 7]  # 44, 109, 55
+
+    def lengths(trace: Trace, round: int) -> list[tuple[int, int]]:
+        return [(len(request.prompt), request.max_tokens) for request in trace.requests(round)]
+
+    assert {(47, 6), (50, 14), (110, 7)} <= set(lengths(dataclasses.replace(trace, count=1200), 0))  # 374 and 44, …
+    # Each round has the same lengths in another order, and they are those of the whole trace in the mean.
+    assert lengths(trace, 0) != lengths(trace, 1000)
+    assert sorted(lengths(trace, 0)) == sorted(lengths(trace, 1000))
+    few, all_of_them = (np.mean(lengths(dataclasses.replace(trace, count=count), 0), 0) for count in (60, 1200))
+    assert few == pytest.approx(all_of_them, rel=0.25)
     arrivals = np.array(trace.arrivals_s(0))
     assert np.diff(arrivals).min() > 0
     assert 200 / arrivals[-1] == pytest.approx(2.0, rel=0.2)
