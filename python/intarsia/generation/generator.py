@@ -173,13 +173,6 @@ class Generator:
         Only the template writes control tokens: where messages, tools or documents spell one, its letters are encoded.
         The parameters are those of `chat`.
         """
-        self._texts.need_tokenizer("a chat")
-        if self.chat_template is None:
-            raise InvalidArgumentError(
-                "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
-                "(Generator(artifact, tokenizer=…, chat_template=…))",
-                "invalid argument",
-            )
         return self.encode(self._texts.encode_chat(messages, tools, documents, template, template_variables))
 
     def chat(

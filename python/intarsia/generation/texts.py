@@ -13,7 +13,7 @@ from ..runtime.module import Module
 from ..support.errors import InvalidArgumentError
 from ..text.chat import ChatTemplate, check_variables
 from ..text.control_tokens import ControlTokens
-from ..text.encoding import encode
+from ..text.encoding import encode, encoding_of
 from ..text.text_stream import Detokenizer
 from ..text.token_bytes import TokenBytes
 from ..text.tokenizer import Text, check_tokenizer
@@ -138,6 +138,12 @@ class ModelTexts:
         ids = encode(self.need_tokenizer("a text"), text, add_special_tokens=add_special_tokens)
         return self._checked(ids, name)
 
+    def encode_pair(self, first: str, second: str, name: str) -> Any:
+        """Return the encoding, of the package `tokenizers`, of two texts as one; raise errors as `encode` does."""
+        encoding = encoding_of(self.need_tokenizer("a text"), first, second)
+        self._checked(encoding.ids, name)
+        return encoding
+
     def encode_document(self, text: str) -> list[int]:
         """Return the token ids of a whole text, with what the tokenizer puts around it, and the model's end."""
         ids = encode(self.need_tokenizer("a text"), text)
@@ -176,7 +182,10 @@ class ModelTexts:
         """
         tokenizer, chat_template = self.need_tokenizer("a chat"), self.chat_template
         if chat_template is None:
-            raise _error("the model has no chat template")
+            raise _error(
+                "the model has no chat template: it continues texts (generate), or its template lies elsewhere "
+                "(Generator(artifact, tokenizer=…, chat_template=…))"
+            )
         variables = {} if variables is None else variables
         check_variables(variables, chat_template.special_tokens)
         text = chat_template.text(template, tools is not None)

@@ -14,7 +14,6 @@ import numpy as np
 from ..generation.texts import ModelTexts
 from ..runtime.module import Module
 from ..support.errors import InvalidArgumentError
-from ..text.encoding import encoding_of
 from ..text.tokenizer import Text
 from .errors import RequestError
 from .prompts import Prompts
@@ -63,7 +62,8 @@ class Encoder:
         self.context = ids.maxima[1] or _CONTEXT
         self.dimensions = outputs[0].shape[-1]
         self._has_mask, self._has_types = "attention_mask" in inputs, "token_type_ids" in inputs
-        self.prompts = Prompts(ModelTexts(Text(tokenizer), self.vocabulary))
+        self._texts = ModelTexts(Text(tokenizer), self.vocabulary)
+        self.prompts = Prompts(self._texts)
         self.thread = ThreadPoolExecutor(1, f"intarsia-{name}")
         self.tokens = 0
 
@@ -113,13 +113,7 @@ class Encoder:
     def encode_pair(self, first: str, second: str, param: str) -> tuple[list[int], list[int]]:
         """Return the token ids of two texts as one, and which of the two each is of."""
         try:
-            encoding = encoding_of(self.tokenizer, first, second)
+            encoding = self._texts.encode_pair(first, second, param)
         except InvalidArgumentError as error:
             raise RequestError(str(error), param) from error
-        if max(encoding.ids, default=0) >= self.vocabulary:
-            raise RequestError(
-                f"{param} has token {max(encoding.ids)}, which the model does not have: its tokens are 0 to "
-                f"{self.vocabulary - 1}",
-                param,
-            )
         return encoding.ids, encoding.type_ids
