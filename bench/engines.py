@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures an engine of language models without a server: caches that are too small, and texts that must be the same.
 
-- `pressure`: requests at once with a cache of half the pages that they need, beside one that has them all. What leaves
-  the cache is computed again ("recompute"), or moved to memory ("move"). Times are ratios to the whole cache's in the
-  same round; all texts must be the same.
-- `seeds`: requests with seeds of their own, one after the other, and then at once: some at a time, with prompts that
-  begin alike, and with so few pages that some leave the cache. Each text must be the same as alone.
+- `pressure`: 16 requests at once, with a cache that has all the pages they need ("whole"), and with one that has half of
+  them. The state of a text that has to leave the cache is computed again ("recompute") or moved to memory ("move"). Times
+  are ratios to the whole cache's time in the same round. The greedy texts must be equal.
+- `seeds`: 200 requests, each with its seed, are computed one by one, and then together in several settings. In some of
+  them prompts share state, or texts have to leave the cache. Each text must be the one that was computed first.
 
     python bench/engines.py pressure seeds [--model=M.itx] [--pairs=5]
 
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from harness import machine
-from harness.program import add_options, report, some_of
+from harness.program import add_options, report
 from harness.ratios import median_interval
 from harness.report import table
 from serving import models
@@ -48,7 +48,7 @@ class Run:
 
 
 def run(engine: Any, requests: Sequence[Any]) -> Run:
-    """Gives an engine requests at once, and waits for all texts."""
+    """Submits requests to an engine, and waits until all have ended."""
     import intarsia.generation.engine as engines
 
     before = engine.stats()
@@ -71,7 +71,7 @@ def run(engine: Any, requests: Sequence[Any]) -> Run:
 
 
 def pressure(make: Callable[..., Any], info: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Compares caches of half the pages with a whole one."""
+    """Measures the time with half of the pages that the requests need, and compares the texts."""
     from intarsia.generation.engine import Request
 
     pages = PRESSED * -(-(PROMPT + OUTPUT) // info["page_tokens"])
@@ -92,7 +92,8 @@ def pressure(make: Callable[..., Any], info: dict[str, Any], arguments: argparse
         texts: dict[str, list[list[int]]] = {}
         for kind in np.roll(list(kinds), round).tolist():
             with make(sequences=PRESSED, **kinds[kind]) as engine:
-                # Lengths of ended texts say how many may begin. After short ones too many do, and some have to leave.
+                # The engine admits texts by the lengths of ended ones. After short ones it admits too many of the long
+                # ones, and some have to leave the cache.
                 run(engine, [Request(request.prompt[:SHORTEST], max_tokens=SHORTEST) for request in requests])
                 done = run(engine, requests)
             seconds[kind].append(done.seconds)
@@ -109,16 +110,17 @@ def pressure(make: Callable[..., Any], info: dict[str, Any], arguments: argparse
         rows.append(
             (kind, f"{np.median(seconds[kind]):.1f}", f"{np.median(ratios):.2f} [{low:.2f}, {high:.2f}]", counts)
         )
-    text = f"### pressure\n\n{PRESSED} requests of {PROMPT} + {OUTPUT} tokens, {pages} pages or half of them; texts that differ: {differ}\n\n"
+    asked = f"{PRESSED} requests of {PROMPT} + {OUTPUT} tokens, {pages} pages or half of them"
+    text = f"### pressure\n\n{asked}; texts that differ: {differ}\n\n"
     return {
-        "text": text + table(["cache", "s", "ratio to the whole", "of the last round"], rows),
+        "text": text + table(["cache", "s", "ratio to the whole", "in the last round"], rows),
         "seconds": seconds,
         "differ": differ,
     }
 
 
 def seeds(make: Callable[..., Any], info: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Counts the texts that are others than alone."""
+    """Counts the texts that differ when requests are computed together."""
     from intarsia import SamplingOptions
     from intarsia.generation.engine import Request
 
@@ -133,10 +135,10 @@ def seeds(make: Callable[..., Any], info: dict[str, Any], arguments: argparse.Na
         )
         for number in range(arguments.requests)
     ]
-    alone: list[list[int]] = []
+    expected: list[list[int]] = []
     with make(sequences=1, kept_tokens=0) as engine:
         for request in requests:
-            alone += run(engine, [request]).texts
+            expected += run(engine, [request]).texts
     few = 8 * -(-(SHARED + LONGEST + DRAWN) // info["page_tokens"])
     settings = {
         "at once": {"kept_tokens": 0},
@@ -148,16 +150,16 @@ def seeds(make: Callable[..., Any], info: dict[str, Any], arguments: argparse.Na
     rows, differ = [], 0
     for name, options in settings.items():
         with make(sequences=AT_A_TIME, **options) as engine:
-            # After short texts too many may begin, as in `pressure`.
+            # Short texts come first, for the same reason as in `pressure`.
             run(engine, [Request(request.prompt[:SHORTEST], max_tokens=1) for request in requests[:64]])
             done = run(engine, requests)
-        wrong = sum(text != its for text, its in zip(done.texts, alone, strict=True))
+        wrong = sum(text != its for text, its in zip(done.texts, expected, strict=True))
         differ += wrong
         counts = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in done.stats.items() if value)
         rows.append((name, f"{len(requests) - wrong} of {len(requests)}", counts))
         print(f"  {name}: {rows[-1][1]}", file=sys.stderr)
     text = f"### seeds\n\n{len(requests)} texts of {DRAWN} tokens, {AT_A_TIME} at a time\n\n"
-    return {"text": text + table(["", "same as alone", ""], rows), "differ": differ}
+    return {"text": text + table(["setting", "equal texts", "what happened"], rows), "differ": differ}
 
 
 MEASUREMENTS: dict[str, Callable[[Callable[..., Any], dict[str, Any], argparse.Namespace], dict[str, Any]]] = {
@@ -169,7 +171,7 @@ MEASUREMENTS: dict[str, Callable[[Callable[..., Any], dict[str, Any], argparse.N
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measures an engine of language models without a server.")
     add = parser.add_argument
-    add("measurements", nargs="+", type=some_of(MEASUREMENTS), help=f"some of: {', '.join(MEASUREMENTS)}")
+    add("measurements", nargs="+", choices=MEASUREMENTS, metavar="measurement", help=f"of {', '.join(MEASUREMENTS)}")
     add("--model", type=Path, help="an artifact (default: the model of serve.py in int4)")
     add("--requests", type=int, default=SEEDED, help="of seeds (default: %(default)s)")
     add_options(parser, pairs=5)
@@ -194,7 +196,7 @@ def main() -> int:
     with make(sequences=1) as engine:
         info = engine.info
     results = {}
-    for name in dict.fromkeys(name for names in arguments.measurements for name in names):
+    for name in arguments.measurements:
         print(f"==> {name}", file=sys.stderr)
         results[name] = MEASUREMENTS[name](make, info, arguments)
     body = "\n\n".join(result.pop("text") for result in results.values())

@@ -18,7 +18,8 @@ static constexpr double newWeight = 0.2;
 /// exactly, and a machine that stands still now and then is no reason to compute no prompts.
 static constexpr double leastDelay = 1 / 0.9, mostDelay = 4;
 /// The share of steps that may take longer than a target, and the change of the assumed delay after such a step. Those
-/// that are in time take back as much in the mean.
+/// that are in time take back as much in the mean. With four times the change a few steps whose number of samples is
+/// new leave prompts too little time for hundreds of steps.
 static constexpr double lateShare = 0.01, lateChange = 0.05;
 
 static void average(double &value, double measured) {
