@@ -13,6 +13,26 @@ using namespace mlir;
 
 namespace intarsia::kernel {
 
+LinalgEmitter::MemoKey LinalgEmitter::keyOf(Value tensor, ArrayRef<Index> at, int64_t width) {
+  MemoKey key{tensor.getAsOpaquePointer(), {}};
+  for (const Index &index : at)
+    key.second.push_back({index.base.getAsOpaquePointer(), index.lane});
+  key.second.push_back({nullptr, width});
+  return key;
+}
+
+Value LinalgEmitter::remembered(Value tensor, ArrayRef<Index> at, int64_t width) {
+  MemoKey key = keyOf(tensor, at, width);
+  for (auto &level : llvm::reverse(memo))
+    if (auto it = level.find(key); it != level.end())
+      return it->second;
+  return nullptr;
+}
+
+void LinalgEmitter::remember(Value tensor, ArrayRef<Index> at, int64_t width, Value element) {
+  memo.back()[keyOf(tensor, at, width)] = element;
+}
+
 Element LinalgEmitter::evaluateInside(Value tensor, ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
                                       int64_t width) {
   if (isComputed.none())
@@ -69,8 +89,8 @@ FailureOr<SmallVector<Value>> LinalgEmitter::emitBody(linalg::LinalgOp op, Array
   return valuesOf(op.getBlock()->getTerminator()->getOperands(), values, width);
 }
 
-/// Returns what values of a body were emitted as. Scalars from outside of it are constants, or indices that are
-/// functions of sizes.
+/// Returns what values of a body were emitted as. Scalars from outside of it are constants, indices that are functions
+/// of sizes, and what is computed from those.
 FailureOr<SmallVector<Value>> LinalgEmitter::valuesOf(ValueRange range, BodyValues &values, int64_t width) {
   SmallVector<Value> result;
   for (Value value : range) {
@@ -86,6 +106,12 @@ FailureOr<SmallVector<Value>> LinalgEmitter::valuesOf(ValueRange range, BodyValu
       values[value] = *element;
     } else if (value.getType().isIndex() && isKnown(sizes.ofIndex(value))) {
       values[value] = splat(size(sizes.ofIndex(value)), width);
+    } else if (definition && OpTrait::hasElementwiseMappableTraits(definition) && definition->getNumResults() == 1) {
+      FailureOr<SmallVector<Value>> operands = valuesOf(definition->getOperands(), values, width);
+      Element element = failed(operands) ? Element(failure()) : emitElementwise(definition, *operands, width);
+      if (failed(element))
+        return failure();
+      values[value] = *element;
     } else {
       return unsupported(definition ? definition : kernel.getOperation(), "a scalar that is no constant");
     }
@@ -135,7 +161,7 @@ static Operation *reductionCombiner(linalg::LinalgOp op, unsigned result) {
   BlockArgument running = op.getRegionOutputArgs()[result];
   if (!combiner || combiner->getNumOperands() != 2 || !running.hasOneUse() || *running.getUsers().begin() != combiner)
     return nullptr;
-  return isa<arith::AddFOp, arith::MaximumFOp, arith::MaxNumFOp>(combiner) ? combiner : nullptr;
+  return isa<arith::AddFOp, arith::MaximumFOp>(combiner) ? combiner : nullptr;
 }
 
 /// Returns the size of a loop from the first operand that has it.
@@ -151,6 +177,27 @@ FailureOr<AffineExpr> LinalgEmitter::sizeOfLoop(linalg::LinalgOp op, unsigned lo
   return unsupported(op, "a loop whose size no operand gives");
 }
 
+/// Returns what an indexing map has for a dimension. Lanes stay where they are neighbours, that is where the loop along
+/// which they run is added once; without a base where they lie apart.
+FailureOr<Index> LinalgEmitter::evaluateIndex(linalg::LinalgOp op, AffineExpr expression, ArrayRef<Index> loops) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expression))
+    return loops[dim.getPosition()];
+  if (auto value = dyn_cast<AffineConstantExpr>(expression))
+    return Index{constant(value.getValue())};
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (!binary || (binary.getKind() != AffineExprKind::Add && binary.getKind() != AffineExprKind::Mul))
+    return unsupported(op, "an indexing map with a symbol or a division");
+  FailureOr<Index> left = evaluateIndex(op, binary.getLHS(), loops), right = evaluateIndex(op, binary.getRHS(), loops);
+  if (failed(left) || failed(right))
+    return failure();
+  bool isSum = binary.getKind() == AffineExprKind::Add;
+  if (!left->base || !right->base)
+    return Index{nullptr};
+  if (isSum ? left->lane && right->lane : left->lane || right->lane)
+    return Index{nullptr};
+  return Index{isSum ? add(left->base, right->base) : mul(left->base, right->base), left->lane || right->lane};
+}
+
 /// Returns a vector of an operand where the loops have the indices `loops`.
 Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, ArrayRef<Index> loops, int64_t lanes) {
   if (!isa<RankedTensorType>(operand.get().getType())) {
@@ -161,12 +208,28 @@ Element LinalgEmitter::evaluateOperand(linalg::LinalgOp op, OpOperand &operand, 
   AffineMap map = op.getMatchingIndexingMap(&operand);
   Indices indices;
   for (AffineExpr expression : map.getResults()) {
-    if (auto dim = dyn_cast<AffineDimExpr>(expression))
-      indices.push_back(loops[dim.getPosition()]);
-    else if (auto value = dyn_cast<AffineConstantExpr>(expression))
-      indices.push_back({constant(value.getValue())});
-    else
-      return unsupported(op, "an indexing map with arithmetic");
+    FailureOr<Index> index = evaluateIndex(op, expression, loops);
+    if (failed(index))
+      return failure();
+    if (index->base) {
+      indices.push_back(*index);
+      continue;
+    }
+    // Lanes that lie apart are read one after the other.
+    SmallVector<Value> elements;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Indices one(loops);
+      for (Index &loop : one)
+        loop = {loop.lane ? add(loop.base, constant(lane)) : loop.base};
+      Element element = evaluateOperand(op, operand, one, 1);
+      if (failed(element))
+        return failure();
+      elements.push_back(*element);
+    }
+    if (lanes == 1)
+      return elements[0];
+    return vector::FromElementsOp::create(b, loc, VectorType::get({lanes}, elements[0].getType()), elements)
+        .getResult();
   }
   return evaluate(operand.get(), indices, lanes);
 }
@@ -186,22 +249,34 @@ Element LinalgEmitter::evaluateLinalg(linalg::LinalgOp op, Value tensor, ArrayRe
   for (auto [d, type] : llvm::enumerate(op.getIteratorTypesArray()))
     if (type == utils::IteratorType::reduction)
       reductions.push_back(d);
-  if (reductions.empty())
-    return evaluateBody(op, result, iteration, {}, width);
-  if (op.getNumDpsInits() != 1)
-    return unsupported(op, "a reduction with several results");
-  Element start = evaluateOperand(op, *init, iteration, width);
-  if (failed(start))
-    return failure();
+  if (reductions.empty()) {
+    Elements results = evaluateBody(op, iteration, {}, width);
+    return failed(results) ? Element(failure()) : (*results)[result];
+  }
+  SmallVector<Value> starts;
+  for (OpOperand &other : op.getDpsInitsMutable()) {
+    if (op.getMatchingIndexingMap(&other) != outputMap)
+      return unsupported(op, "a reduction whose results have dimensions in different orders");
+    Element start = evaluateOperand(op, other, iteration, width);
+    if (failed(start))
+      return failure();
+    starts.push_back(*start);
+  }
   // One scalar along one dimension: the lanes run along what is reduced.
-  if (Operation *combiner = reductionCombiner(op, result); combiner && width == 1 && reductions.size() == 1)
-    return reduceAlongLanes(op, *start, iteration, reductions[0], !isa<arith::AddFOp>(combiner));
-  return reduceInLoops(op, *start, iteration, reductions, width);
+  if (Operation *combiner = reductionCombiner(op, result);
+      combiner && width == 1 && reductions.size() == 1 && starts.size() == 1)
+    return reduceAlongLanes(op, starts[0], iteration, reductions[0], !isa<arith::AddFOp>(combiner));
+  Elements results = reduceInLoops(op, starts, iteration, reductions, width);
+  if (failed(results))
+    return failure();
+  for (auto [other, element] : llvm::zip_equal(op->getResults(), *results))
+    remember(other, at, width, element);
+  return (*results)[result];
 }
 
-/// Returns a result of the body at an iteration, with `running` for a result that is reduced.
-Element LinalgEmitter::evaluateBody(linalg::LinalgOp op, unsigned result, ArrayRef<Index> loops, ValueRange running,
-                                    int64_t lanes) {
+/// Returns the results of the body at an iteration, with `running` for those that are reduced.
+LinalgEmitter::Elements LinalgEmitter::evaluateBody(linalg::LinalgOp op, ArrayRef<Index> loops, ValueRange running,
+                                                    int64_t lanes) {
   SmallVector<Value> arguments;
   auto push = [&](OpOperand &operand) -> LogicalResult {
     Element element = evaluateOperand(op, operand, loops, lanes);
@@ -214,17 +289,14 @@ Element LinalgEmitter::evaluateBody(linalg::LinalgOp op, unsigned result, ArrayR
       return failure();
   for (unsigned i = 0; i < static_cast<unsigned>(op.getNumDpsInits()); ++i) {
     OpOperand *other = op.getDpsInitOperand(i);
-    if (i == result && !running.empty())
-      arguments.push_back(running[0]);
+    if (!running.empty())
+      arguments.push_back(running[i]);
     else if (!op.payloadUsesValueFromOperand(other))
       arguments.push_back(Value());
     else if (failed(push(*other)))
       return failure();
   }
-  FailureOr<SmallVector<Value>> yielded = emitBody(op, arguments, loops, lanes);
-  if (failed(yielded))
-    return failure();
-  return (*yielded)[result];
+  return emitBody(op, arguments, loops, lanes);
 }
 
 /// Reduces along one loop to a scalar.
@@ -238,7 +310,8 @@ Element LinalgEmitter::reduceAlongLanes(linalg::LinalgOp op, Value start, ArrayR
     Indices loops(iteration);
     loops[loop] = {i, true};
     Value neutral = floatConstant(maximum ? -std::numeric_limits<double>::infinity() : 0.0, type, lanes);
-    return evaluateBody(op, 0, loops, neutral, lanes);
+    Elements results = evaluateBody(op, loops, neutral, lanes);
+    return failed(results) ? Element(failure()) : Element((*results)[0]);
   });
   if (failed(partial))
     return failure();
@@ -247,26 +320,19 @@ Element LinalgEmitter::reduceAlongLanes(linalg::LinalgOp op, Value start, ArrayR
   return arith::AddFOp::create(b, loc, start, *partial).getResult();
 }
 
-/// Reduces along all `reductions`, one loop in the other.
-Element LinalgEmitter::reduceInLoops(linalg::LinalgOp op, Value running, ArrayRef<Index> loops,
-                                     ArrayRef<unsigned> reductions, int64_t width) {
+/// Reduces along all `reductions`, one loop in the other, all results side by side.
+LinalgEmitter::Elements LinalgEmitter::reduceInLoops(linalg::LinalgOp op, ValueRange running, ArrayRef<Index> loops,
+                                                     ArrayRef<unsigned> reductions, int64_t width) {
   if (reductions.empty())
-    return evaluateBody(op, 0, loops, running, width);
+    return evaluateBody(op, loops, running, width);
   FailureOr<AffineExpr> extent = sizeOfLoop(op, reductions.front());
   if (failed(extent))
     return failure();
-  auto result = forLoop(constant(0), size(*extent), constant(1), running,
-                        [&](Value iv, ValueRange carried) -> FailureOr<SmallVector<Value>> {
-                          Indices inner(loops);
-                          inner[reductions.front()] = {iv};
-                          Element next = reduceInLoops(op, carried[0], inner, reductions.drop_front(), width);
-                          if (failed(next))
-                            return failure();
-                          return SmallVector<Value>{*next};
-                        });
-  if (failed(result))
-    return failure();
-  return (*result)[0];
+  return forLoop(constant(0), size(*extent), constant(1), running, [&](Value iv, ValueRange carried) -> Elements {
+    Indices inner(loops);
+    inner[reductions.front()] = {iv};
+    return reduceInLoops(op, carried, inner, reductions.drop_front(), width);
+  });
 }
 
 } // namespace intarsia::kernel

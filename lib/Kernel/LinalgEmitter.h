@@ -30,6 +30,9 @@ public:
 protected:
   /// Returns an element of any tensor, or `width` neighbouring ones.
   virtual Element evaluate(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width) = 0;
+  /// Returns an element that was emitted here or around here; null if there is none.
+  mlir::Value remembered(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  void remember(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width, mlir::Value element);
   /// Returns the element if the positions that are computed from data lie inside the tensor, else NaN or the least
   /// integer.
   Element evaluateInside(mlir::Value tensor, llvm::ArrayRef<Index> at, const llvm::SmallBitVector &isComputed,
@@ -43,12 +46,18 @@ private:
   Element evaluateOperand(mlir::linalg::LinalgOp op, mlir::OpOperand &operand, llvm::ArrayRef<Index> loops,
                           int64_t lanes);
   mlir::FailureOr<mlir::AffineExpr> sizeOfLoop(mlir::linalg::LinalgOp op, unsigned loop);
-  Element evaluateBody(mlir::linalg::LinalgOp op, unsigned result, llvm::ArrayRef<Index> loops,
-                       mlir::ValueRange running, int64_t lanes);
+  /// Elements of all results.
+  using Elements = mlir::FailureOr<llvm::SmallVector<mlir::Value>>;
+
+  static MemoKey keyOf(mlir::Value tensor, llvm::ArrayRef<Index> at, int64_t width);
+  mlir::FailureOr<Index> evaluateIndex(mlir::linalg::LinalgOp op, mlir::AffineExpr expression,
+                                       llvm::ArrayRef<Index> loops);
+  Elements evaluateBody(mlir::linalg::LinalgOp op, llvm::ArrayRef<Index> loops, mlir::ValueRange running,
+                        int64_t lanes);
   Element reduceAlongLanes(mlir::linalg::LinalgOp op, mlir::Value start, llvm::ArrayRef<Index> iteration, unsigned loop,
                            bool maximum);
-  Element reduceInLoops(mlir::linalg::LinalgOp op, mlir::Value running, llvm::ArrayRef<Index> loops,
-                        llvm::ArrayRef<unsigned> reductions, int64_t width);
+  Elements reduceInLoops(mlir::linalg::LinalgOp op, mlir::ValueRange running, llvm::ArrayRef<Index> loops,
+                         llvm::ArrayRef<unsigned> reductions, int64_t width);
 
   /// Emits the body of a linalg op for block arguments that have their values; returns the yielded values.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitBody(mlir::linalg::LinalgOp op,

@@ -32,17 +32,11 @@ Element TensorEmitter::evaluate(Value tensor, ArrayRef<Index> indices, int64_t w
     for (Index &index : at)
       index.lane = false;
 
-  MemoKey key{tensor.getAsOpaquePointer(), {}};
-  for (const Index &index : at)
-    key.second.push_back({index.base.getAsOpaquePointer(), index.lane});
-  key.second.push_back({nullptr, width});
-  for (auto &level : llvm::reverse(memo))
-    if (auto it = level.find(key); it != level.end())
-      return it->second;
-
+  if (Value element = remembered(tensor, at, width))
+    return element;
   Element result = evaluateAnew(tensor, at, width);
   if (succeeded(result))
-    memo.back()[key] = *result;
+    remember(tensor, at, width, *result);
   return result;
 }
 

@@ -1,9 +1,9 @@
 // RUN: intarsia-opt %s --split-input-file --target-cpu-emit-kernels --verify-diagnostics
 
-rt.kernel @arithmetic(%x: tensor<8xf32>) -> tensor<4xf32> attributes {root = #nn.root<generic>, sizes = []} {
+rt.kernel @division(%x: tensor<8xf32>) -> tensor<4xf32> attributes {root = #nn.root<generic>, sizes = []} {
   %e = tensor.empty() : tensor<4xf32>
-  // expected-error @below {{the cpu target cannot compile 'linalg.generic' in kernel 'arithmetic': an indexing map with arithmetic}}
-  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i * 2)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+  // expected-error @below {{the cpu target cannot compile 'linalg.generic' in kernel 'division': an indexing map with a symbol or a division}}
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i floordiv 2)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
       ins(%x : tensor<8xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%a: f32, %o: f32):
     linalg.yield %a : f32
@@ -26,17 +26,17 @@ rt.kernel @scattered(%x: tensor<4xf32>) -> tensor<4x4xf32> attributes {root = #n
 
 // -----
 
-rt.kernel @two_sums(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {root = #nn.root<generic>, sizes = []} {
-  %e = tensor.empty() : tensor<4xf32>
-  // expected-error @below {{the cpu target cannot compile 'linalg.generic' in kernel 'two_sums': a reduction with several results}}
-  %r:2 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
-      ins(%x : tensor<4x8xf32>) outs(%e, %e : tensor<4xf32>, tensor<4xf32>) {
+rt.kernel @two_orders(%x: tensor<4x4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {root = #nn.root<generic>, sizes = []} {
+  %e = tensor.empty() : tensor<4x4xf32>
+  // expected-error @below {{the cpu target cannot compile 'linalg.generic' in kernel 'two_orders': a reduction whose results have dimensions in different orders}}
+  %r:2 = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>, affine_map<(i, j, k) -> (j, i)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<4x4x8xf32>) outs(%e, %e : tensor<4x4xf32>, tensor<4x4xf32>) {
   ^bb0(%a: f32, %o: f32, %p: f32):
     %s = arith.addf %a, %o : f32
     %m = arith.maximumf %a, %p : f32
     linalg.yield %s, %m : f32, f32
-  } -> (tensor<4xf32>, tensor<4xf32>)
-  rt.yield %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>
+  } -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  rt.yield %r#0, %r#1 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
 // -----
