@@ -10,12 +10,12 @@
 #include "dialects/Rt/Rt.h"
 #include "intarsia/Fuse/Fuse.h"
 #include "intarsia/Import/Import.h"
+#include "intarsia/Legalize/Legalize.h"
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Target/Target.h"
 #include "lib/Compiler/DumpAfterEach.h"
 #include "lib/Compiler/ExplainFunctions.h"
 #include "lib/Compiler/Flags.h"
-#include "lib/Compiler/Functions.h"
 #include "lib/Compiler/Precision.h"
 #include "lib/Compiler/Progress.h"
 #include "lib/Compiler/QuantizeDefaults.h"
@@ -80,6 +80,7 @@ private:
   llvm::Error checkRequest();
   void makeContext();
   llvm::Error load();
+  llvm::Error legalize();
   llvm::Error runPhase(Phase phase);
   llvm::Error verifyInput();
   llvm::Error run(PassManager &manager, Phase phase);
@@ -292,6 +293,14 @@ void Compilation::makeContext() {
   });
 }
 
+/// Brings IR of a user into the ops that phases know.
+llvm::Error Compilation::legalize() {
+  PassManager manager(context.get());
+  buildLegalizePipeline(manager, /*isOfPhase=*/firstPhase > Phase::Quantize);
+  return succeeded(manager.run(*module)) ? llvm::Error::success()
+                                         : createStringError(options.model + ": has functions that cannot be compiled");
+}
+
 llvm::Error Compilation::load() {
   progress.begin("import");
   if (isDirectory() || isGguf()) {
@@ -312,8 +321,8 @@ llvm::Error Compilation::load() {
     module = std::move(*parsed);
     if (!module)
       return createStringError(options.model + ": is not valid IR" + hint);
-    if (failed(compiler::takeFunctions(*module)))
-      return createStringError(options.model + ": has functions that cannot be compiled");
+    if (llvm::Error error = legalize())
+      return error;
   }
   compiler::stateForm(*module);
   if (llvm::Error error = declareTargets())
@@ -494,6 +503,7 @@ void registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<nn::NnDialect, rt::RtDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
                   LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect,
                   tensor::TensorDialect>();
+  registerLegalizeDialects(registry);
   func::registerInlinerExtension(registry);
 }
 

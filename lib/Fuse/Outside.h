@@ -44,7 +44,7 @@ inline bool isReadByHost(mlir::Operation *op) {
 /// that the host computes with or reads from tensors, control flow, the terminator.
 inline bool mayStayOutside(mlir::Operation *op) {
   if (isControlFlow(op) || llvm::isa_and_nonnull<mlir::shard::ShardDialect>(op->getDialect()) || isOutlined(op) ||
-      isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::DimOp>(op) ||
+      isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::CastOp, mlir::tensor::DimOp>(op) ||
       op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
     return true;
   if (auto slice = llvm::dyn_cast<mlir::tensor::ExtractSliceOp>(op); slice && isGatheredRows(slice))

@@ -35,6 +35,10 @@ LogicalResult HostProgram::checkSource() {
       return isa<Float8E4M3FNType, Float8E5M2Type, Float16Type, BFloat16Type, Float32Type, Float64Type>(element);
     return element.isInteger() && (element.isInteger(1) || element.getIntOrFloatBitWidth() % 8 == 0);
   };
+  auto isIndex = [](Type type) { return getElementTypeOrSelf(type).isIndex(); };
+  if (llvm::any_of(source.getArgumentTypes(), isIndex) || llvm::any_of(source.getResultTypes(), isIndex))
+    return source.emitError() << "an argument or result has elements of type 'index', which no call passes; make them "
+                                 "i64, and convert them by arith.index_cast";
   for (Type type : source.getArgumentTypes())
     if (Type element = getElementTypeOrSelf(type);
         isa<FloatType>(element) && (!hasBytes(type) || isa<Float8E5M2Type>(element)))

@@ -12,6 +12,7 @@
 #include "dialects/Rt/Rt.h"
 #include "dialects/Wafer/Wafer.h"
 #include "intarsia/Fuse/Fuse.h"
+#include "intarsia/Legalize/Legalize.h"
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Partition/Partition.h"
 #include "intarsia/Plan/Plan.h"
@@ -32,6 +33,7 @@ void intarsia::registerAllIntarsia(mlir::DialectRegistry &registry) {
 
 void intarsia::registerIntarsiaPasses() {
   registerPlanPasses();
+  registerLegalizePasses();
   registerQuantizePasses();
   registerReferencePasses();
   registerPartitionPasses();

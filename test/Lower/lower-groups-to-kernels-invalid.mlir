@@ -45,12 +45,21 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // A result whose size depends on data.
-func.func @main(%x: tensor<4xf32>, %n: tensor<1xindex>) -> tensor<?xf32> {
+func.func @main(%x: tensor<4xf32>, %n: tensor<1xi64>) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index
-  %size = tensor.extract %n[%c0] : tensor<1xindex>
+  %number = tensor.extract %n[%c0] : tensor<1xi64>
+  %size = arith.index_cast %number : i64 to index
   %r = tensor.extract_slice %x[0] [%size] [1] : tensor<4xf32> to tensor<?xf32>
   // expected-error@+1 {{a size of the result 'tensor<?xf32>' is not a function of the sizes of the inputs}}
   return %r : tensor<?xf32>
+}
+
+// -----
+
+// Elements that have no bytes outside.
+// expected-error@+1 {{an argument or result has elements of type 'index', which no call passes}}
+func.func @main(%n: tensor<1xindex>) -> tensor<1xindex> {
+  return %n : tensor<1xindex>
 }
 
 // -----

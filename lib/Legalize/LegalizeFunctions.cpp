@@ -1,0 +1,94 @@
+//===- LegalizeFunctions.cpp - What functions of a file may be compiled ------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Legalize/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace intarsia::legalize {
+#define GEN_PASS_DEF_LEGALIZEFUNCTIONS
+#include "lib/Legalize/Passes.h.inc"
+} // namespace intarsia::legalize
+
+using namespace mlir;
+
+static LogicalResult refuseModules(ModuleOp module) {
+  auto inner = module.getOps<ModuleOp>();
+  if (inner.empty())
+    return success();
+  return (*inner.begin())->emitError("a module inside of a module is not compiled: move its functions out of it");
+}
+
+/// Drops declarations of functions that nothing refers to, and refuses the first of the others.
+static LogicalResult takeDeclarations(ModuleOp module) {
+  for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    if (!function.isExternal())
+      continue;
+    std::optional<SymbolTable::UseRange> uses = SymbolTable::getSymbolUses(function, module);
+    if (uses && uses->empty()) {
+      function.erase();
+      continue;
+    }
+    Operation *user = uses ? uses->begin()->getUser() : function.getOperation();
+    InFlightDiagnostic error = user->emitError()
+                               << "function '" << function.getName()
+                               << "' has no body here: artifacts have no code but their own, so define it in this file";
+    error.attachNote(function.getLoc()) << "it is declared here";
+    return error;
+  }
+  return success();
+}
+
+/// Gives ops that the parser has put into regions of named ops, such as linalg.round, the places of these.
+static void locateRegions(ModuleOp module) {
+  module.walk<WalkOrder::PreOrder>([](linalg::LinalgOp named) {
+    named->walk([&](Operation *op) {
+      if (isa<UnknownLoc>(op->getLoc()))
+        op->setLoc(named.getLoc());
+    });
+  });
+}
+
+namespace {
+struct LegalizeFunctions : intarsia::legalize::impl::LegalizeFunctionsBase<LegalizeFunctions> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    locateRegions(module);
+    if (failed(refuseModules(module)) || failed(takeDeclarations(module)) || failed(inlineCalls(module)))
+      signalPassFailure();
+  }
+
+  /// Inlines all calls of functions. A private function that was called is dropped then.
+  LogicalResult inlineCalls(ModuleOp module) {
+    llvm::SetVector<StringAttr> called;
+    module.walk([&](func::CallOp call) { called.insert(call.getCalleeAttr().getAttr()); });
+    if (called.empty())
+      return success();
+    OpPassManager manager(ModuleOp::getOperationName());
+    // What is inlined into is not simplified before: phases simplify, and a user's ops are theirs.
+    manager.addPass(createInlinerPass(/*opPipelines=*/{}, /*defaultPipelineBuilder=*/[](OpPassManager &) {}));
+    if (failed(runPipeline(manager, module)))
+      return failure();
+    WalkResult result = module.walk([](func::CallOp call) {
+      call.emitError()
+          << "the call of '" << call.getCallee()
+          << "' cannot be inlined: functions that call themselves, and functions of several blocks, are not "
+             "compiled";
+      return WalkResult::interrupt();
+    });
+    if (result.wasInterrupted())
+      return failure();
+    SymbolTable symbols(module);
+    for (StringAttr name : called)
+      if (auto function = symbols.lookup<func::FuncOp>(name);
+          function && function.isPrivate() && SymbolTable::symbolKnownUseEmpty(function, module))
+        function.erase();
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,278 @@
+//===- LegalizeOps.cpp - Ops that are made of others become these ------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Legalize/Passes.h"
+
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace intarsia::legalize {
+#define GEN_PASS_DEF_LEGALIZEOPS
+#include "lib/Legalize/Passes.h.inc"
+} // namespace intarsia::legalize
+
+using namespace mlir;
+
+namespace {
+
+/// linalg.softmax: maximum, exponentials, sum, quotient. Upstream's own form begins with NaN as what maxnumf leaves as
+/// it is; with maximumf, which has instructions, NaN among the elements gives NaN all the same.
+struct DecomposeSoftmax : OpRewritePattern<linalg::SoftmaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  using Body = function_ref<Value(OpBuilder &, Location, ValueRange)>;
+
+  LogicalResult matchAndRewrite(linalg::SoftmaxOp op, PatternRewriter &rewriter) const override {
+    if (!op.hasPureTensorSemantics() || !isa<FloatType>(op.getInputOperandType().getElementType()))
+      return failure();
+    Value input = op.getInput();
+    Value largest = reduce(
+        op, input, -std::numeric_limits<double>::infinity(), rewriter,
+        [](OpBuilder &b, Location at, ValueRange v) -> Value { return arith::MaximumFOp::create(b, at, v[0], v[1]); });
+    Value exponentials = combine(op, input, largest, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
+      return math::ExpOp::create(b, at, arith::SubFOp::create(b, at, v[0], v[1]));
+    });
+    Value sum = reduce(op, exponentials, 0.0, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
+      return arith::AddFOp::create(b, at, v[0], v[1]);
+    });
+    rewriter.replaceOp(op,
+                       combine(op, exponentials, sum, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
+                         return arith::DivFOp::create(b, at, v[0], v[1]);
+                       }));
+    return success();
+  }
+
+private:
+  static AffineMap withoutDimension(linalg::SoftmaxOp op, OpBuilder &builder) {
+    return builder.getMultiDimIdentityMap(op.getInputOperandRank()).dropResult(op.getDimension());
+  }
+
+  static Value generic(linalg::SoftmaxOp op, ValueRange inputs, Value init, ArrayRef<AffineMap> maps,
+                       utils::IteratorType ofDimension, OpBuilder &builder, Body body) {
+    SmallVector<utils::IteratorType> iterators(op.getInputOperandRank(), utils::IteratorType::parallel);
+    iterators[op.getDimension()] = ofDimension;
+    return linalg::GenericOp::create(builder, op.getLoc(), TypeRange{init.getType()}, inputs, ValueRange{init}, maps,
+                                     iterators,
+                                     [&](OpBuilder &inner, Location at, ValueRange values) {
+                                       linalg::YieldOp::create(inner, at, body(inner, at, values));
+                                     })
+        .getResult(0);
+  }
+
+  static Value reduce(linalg::SoftmaxOp op, Value input, double start, OpBuilder &builder, Body body) {
+    Location location = op.getLoc();
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, location, op.getInput());
+    sizes.erase(sizes.begin() + op.getDimension());
+    Type element = op.getInputOperandType().getElementType();
+    Value constant = arith::ConstantOp::create(builder, location, builder.getFloatAttr(element, start));
+    Value empty = tensor::EmptyOp::create(builder, location, sizes, element);
+    Value init = linalg::FillOp::create(builder, location, constant, empty).getResult(0);
+    return generic(op, input, init,
+                   {builder.getMultiDimIdentityMap(op.getInputOperandRank()), withoutDimension(op, builder)},
+                   utils::IteratorType::reduction, builder, body);
+  }
+
+  static Value combine(linalg::SoftmaxOp op, Value input, Value reduced, OpBuilder &builder, Body body) {
+    AffineMap identity = builder.getMultiDimIdentityMap(op.getInputOperandRank());
+    return generic(op, {input, reduced}, op.getOutput(), {identity, withoutDimension(op, builder), identity},
+                   utils::IteratorType::parallel, builder, body);
+  }
+};
+
+struct LowerPack : OpRewritePattern<linalg::PackOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(linalg::PackOp op, PatternRewriter &rewriter) const override {
+    return linalg::lowerPack(rewriter, op);
+  }
+};
+
+struct LowerUnpack : OpRewritePattern<linalg::UnPackOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(linalg::UnPackOp op, PatternRewriter &rewriter) const override {
+    return linalg::lowerUnPack(rewriter, op);
+  }
+};
+
+/// The product of integers in two halves, by one of twice the width.
+template <typename Op, typename Extend> struct WidenProduct : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    Type type = op.getLow().getType(), element = getElementTypeOrSelf(type);
+    unsigned width = element.getIntOrFloatBitWidth();
+    if (!element.isInteger() || width > 32)
+      return failure();
+    Location location = op.getLoc();
+    Type wideElement = rewriter.getIntegerType(2 * width);
+    auto shaped = dyn_cast<ShapedType>(type);
+    Type wide = shaped ? Type(shaped.clone(wideElement)) : wideElement;
+    TypedAttr half = rewriter.getIntegerAttr(wideElement, width);
+    if (shaped)
+      half = DenseElementsAttr::get(cast<ShapedType>(wide), Attribute(half));
+    Value product = arith::MulIOp::create(rewriter, location, Extend::create(rewriter, location, wide, op.getLhs()),
+                                          Extend::create(rewriter, location, wide, op.getRhs()));
+    Value high =
+        arith::ShRUIOp::create(rewriter, location, product, arith::ConstantOp::create(rewriter, location, half));
+    rewriter.replaceOp(op, {arith::TruncIOp::create(rewriter, location, type, product),
+                            arith::TruncIOp::create(rewriter, location, type, high)});
+    return success();
+  }
+};
+
+/// Constants whose bytes lie behind the IR.
+struct TakeResource : OpRewritePattern<arith::ConstantOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ConstantOp op, PatternRewriter &rewriter) const override {
+    auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
+    if (!resource)
+      return failure();
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    auto type = cast<ShapedType>(resource.getType());
+    bool isSplat = false;
+    if (!blob || !DenseElementsAttr::isValidRawBuffer(type, blob->getData(), isSplat))
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, DenseElementsAttr::getFromRawBuffer(type, blob->getData()));
+    return success();
+  }
+};
+
+struct TakeAllocation : OpRewritePattern<bufferization::AllocTensorOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(bufferization::AllocTensorOp op, PatternRewriter &rewriter) const override {
+    if (Value copy = op.getCopy())
+      rewriter.replaceOp(op, copy);
+    else
+      rewriter.replaceOpWithNewOp<tensor::EmptyOp>(op, op.getType(), op.getDynamicSizes());
+    return success();
+  }
+};
+
+/// Any value will do for poison: zero, and elements that nothing has written.
+struct TakePoison : OpRewritePattern<ub::PoisonOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ub::PoisonOp op, PatternRewriter &rewriter) const override {
+    auto shaped = dyn_cast<RankedTensorType>(op.getType());
+    if (!op.getType().isIntOrIndexOrFloat() && !(shaped && shaped.hasStaticShape()))
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, cast<TypedAttr>(rewriter.getZeroAttr(op.getType())));
+    return success();
+  }
+};
+
+struct DropAssertion : OpRewritePattern<cf::AssertOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(cf::AssertOp op, PatternRewriter &rewriter) const override {
+    if (!matchPattern(op.getArg(), m_One()))
+      return failure();
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// True where the size of a tensor is compared with zero, which no size is below.
+struct FoldSizeAtLeastZero : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    if (op.getPredicate() != arith::CmpIPredicate::sge || !op.getLhs().getDefiningOp<tensor::DimOp>() ||
+        !matchPattern(op.getRhs(), m_Zero()))
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, rewriter.getBoolAttr(true));
+    return success();
+  }
+};
+
+/// scf.index_switch: one scf.if in the other.
+struct SwitchToBranches : OpRewritePattern<scf::IndexSwitchOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::IndexSwitchOp op, PatternRewriter &rewriter) const override {
+    SmallVector<Value> results;
+    OpBuilder::InsertionGuard guard(rewriter);
+    auto move = [&](Block &from, Block *to) { rewriter.inlineBlockBefore(&from, to, to->end()); };
+    Operation *outermost = nullptr;
+    for (unsigned i = 0; i < op.getNumCases(); ++i) {
+      Value number = arith::ConstantIndexOp::create(rewriter, op.getLoc(), op.getCases()[i]);
+      Value isCase = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::eq, op.getArg(), number);
+      auto branch = scf::IfOp::create(rewriter, op.getLoc(), op.getResultTypes(), isCase, /*addThenBlock=*/true,
+                                      /*addElseBlock=*/true);
+      if (outermost)
+        scf::YieldOp::create(rewriter, op.getLoc(), branch.getResults());
+      else
+        outermost = branch;
+      for (Block *block : {branch.thenBlock(), branch.elseBlock()})
+        if (!block->empty())
+          rewriter.eraseOp(block->getTerminator());
+      move(op.getCaseBlock(i), branch.thenBlock());
+      rewriter.setInsertionPointToEnd(branch.elseBlock());
+    }
+    if (!outermost)
+      return failure();
+    move(op.getDefaultBlock(), rewriter.getInsertionBlock());
+    rewriter.replaceOp(op, outermost->getResults());
+    return success();
+  }
+};
+
+/// scf.if in the body of a linalg op: both sides are computed, and one is taken.
+struct BranchToSelect : OpRewritePattern<scf::IfOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::IfOp op, PatternRewriter &rewriter) const override {
+    if (!isa_and_nonnull<linalg::LinalgOp>(op->getParentOp()) || op.getElseRegion().empty() || op.getNumResults() == 0)
+      return failure();
+    auto mayBeComputed = [](Operation &inner) {
+      return isa<tensor::ExtractOp>(inner) || (inner.getNumRegions() == 0 && isPure(&inner));
+    };
+    for (Block *block : {op.thenBlock(), op.elseBlock()})
+      if (!llvm::all_of(block->without_terminator(), mayBeComputed))
+        return failure();
+    SmallVector<Value> yes(op.thenYield().getOperands()), no(op.elseYield().getOperands());
+    for (Block *block : {op.thenBlock(), op.elseBlock()}) {
+      rewriter.eraseOp(block->getTerminator());
+      rewriter.inlineBlockBefore(block, op);
+    }
+    SmallVector<Value> results;
+    for (auto [a, b] : llvm::zip_equal(yes, no))
+      results.push_back(arith::SelectOp::create(rewriter, op.getLoc(), op.getCondition(), a, b));
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<DecomposeSoftmax, LowerPack, LowerUnpack, WidenProduct<arith::MulSIExtendedOp, arith::ExtSIOp>,
+                 WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, TakeResource, TakeAllocation, TakePoison,
+                 DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, BranchToSelect>(&getContext());
+    arith::populateExpandScalingExtTruncPatterns(patterns);
+    // A user's ops are theirs: what is folded or dead stays as it is until phases simplify.
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
+        GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)) || failed(refuse()))
+      signalPassFailure();
+  }
+
+  /// Refuses what would be wrong if it stayed.
+  LogicalResult refuse() {
+    WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
+      if (auto constant = dyn_cast<arith::ConstantOp>(op))
+        if (auto resource = dyn_cast<DenseResourceElementsAttr>(constant.getValue())) {
+          AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+          return op->emitError() << "the resource '" << resource.getRawHandle().getKey() << "' of a constant "
+                                 << (blob ? "has " + std::to_string(blob->getData().size()) +
+                                                " bytes, which are not those of its type"
+                                          : std::string("is not in the file"));
+        }
+      if (isa<cf::AssertOp>(op))
+        return op->emitError("what 'cf.assert' asks for is not known before a call; sizes are compared at each call, "
+                             "so the assertion can go");
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+};
+} // namespace

@@ -1,0 +1,249 @@
+//===- LegalizeScalars.cpp - Scalars of a call as tensors that kernels read --------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Legalize/Passes.h"
+
+#include "mlir/IR/Iterators.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace intarsia::legalize {
+#define GEN_PASS_DEF_LEGALIZESCALARS
+#include "lib/Legalize/Passes.h.inc"
+} // namespace intarsia::legalize
+
+using namespace mlir;
+
+namespace {
+
+/// Gives scalar arguments the form of tensors.
+void takeArguments(func::FuncOp function) {
+  if (function.isExternal())
+    return;
+  Block &entry = function.getBody().front();
+  OpBuilder builder = OpBuilder::atBlockBegin(&entry);
+  SmallVector<Type> types(function.getFunctionType().getInputs());
+  for (BlockArgument argument : entry.getArguments()) {
+    Type scalar = argument.getType();
+    if (!scalar.isIntOrFloat())
+      continue;
+    types[argument.getArgNumber()] = RankedTensorType::get({}, scalar);
+    argument.setType(types[argument.getArgNumber()]);
+    auto element = tensor::ExtractOp::create(builder, argument.getLoc(), argument, ValueRange{});
+    argument.replaceAllUsesExcept(element.getResult(), element);
+  }
+  function.setFunctionType(builder.getFunctionType(types, function.getFunctionType().getResults()));
+}
+
+/// Gives arguments of indices, which calls do not pass, the form of integers, where single elements of them are read.
+void takeIndices(func::FuncOp function) {
+  if (function.isExternal())
+    return;
+  SmallVector<Type> types(function.getFunctionType().getInputs());
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    auto isElement = [](Operation *user) { return isa<tensor::ExtractOp>(user); };
+    if (!type || !type.getElementType().isIndex() || !llvm::all_of(argument.getUsers(), isElement))
+      continue;
+    OpBuilder builder(function.getContext());
+    types[argument.getArgNumber()] = type.clone(builder.getI64Type());
+    argument.setType(types[argument.getArgNumber()]);
+    for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
+      auto extract = cast<tensor::ExtractOp>(user);
+      builder.setInsertionPointAfter(extract);
+      extract.getResult().setType(builder.getI64Type());
+      auto index = arith::IndexCastOp::create(builder, extract.getLoc(), builder.getIndexType(), extract.getResult());
+      extract.getResult().replaceAllUsesExcept(index, index);
+    }
+  }
+  function.setFunctionType(FunctionType::get(function.getContext(), types, function.getFunctionType().getResults()));
+}
+
+/// Scalars of the host program as tensors without dimensions.
+class ScalarTensors {
+public:
+  explicit ScalarTensors(IRRewriter &rewriter) : rewriter(rewriter) {}
+
+  /// Returns the tensor of a scalar that is an element of a tensor, or that is computed from such; null for others.
+  Value of(Value scalar) { return hasElement(scalar) ? make(scalar) : Value(); }
+
+  /// Returns the tensor of any scalar.
+  Value ofAny(Value scalar, Operation *before) {
+    if (Value tensor = of(scalar))
+      return tensor;
+    rewriter.setInsertionPoint(before);
+    return fromOutside(scalar, before->getLoc());
+  }
+
+private:
+  static bool isOfHost(Operation *op) { return op && !isa_and_nonnull<linalg::LinalgOp>(op->getParentOp()); }
+  static bool isElementwise(Operation *op) {
+    return op && op->getNumResults() == 1 && op->getNumRegions() == 0 && OpTrait::hasElementwiseMappableTraits(op);
+  }
+
+  bool hasElement(Value scalar) {
+    Operation *op = scalar.getDefiningOp();
+    if (!isOfHost(op) || scalar.getType().isIndex())
+      return false;
+    if (isa<tensor::ExtractOp>(op))
+      return true;
+    auto [known, isNew] = elements.try_emplace(scalar, false);
+    if (!isNew || !isElementwise(op))
+      return known->second;
+    bool has = llvm::any_of(op->getOperands(), [&](Value operand) { return hasElement(operand); });
+    return elements[scalar] = has;
+  }
+
+  Value make(Value scalar) {
+    if (Value tensor = tensors.lookup(scalar))
+      return tensor;
+    Operation *op = scalar.getDefiningOp();
+    OpBuilder::InsertionGuard guard(rewriter);
+    Value tensor;
+    if (auto extract = dyn_cast_or_null<tensor::ExtractOp>(op)) {
+      rewriter.setInsertionPoint(op);
+      tensor = sliceOf(extract);
+    } else {
+      SmallVector<Value> operands;
+      for (Value operand : op->getOperands()) {
+        Value inner = hasElement(operand) ? make(operand) : Value();
+        rewriter.setInsertionPoint(op);
+        operands.push_back(inner ? inner : fromOutside(operand, op->getLoc()));
+        if (!operands.back())
+          return nullptr;
+      }
+      OperationState state(op->getLoc(), op->getName(), operands, RankedTensorType::get({}, scalar.getType()),
+                           op->getDiscardableAttrDictionary().getValue());
+      state.propertiesAttr = op->getPropertiesAsAttribute();
+      tensor = rewriter.create(state)->getResult(0);
+    }
+    return tensors[scalar] = tensor;
+  }
+
+  Value sliceOf(tensor::ExtractOp extract) {
+    auto type = cast<RankedTensorType>(extract.getTensor().getType());
+    if (type.getRank() == 0)
+      return extract.getTensor();
+    SmallVector<OpFoldResult> offsets, ones(type.getRank(), rewriter.getIndexAttr(1));
+    for (Value index : extract.getIndices()) {
+      std::optional<int64_t> constant = getConstantIntValue(index);
+      if (!constant)
+        return nullptr;
+      offsets.push_back(rewriter.getIndexAttr(*constant));
+    }
+    return tensor::ExtractSliceOp::create(rewriter, extract.getLoc(), RankedTensorType::get({}, type.getElementType()),
+                                          extract.getTensor(), offsets, ones, ones);
+  }
+
+  /// A tensor of a constant, or of what is computed from sizes.
+  Value fromOutside(Value scalar, Location location) {
+    if (!scalar.getType().isIntOrFloat())
+      return nullptr;
+    auto type = RankedTensorType::get({}, scalar.getType());
+    TypedAttr constant;
+    if (matchPattern(scalar, m_Constant(&constant)))
+      return arith::ConstantOp::create(rewriter, location, DenseElementsAttr::get(type, Attribute(constant)));
+    Value empty = tensor::EmptyOp::create(rewriter, location, type, ValueRange{});
+    return linalg::GenericOp::create(
+               rewriter, location, TypeRange{type}, ValueRange{}, ValueRange{empty},
+               ArrayRef{rewriter.getMultiDimIdentityMap(0)}, ArrayRef<utils::IteratorType>{},
+               [&](OpBuilder &inner, Location at, ValueRange) { linalg::YieldOp::create(inner, at, scalar); })
+        .getResult(0);
+  }
+
+  IRRewriter &rewriter;
+  DenseMap<Value, bool> elements; ///< whether a scalar is computed from elements of tensors
+  DenseMap<Value, Value> tensors;
+};
+
+/// A tensor of one element all over.
+void broadcast(Operation *op, Value element, Value init, IRRewriter &rewriter) {
+  SmallVector<int64_t> dimensions =
+      llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(init.getType()).getRank()));
+  if (dimensions.empty())
+    rewriter.replaceOp(op, element);
+  else
+    rewriter.replaceOp(op,
+                       linalg::BroadcastOp::create(rewriter, op->getLoc(), element, init, dimensions)->getResults());
+}
+
+/// Makes scalars from outside of a body operands of the op.
+void takeCaptured(linalg::GenericOp op, ScalarTensors &scalars, IRRewriter &rewriter) {
+  llvm::SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op.getRegion(), captured);
+  for (Value value : captured) {
+    rewriter.setInsertionPoint(op);
+    Value tensor = scalars.of(value);
+    if (!tensor)
+      continue;
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    unsigned inputs = op.getNumDpsInputs();
+    maps.insert(maps.begin() + inputs, AffineMap::get(op.getNumLoops(), 0, rewriter.getContext()));
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getInputsMutable().append(tensor);
+      op.setIndexingMapsAttr(rewriter.getAffineMapArrayAttr(maps));
+      BlockArgument argument = op.getRegion().front().insertArgument(inputs, value.getType(), value.getLoc());
+      replaceAllUsesInRegionWith(value, argument, op.getRegion());
+    });
+  }
+}
+
+/// Gives scalar results the form of tensors.
+void takeResults(func::FuncOp function, ScalarTensors &scalars, IRRewriter &rewriter) {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return;
+  auto end = dyn_cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  if (!end)
+    return;
+  SmallVector<Type> types(function.getFunctionType().getResults());
+  for (OpOperand &operand : end->getOpOperands())
+    if (operand.get().getType().isIntOrFloat())
+      if (Value tensor = scalars.ofAny(operand.get(), end)) {
+        types[operand.getOperandNumber()] = tensor.getType();
+        operand.set(tensor);
+      }
+  function.setFunctionType(rewriter.getFunctionType(function.getFunctionType().getInputs(), types));
+}
+
+/// Erases scalars that nothing reads any more.
+void eraseDeadScalars(func::FuncOp function) {
+  function.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    bool isScalar = op->getNumResults() == 1 && op->getResult(0).getType().isIntOrFloat();
+    if (isScalar && isOpTriviallyDead(op))
+      op->erase();
+  });
+}
+
+struct LegalizeScalars : intarsia::legalize::impl::LegalizeScalarsBase<LegalizeScalars> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      takeArguments(function);
+      takeIndices(function);
+      ScalarTensors scalars(rewriter);
+      function.walk([&](Operation *op) {
+        rewriter.setInsertionPoint(op);
+        if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+          if (Value element = scalars.of(splat.getInput())) {
+            rewriter.setInsertionPoint(op);
+            Value empty = tensor::EmptyOp::create(rewriter, op->getLoc(), splat.getType(), splat.getDynamicSizes());
+            broadcast(op, element, empty, rewriter);
+          }
+        } else if (auto fill = dyn_cast<linalg::FillOp>(op)) {
+          if (Value element = scalars.of(fill.getInputs()[0]); element && fill.getNumResults() == 1) {
+            rewriter.setInsertionPoint(op);
+            broadcast(op, element, fill.getOutputs()[0], rewriter);
+          }
+        } else if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+          takeCaptured(generic, scalars, rewriter);
+        }
+      });
+      takeResults(function, scalars, rewriter);
+      eraseDeadScalars(function);
+    }
+  }
+};
+} // namespace

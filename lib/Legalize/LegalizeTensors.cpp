@@ -1,0 +1,301 @@
+//===- LegalizeTensors.cpp - Tensors that are put together -------------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Legalize/Passes.h"
+
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace intarsia::legalize {
+#define GEN_PASS_DEF_LEGALIZETENSORS
+#include "lib/Legalize/Passes.h.inc"
+} // namespace intarsia::legalize
+
+using namespace mlir;
+
+namespace {
+
+SmallVector<Value> dynamicSizes(OpBuilder &builder, Location location, RankedTensorType type,
+                                ArrayRef<OpFoldResult> sizes) {
+  SmallVector<Value> result;
+  for (auto [dimension, size] : llvm::enumerate(sizes))
+    if (type.isDynamicDim(dimension))
+      result.push_back(getValueOrCreateConstantIndexOp(builder, location, size));
+  return result;
+}
+
+/// A generic op without inputs that computes each element of a tensor from its position.
+Value generate(OpBuilder &builder, Location location, RankedTensorType type, ValueRange sizes,
+               function_ref<Value(OpBuilder &, ArrayRef<Value>)> element) {
+  Value empty = tensor::EmptyOp::create(builder, location, type, sizes);
+  SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
+  auto op = linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange{}, ValueRange{empty},
+                                      ArrayRef{builder.getMultiDimIdentityMap(type.getRank())}, iterators,
+                                      [&](OpBuilder &inner, Location at, ValueRange) {
+                                        SmallVector<Value> position;
+                                        for (int64_t d = 0; d < type.getRank(); ++d)
+                                          position.push_back(linalg::IndexOp::create(inner, at, d));
+                                        linalg::YieldOp::create(inner, at, element(inner, position));
+                                      });
+  return op.getResult(0);
+}
+
+/// Part of a tensor along one dimension.
+Value part(OpBuilder &builder, Location location, Value source, int64_t dimension, OpFoldResult offset,
+           OpFoldResult size) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, location, source);
+  SmallVector<OpFoldResult> offsets(sizes.size(), builder.getIndexAttr(0)),
+      strides(sizes.size(), builder.getIndexAttr(1));
+  offsets[dimension] = offset;
+  sizes[dimension] = size;
+  return tensor::ExtractSliceOp::create(builder, location, source, offsets, sizes, strides);
+}
+
+/// Returns the size of a dimension, where it is known from what has made the tensor.
+OpFoldResult sizeOf(OpBuilder &builder, Location location, Value tensor, int64_t dimension) {
+  while (auto op = tensor.getDefiningOp<DestinationStyleOpInterface>())
+    tensor = op.getTiedOpOperand(cast<OpResult>(tensor))->get();
+  if (auto empty = tensor.getDefiningOp<tensor::EmptyOp>())
+    return empty.getMixedSizes()[dimension];
+  return tensor::getMixedSize(builder, location, tensor, dimension);
+}
+
+/// True if two sizes are one: a number, a value, or the same dimension of one tensor.
+bool isSame(OpFoldResult a, OpFoldResult b) {
+  if (isEqualConstantIntOrValue(a, b))
+    return true;
+  auto dimensionOf = [](OpFoldResult size) {
+    auto value = dyn_cast<Value>(size);
+    return value ? value.getDefiningOp<tensor::DimOp>() : tensor::DimOp();
+  };
+  tensor::DimOp x = dimensionOf(a), y = dimensionOf(b);
+  return x && y && x.getSource() == y.getSource() && x.getConstantIndex() &&
+         x.getConstantIndex() == y.getConstantIndex();
+}
+
+OpFoldResult sum(OpBuilder &builder, Location location, OpFoldResult a, OpFoldResult b) {
+  if (std::optional<int64_t> x = getConstantIntValue(a), y = getConstantIntValue(b); x && y)
+    return builder.getIndexAttr(*x + *y);
+  return arith::AddIOp::create(builder, location, getValueOrCreateConstantIndexOp(builder, location, a),
+                               getValueOrCreateConstantIndexOp(builder, location, b))
+      .getResult();
+}
+
+OpFoldResult difference(OpBuilder &builder, Location location, OpFoldResult a, OpFoldResult b) {
+  if (std::optional<int64_t> x = getConstantIntValue(a), y = getConstantIntValue(b); x && y)
+    return builder.getIndexAttr(*x - *y);
+  return arith::SubIOp::create(builder, location, getValueOrCreateConstantIndexOp(builder, location, a),
+                               getValueOrCreateConstantIndexOp(builder, location, b))
+      .getResult();
+}
+
+/// tensor.pad with one value: a piece of it before and after, one dimension after the other.
+struct PadToConcat : OpRewritePattern<tensor::PadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::PadOp op, PatternRewriter &rewriter) const override {
+    Value padding = op.getConstantPaddingValue();
+    if (!padding)
+      return failure();
+    Location location = op.getLoc();
+    Value result = op.getSource();
+    SmallVector<int64_t> shape(op.getSourceType().getShape());
+    auto fill = [&](int64_t dimension, OpFoldResult size) -> Value {
+      SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, result);
+      sizes[dimension] = size;
+      auto empty = tensor::EmptyOp::create(rewriter, location, sizes, op.getSourceType().getElementType());
+      return linalg::FillOp::create(rewriter, location, padding, empty.getResult()).getResult(0);
+    };
+    for (auto [dimension, low, high] : llvm::enumerate(op.getMixedLowPad(), op.getMixedHighPad())) {
+      SmallVector<Value> pieces;
+      if (!isConstantIntValue(low, 0))
+        pieces.push_back(fill(dimension, low));
+      pieces.push_back(result);
+      if (!isConstantIntValue(high, 0))
+        pieces.push_back(fill(dimension, high));
+      shape[dimension] = op.getResultType().getDimSize(dimension);
+      if (pieces.size() > 1)
+        result = tensor::ConcatOp::create(
+            rewriter, location, RankedTensorType::get(shape, op.getSourceType().getElementType()), dimension, pieces);
+    }
+    if (result.getType() != op.getType())
+      result = tensor::CastOp::create(rewriter, location, op.getType(), result);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
+/// tensor.insert_slice: what lies before the slice and behind it, one dimension in the other.
+struct InsertSliceToConcat : OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp op, PatternRewriter &rewriter) const override {
+    if (!op.hasUnitStride())
+      return failure();
+    Location location = op.getLoc();
+    Value source = op.getSource();
+    // Dimensions of size 1 that the slice lacks.
+    auto wide = RankedTensorType::get(op.getStaticSizes(), op.getType().getElementType());
+    if (wide.getRank() != op.getSourceType().getRank()) {
+      std::optional<SmallVector<ReassociationIndices>> groups =
+          getReassociationIndicesForReshape(op.getSourceType(), wide);
+      if (!groups)
+        return failure();
+      source = tensor::ExpandShapeOp::create(rewriter, location, wide, source, *groups, op.getMixedSizes());
+    }
+    Value result = insert(rewriter, op, source, op.getDest(), 0);
+    if (result.getType() != op.getType())
+      result = tensor::CastOp::create(rewriter, location, op.getType(), result);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+
+private:
+  static Value insert(PatternRewriter &rewriter, tensor::InsertSliceOp op, Value source, Value dest,
+                      int64_t dimension) {
+    if (dimension == op.getType().getRank())
+      return source;
+    Location location = op.getLoc();
+    OpFoldResult offset = op.getMixedOffsets()[dimension], size = op.getMixedSizes()[dimension];
+    OpFoldResult whole = sizeOf(rewriter, location, dest, dimension);
+    bool beginsThere = isConstantIntValue(offset, 0);
+    if (beginsThere && isSame(size, whole))
+      return insert(rewriter, op, source, dest, dimension + 1);
+    OpFoldResult end = sum(rewriter, location, offset, size);
+    Value middle = part(rewriter, location, dest, dimension, offset, size);
+    SmallVector<Value> pieces;
+    if (!beginsThere)
+      pieces.push_back(part(rewriter, location, dest, dimension, rewriter.getIndexAttr(0), offset));
+    pieces.push_back(insert(rewriter, op, source, middle, dimension + 1));
+    if (!isSame(end, whole))
+      pieces.push_back(part(rewriter, location, dest, dimension, end, difference(rewriter, location, whole, end)));
+    if (pieces.size() == 1)
+      return pieces[0];
+    return tensor::ConcatOp::create(rewriter, location, cast<RankedTensorType>(dest.getType()), dimension, pieces);
+  }
+};
+
+struct GenerateToGeneric : OpRewritePattern<tensor::GenerateOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::GenerateOp op, PatternRewriter &rewriter) const override {
+    Block &body = op.getBody().front();
+    auto element = [&](OpBuilder &builder, ArrayRef<Value> position) {
+      IRMapping mapping;
+      mapping.map(body.getArguments(), position);
+      for (Operation &inner : body.without_terminator())
+        builder.clone(inner, mapping);
+      return mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
+    };
+    rewriter.replaceOp(
+        op, generate(rewriter, op.getLoc(), cast<RankedTensorType>(op.getType()), op.getDynamicExtents(), element));
+    return success();
+  }
+};
+
+/// tensor.gather: each position is read where its slice lies.
+struct GatherToGeneric : OpRewritePattern<tensor::GatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::GatherOp op, PatternRewriter &rewriter) const override {
+    Location location = op.getLoc();
+    RankedTensorType type = op.getResultType();
+    int64_t batch = op.getIndicesType().getRank() - 1, rank = op.getSourceType().getRank();
+    bool keepsOnes = type.getRank() == batch + rank;
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getIndices());
+    sizes.pop_back();
+    SmallVector<bool> isGathered(rank, false);
+    for (int64_t dimension : op.getGatherDims())
+      isGathered[dimension] = true;
+    for (int64_t dimension = 0; dimension < rank; ++dimension)
+      if (!isGathered[dimension])
+        sizes.push_back(tensor::getMixedSize(rewriter, location, op.getSource(), dimension));
+      else if (keepsOnes)
+        sizes.push_back(rewriter.getIndexAttr(1));
+    auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
+      SmallVector<Value> at(rank);
+      for (auto [column, dimension] : llvm::enumerate(op.getGatherDims())) {
+        SmallVector<Value> where(position.take_front(batch));
+        where.push_back(arith::ConstantIndexOp::create(builder, location, column));
+        Value index = tensor::ExtractOp::create(builder, location, op.getIndices(), where);
+        if (!index.getType().isIndex())
+          index = arith::IndexCastOp::create(builder, location, builder.getIndexType(), index);
+        at[dimension] = index;
+      }
+      ArrayRef<Value> rest = position.drop_front(batch);
+      for (int64_t dimension = 0; dimension < rank; ++dimension) {
+        if (!isGathered[dimension])
+          at[dimension] = rest.front();
+        if (!isGathered[dimension] || keepsOnes)
+          rest = rest.drop_front();
+      }
+      return tensor::ExtractOp::create(builder, location, op.getSource(), at);
+    };
+    rewriter.replaceOp(op, generate(rewriter, location, type, dynamicSizes(rewriter, location, type, sizes), element));
+    return success();
+  }
+};
+
+/// tensor.insert of a scalar.
+struct InsertToGeneric : OpRewritePattern<tensor::InsertOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::InsertOp op, PatternRewriter &rewriter) const override {
+    Location location = op.getLoc();
+    auto type = cast<RankedTensorType>(op.getType());
+    auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
+      Value old = tensor::ExtractOp::create(builder, location, op.getDest(), position);
+      Value isHere = arith::ConstantOp::create(builder, location, builder.getBoolAttr(true));
+      for (auto [here, wanted] : llvm::zip_equal(position, op.getIndices()))
+        isHere =
+            arith::AndIOp::create(builder, location, isHere,
+                                  arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, here, wanted));
+      return arith::SelectOp::create(builder, location, isHere, op.getScalar(), old);
+    };
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
+    rewriter.replaceOp(op, generate(rewriter, location, type, dynamicSizes(rewriter, location, type, sizes), element));
+    return success();
+  }
+};
+
+/// tensor.from_elements: elements are compared with their number.
+struct FromElementsToGeneric : OpRewritePattern<tensor::FromElementsOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::FromElementsOp op, PatternRewriter &rewriter) const override {
+    Location location = op.getLoc();
+    auto type = cast<RankedTensorType>(op.getType());
+    if (type.getNumElements() == 0)
+      return failure();
+    auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
+      Value flat = arith::ConstantIndexOp::create(builder, location, 0);
+      for (auto [index, size] : llvm::zip_equal(position, type.getShape()))
+        flat = arith::AddIOp::create(
+            builder, location,
+            arith::MulIOp::create(builder, location, flat, arith::ConstantIndexOp::create(builder, location, size)),
+            index);
+      Value result = op.getElements().back();
+      for (int64_t i = static_cast<int64_t>(op.getElements().size()) - 2; i >= 0; --i) {
+        Value isHere = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, flat,
+                                             arith::ConstantIndexOp::create(builder, location, i));
+        result = arith::SelectOp::create(builder, location, isHere, op.getElements()[i], result);
+      }
+      return result;
+    };
+    rewriter.replaceOp(op, generate(rewriter, location, type, {}, element));
+    return success();
+  }
+};
+
+struct LegalizeTensors : intarsia::legalize::impl::LegalizeTensorsBase<LegalizeTensors> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<PadToConcat, InsertSliceToConcat, GenerateToGeneric, GatherToGeneric, InsertToGeneric,
+                 FromElementsToGeneric>(&getContext());
+    // A user's ops are theirs: what is folded or dead stays as it is until phases simplify.
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
+        GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace

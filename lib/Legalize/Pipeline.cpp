@@ -1,0 +1,39 @@
+//===- Pipeline.cpp - Passes that take IR of other compilers -----------------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+#include "intarsia/Legalize/Legalize.h"
+#include "lib/Legalize/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+
+namespace intarsia::legalize {
+#define GEN_PASS_REGISTRATION
+#include "lib/Legalize/Passes.h.inc"
+} // namespace intarsia::legalize
+
+using namespace mlir;
+
+void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
+  pipeline.addPass(legalize::createLegalizeFunctions());
+  if (isOfPhase)
+    return;
+  OpPassManager &functions = pipeline.nest<func::FuncOp>();
+  functions.addPass(legalize::createLegalizeLoops());
+  functions.addPass(legalize::createLegalizeOps());
+  functions.addPass(legalize::createLegalizeTensors());
+  functions.addPass(legalize::createLegalizeReductions());
+  pipeline.addPass(legalize::createLegalizeScalars());
+}
+
+void intarsia::registerLegalizeDialects(DialectRegistry &registry) {
+  registry.insert<bufferization::BufferizationDialect, cf::ControlFlowDialect, ub::UBDialect>();
+}
+
+void intarsia::registerLegalizePasses() {
+  legalize::registerLegalizePasses();
+  PassPipelineRegistration<>("intarsia-legalize", "IR of other compilers becomes what the phases know",
+                             [](OpPassManager &pipeline) { buildLegalizePipeline(pipeline); });
+}
