@@ -34,7 +34,7 @@ test-slow: build ## the long tests: every f32 argument of the vector math (20 mi
 	@ctest --test-dir $(BUILD) -L slow --output-on-failure
 	@INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m slow test
 	@INTARSIA_TEST_TARGET=reference INTARSIA_TEST_SLOW=1 INTARSIA_BUILD_DIR=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -p no:cacheprovider -n auto -m cpu_is_enough test/EndToEnd/test_{architectures,decoders,gguf}.py
-	@scripts/random-shapes.sh $(PRESET) 200
+	@scripts/random-shapes.sh $(PRESET) 200 500
 	@scripts/sanitize.sh guard all
 	@scripts/sanitize.sh asan-compiler
 	@scripts/sanitize.sh tsan-compiler

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/ArithmeticEmitter.h"
+#include "lib/Kernel/MathFunctions.h"
 #include "lib/Kernel/VectorMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -17,16 +18,21 @@ namespace intarsia::kernel {
 
 /// Returns why the CPU target cannot compile an elementwise op, or nothing if it can.
 static StringRef whyNotElementwise(Operation *op, const VectorInstructions &instructions) {
-  bool isF64 = getElementTypeOrSelf(op->getResult(0).getType()).isF64();
-  // Upstream would send these to libm.
-  if (isa<math::ExpOp, math::ErfOp, math::TanhOp, math::LogOp, math::SinOp, math::CosOp, math::RsqrtOp>(op))
-    return isF64 ? "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)"
+  if (isa<math::MathDialect>(op->getDialect()))
+    switch (mathKind(op)) {
+    case MathKind::Polynomial:
+      return getElementTypeOrSelf(op->getOperand(0).getType()).isF64()
+                 ? "its polynomials are for f32; cast to f32 before it and back after it (arith.truncf, arith.extf)"
                  : "";
-  if (isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op))
-    return instructions.rounds
-               ? ""
-               : "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to the "
-                 "target or compile for cpu:x86-64-v2 or newer";
+    case MathKind::Rounding:
+      return instructions.rounds ? ""
+                                 : "a variant for processors without SSE4.1 has no instruction for it; add +sse4.1 to "
+                                   "the target or compile for cpu:x86-64-v2 or newer";
+    case MathKind::None:
+      return "there is no polynomial for it";
+    default:
+      return "";
+    }
   if (isa<arith::RemFOp>(op))
     return "processors have no instruction for the remainder of floats; compute it as a - b * trunc(a / b)";
   if (isa<arith::ScalingExtFOp, arith::ScalingTruncFOp>(op))
@@ -39,8 +45,7 @@ static StringRef whyNotElementwise(Operation *op, const VectorInstructions &inst
                  "a second time"
                : "";
   }
-  bool isInstruction = isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp, math::CopySignOp>(op);
-  return isa<math::MathDialect>(op->getDialect()) && !isInstruction ? "there is no polynomial for it" : "";
+  return "";
 }
 
 Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operands, int64_t width) {
@@ -56,7 +61,7 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
   }
   if (StringRef reason = whyNotElementwise(op, instructions); !reason.empty())
     return unsupported(op, reason);
-  if (Value function = emitFunction(op, operands))
+  if (Value function = emitMathFunction(b, loc, op, operands))
     return function;
   if (isa<arith::ExtFOp, arith::TruncFOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
     return emitCast(op, operands[0], width);
@@ -83,19 +88,6 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
   state.propertiesAttr = op->getPropertiesAsAttribute();
   Operation *created = b.create(state);
   return created->getResult(0);
-}
-
-/// Emits an elementary function that there is a polynomial for; null for other ops.
-Value ArithmeticEmitter::emitFunction(Operation *op, ArrayRef<Value> operands) {
-  return TypeSwitch<Operation *, Value>(op)
-      .Case([&](math::ExpOp) { return emitExp(b, loc, operands[0]); })
-      .Case([&](math::ErfOp) { return emitErf(b, loc, operands[0]); })
-      .Case([&](math::TanhOp) { return emitTanh(b, loc, operands[0]); })
-      .Case([&](math::LogOp) { return emitLog(b, loc, operands[0]); })
-      .Case([&](math::SinOp) { return emitSin(b, loc, operands[0]); })
-      .Case([&](math::CosOp) { return emitCos(b, loc, operands[0]); })
-      .Case([&](math::RsqrtOp) { return emitRsqrt(b, loc, operands[0]); })
-      .Default(Value());
 }
 
 /// Emits a cast, whose types differ from the op's once everything narrow is computed in f32.

@@ -25,7 +25,6 @@ protected:
   mlir::Value emitActivation(mlir::Operation *op, mlir::Value x, mlir::Type type, int64_t width);
 
 private:
-  mlir::Value emitFunction(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
   mlir::Value emitCast(mlir::Operation *op, mlir::Value x, int64_t width);
 };
 

@@ -7,13 +7,10 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Kernel/VectorMath.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "lib/Kernel/MathBuilder.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/TypeUtilities.h"
-#include <limits>
-#include <optional>
 
 using namespace mlir;
 
@@ -34,6 +31,10 @@ constexpr float exp7[] = {1.0f,          1.0f,           0.499999732f,  0.166666
 constexpr float exp2Degree5[] = {1.0f, 0.693146825f, 0.240222335f, 0.0555089787f, 0.00967186876f, 0.00132235081f};
 constexpr float exp2Degree6[] = {1.0f,           0.693147182f,  0.240226313f,   0.0555036552f,
                                  0.00962068979f, 0.0013386705f, 0.000146535458f};
+
+// 2^r on [-1/2, 1], 0.015 ulp before rounding. The upper end is for arguments above 127.5.
+constexpr float exp2Degree7[] = {1.0f,           0.693147182f,   0.240226358f,    0.0555040315f,
+                                 0.00961949863f, 0.00133263681f, 0.000151026965f, 1.92554635e-05f};
 
 // (e^r - 1 - r)/r² on |r| ≤ ln(2)/2, relative error of e^r - 1 1.3e-8 before rounding.
 constexpr float expm1Ratio[] = {0.5f, 0.16666536f, 0.0416666642f, 0.00836708583f, 0.00139177113f};
@@ -61,158 +62,32 @@ constexpr float logRatio[] = {-0.49999997f, 0.333331972f,  -0.249999493f, 0.2001
 // (sin r - r)/r³ in r² on [0, π/2], relative error of the sine 6.1e-9 before rounding.
 constexpr float sinRatio[] = {-0.166666597f, 0.00833306927f, -0.000198097623f, 2.6060909e-06f};
 
-constexpr float log2E = 1.44269504f;
-// ln 2 and π as sums of f32 numbers (Cody and Waite, Software Manual for the Elementary Functions, 1980). With fused
-// multiply-adds the parts need no trailing zeros. Those of π are cut off, not rounded: with equal signs -0 stays -0.
-constexpr float ln2High = 0.693147182f, ln2Low = -1.90465421e-09f;
+// π as a sum of f32 numbers. The parts are cut off, not rounded: with equal signs -0 stays -0.
 constexpr float piHigh = 0x1.921fb4p+1f, piMiddle = 0x1.4442dp-23f, piLow = 0x1.846988p-47f;
-
-// 1.5·2^23: adding it rounds a number below 2^22 to an integer and leaves that integer in the low bits of the sum.
-constexpr float roundingMagic = 12582912.0f;
-constexpr double roundingMagicF64 = 6755399441055744.0; // 1.5·2^52, the same for f64
 
 // The largest argument of sin and cos for which x - nπ with the three parts above is exact to an ulp of the remainder:
 // n must have few enough bits that n·piHigh and x, of the same grid, differ by a number that f32 holds.
 constexpr float largestCodyWaite = 1.0e5f;
 
-// 1/π cut into seven pieces of 28 bits: the product of a piece and an f32 number is exact in f64. Together 196 bits:
-// 128 for the largest exponent, and 68 behind the point, for f32 arguments come as close as 2^-30 to a multiple of π/2.
-constexpr int inversePiPieces = 7;
-constexpr double inversePi[inversePiPieces] = {0xA2F9836p-29,  0xE4E4415p-57,  0x29FC275p-85, 0x7D1F534p-113,
-                                               0xDDC0DB6p-141, 0x295993Cp-169, 0x439041Fp-197};
+// What log2E lacks of log2(e), and log10(e); log10(2) as a sum of f32 numbers.
+constexpr float log2ELow = 1.92596303e-08f, log10E = 0.434294482f;
+constexpr float log10Of2High = 0.301029996f, log10Of2Low = -1.43209889e-08f;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Builds arithmetic on f32 or vectors of it; integers and f64 take the shape of the argument. It has as many methods
-/// as the polynomials have kinds of ops: each is one op.
-class Emitter {
-public:
-  Emitter(OpBuilder &builder, Location location, Value like)
-      : builder(builder), location(location), vector(dyn_cast<VectorType>(like.getType())) {
-    assert(getElementTypeOrSelf(like.getType()).isF32() && "vector math is f32");
-  }
-
-  Type shaped(Type element) { return vector ? Type(VectorType(vector).clone(element)) : element; }
-  Value splat(TypedAttr scalar) {
-    TypedAttr value = scalar;
-    if (vector)
-      value = DenseElementsAttr::get(cast<ShapedType>(shaped(scalar.getType())), Attribute(scalar));
-    return arith::ConstantOp::create(builder, location, value);
-  }
-  Value f32(float value) { return splat(builder.getF32FloatAttr(value)); }
-  Value f64(double value) { return splat(builder.getF64FloatAttr(value)); }
-  Value i32(uint32_t value) { return splat(builder.getI32IntegerAttr(static_cast<int32_t>(value))); }
-
-  Value add(Value a, Value b) { return arith::AddFOp::create(builder, location, a, b); }
-  Value sub(Value a, Value b) { return arith::SubFOp::create(builder, location, a, b); }
-  Value mul(Value a, Value b) { return arith::MulFOp::create(builder, location, a, b); }
-  Value div(Value a, Value b) { return arith::DivFOp::create(builder, location, a, b); }
-  Value neg(Value a) { return arith::NegFOp::create(builder, location, a); }
-  Value abs(Value a) { return math::AbsFOp::create(builder, location, a); }
-  Value fma(Value a, Value b, Value c) { return math::FmaOp::create(builder, location, a, b, c); }
-  /// An f64 rounded to an integer, ties to even, by additions: not every variant has an instruction for it. 2^52 with
-  /// the sign of a has a unit of 1; numbers of that magnitude are integers.
-  Value roundEvenF64(Value a) {
-    Value magic = f64(0x1p52);
-    Value isSmall = compare(arith::CmpFPredicate::OLT, abs(a), magic);
-    Value signedMagic = withSign(magic, a);
-    return select(isSmall, sub(add(a, signedMagic), signedMagic), a);
-  }
-  Value compare(arith::CmpFPredicate predicate, Value a, Value b) {
-    return arith::CmpFOp::create(builder, location, predicate, a, b);
-  }
-  Value select(Value condition, Value a, Value b) {
-    return arith::SelectOp::create(builder, location, condition, a, b);
-  }
-  /// The larger (smaller) of a constant and x, x where that is NaN. This form of comparison and selection is exactly
-  /// what maxps and minps compute; arith.maximumf and arith.maxnumf take three or more instructions on x86.
-  Value atLeast(Value bound, Value x) { return select(compare(arith::CmpFPredicate::OGT, bound, x), bound, x); }
-  Value atMost(Value bound, Value x) { return select(compare(arith::CmpFPredicate::OLT, bound, x), bound, x); }
-
-  Value bits(Value a) { return arith::BitcastOp::create(builder, location, shaped(builder.getI32Type()), a); }
-  Value fromBits(Value a) { return arith::BitcastOp::create(builder, location, shaped(builder.getF32Type()), a); }
-  Value shiftLeft(Value a, uint32_t by) { return arith::ShLIOp::create(builder, location, a, i32(by)); }
-
-  /// Horner's scheme, one fused multiply-add a degree.
-  Value polynomial(Value x, ArrayRef<float> coefficients) {
-    Value y = f32(coefficients.back());
-    for (float c : llvm::reverse(coefficients.drop_back()))
-      y = fma(y, x, f32(c));
-    return y;
-  }
-
-  /// a with the sign of b, where a has no sign bit set.
-  Value withSign(Value a, Value b) { return math::CopySignOp::create(builder, location, a, b); }
-
-  struct PowerOfTwo {
-    Value n;
-    Value power;
-  };
-  /// n = round(x·factor), at most `largest`, and 2^n, from the sum with roundingMagic. n = -127 gives 0, 128 inf.
-  PowerOfTwo splitPowerOfTwo(Value x, Value factor, std::optional<int> largest = std::nullopt) {
-    Value magic = f32(roundingMagic + 127.0f);
-    Value sum = fma(x, factor, magic);
-    if (largest)
-      sum = atMost(f32(roundingMagic + 127.0f + static_cast<float>(*largest)), sum);
-    return {sub(sum, magic), fromBits(shiftLeft(bits(sum), 23))};
-  }
-
-  struct Product {
-    Value power;
-    Value fraction;
-  };
-
-  /// e^(sign·x) as two factors, for sign·x in [-88, 89]; the first is inf for n = 128, that is above 88.376.
-  Product exp(Value x, float sign, ArrayRef<float> coefficients, std::optional<int> largest = std::nullopt) {
-    auto [n, power] = splitPowerOfTwo(x, f32(sign * log2E), largest);
-    Value remainder = fma(n, f32(-sign * ln2High), x);
-    remainder = fma(n, f32(-sign * ln2Low), remainder);
-    SmallVector<float> signedCoefficients(coefficients);
-    if (sign < 0) // the remainder is that of x, not of -x
-      for (size_t i = 1; i < signedCoefficients.size(); i += 2)
-        signedCoefficients[i] = -signedCoefficients[i];
-    return {power, polynomial(remainder, signedCoefficients)};
-  }
-
-  /// 2^(a·slope + exponent) as two factors, |a·slope + exponent| ≤ 128. The product is used unrounded twice, so that
-  /// large exponents cost no accuracy.
-  Product exp2OfProduct(Value a, Value slope, int exponent, ArrayRef<float> coefficients) {
-    Value magic = f32(roundingMagic + static_cast<float>(127 + exponent));
-    Value sum = fma(slope, a, magic);
-    Value power = fromBits(shiftLeft(bits(sum), 23));
-    return {power, polynomial(fma(slope, a, sub(magic, sum)), coefficients)};
-  }
-
-  /// sin(remainder)·(-1)^parity, where the parity is the lowest bit of an integer. The sign is set aside because
-  /// r + r³ P(r²) makes +0 of -0; r (1 + r² P(r²)), which does not, was 2.5 instead of 2.1 ulp off.
-  Value sinWithParity(Value remainder, Value parity) {
-    Value r = abs(remainder);
-    Value square = mul(r, r);
-    Value sine = fma(mul(r, square), polynomial(square, sinRatio), r);
-    Value sign = arith::AndIOp::create(builder, location, bits(remainder), i32(0x80000000));
-    sign = arith::XOrIOp::create(builder, location, sign, shiftLeft(parity, 31));
-    return fromBits(arith::XOrIOp::create(builder, location, bits(sine), sign));
-  }
-
-  OpBuilder &builder;
-  Location location;
-  VectorType vector;
-};
-
-/// x/π reduced to [-1, 1] modulo 2, in f64, for any finite x.
-Value reduceHuge(Emitter &e, Value x) {
-  Value wide = arith::ExtFOp::create(e.builder, e.location, e.shaped(e.builder.getF64Type()), x);
-  Value sum;
-  for (double piece : inversePi) {
-    // Exact: a product has 52 bits, and as long as it is above 1 the sum so far is a multiple of its lowest one.
-    sum = sum ? e.fma(wide, e.f64(piece), sum) : e.mul(wide, e.f64(piece));
-    sum = e.fma(e.roundEvenF64(e.mul(sum, e.f64(0.5))), e.f64(-2.0), sum);
-  }
-  return sum;
+/// sin(remainder)·(-1)^parity, where the parity is the lowest bit of an integer. The sign is set aside because
+/// r + r³ P(r²) makes +0 of -0; r (1 + r² P(r²)), which does not, was 2.5 instead of 2.1 ulp off.
+Value sinWithParity(MathBuilder &e, Value remainder, Value parity) {
+  Value r = e.abs(remainder);
+  Value square = e.mul(r, r);
+  Value sine = e.fma(e.mul(r, square), e.polynomial(square, sinRatio), r);
+  Value sign = arith::AndIOp::create(e.builder, e.location, e.bits(remainder), e.i32(0x80000000));
+  sign = arith::XOrIOp::create(e.builder, e.location, sign, e.shiftLeft(parity, 31));
+  return e.fromBits(arith::XOrIOp::create(e.builder, e.location, e.bits(sine), sign));
 }
 
 Value emitSinOrCos(OpBuilder &builder, Location location, Value x, bool cosine) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   // x = nπ + r gives sin x = (-1)^n sin r, and x = (n - 1/2)π + r gives cos x = (-1)^n sin r.
   Value magic = e.f32(roundingMagic);
   Value inverse = e.f32(0.318309886f);
@@ -243,7 +118,7 @@ Value emitSinOrCos(OpBuilder &builder, Location location, Value x, bool cosine) 
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    Value turns = reduceHuge(e, x);
+    Value turns = e.halfTurns(x);
     if (cosine)
       turns = e.add(turns, e.f64(0.5));
     Value wideMagic = e.f64(roundingMagicF64);
@@ -258,13 +133,13 @@ Value emitSinOrCos(OpBuilder &builder, Location location, Value x, bool cosine) 
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, location, ValueRange{remainder, parity});
   }
-  return e.sinWithParity(branch.getResult(0), branch.getResult(1));
+  return sinWithParity(e, branch.getResult(0), branch.getResult(1));
 }
 
 } // namespace
 
 Value emitExp(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   // 2^128 is not an f32 number: n stops at 127, the remainder goes up to ln 2 for finite results, and beyond those the
   // polynomial, all of whose coefficients are positive, grows past 2.
   auto [power, fraction] = e.exp(e.atLeast(e.f32(-88.0f), x), 1.0f, exp7, 127);
@@ -272,13 +147,32 @@ Value emitExp(OpBuilder &builder, Location location, Value x) {
 }
 
 Value emitExpNonPositive(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   auto [power, fraction] = e.exp(e.atLeast(e.f32(-88.0f), x), 1.0f, exp5);
   return e.mul(fraction, power);
 }
 
+Value emitExp2(OpBuilder &builder, Location location, Value x) {
+  MathBuilder e(builder, location, x);
+  Value argument = e.atLeast(e.f32(-127.0f), x);
+  auto [n, power] = e.splitPowerOfTwo(argument, e.f32(1.0f), 127);
+  return e.mul(e.polynomial(e.sub(argument, n), exp2Degree7), power);
+}
+
+Value emitExpm1(OpBuilder &builder, Location location, Value x) {
+  MathBuilder e(builder, location, x);
+  // 2^n (e^r - 1) + (2^n - 1), halved until the end: 2^128 is not an f32 number. Below -18 the result is -1.
+  Value argument = e.atLeast(e.f32(-18.0f), x);
+  auto [n, half] = e.splitPowerOfTwo(argument, e.f32(log2E), 128, -1);
+  Value remainder = e.fma(n, e.f32(-ln2High), argument);
+  remainder = e.fma(n, e.f32(-ln2Low), remainder);
+  Value small = e.fma(e.mul(remainder, remainder), e.polynomial(remainder, expm1Ratio), remainder);
+  Value result = e.mul(e.fma(half, small, e.sub(half, e.f32(0.5f))), e.f32(2.0f));
+  return e.select(e.compare(arith::CmpFPredicate::OEQ, x, e.f32(0.0f)), x, result); // -0 stays -0
+}
+
 Value emitErf(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   // |x| > 1: 1 - erfc(|x|) = 1 - 2Φ(-√2 |x|); below, where that cancels, a polynomial of its own.
   Value magnitude = e.abs(x);
   Value argument = e.atMost(e.f32(normalTailEnd127), e.mul(magnitude, e.f32(1.41421356f)));
@@ -289,7 +183,7 @@ Value emitErf(OpBuilder &builder, Location location, Value x) {
 }
 
 Value emitTanh(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   // With m = e^(2|x|) - 1: tanh |x| = m/(m + 2). m = 2^n (e^r - 1) + (2^n - 1) does not cancel for n = 0. From 9.02
   // on the result is 1; n stays below 27, for which one part of ln 2 is enough.
   Value twice = e.mul(e.atMost(e.f32(9.02f), e.abs(x)), e.f32(2.0f));
@@ -301,7 +195,7 @@ Value emitTanh(OpBuilder &builder, Location location, Value x) {
 }
 
 Value emitSigmoid(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   Value clamped = e.atMost(e.f32(88.0f), e.atLeast(e.f32(-89.0f), x)); // e^89 is inf here, its reciprocal 0
   auto [power, fraction] = e.exp(clamped, -1.0f, exp6);
   Value one = e.f32(1.0f);
@@ -309,7 +203,7 @@ Value emitSigmoid(OpBuilder &builder, Location location, Value x) {
 }
 
 Value emitSilu(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   // The numerator keeps the lower clamp: -89/inf is the limit at -inf, where x itself would give NaN.
   Value numerator = e.atLeast(e.f32(-89.0f), x);
   auto [power, fraction] = e.exp(e.atMost(e.f32(88.0f), numerator), -1.0f, exp6);
@@ -317,7 +211,7 @@ Value emitSilu(OpBuilder &builder, Location location, Value x) {
 }
 
 Value emitGelu(OpBuilder &builder, Location location, Value x, nn::GeluForm form) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   if (form == nn::GeluForm::Tanh) {
     // (1 + tanh u)/2 = 1/(1 + e^(-2u)).
     Value numerator = e.atLeast(e.f32(geluTanhStart), x);
@@ -333,20 +227,28 @@ Value emitGelu(OpBuilder &builder, Location location, Value x, nn::GeluForm form
   return e.fma(e.neg(e.mul(a, power)), fraction, e.atLeast(e.f32(0.0f), x));
 }
 
-Value emitLog(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+/// log x = n ln 2 + log(1 + f) for positive finite x.
+struct LogParts {
+  Value n;
+  Value small; ///< log(1 + f)
+};
+
+static LogParts splitLog(MathBuilder &e, Value x) {
   // x = 2^n (1 + f), 1 + f in [2/3, 4/3); subnormals are scaled by 2^23 first.
   Value subnormal = e.compare(arith::CmpFPredicate::OLT, x, e.f32(0x1p-126f));
   Value scaled = e.select(subnormal, e.mul(x, e.f32(0x1p23f)), x);
   Value base = e.select(subnormal, e.f32(-23.0f), e.f32(0.0f));
   Value bits = e.bits(scaled);
-  Value offset = arith::SubIOp::create(builder, location, bits, e.i32(0x3f2aaaab));
-  Value exponent = arith::ShRSIOp::create(builder, location, offset, e.i32(23));
+  Value offset = arith::SubIOp::create(e.builder, e.location, bits, e.i32(0x3f2aaaab));
+  Value exponent = arith::ShRSIOp::create(e.builder, e.location, offset, e.i32(23));
   Value fraction =
-      e.sub(e.fromBits(arith::SubIOp::create(builder, location, bits, e.shiftLeft(exponent, 23))), e.f32(1.0f));
-  Value n = e.add(arith::SIToFPOp::create(builder, location, x.getType(), exponent), base);
-  Value small = e.fma(e.mul(fraction, fraction), e.polynomial(fraction, logRatio), fraction);
-  Value finite = e.fma(n, e.f32(ln2High), small);
+      e.sub(e.fromBits(arith::SubIOp::create(e.builder, e.location, bits, e.shiftLeft(exponent, 23))), e.f32(1.0f));
+  Value n = e.add(arith::SIToFPOp::create(e.builder, e.location, x.getType(), exponent), base);
+  return {n, e.fma(e.mul(fraction, fraction), e.polynomial(fraction, logRatio), fraction)};
+}
+
+/// What a logarithm is for any x, given what it is for positive finite ones.
+static Value logOfAny(MathBuilder &e, Value x, Value finite) {
   // NaN and inf pass by x + x; zero and negative numbers, for which the bits above mean nothing, come last.
   Value positive = e.select(e.compare(arith::CmpFPredicate::OLT, x, e.f32(infinity)), finite, e.add(x, x));
   Value zeroOrLess = e.select(e.compare(arith::CmpFPredicate::OEQ, x, e.f32(0.0f)), e.f32(-infinity),
@@ -354,12 +256,42 @@ Value emitLog(OpBuilder &builder, Location location, Value x) {
   return e.select(e.compare(arith::CmpFPredicate::UGT, x, e.f32(0.0f)), positive, zeroOrLess);
 }
 
+Value emitLog(OpBuilder &builder, Location location, Value x) {
+  MathBuilder e(builder, location, x);
+  auto [n, small] = splitLog(e, x);
+  return logOfAny(e, x, e.fma(n, e.f32(ln2High), small));
+}
+
+Value emitLog2(OpBuilder &builder, Location location, Value x) {
+  MathBuilder e(builder, location, x);
+  auto [n, small] = splitLog(e, x);
+  return logOfAny(e, x, e.fma(small, e.f32(log2E), e.fma(small, e.f32(log2ELow), n)));
+}
+
+Value emitLog10(OpBuilder &builder, Location location, Value x) {
+  MathBuilder e(builder, location, x);
+  auto [n, small] = splitLog(e, x);
+  Value low = e.fma(n, e.f32(log10Of2Low), e.mul(small, e.f32(log10E)));
+  return logOfAny(e, x, e.fma(n, e.f32(log10Of2High), low));
+}
+
+Value emitLog1p(OpBuilder &builder, Location location, Value x) {
+  MathBuilder e(builder, location, x);
+  // log(1 + x) of the rounded sum, and what the rounding has taken, to the first order.
+  Value one = e.f32(1.0f);
+  Value sum = e.add(x, one);
+  Value lost = e.div(e.sub(x, e.sub(sum, one)), sum);
+  Value isSmall = e.compare(arith::CmpFPredicate::OLT, e.abs(lost), one); // no NaN of 0/0 at -1, or of inf - inf
+  Value result = e.add(emitLog(builder, location, sum), e.select(isSmall, lost, e.f32(0.0f)));
+  return e.select(e.compare(arith::CmpFPredicate::OEQ, x, e.f32(0.0f)), x, result);
+}
+
 Value emitSin(OpBuilder &builder, Location location, Value x) { return emitSinOrCos(builder, location, x, false); }
 
 Value emitCos(OpBuilder &builder, Location location, Value x) { return emitSinOrCos(builder, location, x, true); }
 
 Value emitRsqrt(OpBuilder &builder, Location location, Value x) {
-  Emitter e(builder, location, x);
+  MathBuilder e(builder, location, x);
   return e.div(e.f32(1.0f), math::SqrtOp::create(builder, location, x));
 }
 

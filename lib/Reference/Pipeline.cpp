@@ -51,6 +51,7 @@ void buildReferenceLowering(OpPassManager &manager) {
   manager.addPass(arith::createArithEmulateUnsupportedFloats(narrow));
   manager.addPass(createReferenceExpandFloats());
   manager.addPass(arith::createArithExpandOpsPass());
+  manager.addPass(createConvertMathToFuncs()); // powers of integers
   manager.addPass(createSCFToControlFlowPass());
   manager.addPass(createConvertMathToLLVMPass());
   manager.addPass(createConvertMathToLibmPass());

@@ -34,6 +34,16 @@ struct WidenMath : impl::ReferenceWidenMathBase<WidenMath> {
     getOperation().walk([&](Operation *op) {
       if (!isa<math::MathDialect>(op->getDialect()))
         return;
+      if (isa<math::IsFiniteOp, math::IsInfOp, math::IsNaNOp, math::IsNormalOp>(op)) {
+        classify(op, rewriter);
+        return;
+      }
+      if (auto clamp = dyn_cast<math::ClampFOp>(op)) {
+        rewriter.setInsertionPoint(op);
+        Value most = arith::MinimumFOp::create(rewriter, op->getLoc(), clamp.getValue(), clamp.getMax());
+        rewriter.replaceOpWithNewOp<arith::MaximumFOp>(op, most, clamp.getMin());
+        return;
+      }
       bool isNarrowerThanF32 = llvm::any_of(
           op->getOperandTypes(), [](Type type) { return isNarrow(type) && type.getIntOrFloatBitWidth() < 32; });
       if (isNarrowerThanF32 || !isExact(op))
@@ -44,6 +54,30 @@ struct WidenMath : impl::ReferenceWidenMathBase<WidenMath> {
   }
 
 private:
+  /// Compares a number with the ends of what a type has: a wider type has other ones.
+  static void classify(Operation *op, IRRewriter &rewriter) {
+    rewriter.setInsertionPoint(op);
+    Location location = op->getLoc();
+    Value x = op->getOperand(0), magnitude = math::AbsFOp::create(rewriter, location, x);
+    auto type = cast<FloatType>(x.getType());
+    const llvm::fltSemantics &semantics = type.getFloatSemantics();
+    auto compare = [&](arith::CmpFPredicate predicate, const APFloat &with) -> Value {
+      Value end = arith::ConstantOp::create(rewriter, location, rewriter.getFloatAttr(type, with));
+      return arith::CmpFOp::create(rewriter, location, predicate, magnitude, end);
+    };
+    if (isa<math::IsNaNOp>(op)) {
+      rewriter.replaceOpWithNewOp<arith::CmpFOp>(op, arith::CmpFPredicate::UNO, x, x);
+    } else if (isa<math::IsInfOp>(op)) {
+      rewriter.replaceOp(op, compare(arith::CmpFPredicate::OEQ, APFloat::getInf(semantics)));
+    } else {
+      Value isFinite = compare(arith::CmpFPredicate::OLT, APFloat::getInf(semantics));
+      if (isa<math::IsNormalOp>(op))
+        isFinite = arith::AndIOp::create(rewriter, location, isFinite,
+                                         compare(arith::CmpFPredicate::OGE, APFloat::getSmallestNormalized(semantics)));
+      rewriter.replaceOp(op, isFinite);
+    }
+  }
+
   /// Computes an op in f64 and rounds its results once.
   static void widen(Operation *op, IRRewriter &rewriter) {
     rewriter.setInsertionPoint(op);

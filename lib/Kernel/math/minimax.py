@@ -7,7 +7,7 @@ Three steps for each function: the best real coefficients (Remez exchange), roun
 other with the later ones fitted again, then a search over neighbouring f32 values that minimises the largest error of
 the f32 evaluation in the order of operations of VectorMath.cpp. Needs mpmath and numpy; takes about two minutes.
 
-    python3 minimax.py [exp5 exp6 exp7 exp2_5 exp2_6 expm1 gelu erf log sin]
+    python3 minimax.py [exp5 exp6 exp7 exp2_5 exp2_6 exp2_7 expm1 gelu erf log sin erfc atan asin]
 """
 
 from __future__ import annotations
@@ -247,18 +247,52 @@ def find_sin() -> None:
     polish("sin", c, loss, range(4))
 
 
+def find_odd(name: str, function: Function, terms: int, high: float) -> None:
+    """f(t) = t + t³ P(t²) for 0 ≤ t ≤ high."""
+    third = (function(mp.mpf("1e-6")) * 10**6 - 1) * 10**12
+    c, error = remez_f32(lambda t: (function(t) - t) / t**3 if t > 1e-9 else third,
+                         lambda t: t**3 / function(t) + mp.mpf("1e-9") if t > 1e-12 else mp.mpf("1e-9"),
+                         range(0, 2 * terms, 2), 0, high)  # fmt: skip
+    print(f"{name}: relative error {mp.nstr(error, 3)}")
+    t = with_neighbours(0, high, 40001)
+    t = t[t > 1e-6]
+    exact = np.array([float(function(mp.mpf(float(v)))) for v in t])
+
+    def loss(coefficients: list[F32]) -> float:
+        z = (t.astype(np.float64) ** 2).astype(F32)
+        return float(ulps(fma((t * z).astype(F32), horner(z, coefficients), t), exact).max())
+
+    polish(name, c, loss, range(terms))
+
+
+def find_erfc() -> None:
+    """e^(x²) (erfc x)/t in t = 2/(2 + x) for 0 ≤ x ≤ 11.3, in f64: the coefficients are not searched for."""
+
+    def ratio(t: mp.mpf) -> mp.mpf:
+        x = 2 * (1 - t) / t
+        return mp.erfc(x) * mp.exp(x * x) / t
+
+    c, error = remez(ratio, lambda t: 1 / ratio(t), range(12), 0.15, 1.0, grid=400)
+    print(f"erfc: relative error {mp.nstr(error, 3)}")
+    print("   ", ", ".join(repr(float(v)) for v in c))
+
+
 def main() -> None:
     finders: dict[str, Callable[[], None]] = {
         "exp5": lambda: find_power("exp5", math.e, 5, 0.34675),
         "exp6": lambda: find_power("exp6", math.e, 6, 0.34675),
         "exp7": lambda: find_power("exp7", math.e, 7, 0.6932),
         "exp2_5": lambda: find_power("exp2_5", 2, 5, 0.5003),
+        "exp2_7": lambda: find_power("exp2_7", 2, 7, 1.0003),
         "exp2_6": lambda: find_power("exp2_6", 2, 6, 0.5003),
         "expm1": find_expm1,
         "gelu": find_gelu,
         "erf": find_erf,
         "log": find_log,
         "sin": find_sin,
+        "erfc": find_erfc,
+        "atan": lambda: find_odd("atan", mp.atan, 9, 1.0),
+        "asin": lambda: find_odd("asin", mp.asin, 6, 0.5),
     }
     for name in sys.argv[1:] or list(finders):
         finders[name]()

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "intarsia/Reference/Reference.h"
-#include "lib/Kernel/VectorMath.h"
+#include "lib/Kernel/MathFunctions.h"
 #include "lib/Target/GPU/FunctionEmitter.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -90,33 +90,16 @@ LogicalResult expandMath(Operation *root, rt::KernelOp kernel, StringRef targetK
       functions.push_back(op);
   });
   for (Operation *op : functions) {
-    using Function = Value (*)(OpBuilder &, Location, Value);
-    Function polynomial = nullptr;
-    if (isa<math::ExpOp>(op))
-      polynomial = kernel::emitExp;
-    else if (isa<math::ErfOp>(op))
-      polynomial = kernel::emitErf;
-    else if (isa<math::TanhOp>(op))
-      polynomial = kernel::emitTanh;
-    else if (isa<math::LogOp>(op))
-      polynomial = kernel::emitLog;
-    else if (isa<math::SinOp>(op))
-      polynomial = kernel::emitSin;
-    else if (isa<math::CosOp>(op))
-      polynomial = kernel::emitCos;
-    else if (isa<math::RsqrtOp>(op))
-      polynomial = kernel::emitRsqrt;
-    if (polynomial && getElementTypeOrSelf(op->getResult(0)).isF64())
-      return kernel::refuse(targetKind, kernel, op, "there is no polynomial for it in f64");
-    if (polynomial) {
-      OpBuilder builder(op);
-      op->getResult(0).replaceAllUsesWith(polynomial(builder, op->getLoc(), op->getOperand(0)));
-      op->erase();
-      continue;
-    }
-    if (!isa<math::SqrtOp, math::AbsFOp, math::AbsIOp, math::FmaOp, math::CopySignOp, math::FloorOp, math::CeilOp,
-             math::TruncOp, math::RoundEvenOp, math::FPowIOp>(op))
+    kernel::MathKind kind = kernel::mathKind(op);
+    if (kind == kernel::MathKind::None)
       return kernel::refuse(targetKind, kernel, op, "there is no polynomial for it");
+    if (kind == kernel::MathKind::Polynomial && getElementTypeOrSelf(op->getOperand(0)).isF64())
+      return kernel::refuse(targetKind, kernel, op, "there is no polynomial for it in f64");
+    OpBuilder builder(op);
+    if (Value result = kernel::emitMathFunction(builder, op->getLoc(), op, op->getOperands())) {
+      op->getResult(0).replaceAllUsesWith(result);
+      op->erase();
+    }
   }
   return success();
 }

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -30,6 +31,12 @@ struct MathToIntrinsics : impl::TargetGpuMathToIntrinsicsBase<MathToIntrinsics> 
         .Case<math::CeilOp>([](auto) { return "llvm.ceil"; })
         .Case<math::TruncOp>([](auto) { return "llvm.trunc"; })
         .Case<math::RoundEvenOp>([](auto) { return "llvm.roundeven"; })
+        .Case<arith::MaxNumFOp>([](auto) { return "llvm.maxnum"; })
+        .Case<arith::MinNumFOp>([](auto) { return "llvm.minnum"; })
+        .Case<math::AbsIOp>([](auto) { return "llvm.abs"; })
+        .Case<math::CountLeadingZerosOp>([](auto) { return "llvm.ctlz"; })
+        .Case<math::CountTrailingZerosOp>([](auto) { return "llvm.cttz"; })
+        .Case<math::CtPopOp>([](auto) { return "llvm.ctpop"; })
         .Default(StringRef());
   }
 
@@ -39,8 +46,12 @@ struct MathToIntrinsics : impl::TargetGpuMathToIntrinsicsBase<MathToIntrinsics> 
       if (intrinsic.empty())
         return;
       OpBuilder builder(op);
+      SmallVector<Value> operands(op->getOperands());
+      // The result for the least integer, and for zero, is a number too.
+      if (isa<math::AbsIOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op))
+        operands.push_back(LLVM::ConstantOp::create(builder, op->getLoc(), builder.getBoolAttr(false)));
       auto call = LLVM::CallIntrinsicOp::create(builder, op->getLoc(), op->getResult(0).getType(),
-                                                builder.getStringAttr(intrinsic), op->getOperands());
+                                                builder.getStringAttr(intrinsic), operands);
       op->getResult(0).replaceAllUsesWith(call.getResult(0));
       op->erase();
     });

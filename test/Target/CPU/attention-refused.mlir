@@ -31,8 +31,8 @@ rt.kernel @dynamic_heads(%q: tensor<2x?x4x?xf32> {nn.sizes = ["", "s0", "", "s1"
 
 rt.kernel @computed_mask(%q: tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}, %m: tensor<2x1x1x?xf32> {nn.sizes = ["", "", "", "s0"]})
     -> (tensor<2x?x4x64xf32> {nn.sizes = ["", "s0", "", ""]}) attributes {root = #nn.root<attention>, sizes = ["s0"]} {
-  // expected-error @below {{the cpu target cannot compile 'math.atan' in kernel 'computed_mask': there is no polynomial for it}}
-  %a = math.atan %m : tensor<2x1x1x?xf32>
+  // expected-error @below {{the cpu target cannot compile 'arith.remf' in kernel 'computed_mask': processors have no instruction for the remainder of floats}}
+  %a = arith.remf %m, %m : tensor<2x1x1x?xf32>
   %0 = nn.attention %q, %q, %q mask %a {scale = 0.5 : f32} : (tensor<2x?x4x64xf32>, tensor<2x?x4x64xf32>, tensor<2x?x4x64xf32>, tensor<2x1x1x?xf32>) -> tensor<2x?x4x64xf32>
   rt.yield %0 : tensor<2x?x4x64xf32>
 }

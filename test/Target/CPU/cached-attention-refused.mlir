@@ -46,8 +46,8 @@ rt.kernel @computed_keys(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k:
 rt.kernel @computed_queries(%q: tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}, %k: tensor<?x2x64x32xf16> {nn.sizes = ["s1", "", "", ""]}, %v: tensor<?x2x32x64xf16> {nn.sizes = ["s1", "", "", ""]},
           %p: tensor<?xi64> {nn.sizes = ["s0"]}, %s: tensor<?xi64> {nn.sizes = ["s0"]}, %t: tensor<?x?xi64> {nn.sizes = ["s2", "s3"]})
     -> (tensor<?x4x64xf32> {nn.sizes = ["s0", "", ""]}) attributes {root = #nn.root<cached_attention>, sizes = ["s0", "s1", "s2", "s3"]} {
-  // expected-error @below {{the cpu target cannot compile 'math.atan' in kernel 'computed_queries': there is no polynomial for it}}
-  %a = math.atan %q : tensor<?x4x64xf32>
+  // expected-error @below {{the cpu target cannot compile 'arith.remf' in kernel 'computed_queries': processors have no instruction for the remainder of floats}}
+  %a = arith.remf %q, %q : tensor<?x4x64xf32>
   %0 = nn.cached_attention %a, (%k) <keys, f16, page = 32, transposed>, (%v) <values, f16, page = 32>, %p, %s, %t {scale = 0.125 : f32} : (tensor<?x4x64xf32>, tensor<?x2x64x32xf16>, tensor<?x2x32x64xf16>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xi64>) -> tensor<?x4x64xf32>
   rt.yield %0 : tensor<?x4x64xf32>
 }

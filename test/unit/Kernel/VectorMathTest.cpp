@@ -74,6 +74,19 @@ double geluTanh(double x) {
   return x / (1.0 + std::exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x)));
 }
 
+Value constantLike(OpBuilder &builder, Value like, TypedAttr scalar) {
+  TypedAttr value = scalar;
+  if (auto vector = dyn_cast<VectorType>(like.getType()))
+    value = DenseElementsAttr::get(vector.clone(scalar.getType()), Attribute(scalar));
+  return arith::ConstantOp::create(builder, like.getLoc(), value);
+}
+Value constantLike(OpBuilder &builder, Value like, float value) {
+  return constantLike(builder, like, builder.getF32FloatAttr(value));
+}
+Value integerLike(OpBuilder &builder, Value like, int32_t value) {
+  return constantLike(builder, like, builder.getI32IntegerAttr(value));
+}
+
 const MathFunction functions[] = {
     {"exp", kernel::emitExp, [](double x) { return std::exp(x); }, 0.99, smallestNormal, 8.4e-39},
     {"exp_non_positive", kernel::emitExpNonPositive, [](double x) { return std::exp(x); }, 1.93, smallestNormal,
@@ -90,6 +103,42 @@ const MathFunction functions[] = {
     {"sin", kernel::emitSin, [](double x) { return std::sin(x); }, 2.12, smallestNormal, 0x1p-149},
     {"cos", kernel::emitCos, [](double x) { return std::cos(x); }, 3.09, smallestNormal, 0x1p-149},
     {"rsqrt", kernel::emitRsqrt, [](double x) { return 1.0 / std::sqrt(x); }, 1.5, smallestNormal, 0x1p-149},
+    {"exp2", kernel::emitExp2, [](double x) { return std::exp2(x); }, 0.87, smallestNormal, 8.4e-39},
+    {"expm1", kernel::emitExpm1, [](double x) { return std::expm1(x); }, 1.5, smallestNormal, 0x1p-149},
+    {"log2", kernel::emitLog2, [](double x) { return std::log2(x); }, 1.8, smallestNormal, 0x1p-149},
+    {"log10", kernel::emitLog10, [](double x) { return std::log10(x); }, 2.57, smallestNormal, 0x1p-149},
+    {"log1p", kernel::emitLog1p, [](double x) { return std::log1p(x); }, 1.67, smallestNormal, 0x1p-149},
+    {"erfc", kernel::emitErfc, [](double x) { return std::erfc(x); }, 0.51, smallestNormal, 0x1p-149},
+    {"cbrt", kernel::emitCbrt, [](double x) { return std::cbrt(x); }, 0.51, smallestNormal, 0x1p-149},
+    {"tan", kernel::emitTan, [](double x) { return std::tan(x); }, 1.68, smallestNormal, 0x1p-149},
+    {"atan", kernel::emitAtan, [](double x) { return std::atan(x); }, 1.39, smallestNormal, 0x1p-149},
+    {"asin", kernel::emitAsin, [](double x) { return std::asin(x); }, 1.89, smallestNormal, 0x1p-149},
+    {"acos", kernel::emitAcos, [](double x) { return std::acos(x); }, 1.27, smallestNormal, 0x1p-149},
+    {"sinh", kernel::emitSinh, [](double x) { return std::sinh(x); }, 2.97, smallestNormal, 0x1p-149},
+    {"cosh", kernel::emitCosh, [](double x) { return std::cosh(x); }, 2.97, smallestNormal, 0x1p-149},
+    {"asinh", kernel::emitAsinh, [](double x) { return std::asinh(x); }, 2.0, smallestNormal, 0x1p-149},
+    {"acosh", kernel::emitAcosh, [](double x) { return std::acosh(x); }, 2.89, smallestNormal, 0x1p-149},
+    {"atanh", kernel::emitAtanh, [](double x) { return std::atanh(x); }, 2.37, smallestNormal, 0x1p-149},
+    {"pow_of_x", [](OpBuilder &b, Location l, Value x) { return kernel::emitPow(b, l, x, constantLike(b, x, 2.5f)); },
+     [](double x) { return std::pow(x, 2.5); }, 0.51, 0x1p-149, 0x1p-149},
+    {"pow_to_minus_3",
+     [](OpBuilder &b, Location l, Value x) { return kernel::emitPow(b, l, x, constantLike(b, x, -3)); },
+     [](double x) { return std::pow(x, -3.0); }, 0.51, 0x1p-149, 0x1p-149},
+    {"pow_to_x", [](OpBuilder &b, Location l, Value x) { return kernel::emitPow(b, l, constantLike(b, x, 1.7f), x); },
+     [](double x) { return std::pow(double(1.7f), x); }, 0.51, 0x1p-149, 0x1p-149},
+    {"x_to_x", [](OpBuilder &b, Location l, Value x) { return kernel::emitPow(b, l, x, x); },
+     [](double x) { return std::pow(x, x); }, 0.51, 0x1p-149, 0x1p-149},
+    {"integer_power",
+     [](OpBuilder &b, Location l, Value x) { return kernel::emitIntegerPower(b, l, x, integerLike(b, x, -7)); },
+     [](double x) { return std::pow(x, -7.0); }, 0.51, 0x1p-149, 0x1p-149},
+    {"atan2_of_x",
+     [](OpBuilder &b, Location l, Value x) { return kernel::emitAtan2(b, l, x, constantLike(b, x, -0.5f)); },
+     [](double x) { return std::atan2(x, -0.5); }, 1.39, smallestNormal, 0x1p-149},
+    {"atan2_from_x",
+     [](OpBuilder &b, Location l, Value x) { return kernel::emitAtan2(b, l, constantLike(b, x, -2.5f), x); },
+     [](double x) { return std::atan2(-2.5, x); }, 1.53, smallestNormal, 0x1p-149},
+    {"atan2_of_both", [](OpBuilder &b, Location l, Value x) { return kernel::emitAtan2(b, l, x, x); },
+     [](double x) { return std::atan2(x, x); }, 0.64, smallestNormal, 0x1p-149},
 };
 
 /// A function `void NAME(const float *in, float *out, int64_t count)` for every math function and width, in LLVM
