@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # random-shapes.sh PRESET COUNT PROGRAMS: runs the kernels of GPUs on COUNT random shapes each, on emulated devices, and
-# so many random programs on every kind of device.
+# PROGRAMS random programs on every kind of device.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

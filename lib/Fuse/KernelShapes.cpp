@@ -100,6 +100,15 @@ static bool isStored(OpOperand &use) {
 /// visits what several steps share once for each, so its depth is bounded.
 static constexpr unsigned largestScalarDepth = 8;
 
+/// True if an index is computed from an element of a tensor.
+static bool isRead(Value index, unsigned depth = 0) {
+  Operation *op = index.getDefiningOp();
+  if (!op || depth > largestScalarDepth || isa<tensor::DimOp>(op))
+    return false;
+  return isa<tensor::ExtractOp>(op) ||
+         llvm::any_of(op->getOperands(), [&](Value operand) { return isRead(operand, depth + 1); });
+}
+
 static bool isCloneableValue(Value value, unsigned depth = 0) {
   Operation *op = value.getDefiningOp();
   if (!op || depth > largestScalarDepth)
@@ -109,7 +118,7 @@ static bool isCloneableValue(Value value, unsigned depth = 0) {
     return !isa<RankedTensorType>(value.getType()) || matchPattern(value, m_Constant(&splat));
   }
   if (isa<tensor::EmptyOp>(op))
-    return true;
+    return llvm::none_of(op->getOperands(), [](Value size) { return isRead(size); });
   if (auto fill = dyn_cast<linalg::FillOp>(op))
     return isCloneableValue(fill.getInputs()[0], depth + 1) && isCloneableValue(fill.getOutputs()[0], depth + 1);
   if (isa<tensor::SplatOp>(op))

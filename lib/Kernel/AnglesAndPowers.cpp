@@ -73,7 +73,7 @@ public:
     return fma(log, f64(2.0 / ln2F64), exponent);
   }
 
-  /// 2^t of an f64 t, NaN not among them.
+  /// 2^t for an f64 t that is not NaN.
   Value exp2F64(Value t) {
     // Beyond 200 f32 has 0 and inf.
     t = select(compare(arith::CmpFPredicate::OLT, t, f64(200.0)), t, f64(200.0));
@@ -87,7 +87,7 @@ public:
     return mul(fraction, power);
   }
 
-  /// x^y of an f64 y that is not NaN, which is an integer, odd or even, or not.
+  /// x^y for an f64 y that is not NaN; isInteger and isOdd describe y.
   Value power(Value x, Value y, Value isInteger, Value isOdd) {
     Value magnitude = abs(x), zero = f32(0.0f), one = f32(1.0f);
     // Logarithms of 0 and inf that give 0 and inf with any y but 0.

@@ -55,8 +55,10 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
   if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
     if (auto value = dyn_cast<FloatAttr>(constantOp.getValue()))
       return floatConstant(value.getValueAsDouble(), computeType(element), width);
-    Value scalar = arith::ConstantOp::create(
-        b, loc, b.getIntegerAttr(computeType(element), cast<IntegerAttr>(constantOp.getValue()).getInt()));
+    const APInt &integer = cast<IntegerAttr>(constantOp.getValue()).getValue();
+    if (!integer.isSignedIntN(64))
+      return unsupported(op, "integers have at most 64 bits");
+    Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(computeType(element), integer.getSExtValue()));
     return splat(scalar, width);
   }
   if (StringRef reason = whyNotElementwise(op, instructions); !reason.empty())
@@ -65,6 +67,8 @@ Element ArithmeticEmitter::emitElementwise(Operation *op, ArrayRef<Value> operan
     return function;
   if (isa<arith::ExtFOp, arith::TruncFOp, arith::IndexCastOp, arith::IndexCastUIOp>(op))
     return emitCast(op, operands[0], width);
+  if (isa<arith::BitcastOp>(op))
+    return emitBitcast(op, operands[0], width);
 
   bool isLargest = isa<arith::MaxNumFOp>(op);
   // LLVM narrows these between conversions from and to f16, and has a call of fmaxf or fminf for that.
@@ -110,6 +114,15 @@ Value ArithmeticEmitter::emitCast(Operation *op, Value x, int64_t width) {
   if (isa<arith::IndexCastOp>(op))
     return arith::ExtSIOp::create(b, loc, type, x);
   return arith::ExtUIOp::create(b, loc, type, x);
+}
+
+/// Emits a bitcast. The bits of floats of 16 bits, which are computed in f32, are those that are stored.
+Value ArithmeticEmitter::emitBitcast(Operation *op, Value x, int64_t width) {
+  Type from = getElementTypeOrSelf(op->getOperand(0).getType()), to = getElementTypeOrSelf(op->getResult(0).getType());
+  if (from != computeType(from))
+    x = narrow(x, from, width);
+  Value bits = arith::BitcastOp::create(b, loc, vectorOf(to, width), x);
+  return to == computeType(to) ? bits : widen(bits, computeType(to), width);
 }
 
 /// Applies an activation to `width` elements of a type.

@@ -26,6 +26,7 @@ protected:
 
 private:
   mlir::Value emitCast(mlir::Operation *op, mlir::Value x, int64_t width);
+  mlir::Value emitBitcast(mlir::Operation *op, mlir::Value x, int64_t width);
 };
 
 } // namespace intarsia::kernel

@@ -178,7 +178,7 @@ FailureOr<AffineExpr> LinalgEmitter::sizeOfLoop(linalg::LinalgOp op, unsigned lo
 }
 
 /// Returns what an indexing map has for a dimension. Lanes stay where they are neighbours, that is where the loop along
-/// which they run is added once; without a base where they lie apart.
+/// which they run is added once; without a base if they are not neighbours.
 FailureOr<Index> LinalgEmitter::evaluateIndex(linalg::LinalgOp op, AffineExpr expression, ArrayRef<Index> loops) {
   if (auto dim = dyn_cast<AffineDimExpr>(expression))
     return loops[dim.getPosition()];

@@ -26,8 +26,8 @@ inline constexpr float roundingMagic = 12582912.0f;
 /// 1.5·2^52, the same for f64.
 inline constexpr double roundingMagicF64 = 6755399441055744.0;
 
-/// Builds arithmetic on f32 or vectors of it; integers and f64 take the shape of the argument. It has as many methods
-/// as the polynomials have kinds of ops: each is one op.
+/// Builds arithmetic on f32 or vectors of it; integers and f64 take the shape of the argument. Each
+/// method builds one op, or a few that belong together.
 class MathBuilder {
 public:
   MathBuilder(mlir::OpBuilder &builder, mlir::Location location, mlir::Value like)

@@ -59,7 +59,24 @@ Value floatLike(OpBuilder &builder, Location location, Value like, double value)
   return constantLike(builder, location, like, builder.getFloatAttr(getElementTypeOrSelf(like.getType()), value));
 }
 
-/// What isnan, isinf, isfinite and isnormal ask of values of a type.
+double doubleOf(APFloat value) {
+  bool losesInfo = false;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return value.convertToDouble();
+}
+
+/// Returns the least number that a type rounds to infinity: half a unit above its largest one.
+double leastOverflow(FloatType type) {
+  if (type.getWidth() >= 32)
+    return std::numeric_limits<double>::infinity();
+  APFloat largest = APFloat::getLargest(type.getFloatSemantics()), previous = largest;
+  previous.next(/*nextDown=*/true);
+  double most = doubleOf(largest);
+  return most + (most - doubleOf(previous)) / 2;
+}
+
+/// Emits isnan, isinf, isfinite and isnormal. Numbers of narrow types are computed in f32, and may be ones that would
+/// be rounded to infinity: limits are those of the op's type.
 Value emitClass(OpBuilder &builder, Location location, Operation *op, Value x) {
   auto compare = [&](arith::CmpFPredicate predicate, Value a, Value b) -> Value {
     return arith::CmpFOp::create(builder, location, predicate, a, b);
@@ -67,31 +84,27 @@ Value emitClass(OpBuilder &builder, Location location, Operation *op, Value x) {
   if (isa<math::IsNaNOp>(op))
     return compare(arith::CmpFPredicate::UNO, x, x);
   Value magnitude = math::AbsFOp::create(builder, location, x);
-  Value infinity = floatLike(builder, location, x, std::numeric_limits<double>::infinity());
+  auto type = cast<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType()));
+  Value overflow = floatLike(builder, location, x, leastOverflow(type));
   if (isa<math::IsInfOp>(op))
-    return compare(arith::CmpFPredicate::OEQ, magnitude, infinity);
-  Value isFinite = compare(arith::CmpFPredicate::OLT, magnitude, infinity);
+    return compare(arith::CmpFPredicate::OGE, magnitude, overflow);
+  Value isFinite = compare(arith::CmpFPredicate::OLT, magnitude, overflow);
   if (isa<math::IsFiniteOp>(op))
     return isFinite;
-  // Of the type that the op has, also where that is computed in f32.
-  auto type = cast<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType()));
-  APFloat smallest = APFloat::getSmallestNormalized(type.getFloatSemantics());
-  bool losesInfo = false;
-  smallest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
-  Value isNormal =
-      compare(arith::CmpFPredicate::OGE, magnitude, floatLike(builder, location, x, smallest.convertToDouble()));
+  double smallest = doubleOf(APFloat::getSmallestNormalized(type.getFloatSemantics()));
+  Value isNormal = compare(arith::CmpFPredicate::OGE, magnitude, floatLike(builder, location, x, smallest));
   return arith::AndIOp::create(builder, location, isFinite, isNormal);
 }
 
 /// Rounds halves away from zero.
 Value emitRound(OpBuilder &builder, Location location, Value x) {
-  // The number below 1/2: with 1/2 itself the sum with the number below it would be rounded to 1.
+  // The largest number below 1/2; adding 1/2 itself would round its predecessor up to 1.
   double half = getElementTypeOrSelf(x.getType()).isF64() ? 0x1.fffffffffffffp-2 : 0x1.fffffep-2;
   Value step = math::CopySignOp::create(builder, location, floatLike(builder, location, x, half), x);
   return math::TruncOp::create(builder, location, arith::AddFOp::create(builder, location, x, step));
 }
 
-/// x^n of integers, by squares. A negative power is 0 but of 1 and -1.
+/// x^n of integers, by squares. Negative powers are 0, except of 1 and -1.
 Value emitPowerOfIntegers(OpBuilder &builder, Location location, Value x, Value n) {
   Type element = getElementTypeOrSelf(x.getType());
   auto integer = [&](int64_t value) {

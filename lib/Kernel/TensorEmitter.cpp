@@ -232,8 +232,10 @@ Element TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> a
       return unsupported(op, "a table inside a kernel");
     if (isa<FloatType>(type))
       return floatConstant(elements.getSplatValue<APFloat>().convertToDouble(), type, width);
-    int64_t value = elements.getSplatValue<APInt>().getSExtValue();
-    Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value));
+    APInt value = elements.getSplatValue<APInt>();
+    if (!value.isSignedIntN(64))
+      return unsupported(op, "integers have at most 64 bits");
+    Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value.getSExtValue()));
     return splat(scalar, width);
   }
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
@@ -268,8 +270,10 @@ Element TensorEmitter::evaluateOp(Operation *op, Value tensor, ArrayRef<Index> a
     if (auto value = splatOp.getInput().getDefiningOp<arith::ConstantOp>()) {
       if (isa<FloatType>(type))
         return floatConstant(cast<FloatAttr>(value.getValue()).getValueAsDouble(), type, width);
-      Value scalar =
-          arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, cast<IntegerAttr>(value.getValue()).getInt()));
+      const APInt &integer = cast<IntegerAttr>(value.getValue()).getValue();
+      if (!integer.isSignedIntN(64))
+        return unsupported(op, "integers have at most 64 bits");
+      Value scalar = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, integer.getSExtValue()));
       return splat(scalar, width);
     }
   }

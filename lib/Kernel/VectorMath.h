@@ -26,7 +26,7 @@
 //   cos          3.09   0                             1.3e-7                     20, above 1e5 80
 //   rsqrt        1.50   0                             8.9e-8                     square root + division
 //
-// Results below 2^-126 of these are off by at most 2^-149, but those of exp2, which are as those of exp. The functions
+// Results below 2^-126 of these are off by at most 2^-149, except exp2, whose error there is that of exp. The functions
 // with a star are computed in f64.
 //
 //   function     ulp    error of results up to 1       function     ulp    error of results up to 1

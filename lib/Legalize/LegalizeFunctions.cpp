@@ -44,7 +44,7 @@ static LogicalResult takeDeclarations(ModuleOp module) {
   return success();
 }
 
-/// Gives ops that the parser has put into regions of named ops, such as linalg.round, the places of these.
+/// Gives ops in the regions of named ops, such as linalg.round, the location of the named op.
 static void locateRegions(ModuleOp module) {
   module.walk<WalkOrder::PreOrder>([](linalg::LinalgOp named) {
     named->walk([&](Operation *op) {

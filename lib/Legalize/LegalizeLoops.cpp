@@ -9,6 +9,8 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace intarsia::legalize {
 #define GEN_PASS_DEF_LEGALIZELOOPS
@@ -19,21 +21,38 @@ using namespace mlir;
 
 namespace {
 
-/// The most iterations that become one another's successors, and the most ops that they may have together: a kernel for
-/// each is compiled. Longer loops stay, and are refused where a kernel would need their counter.
+/// Limits for writing loops out: the iterations of a loop, and the ops in all copies of a function, each of which may
+/// become a kernel. Longer loops stay, and are refused where a kernel would need their counter.
 constexpr int64_t mostIterations = 64, mostOps = 4096;
 
-/// True if a value, or an integer that is computed from it, is read by an op other than control flow.
+/// True if ops on tensors read a value, or what control flow and integer arithmetic make of it.
 bool isReadByTensors(Value counter) {
-  SmallVector<Value> open{counter};
-  while (!open.empty())
-    for (Operation *user : open.pop_back_val().getUsers()) {
+  llvm::SetVector<Value> open;
+  open.insert(counter);
+  for (unsigned i = 0; i < open.size(); ++i)
+    for (OpOperand &use : open[i].getUses()) {
+      Operation *user = use.getOwner();
       bool isInteger = user->getNumResults() == 1 && user->getResult(0).getType().isIntOrIndex() &&
                        isa_and_nonnull<arith::ArithDialect>(user->getDialect());
-      if (isInteger)
-        open.push_back(user->getResult(0));
-      else if (!isa<scf::YieldOp, scf::ConditionOp, scf::ForOp, scf::IfOp, scf::WhileOp>(user))
+      if (isInteger) {
+        open.insert(user->getResult(0));
+      } else if (auto loop = dyn_cast<scf::ForOp>(user)) {
+        // As a bound or step it decides which iterations there are; as a value it is carried.
+        if (use.getOperandNumber() < loop.getNumControlOperands()) {
+          open.insert(loop.getInductionVar());
+        } else {
+          open.insert(loop.getTiedLoopRegionIterArg(&use));
+          open.insert(loop.getTiedLoopResult(&use));
+        }
+      } else if (isa<scf::YieldOp>(user)) {
+        Operation *parent = user->getParentOp();
+        if (use.getOperandNumber() < parent->getNumResults())
+          open.insert(parent->getResult(use.getOperandNumber()));
+        if (auto loop = dyn_cast<scf::ForOp>(parent))
+          open.insert(loop.getRegionIterArg(use.getOperandNumber()));
+      } else if (!isa<scf::ConditionOp, scf::IfOp, scf::WhileOp>(user)) {
         return true;
+      }
     }
   return false;
 }
@@ -44,9 +63,10 @@ int64_t opsIn(Region &region) {
   return count;
 }
 
-/// The iterations of a loop over constants, the last counter running fastest; none if there are too many.
+/// Returns the iterations of a loop over constants, the last counter running fastest; none if there are too many.
 std::optional<SmallVector<SmallVector<int64_t>>> iterations(ArrayRef<OpFoldResult> lower, ArrayRef<OpFoldResult> upper,
-                                                            ArrayRef<OpFoldResult> steps, Region &body) {
+                                                            ArrayRef<OpFoldResult> steps, Region &body,
+                                                            int64_t &budget) {
   SmallVector<SmallVector<int64_t>> result{{}};
   for (auto [low, high, step] : llvm::zip_equal(lower, upper, steps)) {
     std::optional<int64_t> from = getConstantIntValue(low), to = getConstantIntValue(high),
@@ -62,8 +82,10 @@ std::optional<SmallVector<SmallVector<int64_t>>> iterations(ArrayRef<OpFoldResul
       }
     result = std::move(longer);
   }
-  if (int64_t(result.size()) * opsIn(body) > mostOps)
+  int64_t ops = int64_t(result.size()) * opsIn(body);
+  if (ops > budget)
     return std::nullopt;
+  budget -= ops;
   return result;
 }
 
@@ -73,7 +95,7 @@ void mapCounters(ValueRange counters, ArrayRef<int64_t> values, IRMapping &mappi
     mapping.map(counter, arith::ConstantIndexOp::create(builder, at, value).getResult());
 }
 
-/// Clones the ops of a block but its terminator. Integers of constants become constants.
+/// Clones a block without its terminator, and folds arithmetic on constants.
 void cloneBody(Block &block, IRMapping &mapping, IRRewriter &rewriter) {
   for (Operation &inner : block.without_terminator()) {
     Operation *clone = rewriter.clone(inner, mapping);
@@ -87,10 +109,12 @@ void cloneBody(Block &block, IRMapping &mapping, IRRewriter &rewriter) {
 }
 
 /// scf.forall: what its iterations insert is inserted one after the other.
-void unroll(scf::ForallOp op, IRRewriter &rewriter) {
-  auto all = iterations(op.getMixedLowerBound(), op.getMixedUpperBound(), op.getMixedStep(), op.getRegion());
-  if (!all || op.getNumResults() == 0)
-    return;
+bool unroll(scf::ForallOp op, int64_t &budget, IRRewriter &rewriter) {
+  if (op.getNumResults() == 0)
+    return false;
+  auto all = iterations(op.getMixedLowerBound(), op.getMixedUpperBound(), op.getMixedStep(), op.getRegion(), budget);
+  if (!all)
+    return false;
   rewriter.setInsertionPoint(op);
   SmallVector<Value> outputs(op.getOutputs());
   for (ArrayRef<int64_t> iteration : *all) {
@@ -118,15 +142,16 @@ void unroll(scf::ForallOp op, IRRewriter &rewriter) {
     }
   }
   rewriter.replaceOp(op, outputs);
+  return true;
 }
 
 /// scf.parallel: what its iterations reduce is reduced in their order.
-void unroll(scf::ParallelOp op, IRRewriter &rewriter) {
+bool unroll(scf::ParallelOp op, int64_t &budget, IRRewriter &rewriter) {
   SmallVector<OpFoldResult> lower = getAsOpFoldResult(op.getLowerBound()),
                             upper = getAsOpFoldResult(op.getUpperBound()), steps = getAsOpFoldResult(op.getStep());
-  auto all = iterations(lower, upper, steps, op.getRegion());
+  auto all = iterations(lower, upper, steps, op.getRegion(), budget);
   if (!all)
-    return;
+    return false;
   rewriter.setInsertionPoint(op);
   SmallVector<Value> results(op.getInitVals());
   for (ArrayRef<int64_t> iteration : *all) {
@@ -143,13 +168,17 @@ void unroll(scf::ParallelOp op, IRRewriter &rewriter) {
     }
   }
   rewriter.replaceOp(op, results);
+  return true;
 }
 
-void unroll(scf::ForOp op, IRRewriter &rewriter) {
+bool unroll(scf::ForOp op, int64_t &budget, IRRewriter &rewriter) {
+  // Bounds without sign are those of constants that no model needs.
+  if (op.getUnsignedCmp() || !isReadByTensors(op.getInductionVar()))
+    return false;
   auto all = iterations(getAsOpFoldResult(op.getLowerBound()), getAsOpFoldResult(op.getUpperBound()),
-                        getAsOpFoldResult(op.getStep()), op.getRegion());
-  if (!all || !isReadByTensors(op.getInductionVar()))
-    return;
+                        getAsOpFoldResult(op.getStep()), op.getRegion(), budget);
+  if (!all)
+    return false;
   rewriter.setInsertionPoint(op);
   SmallVector<Value> carried(op.getInitArgs());
   for (ArrayRef<int64_t> iteration : *all) {
@@ -163,23 +192,23 @@ void unroll(scf::ForOp op, IRRewriter &rewriter) {
       value = mapping.lookupOrDefault(next);
   }
   rewriter.replaceOp(op, carried);
+  return true;
 }
 
 struct LegalizeLoops : intarsia::legalize::impl::LegalizeLoopsBase<LegalizeLoops> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    SmallVector<Operation *> loops; // those within others first
-    getOperation().walk([&](Operation *op) {
-      if (isa<scf::ForOp, scf::ForallOp, scf::ParallelOp>(op))
-        loops.push_back(op);
-    });
-    for (Operation *loop : loops)
-      if (auto op = dyn_cast<scf::ForOp>(loop))
-        unroll(op, rewriter);
-      else if (auto op = dyn_cast<scf::ForallOp>(loop))
-        unroll(op, rewriter);
-      else
-        unroll(cast<scf::ParallelOp>(loop), rewriter);
+    int64_t budget = mostOps;
+    // Outer loops first, as bounds of inner ones may be their counters; then all again, with what they have become.
+    auto unrollOne = [&](Operation *op) {
+      bool isUnrolled = llvm::TypeSwitch<Operation *, bool>(op)
+                            .Case<scf::ForOp, scf::ForallOp, scf::ParallelOp>(
+                                [&](auto loop) { return unroll(loop, budget, rewriter); })
+                            .Default(false);
+      return isUnrolled ? WalkResult::interrupt() : WalkResult::advance();
+    };
+    while (getOperation().walk<WalkOrder::PreOrder>(unrollOne).wasInterrupted()) {
+    }
   }
 };
 } // namespace

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
 
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
@@ -21,8 +20,8 @@ using namespace mlir;
 
 namespace {
 
-/// linalg.softmax: maximum, exponentials, sum, quotient. Upstream's own form begins with NaN as what maxnumf leaves as
-/// it is; with maximumf, which has instructions, NaN among the elements gives NaN all the same.
+/// linalg.softmax: maximum, exponentials, sum, quotient, in f32 at least. Upstream starts maxnumf from NaN; maximumf is
+/// used here because it is one instruction, and NaN among the elements gives NaN all the same.
 struct DecomposeSoftmax : OpRewritePattern<linalg::SoftmaxOp> {
   using OpRewritePattern::OpRewritePattern;
   using Body = function_ref<Value(OpBuilder &, Location, ValueRange)>;
@@ -34,20 +33,28 @@ struct DecomposeSoftmax : OpRewritePattern<linalg::SoftmaxOp> {
     Value largest = reduce(
         op, input, -std::numeric_limits<double>::infinity(), rewriter,
         [](OpBuilder &b, Location at, ValueRange v) -> Value { return arith::MaximumFOp::create(b, at, v[0], v[1]); });
-    Value exponentials = combine(op, input, largest, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
-      return math::ExpOp::create(b, at, arith::SubFOp::create(b, at, v[0], v[1]));
-    });
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, op.getLoc(), input);
+    Value wide = tensor::EmptyOp::create(rewriter, op.getLoc(), sizes, computedIn(op));
+    Value exponentials =
+        combine(op, input, largest, wide, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
+          return math::ExpOp::create(b, at, arith::SubFOp::create(b, at, v[0], v[1]));
+        });
     Value sum = reduce(op, exponentials, 0.0, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
       return arith::AddFOp::create(b, at, v[0], v[1]);
     });
-    rewriter.replaceOp(op,
-                       combine(op, exponentials, sum, rewriter, [](OpBuilder &b, Location at, ValueRange v) -> Value {
-                         return arith::DivFOp::create(b, at, v[0], v[1]);
-                       }));
+    rewriter.replaceOp(op, combine(op, exponentials, sum, op.getOutput(), rewriter,
+                                   [](OpBuilder &b, Location at, ValueRange v) -> Value {
+                                     return arith::DivFOp::create(b, at, v[0], v[1]);
+                                   }));
     return success();
   }
 
 private:
+  static FloatType computedIn(linalg::SoftmaxOp op) {
+    auto element = cast<FloatType>(op.getInputOperandType().getElementType());
+    return element.getWidth() < 32 ? FloatType(Float32Type::get(op.getContext())) : element;
+  }
+
   static AffineMap withoutDimension(linalg::SoftmaxOp op, OpBuilder &builder) {
     return builder.getMultiDimIdentityMap(op.getInputOperandRank()).dropResult(op.getDimension());
   }
@@ -56,11 +63,18 @@ private:
                        utils::IteratorType ofDimension, OpBuilder &builder, Body body) {
     SmallVector<utils::IteratorType> iterators(op.getInputOperandRank(), utils::IteratorType::parallel);
     iterators[op.getDimension()] = ofDimension;
+    Type wide = computedIn(op), result = getElementTypeOrSelf(init);
+    auto build = [&](OpBuilder &inner, Location at, ValueRange values) {
+      SmallVector<Value> widened;
+      for (Value value : values)
+        widened.push_back(value.getType() == wide ? value : arith::ExtFOp::create(inner, at, wide, value).getResult());
+      Value computed = body(inner, at, widened);
+      if (computed.getType() != result)
+        computed = arith::TruncFOp::create(inner, at, result, computed);
+      linalg::YieldOp::create(inner, at, computed);
+    };
     return linalg::GenericOp::create(builder, op.getLoc(), TypeRange{init.getType()}, inputs, ValueRange{init}, maps,
-                                     iterators,
-                                     [&](OpBuilder &inner, Location at, ValueRange values) {
-                                       linalg::YieldOp::create(inner, at, body(inner, at, values));
-                                     })
+                                     iterators, build)
         .getResult(0);
   }
 
@@ -68,18 +82,17 @@ private:
     Location location = op.getLoc();
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, location, op.getInput());
     sizes.erase(sizes.begin() + op.getDimension());
-    Type element = op.getInputOperandType().getElementType();
-    Value constant = arith::ConstantOp::create(builder, location, builder.getFloatAttr(element, start));
-    Value empty = tensor::EmptyOp::create(builder, location, sizes, element);
+    Value constant = arith::ConstantOp::create(builder, location, builder.getFloatAttr(computedIn(op), start));
+    Value empty = tensor::EmptyOp::create(builder, location, sizes, computedIn(op));
     Value init = linalg::FillOp::create(builder, location, constant, empty).getResult(0);
     return generic(op, input, init,
                    {builder.getMultiDimIdentityMap(op.getInputOperandRank()), withoutDimension(op, builder)},
                    utils::IteratorType::reduction, builder, body);
   }
 
-  static Value combine(linalg::SoftmaxOp op, Value input, Value reduced, OpBuilder &builder, Body body) {
+  static Value combine(linalg::SoftmaxOp op, Value input, Value reduced, Value init, OpBuilder &builder, Body body) {
     AffineMap identity = builder.getMultiDimIdentityMap(op.getInputOperandRank());
-    return generic(op, {input, reduced}, op.getOutput(), {identity, withoutDimension(op, builder), identity},
+    return generic(op, {input, reduced}, init, {identity, withoutDimension(op, builder), identity},
                    utils::IteratorType::parallel, builder, body);
   }
 };
@@ -107,35 +120,58 @@ template <typename Op, typename Extend> struct WidenProduct : OpRewritePattern<O
     if (!element.isInteger() || width > 32)
       return failure();
     Location location = op.getLoc();
-    Type wideElement = rewriter.getIntegerType(2 * width);
-    auto shaped = dyn_cast<ShapedType>(type);
+    Type wideElement = rewriter.getIntegerType(std::max(8u, 2 * width)); // there are no bytes of two bits
+    auto shaped = dyn_cast<RankedTensorType>(type);
     Type wide = shaped ? Type(shaped.clone(wideElement)) : wideElement;
-    TypedAttr half = rewriter.getIntegerAttr(wideElement, width);
-    if (shaped)
-      half = DenseElementsAttr::get(cast<ShapedType>(wide), Attribute(half));
+    Value half = arith::ConstantOp::create(rewriter, location, rewriter.getIntegerAttr(wideElement, width));
+    if (shaped) {
+      SmallVector<Value> sizes;
+      for (int64_t dimension = 0; dimension < shaped.getRank(); ++dimension)
+        if (shaped.isDynamicDim(dimension))
+          sizes.push_back(tensor::DimOp::create(rewriter, location, op.getLhs(), dimension));
+      half = tensor::SplatOp::create(rewriter, location, half, cast<RankedTensorType>(wide), sizes);
+    } else if (isa<ShapedType>(type)) {
+      return failure();
+    }
     Value product = arith::MulIOp::create(rewriter, location, Extend::create(rewriter, location, wide, op.getLhs()),
                                           Extend::create(rewriter, location, wide, op.getRhs()));
-    Value high =
-        arith::ShRUIOp::create(rewriter, location, product, arith::ConstantOp::create(rewriter, location, half));
+    Value high = arith::ShRUIOp::create(rewriter, location, product, half);
     rewriter.replaceOp(op, {arith::TruncIOp::create(rewriter, location, type, product),
                             arith::TruncIOp::create(rewriter, location, type, high)});
     return success();
   }
 };
 
-/// Constants whose bytes lie behind the IR.
+/// The sum of integers with its carry: the sum is less than a summand where there is one.
+struct ExpandCarry : OpRewritePattern<arith::AddUIExtendedOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::AddUIExtendedOp op, PatternRewriter &rewriter) const override {
+    Value sum = arith::AddIOp::create(rewriter, op.getLoc(), op.getLhs(), op.getRhs());
+    Value carry = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::ult, sum, op.getLhs());
+    rewriter.replaceOp(op, {sum, carry});
+    return success();
+  }
+};
+
+/// True if a resource has the bytes of a type.
+bool hasBytes(DenseResourceElementsAttr resource) {
+  AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+  auto type = cast<ShapedType>(resource.getType());
+  bool isSplat = false;
+  return blob && DenseElementsAttr::isValidRawBuffer(type, blob->getData(), isSplat) &&
+         (!isSplat || type.getNumElements() == 1);
+}
+
+/// Turns dense_resource constants into dense ones.
 struct TakeResource : OpRewritePattern<arith::ConstantOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ConstantOp op, PatternRewriter &rewriter) const override {
     auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
-    if (!resource)
+    if (!resource || !hasBytes(resource))
       return failure();
-    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
-    auto type = cast<ShapedType>(resource.getType());
-    bool isSplat = false;
-    if (!blob || !DenseElementsAttr::isValidRawBuffer(type, blob->getData(), isSplat))
-      return failure();
-    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, DenseElementsAttr::getFromRawBuffer(type, blob->getData()));
+    ArrayRef<char> bytes = resource.getRawHandle().getBlob()->getData();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(
+        op, DenseElementsAttr::getFromRawBuffer(cast<ShapedType>(resource.getType()), bytes));
     return success();
   }
 };
@@ -151,12 +187,13 @@ struct TakeAllocation : OpRewritePattern<bufferization::AllocTensorOp> {
   }
 };
 
-/// Any value will do for poison: zero, and elements that nothing has written.
+/// Replaces poison by zero; any value is allowed.
 struct TakePoison : OpRewritePattern<ub::PoisonOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ub::PoisonOp op, PatternRewriter &rewriter) const override {
     auto shaped = dyn_cast<RankedTensorType>(op.getType());
-    if (!op.getType().isIntOrIndexOrFloat() && !(shaped && shaped.hasStaticShape()))
+    if (!getElementTypeOrSelf(op.getType()).isIntOrIndexOrFloat() ||
+        (isa<ShapedType>(op.getType()) && !(shaped && shaped.hasStaticShape())))
       return failure();
     rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, cast<TypedAttr>(rewriter.getZeroAttr(op.getType())));
     return success();
@@ -185,7 +222,7 @@ struct FoldSizeAtLeastZero : OpRewritePattern<arith::CmpIOp> {
   }
 };
 
-/// scf.index_switch: one scf.if in the other.
+/// scf.index_switch becomes nested scf.if.
 struct SwitchToBranches : OpRewritePattern<scf::IndexSwitchOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(scf::IndexSwitchOp op, PatternRewriter &rewriter) const override {
@@ -216,11 +253,12 @@ struct SwitchToBranches : OpRewritePattern<scf::IndexSwitchOp> {
   }
 };
 
-/// scf.if in the body of a linalg op: both sides are computed, and one is taken.
+/// scf.if in bodies of linalg ops and of tensor.generate: both sides are computed, and one is taken.
 struct BranchToSelect : OpRewritePattern<scf::IfOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(scf::IfOp op, PatternRewriter &rewriter) const override {
-    if (!isa_and_nonnull<linalg::LinalgOp>(op->getParentOp()) || op.getElseRegion().empty() || op.getNumResults() == 0)
+    bool isInBody = op->getParentOfType<linalg::LinalgOp>() || op->getParentOfType<tensor::GenerateOp>();
+    if (!isInBody || op.getElseRegion().empty() || op.getNumResults() == 0)
       return failure();
     auto mayBeComputed = [](Operation &inner) {
       return isa<tensor::ExtractOp>(inner) || (inner.getNumRegions() == 0 && isPure(&inner));
@@ -245,9 +283,8 @@ struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<DecomposeSoftmax, LowerPack, LowerUnpack, WidenProduct<arith::MulSIExtendedOp, arith::ExtSIOp>,
-                 WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, TakeResource, TakeAllocation, TakePoison,
-                 DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, BranchToSelect>(&getContext());
-    arith::populateExpandScalingExtTruncPatterns(patterns);
+                 WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, ExpandCarry, TakeResource, TakeAllocation,
+                 TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, BranchToSelect>(&getContext());
     // A user's ops are theirs: what is folded or dead stays as it is until phases simplify.
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
@@ -262,14 +299,16 @@ struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
       if (auto constant = dyn_cast<arith::ConstantOp>(op))
         if (auto resource = dyn_cast<DenseResourceElementsAttr>(constant.getValue())) {
           AsmResourceBlob *blob = resource.getRawHandle().getBlob();
-          return op->emitError() << "the resource '" << resource.getRawHandle().getKey() << "' of a constant "
-                                 << (blob ? "has " + std::to_string(blob->getData().size()) +
-                                                " bytes, which are not those of its type"
-                                          : std::string("is not in the file"));
+          std::string name = ("the resource '" + resource.getRawHandle().getKey() + "' ").str();
+          if (!blob)
+            return op->emitError() << name << "of a constant is not in the file";
+          auto type = cast<ShapedType>(resource.getType());
+          return op->emitError() << name << "has " << blob->getData().size() << " bytes, " << type << " needs "
+                                 << llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 8);
         }
       if (isa<cf::AssertOp>(op))
-        return op->emitError("what 'cf.assert' asks for is not known before a call; sizes are compared at each call, "
-                             "so the assertion can go");
+        return op->emitError("'cf.assert' cannot be proved before a call; remove it, or check it in the program that "
+                             "calls: sizes that ops need are compared at each call");
       return WalkResult::advance();
     });
     return failure(result.wasInterrupted());

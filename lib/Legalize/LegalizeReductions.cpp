@@ -60,7 +60,7 @@ std::optional<Narrowed> narrowed(RankedTensorType type, AffineMap map) {
   return result;
 }
 
-/// Rewrites one op; false if it keeps none.
+/// Rewrites one op. Returns false if no result keeps a dimension.
 bool narrow(linalg::GenericOp op, IRRewriter &rewriter) {
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   SmallVector<Value> outputs(op.getOutputs());
@@ -75,7 +75,7 @@ bool narrow(linalg::GenericOp op, IRRewriter &rewriter) {
       continue;
     any = true;
     maps[number] = found.back()->map;
-    // Fills are repeated on the narrow tensor: kernels have copies of those.
+    // A fill is repeated on the narrow tensor, so that kernels can still have a copy of it.
     auto fill = init.get().getDefiningOp<linalg::FillOp>();
     if (fill) {
       SmallVector<Value> sizes;

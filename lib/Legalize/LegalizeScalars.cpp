@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
 
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -19,7 +20,7 @@ using namespace mlir;
 
 namespace {
 
-/// Gives scalar arguments the form of tensors.
+/// Turns scalar arguments into tensors without dimensions.
 void takeArguments(func::FuncOp function) {
   if (function.isExternal())
     return;
@@ -67,8 +68,17 @@ class ScalarTensors {
 public:
   explicit ScalarTensors(IRRewriter &rewriter) : rewriter(rewriter) {}
 
-  /// Returns the tensor of a scalar that is an element of a tensor, or that is computed from such; null for others.
+  /// Returns the tensor of a scalar that is an element of a tensor, or is computed from one; null otherwise.
   Value of(Value scalar) { return hasElement(scalar) ? make(scalar) : Value(); }
+
+  /// True if an integer, also an index, is computed from elements of tensors outside of bodies.
+  bool isComputed(Value number) {
+    Operation *op = number.getDefiningOp();
+    if (number.getType().isIndex())
+      return isOfHost(op) && isElementwise(op) &&
+             llvm::any_of(op->getOperands(), [&](Value operand) { return isComputed(operand); });
+    return hasElement(number);
+  }
 
   /// Returns the tensor of any scalar.
   Value ofAny(Value scalar, Operation *before) {
@@ -170,12 +180,33 @@ void broadcast(Operation *op, Value element, Value init, IRRewriter &rewriter) {
                        linalg::BroadcastOp::create(rewriter, op->getLoc(), element, init, dimensions)->getResults());
 }
 
-/// Makes scalars from outside of a body operands of the op.
+/// Clones indices that are computed from elements of tensors into the body of an op that reads them: there are no
+/// tensors of indices.
+void takeIndices(linalg::GenericOp op, ScalarTensors &scalars, IRRewriter &rewriter) {
+  for (bool any = true; any;) {
+    any = false;
+    llvm::SetVector<Value> captured;
+    getUsedValuesDefinedAbove(op.getRegion(), captured);
+    for (Value value : captured) {
+      if (!value.getType().isIndex() || !scalars.isComputed(value))
+        continue;
+      rewriter.setInsertionPointToStart(&op.getRegion().front());
+      Value inside = rewriter.clone(*value.getDefiningOp())->getResult(0);
+      replaceAllUsesInRegionWith(value, inside, op.getRegion());
+      any = true;
+    }
+  }
+}
+
+/// Makes scalars from outside of a body operands of the op, and scalar operands tensors.
 void takeCaptured(linalg::GenericOp op, ScalarTensors &scalars, IRRewriter &rewriter) {
+  for (OpOperand *operand : op.getDpsInputOperands())
+    if (Value tensor = operand->get().getType().isIntOrFloat() ? scalars.of(operand->get()) : Value())
+      rewriter.modifyOpInPlace(op, [&] { operand->set(tensor); });
+  takeIndices(op, scalars, rewriter);
   llvm::SetVector<Value> captured;
   getUsedValuesDefinedAbove(op.getRegion(), captured);
   for (Value value : captured) {
-    rewriter.setInsertionPoint(op);
     Value tensor = scalars.of(value);
     if (!tensor)
       continue;
@@ -191,7 +222,29 @@ void takeCaptured(linalg::GenericOp op, ScalarTensors &scalars, IRRewriter &rewr
   }
 }
 
-/// Gives scalar results the form of tensors.
+/// Gives named ops that read such scalars the form of linalg.generic, whose operands can be added to.
+void takeCaptured(linalg::LinalgOp op, ScalarTensors &scalars, IRRewriter &rewriter) {
+  if (!op.hasPureTensorSemantics())
+    return;
+  auto generic = dyn_cast<linalg::GenericOp>(op.getOperation());
+  if (!generic) {
+    llvm::SetVector<Value> read;
+    getUsedValuesDefinedAbove(op->getRegions(), read);
+    for (OpOperand *operand : op.getDpsInputOperands())
+      read.insert(operand->get());
+    if (llvm::none_of(read,
+                      [&](Value value) { return !isa<ShapedType>(value.getType()) && scalars.isComputed(value); }))
+      return;
+    rewriter.setInsertionPoint(op);
+    FailureOr<linalg::GenericOp> made = linalg::generalizeNamedOp(rewriter, op);
+    if (failed(made))
+      return;
+    generic = *made;
+  }
+  takeCaptured(generic, scalars, rewriter);
+}
+
+/// Turns scalar results into tensors without dimensions.
 void takeResults(func::FuncOp function, ScalarTensors &scalars, IRRewriter &rewriter) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return;
@@ -237,8 +290,8 @@ struct LegalizeScalars : intarsia::legalize::impl::LegalizeScalarsBase<LegalizeS
             rewriter.setInsertionPoint(op);
             broadcast(op, element, fill.getOutputs()[0], rewriter);
           }
-        } else if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-          takeCaptured(generic, scalars, rewriter);
+        } else if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
+          takeCaptured(linalgOp, scalars, rewriter);
         }
       });
       takeResults(function, scalars, rewriter);

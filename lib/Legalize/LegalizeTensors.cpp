@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace intarsia::legalize {
 #define GEN_PASS_DEF_LEGALIZETENSORS
@@ -55,7 +56,7 @@ Value part(OpBuilder &builder, Location location, Value source, int64_t dimensio
   return tensor::ExtractSliceOp::create(builder, location, source, offsets, sizes, strides);
 }
 
-/// Returns the size of a dimension, where it is known from what has made the tensor.
+/// Returns the size of a dimension, as its tensor.empty has it if there is one.
 OpFoldResult sizeOf(OpBuilder &builder, Location location, Value tensor, int64_t dimension) {
   while (auto op = tensor.getDefiningOp<DestinationStyleOpInterface>())
     tensor = op.getTiedOpOperand(cast<OpResult>(tensor))->get();
@@ -64,7 +65,7 @@ OpFoldResult sizeOf(OpBuilder &builder, Location location, Value tensor, int64_t
   return tensor::getMixedSize(builder, location, tensor, dimension);
 }
 
-/// True if two sizes are one: a number, a value, or the same dimension of one tensor.
+/// True if two sizes are equal: a number, a value, or the same dimension of one tensor.
 bool isSame(OpFoldResult a, OpFoldResult b) {
   if (isEqualConstantIntOrValue(a, b))
     return true;
@@ -98,8 +99,12 @@ struct PadToConcat : OpRewritePattern<tensor::PadOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::PadOp op, PatternRewriter &rewriter) const override {
     Value padding = op.getConstantPaddingValue();
-    if (!padding)
+    auto isNegative = [](OpFoldResult size) { return getConstantIntValue(size).value_or(0) < 0; };
+    if (!padding || llvm::any_of(op.getMixedLowPad(), isNegative) || llvm::any_of(op.getMixedHighPad(), isNegative))
       return failure();
+    // Mostly a constant inside of the op's region, which goes.
+    if (Operation *inside = padding.getDefiningOp(); inside && op->isAncestor(inside))
+      padding = rewriter.clone(*inside)->getResult(0);
     Location location = op.getLoc();
     Value result = op.getSource();
     SmallVector<int64_t> shape(op.getSourceType().getShape());
@@ -128,23 +133,85 @@ struct PadToConcat : OpRewritePattern<tensor::PadOp> {
   }
 };
 
+/// True if an integer does not follow from sizes: it is read from a tensor, an argument, or a loop's counter.
+bool isData(OpFoldResult number) {
+  auto value = dyn_cast<Value>(number);
+  llvm::SetVector<Value> open;
+  if (value)
+    open.insert(value);
+  for (unsigned i = 0; i < open.size(); ++i) {
+    Operation *op = open[i].getDefiningOp();
+    if (!op || isa<tensor::ExtractOp>(op))
+      return true;
+    if (isa_and_nonnull<arith::ArithDialect>(op->getDialect()))
+      open.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+/// The source of a slice that is inserted, with the dimensions of size 1 that it lacks; null if these cannot be told.
+Value wholeSource(tensor::InsertSliceOp op, PatternRewriter &rewriter) {
+  Value source = op.getSource();
+  auto wide = RankedTensorType::get(op.getStaticSizes(), op.getType().getElementType());
+  if (wide.getRank() == op.getSourceType().getRank())
+    return source;
+  std::optional<SmallVector<ReassociationIndices>> groups = getReassociationIndicesForReshape(op.getSourceType(), wide);
+  if (!groups)
+    return nullptr;
+  return tensor::ExpandShapeOp::create(rewriter, op.getLoc(), wide, source, *groups, op.getMixedSizes());
+}
+
+bool isEmpty(tensor::InsertSliceOp op) {
+  return llvm::any_of(op.getMixedSizes(), [](OpFoldResult size) { return isConstantIntValue(size, 0); });
+}
+
+/// tensor.insert_slice at an offset that is data: each position is compared with the ends of the slice.
+struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(tensor::InsertSliceOp op, PatternRewriter &rewriter) const override {
+    if (!op.hasUnitStride() || isEmpty(op) || llvm::none_of(op.getMixedOffsets(), isData) ||
+        llvm::any_of(op.getMixedSizes(), isData))
+      return failure();
+    Value source = wholeSource(op, rewriter);
+    if (!source)
+      return failure();
+    Location location = op.getLoc();
+    auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
+      Value isInside = arith::ConstantOp::create(builder, location, builder.getBoolAttr(true));
+      SmallVector<Value> within;
+      for (auto [here, offset, size] : llvm::zip_equal(position, op.getMixedOffsets(), op.getMixedSizes())) {
+        Value begin = getValueOrCreateConstantIndexOp(builder, location, offset);
+        within.push_back(arith::SubIOp::create(builder, location, here, begin));
+        // A number below zero is a large one without its sign.
+        Value isHere = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, within.back(),
+                                             getValueOrCreateConstantIndexOp(builder, location, size));
+        isInside = arith::AndIOp::create(builder, location, isInside, isHere);
+      }
+      Value old = tensor::ExtractOp::create(builder, location, op.getDest(), position);
+      Value inserted = tensor::ExtractOp::create(builder, location, source, within);
+      return arith::SelectOp::create(builder, location, isInside, inserted, old);
+    };
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
+    rewriter.replaceOp(
+        op, generate(rewriter, location, op.getType(), dynamicSizes(rewriter, location, op.getType(), sizes), element));
+    return success();
+  }
+};
+
 /// tensor.insert_slice: what lies before the slice and behind it, one dimension in the other.
 struct InsertSliceToConcat : OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::InsertSliceOp op, PatternRewriter &rewriter) const override {
-    if (!op.hasUnitStride())
+    if (!op.hasUnitStride() || llvm::any_of(op.getMixedOffsets(), isData) || llvm::any_of(op.getMixedSizes(), isData))
       return failure();
     Location location = op.getLoc();
-    Value source = op.getSource();
-    // Dimensions of size 1 that the slice lacks.
-    auto wide = RankedTensorType::get(op.getStaticSizes(), op.getType().getElementType());
-    if (wide.getRank() != op.getSourceType().getRank()) {
-      std::optional<SmallVector<ReassociationIndices>> groups =
-          getReassociationIndicesForReshape(op.getSourceType(), wide);
-      if (!groups)
-        return failure();
-      source = tensor::ExpandShapeOp::create(rewriter, location, wide, source, *groups, op.getMixedSizes());
+    if (isEmpty(op)) {
+      rewriter.replaceOp(op, op.getDest());
+      return success();
     }
+    Value source = wholeSource(op, rewriter);
+    if (!source)
+      return failure();
     Value result = insert(rewriter, op, source, op.getDest(), 0);
     if (result.getType() != op.getType())
       result = tensor::CastOp::create(rewriter, location, op.getType(), result);
@@ -194,7 +261,7 @@ struct GenerateToGeneric : OpRewritePattern<tensor::GenerateOp> {
   }
 };
 
-/// tensor.gather: each position is read where its slice lies.
+/// tensor.gather: each element is read at its index in the source.
 struct GatherToGeneric : OpRewritePattern<tensor::GatherOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::GatherOp op, PatternRewriter &rewriter) const override {
@@ -288,14 +355,28 @@ struct FromElementsToGeneric : OpRewritePattern<tensor::FromElementsOp> {
 struct LegalizeTensors : intarsia::legalize::impl::LegalizeTensorsBase<LegalizeTensors> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<PadToConcat, InsertSliceToConcat, GenerateToGeneric, GatherToGeneric, InsertToGeneric,
-                 FromElementsToGeneric>(&getContext());
+    patterns.add<PadToConcat, InsertSliceToConcat, InsertSliceToGeneric, GenerateToGeneric, GatherToGeneric,
+                 InsertToGeneric, FromElementsToGeneric>(&getContext());
     // A user's ops are theirs: what is folded or dead stays as it is until phases simplify.
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
         GreedySimplifyRegionLevel::Disabled);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)) || failed(refuse()))
       signalPassFailure();
+  }
+
+  /// Buffers are planned before a call's kernels run.
+  LogicalResult refuse() {
+    WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
+      if (isa<tensor::EmptyOp, tensor::SplatOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {
+            return operand.getType().isIndex() && isData(OpFoldResult(operand));
+          }))
+        return op->emitError()
+               << "a size of '" << op->getName()
+               << "' is read from a tensor or an argument: sizes must follow from the sizes of arguments";
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
   }
 };
 } // namespace

@@ -20,9 +20,10 @@ def LegalizeFunctions : Pass<"legalize-functions", "::mlir::ModuleOp"> {
 def LegalizeScalars : Pass<"legalize-scalars", "::mlir::ModuleOp"> {
   let summary = "Scalars that a call gives or gets become tensors without dimensions";
   let description = [{
-    A scalar argument or result becomes a tensor without dimensions, and what reads an argument reads its element; an argument of indices
-    becomes one of integers of 64 bits, where single elements of it are read. Where a fill, a splat or
-    the body of a `linalg` op reads an element that is extracted from a tensor, the tensor becomes an operand:
+    A scalar argument or result becomes a tensor without dimensions, and what reads an argument reads its element; an
+    argument of indices becomes one of integers of 64 bits, where single elements of it are read. Where a fill, a splat,
+    an operand or the body of a `linalg` op is a scalar that is extracted from a tensor, or computed from such, the
+    tensor becomes the operand:
 
     ```mlir
     func.func @main(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
@@ -44,9 +45,9 @@ def LegalizeLoops : Pass<"legalize-loops", "::mlir::func::FuncOp"> {
 }
 
 def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
-  let summary = "Ops that are made of others become these";
+  let summary = "Decomposes ops that are made of others";
   let description = [{
-    `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results or with scales, `scf.index_switch`, `scf.if` in
+    `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results, `scf.index_switch`, `scf.if` in
     bodies of `linalg` ops, `bufferization.alloc_tensor`, `ub.poison`, `cf.assert` of what is true, and constants as
     `dense_resource`, whose bytes must be there.
   }];
@@ -55,7 +56,7 @@ def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
 }
 
 def LegalizeTensors : Pass<"legalize-tensors", "::mlir::func::FuncOp"> {
-  let summary = "Tensors that are put together become concatenations and generic ops";
+  let summary = "Rewrites pad, insert, gather and generate as concatenations and generic ops";
   let description = [{
     `tensor.pad` with a constant and `tensor.insert_slice` without strides become `tensor.concat`; `tensor.generate`,
     `gather`, `insert` and `from_elements` become `linalg.generic`.

@@ -54,28 +54,36 @@ struct WidenMath : impl::ReferenceWidenMathBase<WidenMath> {
   }
 
 private:
-  /// Compares a number with the ends of what a type has: a wider type has other ones.
+  /// Classifies by the limits of the original type, in f64.
   static void classify(Operation *op, IRRewriter &rewriter) {
     rewriter.setInsertionPoint(op);
     Location location = op->getLoc();
-    Value x = op->getOperand(0), magnitude = math::AbsFOp::create(rewriter, location, x);
+    Value x = op->getOperand(0);
     auto type = cast<FloatType>(x.getType());
-    const llvm::fltSemantics &semantics = type.getFloatSemantics();
-    auto compare = [&](arith::CmpFPredicate predicate, const APFloat &with) -> Value {
-      Value end = arith::ConstantOp::create(rewriter, location, rewriter.getFloatAttr(type, with));
-      return arith::CmpFOp::create(rewriter, location, predicate, magnitude, end);
-    };
     if (isa<math::IsNaNOp>(op)) {
       rewriter.replaceOpWithNewOp<arith::CmpFOp>(op, arith::CmpFPredicate::UNO, x, x);
-    } else if (isa<math::IsInfOp>(op)) {
-      rewriter.replaceOp(op, compare(arith::CmpFPredicate::OEQ, APFloat::getInf(semantics)));
-    } else {
-      Value isFinite = compare(arith::CmpFPredicate::OLT, APFloat::getInf(semantics));
-      if (isa<math::IsNormalOp>(op))
-        isFinite = arith::AndIOp::create(rewriter, location, isFinite,
-                                         compare(arith::CmpFPredicate::OGE, APFloat::getSmallestNormalized(semantics)));
-      rewriter.replaceOp(op, isFinite);
+      return;
     }
+    if (isNarrow(type))
+      x = arith::ExtFOp::create(rewriter, location, rewriter.getF64Type(), x);
+    Value magnitude = math::AbsFOp::create(rewriter, location, x);
+    auto compare = [&](arith::CmpFPredicate predicate, APFloat with) -> Value {
+      bool losesInfo = false;
+      with.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+      Value end = arith::ConstantOp::create(rewriter, location, rewriter.getF64FloatAttr(with.convertToDouble()));
+      return arith::CmpFOp::create(rewriter, location, predicate, magnitude, end);
+    };
+    APFloat largest = APFloat::getLargest(type.getFloatSemantics());
+    if (isa<math::IsInfOp>(op)) {
+      rewriter.replaceOp(op, compare(arith::CmpFPredicate::OGT, largest));
+      return;
+    }
+    Value isFinite = compare(arith::CmpFPredicate::OLE, largest);
+    if (isa<math::IsNormalOp>(op))
+      isFinite = arith::AndIOp::create(
+          rewriter, location, isFinite,
+          compare(arith::CmpFPredicate::OGE, APFloat::getSmallestNormalized(type.getFloatSemantics())));
+    rewriter.replaceOp(op, isFinite);
   }
 
   /// Computes an op in f64 and rounds its results once.

@@ -69,6 +69,13 @@ def window(image: np.ndarray, dilation: int, stride: int, size: tuple[int, int])
     return np.moveaxis(views[..., ::dilation, ::dilation], 3, -1)
 
 
+def classes(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Whether twice a number is infinite or finite, and the number normal."""
+    with np.errstate(over="ignore"):
+        twice = x + x
+    return np.isinf(twice), np.isfinite(twice), np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny)
+
+
 def argmax(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x.max(1, keepdims=True), x.argmax(1, keepdims=True)
 
@@ -317,6 +324,152 @@ PROGRAMS = {
   }
   return %y : f32""",
         [ROWS], lambda x: np.asarray(x[:, 2].sum()), 1e-6,
+    ),
+    # The sum of so many ones is no number of f16 that more can be added to.
+    "softmax_of_halves": Program(
+        "%x: tensor<2x5000xf16>", "tensor<2x5000xf16>",
+        """  %e = tensor.empty() : tensor<2x5000xf16>
+  %y = linalg.softmax dimension(1) ins(%x : tensor<2x5000xf16>) outs(%e : tensor<2x5000xf16>) -> tensor<2x5000xf16>
+  return %y : tensor<2x5000xf16>""",
+        [np.ones((2, 5000), np.float16)], lambda x: np.full((2, 5000), np.float16(1 / 5000)), 1e-7,
+    ),
+    "padded_by_a_constant_inside": Program(
+        "%x: tensor<4x6xf32>", "tensor<4x7xf32>",
+        """  %y = tensor.pad %x low[0, 0] high[0, 1] {
+  ^bb0(%i: index, %j: index):
+    %v = arith.constant 1.0 : f32
+    tensor.yield %v : f32
+  } : tensor<4x6xf32> to tensor<4x7xf32>
+  return %y : tensor<4x7xf32>""",
+        [ROWS], lambda x: np.pad(x, ((0, 0), (0, 1)), constant_values=1),
+    ),
+    "inserted_where_the_call_says": Program(
+        "%x: tensor<4x6xf32>, %s: tensor<1x2xf32>, %i: i64", "tensor<4x6xf32>",
+        """  %o = arith.index_cast %i : i64 to index
+  %y = tensor.insert_slice %s into %x[%o, 2] [1, 2] [1, 1] : tensor<1x2xf32> into tensor<4x6xf32>
+  return %y : tensor<4x6xf32>""",
+        [ROWS, normal(1, 2), 2], lambda x, s, i: np.concatenate([x[:2], np.c_[x[2:3, :2], s, x[2:3, 4:]], x[3:]]),
+    ),
+    "an_element_where_the_call_says": Program(
+        "%x: tensor<4x6xf32>, %s: f32, %i: i64", "tensor<4x6xf32>",
+        """  %o = arith.index_cast %i : i64 to index
+  %y = tensor.insert %s into %x[%c1, %o] : tensor<4x6xf32>
+  return %y : tensor<4x6xf32>""",
+        [ROWS, np.float32(9), 4], lambda x, s, i: np.where(np.arange(24).reshape(4, 6) == 10, s, x),
+    ),
+    "scalar_operand": Program(
+        "%x: tensor<4x6xf32>, %s: f32", "tensor<4x6xf32>",
+        """  %e = tensor.empty() : tensor<4x6xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> ()>,
+      affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<4x6xf32>, f32) outs(%e : tensor<4x6xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %r = arith.mulf %v, %w : f32
+    linalg.yield %r : f32 } -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>""",
+        [ROWS, np.float32(0.75)], lambda x, s: x * s,
+    ),
+    "captured_by_a_named_op": Program(
+        "%x: tensor<4x6xf32>, %s: f32", "tensor<4x6xf32>",
+        """  %e = tensor.empty() : tensor<4x6xf32>
+  %y = linalg.map ins(%x : tensor<4x6xf32>) outs(%e : tensor<4x6xf32>) (%v: f32, %o: f32) {
+    %r = arith.addf %v, %s : f32
+    linalg.yield %r : f32 }
+  return %y : tensor<4x6xf32>""",
+        [ROWS, np.float32(0.75)], lambda x, s: x + s,
+    ),
+    "branches_within_branches": Program(
+        "%x: tensor<4x6xf32>", "tensor<4x6xf32>",
+        """  %one = arith.constant 1.0 : f32
+  %y = tensor.generate {
+  ^bb0(%i: index, %j: index):
+    %v = tensor.extract %x[%i, %j] : tensor<4x6xf32>
+    %g = arith.cmpf ogt, %v, %zero : f32
+    %r = scf.if %g -> f32 {
+      %h = arith.cmpf ogt, %v, %one : f32
+      %q = scf.if %h -> f32 {
+        scf.yield %one : f32
+      } else {
+        scf.yield %v : f32
+      }
+      scf.yield %q : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    tensor.yield %r : f32
+  } : tensor<4x6xf32>
+  return %y : tensor<4x6xf32>""",
+        [ROWS], lambda x: np.clip(x, 0, 1),
+    ),
+    "triangle": Program(
+        "%x: tensor<4x6xf32>", "tensor<4x6xf32>",
+        """  %c4 = arith.constant 4 : index
+  %e = linalg.fill ins(%zero : f32) outs(%x : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %y = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %e) -> (tensor<4x6xf32>) {
+    %b = scf.for %j = %c0 to %i step %c1 iter_args(%o = %a) -> (tensor<4x6xf32>) {
+      %s = tensor.extract_slice %x[%i, %j] [1, 1] [1, 1] : tensor<4x6xf32> to tensor<1x1xf32>
+      %r = tensor.insert_slice %s into %o[%i, %j] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<4x6xf32>
+      scf.yield %r : tensor<4x6xf32>
+    }
+    scf.yield %b : tensor<4x6xf32>
+  }
+  return %y : tensor<4x6xf32>""",
+        [ROWS], lambda x: np.tril(x, -1),
+    ),
+    "carried_counter": Program(
+        "%x: tensor<4x6xf32>", "tensor<1x6xf32>",
+        """  %c3 = arith.constant 3 : index
+  %f = tensor.empty() : tensor<1x6xf32>
+  %e = linalg.fill ins(%zero : f32) outs(%f : tensor<1x6xf32>) -> tensor<1x6xf32>
+  %y:2 = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %e, %before = %c0) -> (tensor<1x6xf32>, index) {
+    %s = tensor.extract_slice %x[%before, 0] [1, 6] [1, 1] : tensor<4x6xf32> to tensor<1x6xf32>
+    %r = arith.addf %a, %s : tensor<1x6xf32>
+    scf.yield %r, %i : tensor<1x6xf32>, index
+  }
+  return %y#0 : tensor<1x6xf32>""",
+        [ROWS], lambda x: 2 * x[:1] + x[1:2], 1e-6,
+    ),
+    "counter_without_a_sign": Program(
+        "%x: tensor<4xf32>", "tensor<4xf32>",
+        """  %a = arith.constant 126 : i8
+  %b = arith.constant -126 : i8
+  %s = arith.constant 1 : i8
+  %y = scf.for unsigned %i = %a to %b step %s iter_args(%z = %x) -> (tensor<4xf32>) : i8 {
+    %n = arith.addf %z, %z : tensor<4xf32>
+    scf.yield %n : tensor<4xf32> }
+  return %y : tensor<4xf32>""",
+        [normal(4)], lambda x: x * 16,
+    ),
+    "carry": Program(
+        '%x: tensor<?xi32> {nn.sizes = ["n"]}, %z: tensor<?xi32> {nn.sizes = ["n"]}',
+        "(tensor<?xi32>, tensor<?xi1>, tensor<?xi32>)",
+        """  %s, %c = arith.addui_extended %x, %z : tensor<?xi32>, tensor<?xi1>
+  %l, %h = arith.mului_extended %x, %z : tensor<?xi32>
+  return %s, %c, %h : tensor<?xi32>, tensor<?xi1>, tensor<?xi32>""",
+        [np.array([2**31 - 1, -1, 5], np.int32), np.array([2**31 - 1, 2, -3], np.int32)],
+        lambda x, z: (
+            x + z,
+            (x.view(np.uint32).astype(np.uint64) + z.view(np.uint32)) >> np.uint64(32) != 0,
+            (x.view(np.uint32).astype(np.uint64) * z.view(np.uint32) >> np.uint64(32)).astype(np.uint32).view(np.int32),
+        ),
+    ),
+    "bits_of_halves": Program(
+        "%x: tensor<4xf16>, %i: tensor<4xi16>", "(tensor<4xi16>, tensor<4xf16>)",
+        """  %y = arith.bitcast %x : tensor<4xf16> to tensor<4xi16>
+  %z = arith.bitcast %i : tensor<4xi16> to tensor<4xf16>
+  return %y, %z : tensor<4xi16>, tensor<4xf16>""",
+        [np.array([1, -2.5, 65504, 6e-8], np.float16), np.array([0x3C00, 0x0001, -1 << 14, 0], np.int16)],
+        lambda x, i: (x.view(np.int16), i.view(np.float16)),
+    ),
+    "infinite_halves": Program(
+        "%x: tensor<5xf16>", "(tensor<5xi1>, tensor<5xi1>, tensor<5xi1>)",
+        """  %t = arith.addf %x, %x : tensor<5xf16>
+  %y = math.isinf %t : tensor<5xf16>
+  %z = math.isfinite %t : tensor<5xf16>
+  %n = math.isnormal %x : tensor<5xf16>
+  return %y, %z, %n : tensor<5xi1>, tensor<5xi1>, tensor<5xi1>""",
+        [np.array([65504, 1, np.nan, -np.inf, 6e-8], np.float16)],
+        classes,
     ),
     "branch_in_a_body": Program(
         "%x: tensor<4x6xf32>", "tensor<4x6xf32>",

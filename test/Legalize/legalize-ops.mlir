@@ -86,7 +86,7 @@ func.func @asserted(%x: tensor<?xf32>) -> tensor<?xf32> {
   %c3 = arith.constant 3 : index
   %n = tensor.dim %x, %c0 : tensor<?xf32>
   %is = arith.cmpi eq, %n, %c3 : index
-  // expected-error @below {{what 'cf.assert' asks for is not known before a call}}
+  // expected-error @below {{'cf.assert' cannot be proved before a call}}
   cf.assert %is, "a size"
   return %x : tensor<?xf32>
 }
@@ -94,7 +94,7 @@ func.func @asserted(%x: tensor<?xf32>) -> tensor<?xf32> {
 // -----
 
 func.func @short(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  // expected-error @below {{the resource 'w' of a constant has 8 bytes, which are not those of its type}}
+  // expected-error @below {{the resource 'w' has 8 bytes, 'tensor<2x3xf32>' needs 24}}
   %w = arith.constant dense_resource<w> : tensor<2x3xf32>
   %y = arith.addf %x, %w : tensor<2x3xf32>
   return %y : tensor<2x3xf32>

@@ -47,7 +47,7 @@ struct MathToIntrinsics : impl::TargetGpuMathToIntrinsicsBase<MathToIntrinsics> 
         return;
       OpBuilder builder(op);
       SmallVector<Value> operands(op->getOperands());
-      // The result for the least integer, and for zero, is a number too.
+      // The flag says that the least integer (abs) and zero (ctlz, cttz) give a number too.
       if (isa<math::AbsIOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op))
         operands.push_back(LLVM::ConstantOp::create(builder, op->getLoc(), builder.getBoolAttr(false)));
       auto call = LLVM::CallIntrinsicOp::create(builder, op->getLoc(), op->getResult(0).getType(),
