@@ -11,15 +11,16 @@
 
 namespace intarsia::kernel {
 
-/// How devices compute an op of the math dialect.
+/// The kind of code that computes an op of the math dialect.
 enum class MathKind {
-  Polynomial,  ///< by `emitMathFunction`, in f32 alone
-  Arithmetic,  ///< by `emitMathFunction`
-  Instruction, ///< as it is
-  Rounding,    ///< by instructions that some processors lack
-  None
+  Polynomial,  ///< `emitMathFunction` emits a polynomial; operands must be f32
+  Arithmetic,  ///< `emitMathFunction` emits arithmetic on operands of any type
+  Instruction, ///< processors have an instruction for it
+  Rounding,    ///< some processors have an instruction for it
+  None         ///< it is not supported
 };
 
+/// Returns the kind of an op.
 MathKind mathKind(mlir::Operation *op);
 
 /// Emits a polynomial, arithmetic or a rounding for operands that are scalars or vectors. Null for other ops.

@@ -69,7 +69,7 @@ constexpr float piHigh = 0x1.921fb4p+1f, piMiddle = 0x1.4442dp-23f, piLow = 0x1.
 // n must have few enough bits that n·piHigh and x, of the same grid, differ by a number that f32 holds.
 constexpr float largestCodyWaite = 1.0e5f;
 
-// What log2E lacks of log2(e), and log10(e); log10(2) as a sum of f32 numbers.
+// log2(e) - log2E, log10(e), and log10(2) as the sum of two f32 numbers.
 constexpr float log2ELow = 1.92596303e-08f, log10E = 0.434294482f;
 constexpr float log10Of2High = 0.301029996f, log10Of2Low = -1.43209889e-08f;
 
@@ -247,7 +247,7 @@ static LogParts splitLog(MathBuilder &e, Value x) {
   return {n, e.fma(e.mul(fraction, fraction), e.polynomial(fraction, logRatio), fraction)};
 }
 
-/// What a logarithm is for any x, given what it is for positive finite ones.
+/// Returns a logarithm of any x; `finite` is the one of positive finite x.
 static Value logOfAny(MathBuilder &e, Value x, Value finite) {
   // NaN and inf pass by x + x; zero and negative numbers, for which the bits above mean nothing, come last.
   Value positive = e.select(e.compare(arith::CmpFPredicate::OLT, x, e.f32(infinity)), finite, e.add(x, x));

@@ -93,7 +93,7 @@ mlir::Value emitLog1p(mlir::OpBuilder &builder, mlir::Location location, mlir::V
 /// 1 / √x by a square root and a division, both exactly rounded. ±inf at ±0.
 mlir::Value emitRsqrt(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
 
-// Of AnglesAndPowers.cpp. pow, cbrt, tan and erfc are computed in f64.
+// The functions below are in AnglesAndPowers.cpp. pow, cbrt, tan and erfc are computed in f64.
 
 /// x^y as C and NumPy have it: 1 for y = 0 and for x = 1 whatever the other is, NaN for negative finite x and y that
 /// is no integer.

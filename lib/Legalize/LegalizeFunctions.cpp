@@ -70,7 +70,7 @@ struct LegalizeFunctions : intarsia::legalize::impl::LegalizeFunctionsBase<Legal
     if (called.empty())
       return success();
     OpPassManager manager(ModuleOp::getOperationName());
-    // What is inlined into is not simplified before: phases simplify, and a user's ops are theirs.
+    // The inliner gets no pipeline that simplifies: ops stay as the user wrote them.
     manager.addPass(createInlinerPass(/*opPipelines=*/{}, /*defaultPipelineBuilder=*/[](OpPassManager &) {}));
     if (failed(runPipeline(manager, module)))
       return failure();

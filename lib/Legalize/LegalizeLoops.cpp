@@ -172,7 +172,7 @@ bool unroll(scf::ParallelOp op, int64_t &budget, IRRewriter &rewriter) {
 }
 
 bool unroll(scf::ForOp op, int64_t &budget, IRRewriter &rewriter) {
-  // Bounds without sign are those of constants that no model needs.
+  // A loop that compares without sign stays a loop of the host.
   if (op.getUnsignedCmp() || !isReadByTensors(op.getInductionVar()))
     return false;
   auto all = iterations(getAsOpFoldResult(op.getLowerBound()), getAsOpFoldResult(op.getUpperBound()),

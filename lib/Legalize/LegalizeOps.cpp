@@ -1,15 +1,15 @@
-//===- LegalizeOps.cpp - Ops that are made of others become these ------------------------------------------------===//
+//===- LegalizeOps.cpp - Decomposes ops that are made of others --------------------------------------------------===//
 //
 // Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
+#include "lib/Legalize/Rewrite.h"
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace intarsia::legalize {
 #define GEN_PASS_DEF_LEGALIZEOPS
@@ -120,7 +120,7 @@ template <typename Op, typename Extend> struct WidenProduct : OpRewritePattern<O
     if (!element.isInteger() || width > 32)
       return failure();
     Location location = op.getLoc();
-    Type wideElement = rewriter.getIntegerType(std::max(8u, 2 * width)); // there are no bytes of two bits
+    Type wideElement = rewriter.getIntegerType(std::max(8u, 2 * width)); // memory holds no narrower ones
     auto shaped = dyn_cast<RankedTensorType>(type);
     Type wide = shaped ? Type(shaped.clone(wideElement)) : wideElement;
     Value half = arith::ConstantOp::create(rewriter, location, rewriter.getIntegerAttr(wideElement, width));
@@ -285,11 +285,7 @@ struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
     patterns.add<DecomposeSoftmax, LowerPack, LowerUnpack, WidenProduct<arith::MulSIExtendedOp, arith::ExtSIOp>,
                  WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, ExpandCarry, TakeResource, TakeAllocation,
                  TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, BranchToSelect>(&getContext());
-    // A user's ops are theirs: what is folded or dead stays as it is until phases simplify.
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
-        GreedySimplifyRegionLevel::Disabled);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)) || failed(refuse()))
+    if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))
       signalPassFailure();
   }
 

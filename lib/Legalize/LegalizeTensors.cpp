@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------------------------------------------===//
 #include "lib/Legalize/Passes.h"
+#include "lib/Legalize/Rewrite.h"
 
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace intarsia::legalize {
@@ -30,9 +30,9 @@ SmallVector<Value> dynamicSizes(OpBuilder &builder, Location location, RankedTen
 }
 
 /// A generic op without inputs that computes each element of a tensor from its position.
-Value generate(OpBuilder &builder, Location location, RankedTensorType type, ValueRange sizes,
+Value generate(OpBuilder &builder, Location location, RankedTensorType type, ArrayRef<OpFoldResult> sizes,
                function_ref<Value(OpBuilder &, ArrayRef<Value>)> element) {
-  Value empty = tensor::EmptyOp::create(builder, location, type, sizes);
+  Value empty = tensor::EmptyOp::create(builder, location, type, dynamicSizes(builder, location, type, sizes));
   SmallVector<utils::IteratorType> iterators(type.getRank(), utils::IteratorType::parallel);
   auto op = linalg::GenericOp::create(builder, location, TypeRange{type}, ValueRange{}, ValueRange{empty},
                                       ArrayRef{builder.getMultiDimIdentityMap(type.getRank())}, iterators,
@@ -78,23 +78,16 @@ bool isSame(OpFoldResult a, OpFoldResult b) {
          x.getConstantIndex() == y.getConstantIndex();
 }
 
-OpFoldResult sum(OpBuilder &builder, Location location, OpFoldResult a, OpFoldResult b) {
+/// Emits arith.addi or arith.subi on sizes; a number where both are numbers.
+template <typename Op> OpFoldResult combine(OpBuilder &builder, Location location, OpFoldResult a, OpFoldResult b) {
   if (std::optional<int64_t> x = getConstantIntValue(a), y = getConstantIntValue(b); x && y)
-    return builder.getIndexAttr(*x + *y);
-  return arith::AddIOp::create(builder, location, getValueOrCreateConstantIndexOp(builder, location, a),
-                               getValueOrCreateConstantIndexOp(builder, location, b))
+    return builder.getIndexAttr(std::is_same_v<Op, arith::AddIOp> ? *x + *y : *x - *y);
+  return Op::create(builder, location, getValueOrCreateConstantIndexOp(builder, location, a),
+                    getValueOrCreateConstantIndexOp(builder, location, b))
       .getResult();
 }
 
-OpFoldResult difference(OpBuilder &builder, Location location, OpFoldResult a, OpFoldResult b) {
-  if (std::optional<int64_t> x = getConstantIntValue(a), y = getConstantIntValue(b); x && y)
-    return builder.getIndexAttr(*x - *y);
-  return arith::SubIOp::create(builder, location, getValueOrCreateConstantIndexOp(builder, location, a),
-                               getValueOrCreateConstantIndexOp(builder, location, b))
-      .getResult();
-}
-
-/// tensor.pad with one value: a piece of it before and after, one dimension after the other.
+/// tensor.pad with one value: fills are concatenated with the source, dimension by dimension.
 struct PadToConcat : OpRewritePattern<tensor::PadOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::PadOp op, PatternRewriter &rewriter) const override {
@@ -102,7 +95,7 @@ struct PadToConcat : OpRewritePattern<tensor::PadOp> {
     auto isNegative = [](OpFoldResult size) { return getConstantIntValue(size).value_or(0) < 0; };
     if (!padding || llvm::any_of(op.getMixedLowPad(), isNegative) || llvm::any_of(op.getMixedHighPad(), isNegative))
       return failure();
-    // Mostly a constant inside of the op's region, which goes.
+    // The value may be a constant inside the op's region, which is erased with the op.
     if (Operation *inside = padding.getDefiningOp(); inside && op->isAncestor(inside))
       padding = rewriter.clone(*inside)->getResult(0);
     Location location = op.getLoc();
@@ -192,13 +185,12 @@ struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
       return arith::SelectOp::create(builder, location, isInside, inserted, old);
     };
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
-    rewriter.replaceOp(
-        op, generate(rewriter, location, op.getType(), dynamicSizes(rewriter, location, op.getType(), sizes), element));
+    rewriter.replaceOp(op, generate(rewriter, location, op.getType(), sizes, element));
     return success();
   }
 };
 
-/// tensor.insert_slice: what lies before the slice and behind it, one dimension in the other.
+/// tensor.insert_slice: the parts before and behind the slice are concatenated with it, dimension by dimension.
 struct InsertSliceToConcat : OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::InsertSliceOp op, PatternRewriter &rewriter) const override {
@@ -230,14 +222,15 @@ private:
     bool beginsThere = isConstantIntValue(offset, 0);
     if (beginsThere && isSame(size, whole))
       return insert(rewriter, op, source, dest, dimension + 1);
-    OpFoldResult end = sum(rewriter, location, offset, size);
+    OpFoldResult end = combine<arith::AddIOp>(rewriter, location, offset, size);
     Value middle = part(rewriter, location, dest, dimension, offset, size);
     SmallVector<Value> pieces;
     if (!beginsThere)
       pieces.push_back(part(rewriter, location, dest, dimension, rewriter.getIndexAttr(0), offset));
     pieces.push_back(insert(rewriter, op, source, middle, dimension + 1));
     if (!isSame(end, whole))
-      pieces.push_back(part(rewriter, location, dest, dimension, end, difference(rewriter, location, whole, end)));
+      pieces.push_back(
+          part(rewriter, location, dest, dimension, end, combine<arith::SubIOp>(rewriter, location, whole, end)));
     if (pieces.size() == 1)
       return pieces[0];
     return tensor::ConcatOp::create(rewriter, location, cast<RankedTensorType>(dest.getType()), dimension, pieces);
@@ -255,8 +248,9 @@ struct GenerateToGeneric : OpRewritePattern<tensor::GenerateOp> {
         builder.clone(inner, mapping);
       return mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
     };
-    rewriter.replaceOp(
-        op, generate(rewriter, op.getLoc(), cast<RankedTensorType>(op.getType()), op.getDynamicExtents(), element));
+    auto type = cast<RankedTensorType>(op.getType());
+    SmallVector<OpFoldResult> sizes = getMixedValues(type.getShape(), op.getDynamicExtents(), rewriter);
+    rewriter.replaceOp(op, generate(rewriter, op.getLoc(), type, sizes, element));
     return success();
   }
 };
@@ -298,7 +292,7 @@ struct GatherToGeneric : OpRewritePattern<tensor::GatherOp> {
       }
       return tensor::ExtractOp::create(builder, location, op.getSource(), at);
     };
-    rewriter.replaceOp(op, generate(rewriter, location, type, dynamicSizes(rewriter, location, type, sizes), element));
+    rewriter.replaceOp(op, generate(rewriter, location, type, sizes, element));
     return success();
   }
 };
@@ -319,12 +313,12 @@ struct InsertToGeneric : OpRewritePattern<tensor::InsertOp> {
       return arith::SelectOp::create(builder, location, isHere, op.getScalar(), old);
     };
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
-    rewriter.replaceOp(op, generate(rewriter, location, type, dynamicSizes(rewriter, location, type, sizes), element));
+    rewriter.replaceOp(op, generate(rewriter, location, type, sizes, element));
     return success();
   }
 };
 
-/// tensor.from_elements: elements are compared with their number.
+/// tensor.from_elements: each position selects its element.
 struct FromElementsToGeneric : OpRewritePattern<tensor::FromElementsOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::FromElementsOp op, PatternRewriter &rewriter) const override {
@@ -347,7 +341,8 @@ struct FromElementsToGeneric : OpRewritePattern<tensor::FromElementsOp> {
       }
       return result;
     };
-    rewriter.replaceOp(op, generate(rewriter, location, type, {}, element));
+    SmallVector<OpFoldResult> sizes = getAsIndexOpFoldResult(rewriter.getContext(), type.getShape());
+    rewriter.replaceOp(op, generate(rewriter, location, type, sizes, element));
     return success();
   }
 };
@@ -357,15 +352,11 @@ struct LegalizeTensors : intarsia::legalize::impl::LegalizeTensorsBase<LegalizeT
     RewritePatternSet patterns(&getContext());
     patterns.add<PadToConcat, InsertSliceToConcat, InsertSliceToGeneric, GenerateToGeneric, GatherToGeneric,
                  InsertToGeneric, FromElementsToGeneric>(&getContext());
-    // A user's ops are theirs: what is folded or dead stays as it is until phases simplify.
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false).setRegionSimplificationLevel(
-        GreedySimplifyRegionLevel::Disabled);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)) || failed(refuse()))
+    if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))
       signalPassFailure();
   }
 
-  /// Buffers are planned before a call's kernels run.
+  /// Refuses sizes that are data: buffers are planned before a call's kernels run.
   LogicalResult refuse() {
     WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
       if (isa<tensor::EmptyOp, tensor::SplatOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {

@@ -47,6 +47,17 @@ def mock(**options: Any) -> Mock:
     return Mock(vocabulary=byte_tokenizer().get_vocab_size(), context=4096, page_tokens=16, **options)
 
 
+def check_restart(client: Client, engines: list[Any]) -> None:
+    """Send a request, which is told to come again until a second engine answers it."""
+    deadline = time.monotonic() + 10
+    while (answer := client.send(COMPLETION, PLAIN))[0] == 503:
+        assert json.loads(answer[2])["error"]["code"] == "service_unavailable"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert json.loads(answer[2])["usage"]["completion_tokens"] == 4
+    assert len(engines) == 2
+
+
 def text_begins(sock: socket.socket) -> bytes:
     """Read a stream until its first text; return what has come."""
     data = b""
@@ -130,14 +141,7 @@ def test_worker_that_is_lost(number: signal.Signals, has_begun: bool) -> None:
         assert b"[DONE]" not in data
         waiting.join(10)
         assert whole == [503]
-        # The next request is told to come again, until it is answered.
-        deadline = time.monotonic() + 10
-        while (answer := client.send(COMPLETION, PLAIN))[0] == 503:
-            assert json.loads(answer[2])["error"]["code"] == "service_unavailable"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert json.loads(answer[2])["usage"]["completion_tokens"] == 4
-        assert len(engines) == 2
+        check_restart(client, engines)
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -171,10 +175,4 @@ def test_worker_that_is_lost_after_a_stream(number: signal.Signals) -> None:
         assert client.events(COMPLETION, {**PLAIN, "stream": True})
         os.kill(engines[0].process, number)
         # A worker that only stands still is found to hang by the next request.
-        deadline = time.monotonic() + 10
-        while (answer := client.send(COMPLETION, PLAIN))[0] == 503:
-            assert json.loads(answer[2])["error"]["code"] == "service_unavailable"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert json.loads(answer[2])["usage"]["completion_tokens"] == 4
-        assert len(engines) == 2
+        check_restart(client, engines)
