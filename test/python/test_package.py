@@ -88,3 +88,10 @@ subprocess.run([find_tool("intarsia-compile"), "--version"], check=True)
 assert intarsia.compile({str(tmp_path / "double.mlir")!r}).main([1.5] * 4).tolist() == [3.0] * 4
 """,
     )
+
+
+def test_build_of_the_package_has_the_programs_that_it_starts(build_dir):
+    """`make demo` builds no more than the package and the compiler, and says how to serve a model."""
+    command = ["ninja", "-C", str(build_dir), "-t", "inputs", "IntarsiaPython"]
+    inputs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {"bin/intarsia-run", "bin/intarsia-worker"} <= set(inputs)
