@@ -9,8 +9,6 @@
 #include "intarsia/Target/Target.h"
 #include "lib/Assemble/HostCode.h"
 #include "lib/Assemble/Manifest.h"
-#include "lib/Assemble/PackWeights.h"
-#include "lib/Assemble/TemporaryFiles.h"
 #include "lib/Formats/ArtifactFormat.h"
 #include "lib/Formats/ArtifactWriter.h"
 #include "lib/Formats/Manifest.h"
@@ -19,6 +17,8 @@
 #include "lib/Support/Hash.h"
 #include "lib/Target/Host.h"
 #include "lib/Target/Linker.h"
+#include "lib/Weights/PackWeights.h"
+#include "lib/Weights/TemporaryFiles.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -36,6 +36,7 @@ using llvm::createStringError;
 namespace intarsia {
 
 using namespace assemble;
+using namespace weights;
 
 namespace {
 

@@ -108,7 +108,7 @@ void writeOperand(llvm::json::OStream &json, rt::KernelOp kernel, Type type, Dic
 
 /// Writes a pair of lists for each kernel: inputs and outputs. A weight has the bytes that it was packed into.
 void writeOperands(llvm::json::OStream &json, ModuleOp module, const ModuleTables &tables,
-                   const PackedWeights &weights) {
+                   const weights::PackedWeights &weights) {
   llvm::StringMap<rt::DispatchOp> dispatches;
   module.walk([&](rt::DispatchOp dispatch) { dispatches.try_emplace(dispatch.getKernel(), dispatch); });
   for (auto kernel : module.getOps<rt::KernelOp>()) {
@@ -473,7 +473,7 @@ static void writeWorld(llvm::json::OStream &json, ModuleOp module, const ModuleT
 
 llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &tables,
                                          const target::ArtifactObjects &artifact, ArrayRef<std::string> flags,
-                                         const PackedWeights &weights, StringRef weightsFile) {
+                                         const weights::PackedWeights &weights, StringRef weightsFile) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream json(stream);
@@ -528,7 +528,7 @@ llvm::Expected<std::string> makeManifest(ModuleOp module, const ModuleTables &ta
         });
     });
     json.attributeArray("files", [&] {
-      for (const PackedFile &file : weights.files)
+      for (const weights::PackedFile &file : weights.files)
         json.object([&] {
           json.attribute("name", file.name);
           json.attribute("tensor", file.tensor);

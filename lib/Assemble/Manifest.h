@@ -9,7 +9,7 @@
 
 #include "intarsia/Target/Target.h"
 #include "lib/Assemble/HostCode.h"
-#include "lib/Assemble/PackWeights.h"
+#include "lib/Weights/PackWeights.h"
 
 namespace intarsia::assemble {
 
@@ -20,7 +20,7 @@ llvm::StringRef dtypeName(mlir::Type type);
 /// the weights are embedded. The error names an argument or result whose element type the runtime lacks.
 llvm::Expected<std::string> makeManifest(mlir::ModuleOp module, const ModuleTables &tables,
                                          const target::ArtifactObjects &artifact, llvm::ArrayRef<std::string> flags,
-                                         const PackedWeights &weights, llvm::StringRef weightsFile);
+                                         const weights::PackedWeights &weights, llvm::StringRef weightsFile);
 
 /// Returns the variants of the code that runs on the host: those of the device whose kernels are host code, else one
 /// that every host of the triple can run.

@@ -13,6 +13,7 @@
 #include "intarsia/Legalize/Legalize.h"
 #include "intarsia/Lower/Lower.h"
 #include "intarsia/Target/Target.h"
+#include "intarsia/Weights/CheckWeights.h"
 #include "lib/Compiler/DumpAfterEach.h"
 #include "lib/Compiler/ExplainFunctions.h"
 #include "lib/Compiler/Flags.h"

@@ -7,7 +7,7 @@
 #include "lib/Compiler/Precision.h"
 
 #include "intarsia/Quantize/MixedInputs.h"
-#include "lib/Assemble/CompressedTensors.h"
+#include "lib/Quantize/Models/CompressedTensors.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -88,7 +88,7 @@ QuantizeOptions withPrecision(QuantizeOptions options, const std::optional<Preci
 static bool isStoredWider(StringRef name, MLIRContext *context) {
   llvm::Expected<nn::BlockFormatAttr> format = parseWeightFormat(name, context);
   if (format)
-    return *format && assemble::isStoredWider(format->getElement());
+    return *format && quantize::isStoredWider(format->getElement());
   llvm::consumeError(format.takeError()); // a name of no format, such as none
   return false;
 }

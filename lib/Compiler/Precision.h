@@ -7,8 +7,8 @@
 #ifndef INTARSIA_LIB_COMPILER_PRECISION_H
 #define INTARSIA_LIB_COMPILER_PRECISION_H
 
-#include "intarsia/Assemble/QuantizedModel.h"
 #include "intarsia/Quantize/Quantize.h"
+#include "intarsia/Quantize/QuantizedModel.h"
 #include <optional>
 #include <string>
 

@@ -45,9 +45,6 @@ using StepCallback = llvm::function_ref<void(llvm::StringRef)>;
 /// hosts in one artifact, a weights file beside it that belongs to another artifact.
 llvm::Error checkOutput(const AssembleOptions &options);
 
-/// Compares every nn.weight with the archive that it names. The error names the tensor and both types.
-llvm::Error checkWeights(mlir::ModuleOp module, llvm::StringRef archiveDirectory);
-
 /// The weights of a module, packed on a thread of their own: that waits for memory and disk, other work for the
 /// processor.
 class WeightPacking {

@@ -8,11 +8,11 @@
 #define INTARSIA_COMPILER_COMPILER_H
 
 #include "intarsia/Assemble/Assemble.h"
-#include "intarsia/Assemble/PrecisionCandidates.h"
-#include "intarsia/Assemble/QuantizedModel.h"
 #include "intarsia/Import/Import.h"
 #include "intarsia/Partition/Partition.h"
+#include "intarsia/Quantize/PrecisionCandidates.h"
 #include "intarsia/Quantize/Quantize.h"
+#include "intarsia/Quantize/QuantizedModel.h"
 #include "mlir/IR/DialectRegistry.h"
 #include <optional>
 #include <string>
