@@ -21,9 +21,12 @@ std::string intarsia::weights::typeText(StringRef dtype, ArrayRef<int64_t> shape
 static bool agree(RankedTensorType type, const SafetensorsEntry &stored) {
   ArrayRef<int64_t> shape = type.getShape(), storedShape(stored.shape);
   if (!type.getElementType().isInteger(4)) {
-    // Patterns of 8 bits, which formats give a meaning, have no sign.
-    bool areBytes = type.getElementType().isSignlessInteger(8) && (stored.dtype == "U8" || stored.dtype == "F8_E8M0");
-    return (areBytes || safetensorsDtype(type.getElementType()) == stored.dtype) && shape == storedShape;
+    // Integers without a sign are bits, whose meaning formats and ops know.
+    auto bits = dyn_cast<IntegerType>(type.getElementType());
+    bool areBits =
+        bits && bits.isSignless() &&
+        (stored.dtype == "U" + std::to_string(bits.getWidth()) || (bits.getWidth() == 8 && stored.dtype == "F8_E8M0"));
+    return (areBits || safetensorsDtype(type.getElementType()) == stored.dtype) && shape == storedShape;
   }
   // Two values a byte; the last dimension may be several of bytes.
   return stored.dtype == "U8" && !shape.empty() && storedShape.size() >= shape.size() &&

@@ -7,8 +7,8 @@
 #ifndef INTARSIA_IMPORT_GGUF_GGUFARCHIVE_H
 #define INTARSIA_IMPORT_GGUF_GGUFARCHIVE_H
 
+#include "lib/Import/Builder/WeightArchive.h"
 #include "lib/Import/HuggingFace/Config.h"
-#include "lib/Import/WeightArchive.h"
 #include <memory>
 
 namespace intarsia::importer {

@@ -7,36 +7,18 @@
 #ifndef INTARSIA_IMPORT_HUGGINGFACE_CONFIG_H
 #define INTARSIA_IMPORT_HUGGINGFACE_CONFIG_H
 
+#include "lib/Import/Builder/Errors.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/JSON.h"
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace intarsia::importer {
-
-/// Keeps the first error. Builders continue after an error with values that keep the graph well-formed; their caller
-/// asks any() before it uses the result. Later errors are often consequences of the first, so only that is reported.
-class Errors {
-public:
-  void report(const llvm::Twine &message) {
-    if (first.empty())
-      first = inTermsOfModel ? inTermsOfModel(message.str()) : message.str();
-  }
-  /// Sets a function that rewrites messages, which use the names of config.json, for models with other names.
-  void setTerms(std::function<std::string(llvm::StringRef)> terms) { inTermsOfModel = std::move(terms); }
-  bool any() const { return !first.empty(); }
-  const std::string &message() const { return first; }
-
-private:
-  std::string first;
-  std::function<std::string(llvm::StringRef)> inTermsOfModel;
-};
 
 /// Returns true if a directory has a file. Reports a file of which that cannot be told, and a link that leads nowhere.
 bool hasFile(llvm::StringRef directory, llvm::StringRef file, Errors &errors);

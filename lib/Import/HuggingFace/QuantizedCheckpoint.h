@@ -12,8 +12,8 @@
 #define INTARSIA_IMPORT_HUGGINGFACE_QUANTIZEDCHECKPOINT_H
 
 #include "dialects/Nn/Nn.h"
+#include "lib/Import/Builder/WeightArchive.h"
 #include "lib/Import/HuggingFace/Config.h"
-#include "lib/Import/WeightArchive.h"
 #include <map>
 #include <memory>
 

@@ -71,7 +71,7 @@ void Decoder::build(GraphBuilder &graph, const ModelClass &modelClass, llvm::Str
     Value state = graph.layers(embed(graph), layerContainer(), layers,
                                [&](Value input) { return layer(graph, input, number++); });
     // Rows are picked before the final norm: only these need it and the matmul with the vocabulary.
-    Value chosen = graph.rowsAt(state, graph.input("output_tokens"), finalNormName(), "outputs");
+    Value chosen = graph.rowsAt(state, graph.input("output_tokens"), finalNormName());
     last = finalNorm(graph, chosen);
   }
   graph.output(logits(graph, last, base), "logits", {"outputs", vocabulary.size});

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------------------------------------------===//
-#ifndef INTARSIA_IMPORT_WEIGHTARCHIVE_H
-#define INTARSIA_IMPORT_WEIGHTARCHIVE_H
+#ifndef INTARSIA_IMPORT_BUILDER_WEIGHTARCHIVE_H
+#define INTARSIA_IMPORT_BUILDER_WEIGHTARCHIVE_H
 
 #include "lib/Formats/GgufFile.h"
 #include "lib/Formats/Safetensors.h"
