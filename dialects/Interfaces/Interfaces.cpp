@@ -7,6 +7,7 @@
 #include "dialects/Interfaces/Interfaces.h"
 
 using namespace mlir;
+using namespace intarsia;
 
 AffineExpr intarsia::elementCount(MLIRContext *context, llvm::ArrayRef<AffineExpr> sizes) {
   AffineExpr count = getAffineConstantExpr(1, context);
@@ -15,7 +16,69 @@ AffineExpr intarsia::elementCount(MLIRContext *context, llvm::ArrayRef<AffineExp
   return count;
 }
 
+//===-- Contractions ------------------------------------------------------------------------------------------===//
+
+ContractionLoop ContractionMaps::kindOf(unsigned loop) const {
+  bool isInLeft = left.isFunctionOfDim(loop), isInRight = right.isFunctionOfDim(loop);
+  if (isInLeft && isInRight)
+    return result && result.isFunctionOfDim(loop) ? ContractionLoop::Batch : ContractionLoop::Depth;
+  return isInLeft ? ContractionLoop::Row : ContractionLoop::Column;
+}
+
+llvm::SmallVector<unsigned> ContractionMaps::loops(ContractionLoop kind) const {
+  llvm::SmallVector<unsigned> found;
+  for (unsigned loop = 0; loop < left.getNumDims(); ++loop)
+    if (kindOf(loop) == kind)
+      found.push_back(loop);
+  return found;
+}
+
+std::optional<int64_t> intarsia::dimensionOf(AffineMap map, unsigned loop) {
+  if (std::optional<unsigned> position = map.getResultPosition(getAffineDimExpr(loop, map.getContext())))
+    return *position;
+  return std::nullopt;
+}
+
+std::optional<unsigned> intarsia::loopOf(AffineMap map, int64_t dimension) {
+  auto loop = llvm::dyn_cast<AffineDimExpr>(map.getResult(dimension));
+  return loop ? std::optional(loop.getPosition()) : std::nullopt;
+}
+
+std::optional<int64_t> intarsia::sharedDimension(AffineMap from, int64_t dimension, AffineMap to) {
+  std::optional<unsigned> loop = loopOf(from, dimension);
+  return loop ? dimensionOf(to, *loop) : std::nullopt;
+}
+
+Value ContractionOpInterface::getBias() {
+  MutableOperandRange bias = getBiasOperand();
+  return bias.empty() ? Value() : bias.begin()->get();
+}
+
+bool ContractionOpInterface::hasStoredRight() {
+  auto stored = llvm::dyn_cast<StoredOperandOpInterface>(getOperation());
+  return stored && stored.getStoredOperand(getRightOperand().getOperandNumber()) == StoredOperand::Matrix;
+}
+
+ContractionOpInterface ContractionOpInterface::cloneWith(OpBuilder &builder, Location location, Type result, Value left,
+                                                         Value right, Value bias) {
+  auto clone = llvm::cast<ContractionOpInterface>(builder.clone(*getOperation()));
+  clone->setLoc(location);
+  clone->getResult(0).setType(result);
+  clone.getLeftOperand().set(left);
+  clone.getRightOperand().set(right);
+  clone.getBiasOperand().assign(bias ? ValueRange(bias) : ValueRange());
+  return clone;
+}
+
+ContractionOpInterface intarsia::asProductWithWeight(Operation *op) {
+  auto product = llvm::dyn_cast_if_present<ContractionOpInterface>(op);
+  if (!product || product.getLeftRead() != LeftRead::Rows || !product.hasStoredRight() || !product.givesSums())
+    return nullptr;
+  return product;
+}
+
 #include "dialects/Interfaces/BlockFormatInterface.cpp.inc"
+#include "dialects/Interfaces/ContractionOpInterface.cpp.inc"
 #include "dialects/Interfaces/CostOpInterface.cpp.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.cpp.inc"
 #include "dialects/Interfaces/KernelRoot.cpp.inc"

@@ -8,6 +8,7 @@
 #define INTARSIA_DIALECTS_INTERFACES_H
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -58,6 +59,41 @@ struct NormStatistics {
   double epsilon = 0;    ///< added to the variance
 };
 
+/// The way in which a contraction reads its left side.
+enum class LeftRead {
+  Rows,     ///< rows that lie in memory, each as a whole
+  Window,   ///< what lies around positions of an image: windows of neighbours overlap
+  Gathered, ///< rows, each with matrices of the right side that only a call chooses
+};
+
+/// What a loop of a contraction counts, by the sides that it goes over.
+enum class ContractionLoop {
+  Batch,  ///< products beside each other: both sides and the result
+  Row,    ///< rows of the result: the left side
+  Column, ///< columns of the result: the right side
+  Depth,  ///< what is summed: both sides, and not the result
+};
+
+/// The elements that a contraction multiplies, as maps from its loops to the dimensions of its tensors:
+/// `result[…] = sum left[…] * right[…]`, the sum over the loops that are not in the result.
+struct ContractionMaps {
+  mlir::AffineMap left, right;
+  /// Null if the op's result is not the sums, but what it computes of them.
+  mlir::AffineMap result;
+
+  ContractionLoop kindOf(unsigned loop) const;
+  llvm::SmallVector<unsigned> loops(ContractionLoop kind) const;
+};
+
+/// Returns the dimension that a loop alone counts the positions of; nullopt if there is none.
+std::optional<int64_t> dimensionOf(mlir::AffineMap map, unsigned loop);
+
+/// Returns the loop that alone counts the positions of a dimension; nullopt if there are several.
+std::optional<unsigned> loopOf(mlir::AffineMap map, int64_t dimension);
+
+/// Returns the dimension of a tensor that is counted with a dimension of another one; nullopt if there is none.
+std::optional<int64_t> sharedDimension(mlir::AffineMap from, int64_t dimension, mlir::AffineMap to);
+
 /// An operand whose integers are indices.
 struct IndexOperand {
   unsigned operand;
@@ -95,9 +131,18 @@ struct QuantizedBlocks {
 
 #include "dialects/Interfaces/BlockFormatInterface.h.inc"
 
+#include "dialects/Interfaces/ContractionOpInterface.h.inc"
 #include "dialects/Interfaces/CostOpInterface.h.inc"
 #include "dialects/Interfaces/KernelOpInterfaces.h.inc"
 #include "dialects/Interfaces/ReferenceOpInterface.h.inc"
 #include "dialects/Interfaces/SizeOpInterface.h.inc"
+
+namespace intarsia {
+
+/// Returns the op as a contraction if it multiplies rows by one matrix that is read as it is stored, and gives the
+/// sums; null for other ops. Passes that cut, join or quantize features of rows rewrite those, and leave others alone.
+ContractionOpInterface asProductWithWeight(mlir::Operation *op);
+
+} // namespace intarsia
 
 #endif

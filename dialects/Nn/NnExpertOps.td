@@ -30,6 +30,7 @@ def Nn_RouteOp : Nn_TensorOp<"route", "Route"> {
 }
 
 def Nn_ExpertsOp : Nn_TensorOp<"experts", "Experts", [AttrSizedOperandSegments,
+                                        DeclareOpInterfaceMethods<ContractionOpInterface, ["getLeftRead"]>,
                                         DeclareOpInterfaceMethods<StoredOperandOpInterface>,
                                         DeclareOpInterfaceMethods<RowInputOpInterface>]> {
   let summary = "Gated feed-forward layers, some of many for each token";

@@ -133,3 +133,19 @@ Work ExpertsOp::getWork(SizesRange operandSizes, SizesRange) {
   AffineExpr hidden = operandSizes[3][3], intermediate = operandSizes[3][2];
   return {rows * hidden * intermediate * 6, rows * intermediate};
 }
+
+//===-- What experts multiply ----------------------------------------------------------------------------------===//
+
+OpOperand &ExpertsOp::getLeftOperand() { return getInputMutable(); }
+
+SmallVector<OpOperand *> ExpertsOp::getRightOperands() { return {&getGateUpMutable(), &getDownMutable()}; }
+
+MutableOperandRange ExpertsOp::getBiasOperand() { return getGateUpBiasMutable(); }
+
+/// Loops are token, expert, gate or up, intermediate feature, feature of the input.
+ContractionMaps ExpertsOp::getMaps() {
+  auto map = [&](ArrayRef<unsigned> loops) { return AffineMap::getMultiDimMapWithTargets(5, loops, getContext()); };
+  return {map({0, 4}), map({1, 2, 3, 4}), /*result=*/{}};
+}
+
+LeftRead ExpertsOp::getLeftRead() { return LeftRead::Gathered; }

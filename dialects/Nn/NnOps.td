@@ -7,6 +7,7 @@
 #ifndef INTARSIA_NN_OPS
 #define INTARSIA_NN_OPS
 
+include "dialects/Interfaces/ContractionOpInterface.td"
 include "dialects/Interfaces/CostOpInterface.td"
 include "dialects/Interfaces/KernelOpInterfaces.td"
 include "dialects/Interfaces/SizeOpInterface.td"
@@ -150,7 +151,8 @@ def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"GroupO
 //===-- Contractions ------------------------------------------------------------------------------------------===//
 
 def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [
-    DeclareOpInterfaceMethods<StoredOperandOpInterface>, DeclareOpInterfaceMethods<RowInputOpInterface>]> {
+    DeclareOpInterfaceMethods<ContractionOpInterface>, DeclareOpInterfaceMethods<StoredOperandOpInterface>,
+    DeclareOpInterfaceMethods<RowInputOpInterface>]> {
   let summary = "Fully connected layer";
   let description = [{
     `result[…, n] = sum_k input[…, k] * weight[n, k] (+ bias[n])`: input `[…, in]`, weight `[out, in]`,
@@ -171,7 +173,7 @@ def Nn_LinearOp : Nn_TensorOp<"linear", "Linear", [
   let assemblyFormat = "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_MatmulOp : Nn_TensorOp<"matmul", "Matmul"> {
+def Nn_MatmulOp : Nn_TensorOp<"matmul", "Matmul", [DeclareOpInterfaceMethods<ContractionOpInterface>]> {
   let summary = "Batched matrix multiplication of two computed tensors";
   let description = [{
     `result[b…, m, n] = sum_k lhs[b…, m, k] * rhs[b…, k, n]`; with `transpose_lhs` the lhs is `[b…, k, m]`, with
