@@ -53,6 +53,21 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
     ArrayRef<AffineExpr> all = sizes(value);
     return evaluate(all[size_t(dim < 0 ? int64_t(all.size()) + dim : dim)]);
   };
+  // The product of the sizes that loops of a kind go over: in a weight, whose sizes are known, where they are of both
+  // sides.
+  auto positions = [&](ContractionOpInterface op, ContractionLoop kind) {
+    ContractionMaps maps = op.getMaps();
+    std::pair<AffineMap, Value> left(maps.left, op.getLeft()), right(maps.right, op.getRight()),
+        result(maps.result, root->getResult(0));
+    double product = 1;
+    for (unsigned loop : maps.loops(kind))
+      for (auto &[map, value] : op.hasStoredRight() ? std::array{right, left, result} : std::array{left, right, result})
+        if (std::optional<int64_t> dimension = dimensionOf(map, loop)) {
+          product *= size(value, *dimension);
+          break;
+        }
+    return product;
+  };
   auto describe = [&](GpuKernelKind kind, Value input, Value weight) {
     shape.kind = kind;
     shape.inputBytes = elementBytes(input);
@@ -70,26 +85,6 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
     return true;
   };
   bool described = llvm::TypeSwitch<Operation *, bool>(root)
-                       .Case([&](nn::LinearOp op) {
-                         shape.columns = size(op.getWeight(), 0);
-                         shape.depth = size(op.getWeight(), 1);
-                         shape.rows = double(elements(op.getInput())) / std::max(1.0, shape.depth);
-                         describe(GpuKernelKind::Linear, op.getInput(), op.getWeight());
-                         if (StringRef floats = quantizedFloats(op.getInput()); !floats.empty()) {
-                           work.elementType = floats;
-                           return true;
-                         }
-                         return multiplyIn(op.getPrecision());
-                       })
-                       .Case([&](nn::MatmulOp op) {
-                         shape.rows = size(op.getResult(), -2);
-                         shape.columns = size(op.getResult(), -1);
-                         shape.depth = size(op.getLhs(), op.getTransposeLhs() ? -2 : -1);
-                         shape.batch = double(elements(op.getResult())) / std::max(1.0, shape.rows * shape.columns);
-                         shape.warmWeights = 1; // another kernel has just computed them
-                         describe(GpuKernelKind::Linear, op.getLhs(), op.getRhs());
-                         return multiplyIn(op.getPrecision());
-                       })
                        .Case([&](nn::AttentionOp op) {
                          shape.batch = size(op.getQuery(), 0);
                          shape.rows = size(op.getQuery(), 1);
@@ -127,6 +122,22 @@ std::optional<MatrixWork> WorkModel::matrixWork(Operation *root) const {
                          shape.columns = size(op.getGateUp(), 2);
                          shape.depth = size(op.getGateUp(), 3);
                          return describe(GpuKernelKind::Experts, op.getInput(), op.getGateUp());
+                       })
+                       .Case([&](ContractionOpInterface op) {
+                         if (op.getLeftRead() == LeftRead::Gathered)
+                           return false; // how many rows each matrix gets only a call knows
+                         bool hasWeight = op.hasStoredRight();
+                         shape.batch = positions(op, ContractionLoop::Batch);
+                         shape.rows = positions(op, ContractionLoop::Row);
+                         shape.columns = positions(op, ContractionLoop::Column);
+                         shape.depth = positions(op, ContractionLoop::Depth);
+                         shape.warmWeights = hasWeight ? 0 : 1; // another kernel has just computed them
+                         describe(GpuKernelKind::Linear, op.getLeft(), op.getRight());
+                         StringRef floats = isa<RowInputOpInterface>(root) ? quantizedFloats(op.getLeft()) : "";
+                         if (floats.empty())
+                           return multiplyIn(op.getPrecision());
+                         work.elementType = floats;
+                         return true;
                        })
                        .Default([](Operation *) { return false; });
   if (!described)

@@ -171,7 +171,10 @@ KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
   llvm::SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
   llvm::SmallDenseMap<Value, double> read; // bytes of each outside value that are actually read
   double written = 0;
-  bool hasMatmul = root == KernelRoot::Linear || root == KernelRoot::Matmul;
+  bool hasProduct = llvm::any_of(ops, [](Operation *op) {
+    auto contraction = dyn_cast<ContractionOpInterface>(op);
+    return contraction && contraction.givesSums();
+  });
   for (Operation *op : ops)
     // Linears that share an input are one product; other pairs are not described and cost what their flops do.
     if (std::optional<MatrixWork> found = matrixWork(op)) {
@@ -185,8 +188,8 @@ KernelWork WorkModel::work(KernelRoot root, ArrayRef<Operation *> ops) const {
   for (Operation *op : ops) {
     double flopsBefore = work.flops;
     add(op, work);
-    // The finish has tiles and a rate of its own: its operations do not count as the matmul's.
-    if (hasMatmul && isa<RowwiseOpInterface>(op)) {
+    // The finish has tiles and a rate of its own: its operations do not count as the product's.
+    if (hasProduct && isa<RowwiseOpInterface>(op)) {
       work.finishElements += double(elements(op->getResult(0)));
       work.flops = flopsBefore;
     }

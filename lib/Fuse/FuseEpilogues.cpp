@@ -33,7 +33,8 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
     Fuser fuser(function, getArgument(), std::move(*devices), flip);
     SmallVector<Operation *> roots;
     for (Operation &op : fuser.body())
-      if (std::optional<KernelRoot> root = kernelRootOf(&op); root == KernelRoot::Linear || root == KernelRoot::Matmul)
+      if (auto contraction = dyn_cast<ContractionOpInterface>(op);
+          contraction && contraction.givesSums() && kernelRootOf(&op))
         roots.push_back(&op);
     for (Operation *root : roots) {
       Candidate candidate(root, *kernelRootOf(root));
@@ -48,9 +49,10 @@ struct FuseEpilogues : fuse::impl::FuseEpiloguesBase<FuseEpilogues> {
       return signalPassFailure();
   }
 
-  /// The slices that a linear's result is read as, if they are all of it: each is then stored for itself.
+  /// The slices that the result of a product with a weight is read as, if they are all of it: each is then stored for
+  /// itself.
   static void takeParts(Fuser &fuser, Candidate &candidate) {
-    if (candidate.rootKind != KernelRoot::Linear)
+    if (!cast<ContractionOpInterface>(candidate.root).hasStoredRight())
       return;
     SmallVector<tensor::ExtractSliceOp> slices;
     for (Operation *consumer : fuser.consumers(candidate)) {

@@ -40,12 +40,12 @@ public:
           return failure();
         continue;
       }
-      auto linear = dyn_cast<nn::LinearOp>(user);
-      Type precision = linear && use.get() == linear.getInput() ? linear.getPrecision().value_or(Type()) : Type();
+      ContractionOpInterface product = asProductWithWeight(user);
+      Type precision = product && use.get() == product.getLeft() ? product.getPrecision().value_or(Type()) : Type();
       if (!precision || (type && type != precision))
         return failure();
       type = precision;
-      linears.push_back(linear);
+      products.push_back(product);
     }
     return success();
   }
@@ -53,14 +53,15 @@ public:
   Type type;                            ///< null if nothing reads the value
   SmallVector<Value> views;             ///< reshapes of it, inside and outside of groups
   SmallVector<BlockArgument> arguments; ///< of groups that read it
-  SmallVector<nn::LinearOp> linears;
+  SmallVector<ContractionOpInterface> products;
 };
 
 struct FuseNarrowResults : fuse::impl::FuseNarrowResultsBase<FuseNarrowResults> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    WalkResult found = function.walk(
-        [](nn::LinearOp linear) { return linear.getPrecision() ? WalkResult::interrupt() : WalkResult::advance(); });
+    WalkResult found = function.walk([](ContractionOpInterface product) {
+      return product.getPrecision() ? WalkResult::interrupt() : WalkResult::advance();
+    });
     if (!found.wasInterrupted())
       return;
     FailureOr<Devices> devices = devicesOf(function);
@@ -77,8 +78,8 @@ struct FuseNarrowResults : fuse::impl::FuseNarrowResultsBase<FuseNarrowResults> 
         if (!getElementTypeOrSelf(result).isF32() || failed(readers.follow(result)) || !readers.type ||
             readers.type.getIntOrFloatBitWidth() != 16)
           continue;
-        if (llvm::all_of(readers.linears, [&](nn::LinearOp linear) {
-              return targetOf(linear->getParentOfType<nn::GroupOp>()).multipliesIn(readers.type);
+        if (llvm::all_of(readers.products, [&](ContractionOpInterface product) {
+              return targetOf(product->getParentOfType<nn::GroupOp>()).multipliesIn(readers.type);
             }))
           narrow(group, result, readers);
       }
@@ -96,11 +97,11 @@ struct FuseNarrowResults : fuse::impl::FuseNarrowResultsBase<FuseNarrowResults> 
       view.setType(narrowed(view));
     for (BlockArgument argument : readers.arguments)
       argument.setType(narrowed(argument));
-    // A linear widens what it reads, and rounds it to the same value again.
-    for (nn::LinearOp linear : readers.linears) {
-      builder.setInsertionPoint(linear);
-      auto wide = cast<RankedTensorType>(linear.getInput().getType()).clone(builder.getF32Type());
-      linear.getInputMutable().assign(arith::ExtFOp::create(builder, linear.getLoc(), wide, linear.getInput()));
+    // A product widens what it reads, and rounds it to the same value again.
+    for (ContractionOpInterface product : readers.products) {
+      builder.setInsertionPoint(product);
+      auto wide = cast<RankedTensorType>(product.getLeft().getType()).clone(builder.getF32Type());
+      product.getLeftOperand().assign(arith::ExtFOp::create(builder, product.getLoc(), wide, product.getLeft()));
     }
   }
 };

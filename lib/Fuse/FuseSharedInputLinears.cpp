@@ -17,10 +17,12 @@ using namespace intarsia;
 using namespace intarsia::fuse;
 
 namespace {
-/// Properties that linears must have in common to be concatenated: input, how the weight is stored and its input
-/// features, the type of the bias if there is one, the device, and what becomes of the results: an attention reads
-/// them, or a common consumer does.
+/// Properties that linears must have in common to be concatenated: the kind of op and its attributes, input, how the
+/// weight is stored and its input features, the type of the bias if there is one, the device, and what becomes of the
+/// results: an attention reads them, or a common consumer does.
 struct Key {
+  OperationName name;
+  Attribute attributes;
   Value input;
   Attribute stored;
   int64_t depth;
@@ -28,19 +30,20 @@ struct Key {
   bool feedsAttention;
   Operation *consumer;
   Attribute device;
-  Attribute precision;
 
-  auto fields() const { return std::tie(input, stored, depth, bias, feedsAttention, consumer, device, precision); }
+  auto fields() const {
+    return std::tie(name, attributes, input, stored, depth, bias, feedsAttention, consumer, device);
+  }
   bool operator==(const Key &other) const { return fields() == other.fields(); }
 };
-using Sharing = SmallVector<std::pair<Key, SmallVector<nn::LinearOp>>>;
+using Sharing = SmallVector<std::pair<Key, SmallVector<ContractionOpInterface>>>;
 
 /// True if an attention reads the linear's result as query, key or value, and nothing else reads it.
-bool feedsAttentionOnly(nn::LinearOp linear) {
+bool feedsAttentionOnly(ContractionOpInterface linear) {
   auto isAttentionOperand = [](OpOperand &use) {
     return isa<nn::AttentionOp>(use.getOwner()) && use.getOperandNumber() < 3;
   };
-  for (OpOperand &use : linear.getResult().getUses()) {
+  for (OpOperand &use : linear->getUses()) {
     if (isAttentionOperand(use) || isa<tensor::DimOp>(use.getOwner()))
       continue;
     auto expand = dyn_cast<tensor::ExpandShapeOp>(use.getOwner());
@@ -52,8 +55,8 @@ bool feedsAttentionOnly(nn::LinearOp linear) {
 
 /// The first elementwise op on the only way from a linear's result that reads another tensor which is computed: the
 /// multiplication of gate and up. Null if there is none.
-Operation *consumerOf(nn::LinearOp linear) {
-  for (Value value = linear.getResult();;) {
+Operation *consumerOf(ContractionOpInterface linear) {
+  for (Value value = linear->getResult(0);;) {
     Operation *next = nullptr;
     for (Operation *user : value.getUsers()) {
       if (isa<tensor::DimOp>(user) || user == next)
@@ -71,11 +74,11 @@ Operation *consumerOf(nn::LinearOp linear) {
 }
 
 /// "encoder.self.query", "encoder.self.key" → "encoder.self.{query,key}".
-Location fusedLocation(MutableArrayRef<nn::LinearOp> linears) {
+Location fusedLocation(MutableArrayRef<ContractionOpInterface> linears) {
   MLIRContext *context = linears.front()->getContext();
   SmallVector<Location> locations;
   std::string prefix, names;
-  for (nn::LinearOp linear : linears) {
+  for (ContractionOpInterface linear : linears) {
     locations.push_back(linear.getLoc());
     auto name = dyn_cast<NameLoc>(linear.getLoc());
     if (!name)
@@ -104,28 +107,32 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       return signalPassFailure();
     Fuser fuser(function, getArgument(), std::move(*devices), flip);
     Sharing sharing;
-    auto add = [&](const Key &key, nn::LinearOp linear) {
+    auto add = [&](const Key &key, ContractionOpInterface linear) {
       auto found = llvm::find_if(sharing, [&](auto &entry) { return entry.first == key; });
       if (found == sharing.end())
         found = sharing.insert(found, {key, {}});
       found->second.push_back(linear);
     };
     llvm::SmallDenseMap<Operation *, unsigned> consumers;
-    SmallVector<std::pair<nn::LinearOp, Operation *>> linears;
-    for (auto linear : fuser.body().getOps<nn::LinearOp>()) {
+    SmallVector<std::pair<ContractionOpInterface, Operation *>> linears;
+    for (Operation &op : fuser.body()) {
+      ContractionOpInterface linear = asProductWithWeight(&op);
+      if (!linear || !kernelRootOf(&op))
+        continue;
       linears.emplace_back(linear, consumerOf(linear));
       ++consumers[linears.back().second];
     }
     // A linear that shares its consumer with other linears is concatenated only with those.
     for (auto [linear, consumer] : linears) {
-      Attribute stored = nn::storedFormOf(linear.getWeight());
-      if (!stored || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
+      Attribute stored = nn::storedFormOf(linear.getRight());
+      std::optional<int64_t> features = featuresOf(linear);
+      if (!stored || !features || (linear.getBias() && !linear.getBias().getDefiningOp<nn::WeightOp>()))
         continue;
-      int64_t depth = cast<RankedTensorType>(linear.getWeight().getType()).getDimSize(1);
+      int64_t depth = cast<RankedTensorType>(linear.getRight().getType()).getDimSize(*features);
       Type bias = linear.getBias() ? getElementTypeOrSelf(linear.getBias().getType()) : Type();
-      add({linear.getInput(), stored, depth, bias, feedsAttentionOnly(linear),
-           consumers.lookup(consumer) > 1 ? consumer : nullptr, linear->getAttr(rt::deviceAttr),
-           linear.getPrecisionAttr()},
+      add({linear->getName(), linear->getPropertiesAsAttribute(), linear.getLeft(), stored, depth, bias,
+           feedsAttentionOnly(linear), consumers.lookup(consumer) > 1 ? consumer : nullptr,
+           linear->getAttr(rt::deviceAttr)},
           linear);
     }
     for (auto &[key, members] : sharing)
@@ -136,26 +143,37 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
       return signalPassFailure();
   }
 
+  /// Returns the dimension of the weight that is summed; nullopt if rows of another weight cannot follow those of this
+  /// one, of which each gives a feature of the result.
+  static std::optional<int64_t> featuresOf(ContractionOpInterface linear) {
+    ContractionMaps maps = linear.getMaps();
+    bool joinsColumns = sharedDimension(maps.result, maps.result.getNumResults() - 1, maps.right) == 0;
+    if (!joinsColumns || maps.right.getNumResults() != 2)
+      return std::nullopt;
+    return sharedDimension(maps.left, maps.left.getNumResults() - 1, maps.right);
+  }
+
   /// True if a kernel can store the results each for itself: its tiles are panels of the weight's rows, each of which
   /// belongs to one result, or has one of each where an op reads them together.
-  static bool areStoredApart(const target::Target &target, ArrayRef<nn::LinearOp> linears, bool together) {
-    auto features = [](nn::LinearOp linear) {
-      return cast<RankedTensorType>(linear.getResult().getType()).getShape().back();
+  static bool areStoredApart(const target::Target &target, ArrayRef<ContractionOpInterface> linears, bool together) {
+    auto features = [](Operation *linear) {
+      return cast<RankedTensorType>(linear->getResult(0).getType()).getShape().back();
     };
     if (together && !llvm::all_of(linears, [&](auto linear) { return features(linear) == features(linears.front()); }))
       return false;
     int64_t end = 0;
     return llvm::all_of(linears.drop_back(),
-                        [&](nn::LinearOp linear) { return target.splitsAt(end += features(linear)); });
+                        [&](Operation *linear) { return target.splitsAt(end += features(linear)); });
   }
 
-  void concatenate(Fuser &fuser, MutableArrayRef<nn::LinearOp> linears) {
+  void concatenate(Fuser &fuser, MutableArrayRef<ContractionOpInterface> linears) {
     SmallVector<Operation *> ops(linears.begin(), linears.end());
+    KernelRoot root = *kernelRootOf(ops.front());
     double apartUs = 0;
     for (Operation *op : ops)
-      apartUs += fuser.microseconds(KernelRoot::Linear, op);
+      apartUs += fuser.microseconds(root, op);
     std::string why;
-    if (!fuser.decide({ops.front(), KernelRoot::Linear, "nn.linear", fuser.microseconds(KernelRoot::Linear, ops),
+    if (!fuser.decide({ops.front(), root, ops.front()->getName().getStringRef().str(), fuser.microseconds(root, ops),
                        apartUs, "apart: a kernel launch for each linear, and the input is read by each"},
                       why))
       return;
@@ -166,20 +184,21 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
     builder.setInsertionPointAfter(last);
     Location loc = fusedLocation(linears);
     SmallVector<Value> weights, biases;
-    for (nn::LinearOp linear : linears) {
-      weights.push_back(linear.getWeight());
+    for (ContractionOpInterface linear : linears) {
+      weights.push_back(linear.getRight());
       if (linear.getBias())
         biases.push_back(linear.getBias());
     }
-    Value input = linears.front().getInput();
+    Value input = linears.front().getLeft();
     Value weight = tensor::ConcatOp::create(builder, loc, 0, weights);
     Value bias = biases.empty() ? Value() : tensor::ConcatOp::create(builder, loc, 0, biases).getResult();
     int64_t features = cast<RankedTensorType>(weight.getType()).getDimSize(0);
-    auto narrow = cast<RankedTensorType>(linears.front().getResult().getType());
+    auto narrow = cast<RankedTensorType>(linears.front()->getResult(0).getType());
     SmallVector<int64_t> shape(narrow.getShape());
     shape.back() = features;
-    auto concatenated = nn::LinearOp::create(builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input,
-                                             weight, bias, linears.front().getPrecisionAttr());
+    ContractionOpInterface concatenated = linears.front().cloneWith(
+        builder, loc, RankedTensorType::get(shape, narrow.getElementType()), input, weight, bias);
+    concatenated->setDiscardableAttrs(DictionaryAttr::get(&getContext()));
     if (Attribute device = linears.front()->getAttr(rt::deviceAttr))
       concatenated->setAttr(rt::deviceAttr, device);
 
@@ -191,15 +210,16 @@ struct FuseSharedInputLinears : fuse::impl::FuseSharedInputLinearsBase<FuseShare
                           ? OpFoldResult(tensor::DimOp::create(builder, loc, input, position).getResult())
                           : OpFoldResult(builder.getIndexAttr(size)));
     int64_t offset = 0;
-    for (nn::LinearOp linear : linears) {
-      auto type = cast<RankedTensorType>(linear.getResult().getType());
+    for (ContractionOpInterface linear : linears) {
+      Value result = linear->getResult(0);
+      auto type = cast<RankedTensorType>(result.getType());
       offsets.back() = builder.getIndexAttr(offset);
       sizes.back() = builder.getIndexAttr(type.getShape().back());
       offset += type.getShape().back();
-      Value slice = tensor::ExtractSliceOp::create(builder, linear.getLoc(), type, concatenated.getResult(), offsets,
+      Value slice = tensor::ExtractSliceOp::create(builder, linear.getLoc(), type, concatenated->getResult(0), offsets,
                                                    sizes, strides);
-      fuser.replaced(linear.getResult(), slice);
-      linear.getResult().replaceAllUsesWith(slice);
+      fuser.replaced(result, slice);
+      result.replaceAllUsesWith(slice);
     }
   }
 };

@@ -260,13 +260,13 @@ FailureOr<Value> HostProgram::bufferOf(Value value, Attribute memory, rt::Layout
   return buffers[{value, memory}] = viewOf(value, *sourceBuffer);
 }
 
-/// Returns the number of slices of equal size that a linear's result is read as, if ops read several of them together;
-/// else 1.
-static int64_t slicesReadTogether(nn::LinearOp linear, const target::Target &target) {
+/// Returns the number of slices of equal size that the result of a product is read as, if ops read several of them
+/// together; else 1.
+static int64_t slicesReadTogether(Value result, const target::Target &target) {
   DenseSet<Operation *> others;
   bool meet = false;
   int64_t slices = 0, columns = 0;
-  for (Operation *user : linear.getResult().getUsers()) {
+  for (Operation *user : result.getUsers()) {
     auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
     if (!slice || (slices++ && slice.getType().getShape().back() != columns))
       return 1;
@@ -300,9 +300,9 @@ rt::LayoutAttrInterface HostProgram::layoutOf(nn::GroupOp group, unsigned operan
                   llvm::is_contained({StoredOperand::Matrix, StoredOperand::Table}, one) && format;
     use = !use || *use == one ? one : isBoth ? StoredOperand::Matrix : StoredOperand::None;
   }
-  auto linear = argument.hasOneUse() ? dyn_cast<nn::LinearOp>(*argument.user_begin()) : nullptr;
+  ContractionOpInterface product = argument.hasOneUse() ? asProductWithWeight(*argument.user_begin()) : nullptr;
   return target.layout(builder.getContext(), use.value_or(StoredOperand::None), format,
-                       linear ? slicesReadTogether(linear, target) : 1);
+                       product ? slicesReadTogether(product->getResult(0), target) : 1);
 }
 
 /// Copies results to the memories of the groups that read them, right behind their kernel: the copy then goes on beside

@@ -53,9 +53,14 @@ std::string nameOf(rt::KernelOp kernel) {
       name += "_" + verb;
     if (!sizes.empty())
       continue;
-    if (auto linear = dyn_cast<nn::LinearOp>(op)) {
-      auto weight = cast<RankedTensorType>(linear.getWeight().getType());
-      sizes = sizesText({weight.getDimSize(1), weight.getDimSize(0)});
+    if (ContractionOpInterface product = asProductWithWeight(&op)) {
+      ContractionMaps maps = product.getMaps();
+      SmallVector<int64_t> depthAndColumns;
+      for (ContractionLoop kind : {ContractionLoop::Depth, ContractionLoop::Column})
+        for (unsigned loop : maps.loops(kind))
+          depthAndColumns.push_back(
+              cast<RankedTensorType>(product.getRight().getType()).getDimSize(*dimensionOf(maps.right, loop)));
+      sizes = sizesText(depthAndColumns);
     } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
       sizes = sizesText(cast<RankedTensorType>(attention.getQuery().getType()).getShape().take_back(2));
     }
