@@ -20,8 +20,8 @@ nn::QuantizeOp quantizeOf(Value value) {
   return dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
 }
 
-nn::WeightOp weightOf(nn::LinearOp linear) {
-  Value matrix = linear.getWeight();
+nn::WeightOp weightOf(ContractionOpInterface linear) {
+  Value matrix = linear.getRight();
   if (nn::QuantizeOp quantize = quantizeOf(matrix))
     matrix = quantize.getInput();
   if (auto transpose = matrix.getDefiningOp<linalg::TransposeOp>())
@@ -69,7 +69,7 @@ void CalibratedOperands::replace(OpOperand &operand, Value source, const Operand
   }
 }
 
-Value CalibratedOperands::constant(nn::LinearOp linear, DenseElementsAttr data) {
+Value CalibratedOperands::constant(Operation *linear, DenseElementsAttr data) {
   auto function = linear->getParentOfType<func::FuncOp>();
   OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
   return arith::ConstantOp::create(builder, function.getLoc(), data);

@@ -17,22 +17,23 @@ namespace intarsia::quantize {
 nn::QuantizeOp quantizeOf(mlir::Value value);
 
 /// Returns the weight of an archive that a linear reads, however it is quantized or transposed; null if there is none.
-nn::WeightOp weightOf(nn::LinearOp linear);
+nn::WeightOp weightOf(ContractionOpInterface linear);
 
-/// Calls `quantize` with each linear whose weight one of `inputs` names, with that weight and that input. Fails, with a
-/// message, if `inputs` are an error, and if `quantize` does.
+/// Calls `quantize` with each linear (asProductWithWeight) whose weight one of `inputs` names, with that weight and
+/// that input. Fails, with a message, if `inputs` are an error, and if `quantize` does.
 template <typename Input>
-mlir::LogicalResult
-quantizeCalibrated(mlir::func::FuncOp function, llvm::Expected<std::vector<Input>> inputs,
-                   llvm::function_ref<mlir::LogicalResult(nn::LinearOp, nn::WeightOp, const Input &)> quantize) {
+mlir::LogicalResult quantizeCalibrated(
+    mlir::func::FuncOp function, llvm::Expected<std::vector<Input>> inputs,
+    llvm::function_ref<mlir::LogicalResult(ContractionOpInterface, nn::WeightOp, const Input &)> quantize) {
   if (!inputs)
     return function.emitError() << llvm::toString(inputs.takeError());
   llvm::StringMap<const Input *> ofWeights;
   for (const Input &input : *inputs)
     for (llvm::StringRef key : input.weights)
       ofWeights[key] = &input;
-  mlir::WalkResult result = function.walk([&](nn::LinearOp linear) -> mlir::WalkResult {
-    nn::WeightOp weight = weightOf(linear);
+  mlir::WalkResult result = function.walk([&](mlir::Operation *op) -> mlir::WalkResult {
+    ContractionOpInterface linear = asProductWithWeight(op);
+    nn::WeightOp weight = linear ? weightOf(linear) : nullptr;
     auto found = weight ? ofWeights.find(weight.getKey()) : ofWeights.end();
     return found == ofWeights.end() ? mlir::WalkResult::advance()
                                     : mlir::WalkResult(quantize(linear, weight, *found->second));
@@ -55,7 +56,7 @@ public:
   /// if nothing else reads that.
   void replace(mlir::OpOperand &operand, mlir::Value source, const OperandQuantization &how, mlir::Type element);
   /// Returns a constant at the beginning of the function that a linear is in.
-  static mlir::Value constant(nn::LinearOp linear, mlir::DenseElementsAttr data);
+  static mlir::Value constant(mlir::Operation *linear, mlir::DenseElementsAttr data);
 
 private:
   using Key = std::tuple<mlir::Value, mlir::Value, mlir::Value, mlir::Attribute>;

@@ -13,8 +13,8 @@ using namespace mlir;
 namespace intarsia {
 
 /// Returns the weight of an archive that a linear multiplies, as it is stored or as it will be quantized.
-static nn::WeightOp weightOf(nn::LinearOp linear) {
-  Value weight = linear.getWeight();
+static nn::WeightOp weightOf(ContractionOpInterface linear) {
+  Value weight = linear.getRight();
   if (auto dequantize = weight.getDefiningOp<nn::DequantizeOp>())
     if (auto quantize = dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>())
       weight = quantize.getInput();
@@ -22,12 +22,14 @@ static nn::WeightOp weightOf(nn::LinearOp linear) {
 }
 
 std::vector<LinearInput> inputsOfLinears(func::FuncOp function) {
-  llvm::MapVector<Value, SmallVector<nn::LinearOp>> linears;
+  llvm::MapVector<Value, SmallVector<ContractionOpInterface>> linears;
   // Linears of branches and loops compute what not every call computes.
-  for (auto linear : function.front().getOps<nn::LinearOp>()) {
-    bool isStatic = cast<RankedTensorType>(linear.getInput().getType()).getShape().back() != ShapedType::kDynamic;
-    if (weightOf(linear) && isStatic && llvm::none_of(linear->getUsers(), llvm::IsaPred<nn::RouteOp>))
-      linears[linear.getInput()].push_back(linear);
+  for (Operation &op : function.front()) {
+    ContractionOpInterface linear = asProductWithWeight(&op);
+    if (!linear || !weightOf(linear) || llvm::any_of(op.getUsers(), llvm::IsaPred<nn::RouteOp>))
+      continue;
+    if (cast<RankedTensorType>(linear.getLeft().getType()).getShape().back() != ShapedType::kDynamic)
+      linears[linear.getLeft()].push_back(linear);
   }
   std::vector<LinearInput> inputs;
   for (auto &[value, readers] : linears)
@@ -35,8 +37,8 @@ std::vector<LinearInput> inputsOfLinears(func::FuncOp function) {
   return inputs;
 }
 
-std::string nameOf(nn::LinearOp linear) {
-  auto location = linear.getLoc()->findInstanceOf<NameLoc>();
+std::string nameOf(Operation *linear) {
+  auto location = linear->getLoc()->findInstanceOf<NameLoc>();
   return location ? location.getName().str() : std::string();
 }
 

@@ -18,10 +18,11 @@ constexpr llvm::StringLiteral secondMomentsPrefix = "second_moments.";
 /// The prefixes of a segment's results that are inputs of linears, and of its arguments that are weights.
 constexpr llvm::StringLiteral inputsPrefix = "input.", weightsPrefix = "weight.";
 
-/// A value [..., features] and the linears that multiply weights of the model by it, in their order.
+/// A value [..., features] and the linears that multiply weights of the model by it, in their order. Linears are what
+/// asProductWithWeight() returns.
 struct LinearInput {
   mlir::Value value;
-  llvm::SmallVector<nn::LinearOp> linears;
+  llvm::SmallVector<ContractionOpInterface> linears;
 };
 
 /// Returns the inputs of a function's linears whose weights are matrices of an archive as they are stored, in the order
@@ -29,7 +30,7 @@ struct LinearInput {
 std::vector<LinearInput> inputsOfLinears(mlir::func::FuncOp function);
 
 /// Returns the name of a linear in the model, "model.layers.0.mlp.down_proj"; empty if it has none.
-std::string nameOf(nn::LinearOp linear);
+std::string nameOf(mlir::Operation *linear);
 
 } // namespace intarsia
 

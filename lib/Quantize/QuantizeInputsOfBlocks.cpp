@@ -60,19 +60,19 @@ void QuantizedInputs::quantizeIntermediate(nn::ExpertsOp experts) {
   experts.setIntermediateFormatAttr(activationFormat(experts.getContext(), /*block=*/32, /*rank=*/2));
 }
 
-void QuantizedInputs::quantize(OpOperand &operand, int64_t block) {
-  auto type = cast<RankedTensorType>(operand.get().getType());
+void QuantizedInputs::quantize(OpOperand &left, int64_t block) {
+  auto type = cast<RankedTensorType>(left.get().getType());
   int64_t rank = type.getRank();
   if (rank != 0 && block == 0 && type.getShape().back() > nn::mostFeaturesOfRowScale)
     block = blockOfEightBits;
   if (rank != 0)
-    quantize(operand, activationFormat(operand.get().getContext(), block, rank));
+    quantize(left, activationFormat(left.get().getContext(), block, rank));
 }
 
-void QuantizedInputs::quantizeToFloats(nn::LinearOp linear, nn::BlockFormatAttr weights) {
-  int64_t rank = cast<RankedTensorType>(linear.getInput().getType()).getRank();
-  quantize(linear.getInputMutable(), nn::BlockFormatAttr::get(linear.getContext(), weights.getElement(),
-                                                              weights.getScale(), weights.getBlock(), rank - 1));
+void QuantizedInputs::quantizeToFloats(OpOperand &left, nn::BlockFormatAttr weights) {
+  int64_t rank = cast<RankedTensorType>(left.get().getType()).getRank();
+  quantize(left, nn::BlockFormatAttr::get(weights.getContext(), weights.getElement(), weights.getScale(),
+                                          weights.getBlock(), rank - 1));
 }
 
 void QuantizedInputs::quantize(OpOperand &operand, nn::BlockFormatAttr format) {
@@ -143,9 +143,10 @@ struct QuantizeInputsOfBlocks : impl::QuantizeInputsOfBlocksBase<QuantizeInputsO
 
   void runOnOperation() override {
     QuantizedInputs inputs;
-    getOperation().walk([&](nn::LinearOp linear) {
-      if (BlockFormatAttrInterface format = storedFormatOf(linear.getWeight()))
-        inputs.quantize(linear, inputBlockOf(linear.getWeight(), format, activations));
+    getOperation().walk([&](Operation *op) {
+      ContractionOpInterface linear = asProductWithWeight(op);
+      if (BlockFormatAttrInterface format = linear ? storedFormatOf(linear.getRight()) : nullptr)
+        inputs.quantize(linear.getLeftOperand(), inputBlockOf(linear.getRight(), format, activations));
     });
     getOperation().walk([&](nn::ExpertsOp experts) {
       BlockFormatAttrInterface gateUp, down;

@@ -25,7 +25,7 @@ namespace intarsia::quantize {
 /// Returns the tensors that a product of computed tensors multiplies; of caches, the rows that the call adds to them.
 static SmallVector<Value> factorsOf(Operation *product) {
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(product)
-      .Case([](nn::MatmulOp op) { return SmallVector<Value>{op.getLhs(), op.getRhs()}; })
+      .Case([](ContractionOpInterface op) { return SmallVector<Value>{op.getLeft(), op.getRight()}; })
       .Case([](nn::AttentionOp op) { return SmallVector<Value>{op.getQuery(), op.getKey(), op.getValue()}; })
       .Case([](nn::CachedAttentionOp op) {
         SmallVector<Value> factors{op.getQuery()};
@@ -38,14 +38,20 @@ static SmallVector<Value> factorsOf(Operation *product) {
 }
 
 namespace {
-/// Returns true if the input of a linear or of experts is quantized to integers of 8 bits.
-static bool hasInputInBytes(Operation *op) {
-  auto dequantize = op->getOperand(0).getDefiningOp<nn::DequantizeOp>();
+/// Returns the op as a contraction if it multiplies by weights: a linear, experts.
+static ContractionOpInterface withWeights(Operation *op) {
+  auto contraction = dyn_cast<ContractionOpInterface>(op);
+  return contraction && contraction.hasStoredRight() ? contraction : nullptr;
+}
+
+/// Returns true if the left side of a contraction is quantized to integers of 8 bits.
+static bool hasInputInBytes(ContractionOpInterface op) {
+  auto dequantize = op.getLeft().getDefiningOp<nn::DequantizeOp>();
   auto format = dequantize ? dyn_cast<nn::BlockFormatAttr>(dequantize.getFormat()) : nullptr;
   return format && format.getElement() == nn::BlockElement::I8;
 }
 
-/// The linears and experts that compute what an op multiplies, and that read its result, through all other ops.
+/// The products with weights that compute what an op multiplies, and that read its result, through all other ops.
 class Surroundings {
 public:
   /// Returns the one type that all of them may be multiplied in. Null if one may not be rounded, if two have different
@@ -77,8 +83,8 @@ private:
       return false;
     if (!seen.insert(op).second)
       return true;
-    if (isa<nn::LinearOp, nn::ExpertsOp>(op))
-      return meet(op);
+    if (ContractionOpInterface product = withWeights(op))
+      return meet(product);
     return llvm::all_of(op->getOperands(), [&](Value operand) { return followBack(operand); });
   }
 
@@ -86,19 +92,18 @@ private:
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
       if (isa<tensor::DimOp>(user) || !seen.insert(user).second)
         return true;
-      if (isa<nn::LinearOp, nn::ExpertsOp>(user))
-        return meet(user);
+      if (ContractionOpInterface product = withWeights(user))
+        return meet(product);
       if (user->hasTrait<OpTrait::IsTerminator>() || isa<RegionBranchOpInterface, CallOpInterface>(user))
         return false;
       return llvm::all_of(user->getResults(), [&](Value result) { return followUses(result); });
     });
   }
 
-  bool meet(Operation *op) {
+  bool meet(ContractionOpInterface op) {
     // Inputs that are quantized have fewer bits than f16.
-    bool isQuantized = op->getOperand(0).getDefiningOp<nn::DequantizeOp>() != nullptr;
-    std::optional<Type> precision =
-        isa<nn::LinearOp>(op) ? cast<nn::LinearOp>(op).getPrecision() : cast<nn::ExpertsOp>(op).getPrecision();
+    bool isQuantized = op.getLeft().getDefiningOp<nn::DequantizeOp>() != nullptr;
+    std::optional<Type> precision = op.getPrecision();
     if (!precision && isQuantized)
       precision = Float16Type::get(op->getContext());
     if (!precision || (type && type != *precision))
@@ -125,27 +130,32 @@ struct QuantizeMatmulPrecision : impl::QuantizeMatmulPrecisionBase<QuantizeMatmu
       getOperation().emitError() << llvm::toString(std::move(error));
       return signalPassFailure();
     }
-    getOperation().walk([&](nn::LinearOp linear) {
-      Type type = linear.getPrecision() ? Type() : precisionOf(linear.getInput(), linear.getWeight());
-      if (type)
-        linear.setPrecision(type);
-    });
-    getOperation().walk([&](nn::ExpertsOp experts) {
-      // Rows between the two matrices are quantized, or multiplied in the same type as the input.
-      if (experts.getPrecision() || experts.getIntermediateFormat())
-        return;
-      Type type = precisionOf(experts.getInput(), experts.getGateUp());
-      if (type && type == precisionOf(experts.getInput(), experts.getDown()))
-        experts.setPrecision(type);
-    });
     getOperation().walk([&](Operation *op) {
-      llvm::TypeSwitch<Operation *>(op).Case<nn::MatmulOp, nn::AttentionOp, nn::CachedAttentionOp>([&](auto product) {
+      ContractionOpInterface product = withWeights(op);
+      // Rows between the two matrices of experts are quantized, or multiplied in the same type as the input.
+      auto experts = dyn_cast<nn::ExpertsOp>(op);
+      if (!product || product.getPrecision() || (experts && experts.getIntermediateFormat()))
+        return;
+      SmallVector<Type> types;
+      for (OpOperand *weight : product.getRightOperands())
+        types.push_back(precisionOf(product.getLeft(), weight->get()));
+      if (types.front() && llvm::all_equal(types))
+        product.setPrecision(types.front());
+    });
+    // What these have around them is known only now.
+    getOperation().walk([&](Operation *op) {
+      auto round = [&](auto product) {
         Type type = precision == "stored" ? Surroundings::precisionAround(product) : namedPrecision();
         if (attention == "8" && isa<nn::AttentionOp>(op) && Surroundings::haveInputsInBytes(product))
           type = IntegerType::get(&getContext(), 8);
         if (type && !product.getPrecision())
           product.setPrecision(type);
-      });
+      };
+      llvm::TypeSwitch<Operation *>(op).Case<nn::AttentionOp, nn::CachedAttentionOp>(round).Case(
+          [&](ContractionOpInterface product) {
+            if (!product.hasStoredRight())
+              round(product);
+          });
     });
   }
 

@@ -25,7 +25,7 @@ struct QuantizeMixedInputs : impl::QuantizeMixedInputsBase<QuantizeMixedInputs> 
   void runOnOperation() override {
     channelsOf.clear();
     operands = {};
-    auto quantizeOne = [this](nn::LinearOp linear, nn::WeightOp weight, const MixedInput &input) {
+    auto quantizeOne = [this](ContractionOpInterface linear, nn::WeightOp weight, const MixedInput &input) {
       return quantize(linear, weight, input);
     };
     if (failed(quantizeCalibrated<MixedInput>(
@@ -33,11 +33,11 @@ struct QuantizeMixedInputs : impl::QuantizeMixedInputsBase<QuantizeMixedInputs> 
       signalPassFailure();
   }
 
-  LogicalResult quantize(nn::LinearOp linear, nn::WeightOp weight, const MixedInput &mixed) {
-    nn::QuantizeOp ofWeight = quantizeOf(linear.getWeight());
-    auto fails = [&](const Twine &why) { return linear.emitError() << "weight '" << weight.getKey() << "' " << why; };
+  LogicalResult quantize(ContractionOpInterface linear, nn::WeightOp weight, const MixedInput &mixed) {
+    nn::QuantizeOp ofWeight = quantizeOf(linear.getRight());
+    auto fails = [&](const Twine &why) { return linear->emitError() << "weight '" << weight.getKey() << "' " << why; };
     if (!ofWeight)
-      return fails(linear.getWeight().getDefiningOp<nn::DequantizeOp>()
+      return fails(linear.getRight().getDefiningOp<nn::DequantizeOp>()
                        ? "is quantized in its archive, in the order of its features: blocks of 8 and of 4 bits permute "
                          "them; quantize a model that holds it in floats"
                        : "is not quantized, so that its input in 8 and 4 bits would gain nothing: give it a format");
@@ -49,22 +49,22 @@ struct QuantizeMixedInputs : impl::QuantizeMixedInputsBase<QuantizeMixedInputs> 
     if (features != int64_t(mixed.channels.size()))
       return fails("has " + Twine(features) + " input features, the order of its channels " +
                    Twine(mixed.channels.size()) + ": is it for another model?");
-    nn::QuantizeOp ofInput = quantizeOf(linear.getInput());
-    Value input = ofInput ? ofInput.getInput() : linear.getInput(), channels = channelsFor(linear, mixed);
+    nn::QuantizeOp ofInput = quantizeOf(linear.getLeft());
+    Value input = ofInput ? ofInput.getInput() : linear.getLeft(), channels = channelsFor(linear, mixed);
     auto type = cast<RankedTensorType>(input.getType());
     Builder builder(&getContext());
     auto inputFormat = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32,
                                                 nn::mixedBlock, type.getRank() - 1);
     OperandQuantization wide{inputFormat, channels, {}, builder.getI64IntegerAttr(mixed.wideBlocks), {}};
-    operands.replace(linear.getInputMutable(), input, wide, type.getElementType());
+    operands.replace(linear.getLeftOperand(), input, wide, type.getElementType());
     if (channels)
-      operands.replace(linear.getWeightMutable(), ofWeight.getInput(), {format, channels, {}, {}, {}},
+      operands.replace(linear.getRightOperand(), ofWeight.getInput(), {format, channels, {}, {}, {}},
                        builder.getF32Type());
     return success();
   }
 
   /// Returns the constant that says the order of channels; null if it is that of the model.
-  Value channelsFor(nn::LinearOp linear, const MixedInput &mixed) {
+  Value channelsFor(Operation *linear, const MixedInput &mixed) {
     if (llvm::is_sorted(mixed.channels))
       return nullptr;
     Value &result = channelsOf[&mixed];

@@ -39,6 +39,14 @@ nn::WeightOp storedMatrix(Value value) {
   return nn::storedWeight(value);
 }
 
+/// Returns the matrix that a linear (asProductWithWeight) or an embedding reads; null for other ops.
+OpOperand *matrixOf(Operation *op) {
+  if (ContractionOpInterface linear = asProductWithWeight(op))
+    return &linear.getRightOperand();
+  auto embedding = dyn_cast<nn::EmbeddingOp>(op);
+  return embedding ? &embedding.getTableMutable() : nullptr;
+}
+
 /// Returns the linears that compute the function's result "logits", alone or before elementwise ops.
 DenseSet<Operation *> findHeads(func::FuncOp function) {
   DenseSet<Operation *> heads;
@@ -52,7 +60,7 @@ DenseSet<Operation *> findHeads(func::FuncOp function) {
     Operation *op = worklist.pop_back_val().getDefiningOp();
     if (!op || !seen.insert(op).second)
       continue;
-    if (isa<nn::LinearOp>(op))
+    if (asProductWithWeight(op))
       heads.insert(op);
     else if (op->hasTrait<OpTrait::Elementwise>() || isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
       llvm::append_range(worklist, op->getOperands());
@@ -91,18 +99,17 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     SmallVector<Operation *> consumers;
     bool fails = false;
     function.walk([&](Operation *op) {
-      auto linear = dyn_cast<nn::LinearOp>(op);
-      if (!linear && !isa<nn::EmbeddingOp>(op))
+      OpOperand *operand = matrixOf(op);
+      Value matrix = operand ? operand->get() : Value();
+      if (!matrix || !isStoredMatrix(matrix))
         return;
-      Value matrix = op->getOperand(linear ? 1 : 0);
-      if (!isStoredMatrix(matrix))
-        return;
+      bool isLinear = !isa<nn::EmbeddingOp>(op);
       consumers.push_back(op);
       Value key = keyOf(matrix); // from the first consumer, so that it dominates the other consumers
       // The choice of experts depends on small differences, so routers, which are small, are not quantized.
-      if (linear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>))
+      if (isLinear && llvm::any_of(op->getUsers(), llvm::IsaPred<nn::RouteOp>))
         return;
-      StringRef part = !linear ? "embedding" : heads.contains(op) ? "lm_head" : "linears";
+      StringRef part = !isLinear ? "embedding" : heads.contains(op) ? "lm_head" : "linears";
       nn::WeightOp weight = storedMatrix(matrix);
       if (auto own = weight ? ofTensors.find(weight.getKey()) : ofTensors.end(); own != ofTensors.end()) {
         if (own->second)
@@ -115,13 +122,12 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
     if (fails)
       return signalPassFailure();
     for (Operation *op : consumers) {
-      bool isLinear = isa<nn::LinearOp>(op);
-      if (!choices.contains(keyOf(op->getOperand(isLinear ? 1 : 0))))
+      if (!choices.contains(keyOf(matrixOf(op)->get())))
         continue;
-      if (auto linear = dyn_cast<nn::LinearOp>(op))
-        quantize(linear);
+      if (auto embedding = dyn_cast<nn::EmbeddingOp>(op))
+        quantize(embedding);
       else
-        quantize(cast<nn::EmbeddingOp>(op));
+        quantize(cast<ContractionOpInterface>(op));
     }
     if (auto asked = formats.find("experts"); asked != formats.end()) {
       expertsFormat = asked->second.format;
@@ -188,29 +194,27 @@ struct QuantizeRoundToNearest : impl::QuantizeRoundToNearestBase<QuantizeRoundTo
   }
 
   /// Returns a linear with quantized weights, which are f32, in place of one that computes in 16-bit floats.
-  nn::LinearOp widened(nn::LinearOp linear) {
-    RankedTensorType narrow = cast<RankedTensorType>(linear.getType());
+  ContractionOpInterface widened(ContractionOpInterface linear) {
+    auto narrow = cast<RankedTensorType>(linear->getResult(0).getType());
     if (narrow.getElementType().isF32())
       return linear;
     OpBuilder builder(linear);
-    auto wide = cast<nn::LinearOp>(builder.clone(*linear));
-    wide.getInputMutable().assign(widened(linear.getInput()));
-    if (Value bias = linear.getBias())
-      wide.getBiasMutable().assign(widened(bias));
-    wide->getResult(0).setType(narrow.clone(builder.getF32Type()));
-    linear.replaceAllUsesWith(arith::TruncFOp::create(builder, linear.getLoc(), narrow, wide.getResult()).getResult());
-    linear.erase();
+    Value input = widened(linear.getLeft()), bias = linear.getBias() ? widened(linear.getBias()) : Value();
+    ContractionOpInterface wide =
+        linear.cloneWith(builder, linear.getLoc(), narrow.clone(builder.getF32Type()), input, linear.getRight(), bias);
+    linear->replaceAllUsesWith(arith::TruncFOp::create(builder, linear.getLoc(), narrow, wide->getResult(0)));
+    linear->erase();
     return wide;
   }
 
-  void quantize(nn::LinearOp linear) {
+  void quantize(ContractionOpInterface linear) {
     linear = widened(linear);
-    nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getWeight())).asked.format;
-    linear.getWeightMutable().assign(quantizedMatrix(linear.getWeight()));
+    nn::BlockFormatAttr format = choices.lookup(keyOf(linear.getRight())).asked.format;
+    linear.getRightOperand().assign(quantizedMatrix(linear.getRight()));
     if (multipliesIntegers() && format.hasIntegerValues())
-      inputs.quantize(linear, inputBlockBeside(format, activations));
+      inputs.quantize(linear.getLeftOperand(), inputBlockBeside(format, activations));
     else if (quantizesInputsTo(activations, format))
-      inputs.quantizeToFloats(linear, format);
+      inputs.quantizeToFloats(linear.getLeftOperand(), format);
   }
 
   /// Returns the quantized weights of experts; null if the value is not a weight, or has scales already.

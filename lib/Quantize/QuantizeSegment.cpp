@@ -57,9 +57,9 @@ public:
     last = numbers.lookup(end);
     if (decoded)
       for (const LinearInput &input : inputsOfLinears(function))
-        for (nn::LinearOp linear : input.linears)
+        for (ContractionOpInterface linear : input.linears)
           if (isInside(linear))
-            decodedWeights.insert(linear.getWeight());
+            decodedWeights.insert(linear.getRight());
   }
 
   func::FuncOp build(int64_t segmentCount) {
@@ -151,9 +151,9 @@ private:
     addArgument(weight, builder.getDictionaryAttr(builder.getNamedAttr("nn.name", name)));
     // Decoded values of a quantized matrix, which 16 bits do not hold, may be passed.
     bool isMatrix = llvm::all_of(weight->getUses(), [&](OpOperand &use) {
-      auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+      ContractionOpInterface linear = asProductWithWeight(use.getOwner());
       return !isInside(use.getOwner()) ||
-             (linear && use.get() == linear.getWeight() && getElementTypeOrSelf(linear.getInput().getType()).isF32());
+             (linear && use.get() == linear.getRight() && getElementTypeOrSelf(linear.getLeft().getType()).isF32());
     });
     if (isMatrix)
       block->getArguments().back().setType(cast<RankedTensorType>(weight.getType()).clone(builder.getF32Type()));
@@ -208,7 +208,7 @@ private:
     NamedAttrList metadata;
     SmallVector<Attribute> linears;
     for (const LinearInput &input : inputsOfLinears(function))
-      for (nn::LinearOp linear : input.linears)
+      for (ContractionOpInterface linear : input.linears)
         if (isInside(linear))
           linears.push_back(builder.getStringAttr(nameOf(linear)));
     metadata.set("linears", builder.getArrayAttr(linears));

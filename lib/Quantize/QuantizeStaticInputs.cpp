@@ -24,7 +24,7 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
   void runOnOperation() override {
     constantsOf.clear();
     operands = {};
-    auto quantizeOne = [this](nn::LinearOp linear, nn::WeightOp weight, const StaticInput &input) {
+    auto quantizeOne = [this](ContractionOpInterface linear, nn::WeightOp weight, const StaticInput &input) {
       return quantize(linear, weight, input);
     };
     if (failed(quantizeCalibrated<StaticInput>(
@@ -32,11 +32,11 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
       signalPassFailure();
   }
 
-  LogicalResult quantize(nn::LinearOp linear, nn::WeightOp weight, const StaticInput &known) {
-    nn::QuantizeOp ofWeight = quantizeOf(linear.getWeight());
-    auto fails = [&](const Twine &why) { return linear.emitError() << "weight '" << weight.getKey() << "' " << why; };
+  LogicalResult quantize(ContractionOpInterface linear, nn::WeightOp weight, const StaticInput &known) {
+    nn::QuantizeOp ofWeight = quantizeOf(linear.getRight());
+    auto fails = [&](const Twine &why) { return linear->emitError() << "weight '" << weight.getKey() << "' " << why; };
     if (!ofWeight)
-      return fails(linear.getWeight().getDefiningOp<nn::DequantizeOp>()
+      return fails(linear.getRight().getDefiningOp<nn::DequantizeOp>()
                        ? "is quantized in its archive, before it is multiplied by the factors of its input: quantize a "
                          "model that holds it in floats"
                        : "is not quantized, so that an input in 8 bits would gain nothing: give it the format "
@@ -49,24 +49,24 @@ struct QuantizeStaticInputs : impl::QuantizeStaticInputsBase<QuantizeStaticInput
     if (features != int64_t(known.factors.size()))
       return fails("has " + Twine(features) + " input features, and there are factors of " +
                    Twine(known.factors.size()) + ": are they for another model?");
-    nn::QuantizeOp ofInput = quantizeOf(linear.getInput());
-    Value input = ofInput ? ofInput.getInput() : linear.getInput();
+    nn::QuantizeOp ofInput = quantizeOf(linear.getLeft());
+    Value input = ofInput ? ofInput.getInput() : linear.getLeft();
     auto type = cast<RankedTensorType>(input.getType());
     auto [inverse, factors] = constantsFor(linear, known);
     auto inputFormat = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, /*block=*/0,
                                                 type.getRank() - 1);
     OperandQuantization fixed{inputFormat, {}, inverse, {}, UnitAttr::get(&getContext())};
-    operands.replace(linear.getInputMutable(), input, fixed, type.getElementType());
+    operands.replace(linear.getLeftOperand(), input, fixed, type.getElementType());
     // Factors hold the scale of the input, which makes weights too small for scales in f16: these would be subnormal.
     auto weightFormat = nn::BlockFormatAttr::get(&getContext(), nn::BlockElement::I8, nn::BlockScale::F32, /*block=*/0,
                                                  format.getAxis());
-    operands.replace(linear.getWeightMutable(), ofWeight.getInput(), {weightFormat, {}, factors, {}, {}},
+    operands.replace(linear.getRightOperand(), ofWeight.getInput(), {weightFormat, {}, factors, {}, {}},
                      Float32Type::get(&getContext()));
     return success();
   }
 
   /// Returns what an input is multiplied by, and a weight.
-  std::pair<Value, Value> constantsFor(nn::LinearOp linear, const StaticInput &known) {
+  std::pair<Value, Value> constantsFor(Operation *linear, const StaticInput &known) {
     std::pair<Value, Value> &result = constantsOf[&known];
     if (!result.first) {
       auto type = RankedTensorType::get({int64_t(known.factors.size())}, Float32Type::get(&getContext()));

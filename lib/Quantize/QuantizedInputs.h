@@ -24,19 +24,18 @@ bool movesRows(mlir::Operation *op);
 /// `activations` is "8", `wideScales` or `tokenScales`.
 int64_t inputBlockBeside(nn::BlockFormatAttr format, llvm::StringRef activations);
 
-/// Quantizes inputs of linears and experts, each input once: to integers of 8 bits by blocks of 32 or 256 features or
-/// with one scale for all (block 0), or to floats.
+/// Quantizes left sides of contractions, each value once: to integers of 8 bits by blocks of 32 or 256 features or with
+/// one scale for all (block 0), or to floats.
 class QuantizedInputs {
 public:
-  void quantize(nn::LinearOp linear, int64_t block) { quantize(linear.getInputMutable(), block); }
-  /// Quantizes the input of a linear to the format of its weight.
-  void quantizeToFloats(nn::LinearOp linear, nn::BlockFormatAttr weights);
+  void quantize(mlir::OpOperand &left, int64_t block);
+  /// Quantizes a left side to the format of the weight that it is multiplied by.
+  void quantizeToFloats(mlir::OpOperand &left, nn::BlockFormatAttr weights);
   /// Quantizes the input of the first linear of experts by blocks of 32; quantizeIntermediate() that of the second.
   void quantize(nn::ExpertsOp experts) { quantize(experts.getInputMutable(), /*block=*/32); }
   static void quantizeIntermediate(nn::ExpertsOp experts);
 
 private:
-  void quantize(mlir::OpOperand &operand, int64_t block);
   void quantize(mlir::OpOperand &operand, nn::BlockFormatAttr format);
 
   llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> inputs; // (input, format) → quantized input

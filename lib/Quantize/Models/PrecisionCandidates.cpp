@@ -62,8 +62,8 @@ StoredMatrices findMatrices(ModuleOp module) {
           matrix->isTable = true;
     });
     for (const LinearInput &input : inputsOfLinears(function))
-      for (nn::LinearOp linear : input.linears)
-        if (auto weight = linear.getWeight().getDefiningOp<nn::WeightOp>())
+      for (ContractionOpInterface linear : input.linears)
+        if (auto weight = linear.getRight().getDefiningOp<nn::WeightOp>())
           if (StoredMatrix *matrix = add(weight)) {
             matrix->isLinear = true;
             if (matrix->name.empty())
@@ -120,7 +120,7 @@ double otherMicroseconds(ModuleOp module, ArrayRef<target::Device> devices, cons
         continue;
       WorkModel model(function);
       for (Operation &op : function.front())
-        if (auto root = dyn_cast<KernelRootOpInterface>(op); root && !isa<nn::LinearOp>(op))
+        if (auto root = dyn_cast<KernelRootOpInterface>(op); root && !asProductWithWeight(&op))
           sum += device.model->microseconds(model.work(root.getKernelRoot(), &op));
     }
     longest = std::max(longest, sum);
@@ -227,7 +227,7 @@ std::vector<std::pair<std::string, std::string>> widenedEntries(ModuleOp module)
   module.walk([&](nn::QuantizeOp quantize) {
     auto weight = quantize.getInput().getDefiningOp<nn::WeightOp>();
     bool isOfLinear = llvm::any_of(quantize->getUsers(), [](Operation *user) {
-      return isa<nn::DequantizeOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<nn::LinearOp>);
+      return isa<nn::DequantizeOp>(user) && llvm::any_of(user->getUsers(), asProductWithWeight);
     });
     if (weight && isOfLinear && quantize::isStoredWider(quantize.getFormat().getElement()))
       entries.emplace_back(weight.getKey().str(), weightFormatName(quantize.getFormat()));

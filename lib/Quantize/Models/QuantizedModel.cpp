@@ -54,8 +54,8 @@ struct Matrix {
 };
 
 /// Returns the op that quantizes a linear's weight as an archive has it; null if there is none.
-nn::QuantizeOp quantizeOf(nn::LinearOp linear) {
-  auto dequantize = linear.getWeight().getDefiningOp<nn::DequantizeOp>();
+nn::QuantizeOp quantizeOf(ContractionOpInterface linear) {
+  auto dequantize = linear.getRight().getDefiningOp<nn::DequantizeOp>();
   auto quantize = dequantize ? dequantize.getQuantized().getDefiningOp<nn::QuantizeOp>() : nullptr;
   return quantize && quantize.getInput().getDefiningOp<nn::WeightOp>() ? quantize : nullptr;
 }
@@ -110,7 +110,7 @@ llvm::Error Writer::findMatrices() {
     DenseMap<Value, std::string> names; // of inputs
     llvm::Error error = llvm::Error::success();
     for (const LinearInput &input : inputsOfLinears(function))
-      for (nn::LinearOp linear : input.linears) {
+      for (ContractionOpInterface linear : input.linears) {
         nn::QuantizeOp quantize = quantizeOf(linear);
         if (!quantize || error)
           continue;
