@@ -51,16 +51,19 @@ private:
 
 Why wholeFeatures(Operation *op) { return describe(op) + " needs all features of a row"; }
 
-//===-- Linears -------------------------------------------------------------------------------------------------===//
+//===-- Products with weights -----------------------------------------------------------------------------------===//
 
-Why cutsOf(nn::LinearOp linear, const Cut &cut, Needs needs) {
-  if (cut.dimension != lastOf(linear.getResult()))
-    return describe(linear) + " is split by its features alone";
-  if (!nn::isPrepacked(linear.getWeight()) || (linear.getBias() && !nn::isPrepacked(linear.getBias())))
-    return describe(linear) + " has a weight that is computed";
-  needs.set(linear.getWeightMutable(), 0, cut.ranges);
-  if (linear.getBias())
-    needs.set(*linear.getBiasMutable().begin(), 0, cut.ranges);
+Why cutsOf(ContractionOpInterface product, const Cut &cut, Needs needs) {
+  std::optional<int64_t> outputs = outputDimension(product);
+  if (!outputs)
+    return describe(product) + " is not split";
+  if (cut.dimension != lastOf(product->getResult(0)))
+    return describe(product) + " is split by its features alone";
+  if (!nn::isPrepacked(product.getRight()) || (product.getBias() && !nn::isPrepacked(product.getBias())))
+    return describe(product) + " has a weight that is computed";
+  needs.set(product.getRightOperand(), *outputs, cut.ranges);
+  for (OpOperand &bias : product.getBiasOperand())
+    needs.set(bias, 0, cut.ranges);
   return std::nullopt;
 }
 
@@ -243,7 +246,7 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
     return std::nullopt;
   }
   return llvm::TypeSwitch<Operation *, Why>(op)
-      .Case<nn::LinearOp, nn::AttentionOp, nn::CachedAttentionOp, nn::CacheAppendOp, tensor::ExpandShapeOp,
+      .Case<ContractionOpInterface, nn::AttentionOp, nn::CachedAttentionOp, nn::CacheAppendOp, tensor::ExpandShapeOp,
             tensor::CollapseShapeOp, tensor::ExtractSliceOp, shard::AllGatherOp, linalg::TransposeOp,
             linalg::GenericOp>([&](auto each) { return cutsOf(each, cut, needs); })
       .Case([&](tensor::CastOp cast) { return sameOf(cast.getSourceMutable()); })
@@ -263,6 +266,17 @@ std::optional<std::string> findOperandCuts(Operation *op, const Cut &cut, Operan
         return sameOf(dequantize.getQuantizedMutable());
       })
       .Default([](Operation *other) { return describe(other) + " is not split"; });
+}
+
+std::optional<int64_t> outputDimension(Operation *op) {
+  ContractionOpInterface product = asProductWithWeight(op);
+  if (!product)
+    return std::nullopt;
+  ContractionMaps maps = product.getMaps();
+  auto last = [](AffineMap map) { return int64_t(map.getNumResults()) - 1; };
+  if (maps.right.getNumResults() != 2 || sharedDimension(maps.left, last(maps.left), maps.right) != last(maps.right))
+    return std::nullopt;
+  return sharedDimension(maps.result, last(maps.result), maps.right);
 }
 
 Why CutValues::cut(Value value, const Cut &cut, Operation *reader) {

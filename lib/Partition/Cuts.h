@@ -37,16 +37,20 @@ using OperandCuts = llvm::SmallVector<std::optional<Cut>>;
 
 /// Finds what an op needs to compute parts of its results. Returns why it cannot, or nullopt.
 ///
-/// Linears are cut by output features (arXiv 1909.08053, section 3), attention by heads, elementwise ops, norms and
-/// views along dimensions that they do not mix.
+/// Products with weights are cut by output features (arXiv 1909.08053, section 3), attention by heads, elementwise ops,
+/// norms and views along dimensions that they do not mix.
 std::optional<std::string> findOperandCuts(mlir::Operation *op, const Cut &cut, OperandCuts &operands);
+
+/// Returns the dimension of a matrix that the last one of the result is counted along, if op is a product with a weight
+/// whose rows are what is summed: these can be cut along either dimension. nullopt for other ops.
+std::optional<int64_t> outputDimension(mlir::Operation *product);
 
 /// Values of a function that are computed in parts, each with its cut.
 class CutValues {
 public:
   explicit CutValues(mlir::func::FuncOp function) : function(function) {}
 
-  /// Cuts a value and all that it is computed from, up to linears, whose weights are cut instead. Returns why that
+  /// Cuts a value and all that it is computed from, up to products whose weights are cut instead. Returns why that
   /// cannot be done, or nullopt; nothing is cut then. `reader` reads the parts: what it gives is whole from then on, a
   /// sum over all ranks.
   std::optional<std::string> cut(mlir::Value value, const Cut &cut, mlir::Operation *reader);

@@ -63,7 +63,8 @@ static bool reachesResults(Value value) {
     for (Operation *user : work.pop_back_val().getUsers()) {
       if (isa<func::ReturnOp>(user))
         return true;
-      if (!isa<nn::LinearOp, nn::CachedAttentionOp, nn::CacheAppendOp>(user) && seen.insert(user).second)
+      bool isProduct = asProductWithWeight(user) || isa<nn::CachedAttentionOp, nn::CacheAppendOp>(user);
+      if (!isProduct && seen.insert(user).second)
         llvm::append_range(work, user->getResults());
     }
   return false;
@@ -103,23 +104,23 @@ KernelTimes::KernelTimes(func::FuncOp function, const target::Device &device, co
   std::string format;
   function.walk([&](Operation *op) {
     layers += isa<nn::CachedAttentionOp>(op);
-    auto linear = dyn_cast<nn::LinearOp>(op);
-    if (!linear || (isDecoder && reachesResults(linear.getResult())))
+    ContractionOpInterface linear = asProductWithWeight(op);
+    if (!linear || (isDecoder && reachesResults(op->getResult(0))))
       return;
-    weights += double(work.elements(linear.getWeight()));
+    weights += double(work.elements(linear.getRight()));
     measuresLayers |= !measuredPrecision(linear, format).empty();
   });
   layerWeights = weights / std::max(layers, 1.0);
 }
 
-StringRef KernelTimes::measuredPrecision(nn::LinearOp linear, std::string &format) const {
-  bool isHead = isDecoder && reachesResults(linear.getResult());
-  StringRef name = precisionOf(linear.getWeight(), isHead, format);
+StringRef KernelTimes::measuredPrecision(ContractionOpInterface linear, std::string &format) const {
+  bool isHead = isDecoder && reachesResults(linear->getResult(0));
+  StringRef name = precisionOf(linear.getRight(), isHead, format);
   const MeasuredTimes &times = *measured->serving;
   return (isDecoder ? times.hasDecoder(name) : times.hasEncoder(name)) ? name : "";
 }
 
-std::optional<double> KernelTimes::linearUs(nn::LinearOp linear) const {
+std::optional<double> KernelTimes::linearUs(ContractionOpInterface linear) const {
   std::string format;
   const MeasuredTimes &times = *measured->serving;
   StringRef precision = measuredPrecision(linear, format);
@@ -127,12 +128,12 @@ std::optional<double> KernelTimes::linearUs(nn::LinearOp linear) const {
     missing.insert("weights in " + format);
     return std::nullopt;
   }
-  auto type = cast<RankedTensorType>(linear.getInput().getType());
-  double weights = double(work.elements(linear.getWeight()));
-  double rows = double(work.elements(linear.getInput())) / double(std::max<int64_t>(type.getShape().back(), 1));
+  auto type = cast<RankedTensorType>(linear.getLeft().getType());
+  double weights = double(work.elements(linear.getRight()));
+  double rows = double(work.elements(linear.getLeft())) / double(std::max<int64_t>(type.getShape().back(), 1));
   if (!isDecoder)
     return times.encoderUs(precision, weights, rows);
-  if (reachesResults(linear.getResult()))
+  if (reachesResults(linear->getResult(0)))
     return times.headUs(precision, weights, rows);
   return times.layerUs(precision, layerWeights, rows) * weights / layerWeights;
 }
@@ -152,7 +153,7 @@ double KernelTimes::attentionUs(nn::CachedAttentionOp attention, const KernelWor
 }
 
 std::optional<double> KernelTimes::measuredUs(Operation *op, const KernelWork &of) const {
-  if (auto linear = dyn_cast<nn::LinearOp>(op))
+  if (ContractionOpInterface linear = asProductWithWeight(op))
     return linearUs(linear);
   if (auto attention = dyn_cast<nn::CachedAttentionOp>(op))
     return attentionUs(attention, of);

@@ -47,8 +47,8 @@ private:
   std::optional<double> measuredUs(mlir::Operation *op, const KernelWork &of) const;
   /// Returns the name by which the weights of a linear were measured, "" for formats that were not; `format` becomes
   /// the name of the format.
-  llvm::StringRef measuredPrecision(nn::LinearOp linear, std::string &format) const;
-  std::optional<double> linearUs(nn::LinearOp linear) const;
+  llvm::StringRef measuredPrecision(ContractionOpInterface linear, std::string &format) const;
+  std::optional<double> linearUs(ContractionOpInterface linear) const;
   double attentionUs(nn::CachedAttentionOp attention, const KernelWork &of) const;
 
   WorkModel work;

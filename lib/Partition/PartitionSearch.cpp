@@ -282,13 +282,14 @@ private:
     }
   }
 
-  /// True if a linear multiplies several rows at the expected sizes.
+  /// True if a product with a weight has several rows at the expected sizes.
   template <typename Functions> static bool hasRows(Functions functions) {
     return llvm::any_of(functions, [](func::FuncOp function) {
       WorkModel work(function);
-      return llvm::any_of(function.getBody().getOps<nn::LinearOp>(), [&](nn::LinearOp linear) {
-        auto type = cast<RankedTensorType>(linear.getInput().getType());
-        return work.elements(linear.getInput()) > type.getShape().back();
+      return llvm::any_of(function.getBody().getOps(), [&](Operation &op) {
+        ContractionOpInterface product = asProductWithWeight(&op);
+        return product &&
+               work.elements(product.getLeft()) > cast<RankedTensorType>(product.getLeft().getType()).getShape().back();
       });
     });
   }

@@ -121,8 +121,8 @@ private:
     if (!speeds.empty())
       ownSpeeds.assign(speeds.begin() + stage.value_or(0) * world, speeds.begin() + (stage.value_or(0) + 1) * world);
     for (Operation &op : function.front()) {
-      if (auto linear = dyn_cast<nn::LinearOp>(op))
-        planLinear(linear, function, values, parts);
+      if (outputDimension(&op))
+        planProduct(cast<ContractionOpInterface>(op), values, parts);
       else if (auto experts = dyn_cast<nn::ExpertsOp>(op))
         planExperts(experts, parts);
     }
@@ -142,11 +142,15 @@ private:
     return !parts.empty();
   }
 
-  /// A linear whose result is only read in parts becomes a linear for each part, so that each can be split: the fuse
+  /// A product whose result is only read in parts becomes a product for each part, so that each can be split: the fuse
   /// phase puts those of one input together again.
   static void splitSharedLinears(func::FuncOp function) {
-    for (auto linear : llvm::make_early_inc_range(function.front().getOps<nn::LinearOp>())) {
-      auto type = cast<RankedTensorType>(linear.getType());
+    SmallVector<ContractionOpInterface> products;
+    for (Operation &op : function.front())
+      if (outputDimension(&op))
+        products.push_back(cast<ContractionOpInterface>(op));
+    for (ContractionOpInterface product : products) {
+      auto type = cast<RankedTensorType>(product->getResult(0).getType());
       int64_t last = type.getRank() - 1;
       auto isPart = [&](Operation *user) {
         auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
@@ -159,64 +163,65 @@ private:
             return false;
         return true;
       };
-      bool isPacked = nn::isPrepacked(linear.getWeight()) && (!linear.getBias() || nn::isPrepacked(linear.getBias()));
-      if (!isPacked || linear->use_empty() || !llvm::all_of(linear->getUsers(), isPart))
+      Value weight = product.getRight(), bias = product.getBias();
+      bool isPacked = nn::isPrepacked(weight) && (!bias || nn::isPrepacked(bias));
+      if (!isPacked || product->use_empty() || !llvm::all_of(product->getUsers(), isPart))
         continue;
-      for (Operation *user : llvm::make_early_inc_range(linear->getUsers())) {
+      for (Operation *user : llvm::make_early_inc_range(product->getUsers())) {
         auto slice = cast<tensor::ExtractSliceOp>(user);
         int64_t begin = slice.getStaticOffsets()[last];
         Range range = {begin, begin + slice.getType().getDimSize(last)};
-        OpBuilder builder(linear);
-        auto own = cast<nn::LinearOp>(builder.clone(*linear));
-        builder.setInsertionPoint(own);
-        own.getWeightMutable().assign(partOf(builder, linear.getWeight(), 0, range));
-        if (linear.getBias())
-          own.getBiasMutable().assign(partOf(builder, linear.getBias(), 0, range));
-        own.getResult().setType(slice.getType());
-        slice.replaceAllUsesWith(own.getResult());
+        OpBuilder builder(product);
+        Value ownWeight = partOf(builder, weight, *outputDimension(product), range);
+        Value ownBias = bias ? partOf(builder, bias, 0, range) : Value();
+        Operation *own =
+            product.cloneWith(builder, product.getLoc(), slice.getType(), product.getLeft(), ownWeight, ownBias);
+        slice.replaceAllUsesWith(own->getResult(0));
         slice.erase();
       }
-      linear.erase();
+      product->erase();
     }
   }
 
   //===-- What is split -------------------------------------------------------------------------------------------===//
 
-  void planLinear(nn::LinearOp linear, func::FuncOp function, CutValues &values, DenseMap<Operation *, Part> &parts) {
-    if (!nn::isPrepacked(linear.getWeight()) || (linear.getBias() && !nn::isPrepacked(linear.getBias())))
+  void planProduct(ContractionOpInterface product, CutValues &values, DenseMap<Operation *, Part> &parts) {
+    Value input = product.getLeft(), weight = product.getRight(), bias = product.getBias();
+    if (!nn::isPrepacked(weight) || (bias && !nn::isPrepacked(bias)))
       return;
     std::string why;
-    if (!canCutRows(linear.getWeight())) {
-      refused.push_back({linear, "has a weight whose blocks cannot be cut"});
+    if (!canCutRows(weight)) {
+      refused.push_back({product, "has a weight whose blocks cannot be cut"});
       return;
     }
-    Operation *attention = attentionOf(linear.getInput());
+    Operation *attention = attentionOf(input);
     std::optional<SmallVector<Range>> ranges =
-        attention ? headsOf(linear, attention, ranks(), why) : featuresOf(linear.getInput(), linear.getWeight(), why);
+        attention ? headsOf(weight, attention, ranks(), why) : featuresOf(input, weight, why);
     if (attention && !ranges)
-      limitRanks(linear, why, [&](int64_t ranks) {
+      limitRanks(product, why, [&](int64_t ranks) {
         std::string other;
-        return headsOf(linear, attention, SmallVector<double>(ranks, 1.0), other).has_value();
+        return headsOf(weight, attention, SmallVector<double>(ranks, 1.0), other).has_value();
       });
     if (ranges) {
-      int64_t last = cast<RankedTensorType>(linear.getInput().getType()).getRank() - 1;
-      std::optional<std::string> refused = values.cut(linear.getInput(), Cut{last, *ranges}, linear);
-      // An input that is no one's part is not worth a message: the linear is split by its results, if at all.
-      if (!refused && values.lookup(linear.getInput())) {
-        parts[linear] = {Part::InputFeatures, *ranges, {}};
+      int64_t last = cast<RankedTensorType>(input.getType()).getRank() - 1;
+      std::optional<std::string> refused = values.cut(input, Cut{last, *ranges}, product);
+      // An input that is no one's part is not worth a message: the product is split by its results, if at all.
+      if (!refused && values.lookup(input)) {
+        parts[product] = {Part::InputFeatures, *ranges, {}};
         ++(attention ? attentionCount : feedForwardCount);
         return;
       }
       why = refused.value_or("");
     }
-    if (!isResultOf(linear, function) || leastElementsToGather > lastSize(linear.getWeight()) * lastSize(linear) ||
-        lastSize(linear) < world) {
-      // What keeps attention together weighs more than a linear that is alone.
+    Value result = product->getResult(0);
+    if (!isResultOf(result) || leastElementsToGather > lastSize(weight) * lastSize(result) ||
+        lastSize(result) < world) {
+      // What keeps attention together weighs more than a product that is alone.
       if (!why.empty())
-        refused.insert(attention ? refused.begin() : refused.end(), {linear, why});
+        refused.insert(attention ? refused.begin() : refused.end(), {product, why});
       return;
     }
-    parts[linear] = {Part::OutputFeatures, {}, {}};
+    parts[product] = {Part::OutputFeatures, {}, {}};
     ++headCount;
   }
 
@@ -278,8 +283,8 @@ private:
     tooSmall = {nameOf(op), why};
   }
 
-  /// Returns the features that each of some ranks gets of what a linear multiplies, in whole heads.
-  static std::optional<SmallVector<Range>> headsOf(nn::LinearOp linear, Operation *attention, ArrayRef<double> speeds,
+  /// Returns the features that each of some ranks gets of what a weight is multiplied by, in whole heads.
+  static std::optional<SmallVector<Range>> headsOf(Value weight, Operation *attention, ArrayRef<double> speeds,
                                                    std::string &why) {
     int64_t world = speeds.size();
     bool isCached = isa<nn::CachedAttentionOp>(attention);
@@ -288,7 +293,7 @@ private:
         isCached ? cast<nn::CachedAttentionOp>(attention).getKeys().front() : cast<nn::AttentionOp>(attention).getKey();
     int64_t headDimension = isCached ? 1 : 2, heads = type.getDimSize(headDimension), size = type.getShape().back();
     int64_t keyHeads = cast<RankedTensorType>(keys.getType()).getDimSize(headDimension), group = heads / keyHeads;
-    int64_t block = blockOf(linear.getWeight());
+    int64_t block = blockOf(weight);
     if (keyHeads >= world) {
       int64_t unit = std::lcm(block, group * size), units = heads * size / unit;
       if (heads * size % unit == 0 && units >= world)
@@ -320,7 +325,7 @@ private:
     return ranges;
   }
 
-  /// Returns the features that each rank gets of what a linear multiplies.
+  /// Returns the features that each rank gets of what a weight is multiplied by.
   std::optional<SmallVector<Range>> featuresOf(Value input, Value weight, std::string &why) {
     int64_t features = lastSize(weight), block = blockOf(weight);
     if (features / block < world || (block > 1 && features % block != 0)) {
@@ -350,11 +355,11 @@ private:
            " features, so that at most " + std::to_string(most) + " ranks can share them";
   }
 
-  /// True if the function returns what a linear gives, or gathers its rows and returns them.
-  static bool isResultOf(nn::LinearOp linear, func::FuncOp function) {
-    if (cast<RankedTensorType>(linear.getType()).getRank() != 2)
+  /// True if the function returns a matrix, or gathers its rows and returns them.
+  static bool isResultOf(Value matrix) {
+    if (cast<RankedTensorType>(matrix.getType()).getRank() != 2)
       return false;
-    Operation *reader = linear->hasOneUse() ? *linear->user_begin() : nullptr;
+    Operation *reader = matrix.hasOneUse() ? *matrix.user_begin() : nullptr;
     if (isa_and_nonnull<tensor::ExpandShapeOp>(reader) && reader->hasOneUse() &&
         isa<shard::AllGatherOp>(*reader->user_begin()))
       return true;

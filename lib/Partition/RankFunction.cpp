@@ -131,10 +131,10 @@ void RankFunction::copy(Operation &op) {
     return values.isCut(&op) ? copyCut(op) : void(builder.clone(op, mapping));
   if (auto experts = dyn_cast<nn::ExpertsOp>(op))
     return addParts(experts, part->second);
-  auto linear = cast<nn::LinearOp>(op);
+  auto product = cast<ContractionOpInterface>(op);
   if (part->second.kind == Part::InputFeatures)
-    return addParts(linear, part->second);
-  gatherParts(linear);
+    return addParts(product, part->second);
+  gatherParts(product);
 }
 
 /// The type of a value's part on this rank.
@@ -183,15 +183,14 @@ Value RankFunction::allReduce(Value partial) {
                                     shard::ReductionKind::Sum);
 }
 
-void RankFunction::addParts(nn::LinearOp linear, const Part &part) {
-  Range range = part.ranges[rank];
-  Value input = mapping.lookup(linear.getInput());
-  Value weight = partOf(builder, mapping.lookup(linear.getWeight()), 1, range);
-  Value bias = rank == 0 && linear.getBias() ? mapping.lookup(linear.getBias()) : Value();
-  auto partial =
-      nn::LinearOp::create(builder, linear.getLoc(), linear.getType(), input, weight, bias, linear.getPrecisionAttr());
-  partial->setDiscardableAttrs(linear->getDiscardableAttrDictionary());
-  mapping.map(linear.getResult(), allReduce(partial));
+void RankFunction::addParts(ContractionOpInterface product, const Part &part) {
+  int64_t features = typeOf(product.getRight()).getRank() - 1; // outputDimension() is another one
+  Value weight = partOf(builder, mapping.lookup(product.getRight()), features, part.ranges[rank]);
+  Value bias = rank == 0 && product.getBias() ? mapping.lookup(product.getBias()) : Value();
+  Value result = product->getResult(0);
+  Operation *partial =
+      product.cloneWith(builder, product.getLoc(), result.getType(), mapping.lookup(product.getLeft()), weight, bias);
+  mapping.map(result, allReduce(partial->getResult(0)));
 }
 
 /// Returns the numbers of experts among those of a rank: -1, which is no expert, for those of other ranks, and a number
@@ -255,18 +254,17 @@ void RankFunction::addParts(nn::ExpertsOp experts, const Part &part) {
 
 /// All ranks compute as many features, so that parts lie side by side: those of the last one begin in that before it,
 /// if there are not enough.
-void RankFunction::gatherParts(nn::LinearOp linear) {
-  Location location = linear.getLoc();
-  int64_t features = typeOf(linear).getShape().back(), each = llvm::divideCeil(features, world);
+void RankFunction::gatherParts(ContractionOpInterface product) {
+  Location location = product.getLoc();
+  RankedTensorType type = typeOf(product->getResult(0));
+  int64_t features = type.getShape().back(), each = llvm::divideCeil(features, world);
   int64_t begin = std::min(rank * each, features - each);
   Range range = {begin, begin + each};
-  Value input = mapping.lookup(linear.getInput());
-  Value weight = partOf(builder, mapping.lookup(linear.getWeight()), 0, range);
-  Value bias = linear.getBias() ? partOf(builder, mapping.lookup(linear.getBias()), 0, range) : Value();
-  RankedTensorType type = typeOf(linear);
-  auto partial =
-      nn::LinearOp::create(builder, location, withSize(type, 1, each), input, weight, bias, linear.getPrecisionAttr());
-  partial->setDiscardableAttrs(linear->getDiscardableAttrDictionary());
+  Value weight = partOf(builder, mapping.lookup(product.getRight()), *outputDimension(product), range);
+  Value bias = product.getBias() ? partOf(builder, mapping.lookup(product.getBias()), 0, range) : Value();
+  ContractionOpInterface multiplied =
+      product.cloneWith(builder, location, withSize(type, 1, each), mapping.lookup(product.getLeft()), weight, bias);
+  Value partial = multiplied->getResult(0);
   // [rows, each] → [1, rows, each] → [world, rows, each] → [rows, world, each] → [rows, world * each]
   Type element = type.getElementType();
   int64_t rows = type.getDimSize(0);
@@ -299,7 +297,7 @@ void RankFunction::gatherParts(nn::LinearOp linear) {
     whole = tensor::ConcatOp::create(builder, location, /*dim=*/1,
                                      ValueRange{columns(0, end), columns(end + twice, world * each)});
   }
-  mapping.map(linear.getResult(), whole);
+  mapping.map(product->getResult(0), whole);
 }
 
 void RankFunction::setTypes() {

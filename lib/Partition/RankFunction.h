@@ -68,10 +68,10 @@ public:
 private:
   void copy(mlir::Operation &op);
   void copyCut(mlir::Operation &op);
-  void addParts(nn::LinearOp linear, const Part &part);
+  void addParts(ContractionOpInterface product, const Part &part);
   void addParts(nn::ExpertsOp experts, const Part &part);
   mlir::Value indicesAmong(mlir::Value indices, Range own, int64_t all);
-  void gatherParts(nn::LinearOp linear);
+  void gatherParts(ContractionOpInterface product);
   mlir::Value allReduce(mlir::Value partial);
   /// The axis of the grid along which the ranks lie.
   llvm::SmallVector<mlir::shard::GridAxis, 1> axes() const { return {mlir::shard::GridAxis(stageOf(source) ? 1 : 0)}; }

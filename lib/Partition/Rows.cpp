@@ -121,9 +121,18 @@ Why Rows::whyNotRowWise(Operation *op) const {
   if (op->hasTrait<OpTrait::Elementwise>())
     return std::nullopt;
   return llvm::TypeSwitch<Operation *, Why>(op)
-      .Case<nn::LinearOp, nn::RmsNormOp, nn::LayerNormOp, nn::SoftmaxOp, nn::RopeOp, nn::QuantizeOp, nn::DequantizeOp>(
+      .Case<nn::RmsNormOp, nn::LayerNormOp, nn::SoftmaxOp, nn::RopeOp, nn::QuantizeOp, nn::DequantizeOp>(
           [&](Operation *) { return unless(isLast); })
       .Case<nn::RouteOp, nn::ExpertsOp>([&](Operation *) { return unless(*dimension != 0); })
+      .Case([&](ContractionOpInterface contraction) {
+        ContractionMaps maps = contraction.getMaps();
+        std::optional<unsigned> loop = maps.result ? loopOf(maps.result, *dimension) : std::nullopt;
+        auto goesAlong = [&](Value side, AffineMap map) {
+          return !has(side) || loopOf(map, *dimensionOf(side)) == loop;
+        };
+        return unless(!loop || maps.kindOf(*loop) == ContractionLoop::Column ||
+                      !goesAlong(contraction.getLeft(), maps.left) || !goesAlong(contraction.getRight(), maps.right));
+      })
       .Case([&](nn::EmbeddingOp embedding) { return unless(isLast || !has(embedding.getIndices())); })
       .Case([&](nn::AttentionOp attention) {
         return unless(*dimension != 0 || !llvm::all_of(op->getOperands(), [&](Value each) { return along(each, 0); }));
