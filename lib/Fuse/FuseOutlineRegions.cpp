@@ -176,7 +176,7 @@ LogicalResult checkScalars(func::FuncOp function) {
   DenseSet<Value> known; // integers of the running host program
   WalkResult result = function.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
     bool isSelect = isa<arith::SelectOp>(op) && isa<TensorType>(op->getResult(0).getType()); // becomes a branch
-    bool isHosts = isControlFlow(op) || op->hasTrait<OpTrait::IsTerminator>() || isSelect;
+    bool isHosts = isControlFlow(op) || op->hasTrait<OpTrait::IsTerminator>() || isSelect || isa<cf::AssertOp>(op);
     bool isScalar =
         op->getNumResults() && llvm::all_of(op->getResultTypes(), [](Type type) { return type.isIntOrIndex(); });
     auto isRunning = [&](Value operand) { return known.contains(operand); };

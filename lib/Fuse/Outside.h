@@ -14,6 +14,7 @@
 #include "intarsia/Analysis/GatheredRows.h"
 #include "lib/Fuse/KernelShapes.h"
 #include "lib/Fuse/Regions.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -34,17 +35,18 @@ inline bool isReadByHost(mlir::Operation *op) {
   return llvm::isa<mlir::tensor::ExtractOp>(op) && op->getResult(0).getType().isIntOrIndex() &&
          llvm::all_of(op->getUsers(), [](mlir::Operation *user) {
            return isControlFlow(user) || isOutlined(user) || user->hasTrait<mlir::OpTrait::IsTerminator>() ||
+                  llvm::isa<mlir::cf::AssertOp>(user) ||
                   (llvm::isa_and_nonnull<mlir::arith::ArithDialect>(user->getDialect()) &&
                    llvm::all_of(user->getResultTypes(), [](mlir::Type type) { return type.isIntOrIndex(); }));
          });
 }
 
 /// Groups, weights and constants and what is computed of them at compile time, views, what ranks do together and what
-/// they have gathered, integers
-/// that the host computes with or reads from tensors, control flow, the terminator.
+/// they have gathered, integers that the host computes with or reads from tensors, what it asserts, control flow, the
+/// terminator.
 inline bool mayStayOutside(mlir::Operation *op) {
   if (isControlFlow(op) || llvm::isa_and_nonnull<mlir::shard::ShardDialect>(op->getDialect()) || isOutlined(op) ||
-      isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::CastOp, mlir::tensor::DimOp>(op) ||
+      isReadByHost(op) || llvm::isa<nn::GroupOp, mlir::tensor::CastOp, mlir::tensor::DimOp, mlir::cf::AssertOp>(op) ||
       op->hasTrait<mlir::OpTrait::IsTerminator>() || isReshape(op))
     return true;
   if (auto slice = llvm::dyn_cast<mlir::tensor::ExtractSliceOp>(op); slice && isGatheredRows(slice))

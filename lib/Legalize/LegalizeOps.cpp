@@ -7,6 +7,8 @@
 #include "lib/Legalize/Passes.h"
 #include "lib/Legalize/Rewrite.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
@@ -214,10 +216,30 @@ struct DropAssertion : OpRewritePattern<cf::AssertOp> {
 struct FoldSizeAtLeastZero : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
-    if (op.getPredicate() != arith::CmpIPredicate::sge || !op.getLhs().getDefiningOp<tensor::DimOp>() ||
+    Value left = op.getLhs();
+    while (auto cast = left.getDefiningOp<arith::IndexCastOp>())
+      left = cast.getIn();
+    if (op.getPredicate() != arith::CmpIPredicate::sge || !left.getDefiningOp<tensor::DimOp>() ||
         !matchPattern(op.getRhs(), m_Zero()))
       return failure();
     rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, rewriter.getBoolAttr(true));
+    return success();
+  }
+};
+
+/// affine.apply, min and max become arithmetic.
+template <typename Op, typename Combine> struct ExpandAffine : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    AffineMap map = op.getAffineMap();
+    ValueRange operands = op->getOperands();
+    std::optional<SmallVector<Value, 8>> values = affine::expandAffineMap(rewriter, op.getLoc(), map, operands);
+    if (!values)
+      return failure();
+    Value result = values->front();
+    for (Value value : ArrayRef(*values).drop_front())
+      result = Combine::create(rewriter, op.getLoc(), result, value);
+    rewriter.replaceOp(op, result);
     return success();
   }
 };
@@ -253,38 +275,14 @@ struct SwitchToBranches : OpRewritePattern<scf::IndexSwitchOp> {
   }
 };
 
-/// scf.if in bodies of linalg ops and of tensor.generate: both sides are computed, and one is taken.
-struct BranchToSelect : OpRewritePattern<scf::IfOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(scf::IfOp op, PatternRewriter &rewriter) const override {
-    bool isInBody = op->getParentOfType<linalg::LinalgOp>() || op->getParentOfType<tensor::GenerateOp>();
-    if (!isInBody || op.getElseRegion().empty() || op.getNumResults() == 0)
-      return failure();
-    auto mayBeComputed = [](Operation &inner) {
-      return isa<tensor::ExtractOp>(inner) || (inner.getNumRegions() == 0 && isPure(&inner));
-    };
-    for (Block *block : {op.thenBlock(), op.elseBlock()})
-      if (!llvm::all_of(block->without_terminator(), mayBeComputed))
-        return failure();
-    SmallVector<Value> yes(op.thenYield().getOperands()), no(op.elseYield().getOperands());
-    for (Block *block : {op.thenBlock(), op.elseBlock()}) {
-      rewriter.eraseOp(block->getTerminator());
-      rewriter.inlineBlockBefore(block, op);
-    }
-    SmallVector<Value> results;
-    for (auto [a, b] : llvm::zip_equal(yes, no))
-      results.push_back(arith::SelectOp::create(rewriter, op.getLoc(), op.getCondition(), a, b));
-    rewriter.replaceOp(op, results);
-    return success();
-  }
-};
-
 struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<DecomposeSoftmax, LowerPack, LowerUnpack, WidenProduct<arith::MulSIExtendedOp, arith::ExtSIOp>,
                  WidenProduct<arith::MulUIExtendedOp, arith::ExtUIOp>, ExpandCarry, TakeResource, TakeAllocation,
-                 TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches, BranchToSelect>(&getContext());
+                 TakePoison, DropAssertion, FoldSizeAtLeastZero, SwitchToBranches,
+                 ExpandAffine<affine::AffineApplyOp, arith::AddIOp>, ExpandAffine<affine::AffineMinOp, arith::MinSIOp>,
+                 ExpandAffine<affine::AffineMaxOp, arith::MaxSIOp>>(&getContext());
     if (failed(intarsia::legalize::rewrite(getOperation(), std::move(patterns))) || failed(refuse()))
       signalPassFailure();
   }
@@ -302,9 +300,6 @@ struct LegalizeOps : intarsia::legalize::impl::LegalizeOpsBase<LegalizeOps> {
           return op->emitError() << name << "has " << blob->getData().size() << " bytes, " << type << " needs "
                                  << llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 8);
         }
-      if (isa<cf::AssertOp>(op))
-        return op->emitError("'cf.assert' cannot be proved before a call; remove it, or check it in the program that "
-                             "calls: sizes that ops need are compared at each call");
       return WalkResult::advance();
     });
     return failure(result.wasInterrupted());

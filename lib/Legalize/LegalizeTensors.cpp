@@ -158,33 +158,78 @@ bool isEmpty(tensor::InsertSliceOp op) {
   return llvm::any_of(op.getMixedSizes(), [](OpFoldResult size) { return isConstantIntValue(size, 0); });
 }
 
-/// tensor.insert_slice at an offset that is data: each position is compared with the ends of the slice.
+/// Asserts that an index that is data is less than a limit.
+void assertBelow(OpBuilder &builder, Operation *op, Value index, Value limit, unsigned dimension) {
+  Value isInside = arith::CmpIOp::create(builder, op->getLoc(), arith::CmpIPredicate::ult, index, limit);
+  cf::AssertOp::create(builder, op->getLoc(), isInside,
+                       ("index of '" + op->getName().getStringRef() + "' in dimension " + Twine(dimension)).str());
+}
+
+/// tensor.insert_slice with strides, or at an offset that is data: each position is compared with the ends of the
+/// slice.
 struct InsertSliceToGeneric : OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(tensor::InsertSliceOp op, PatternRewriter &rewriter) const override {
-    if (!op.hasUnitStride() || isEmpty(op) || llvm::none_of(op.getMixedOffsets(), isData) ||
+    if (isEmpty(op) || (op.hasUnitStride() && llvm::none_of(op.getMixedOffsets(), isData)) ||
         llvm::any_of(op.getMixedSizes(), isData))
       return failure();
+    auto strides = getConstantIntValues(op.getMixedStrides());
+    if (!strides || llvm::any_of(*strides, [](int64_t stride) { return stride < 1; }))
+      return rewriter.notifyMatchFailure(op, "a stride is not a positive constant");
     Value source = wholeSource(op, rewriter);
     if (!source)
       return failure();
     Location location = op.getLoc();
+    auto number = [&](OpBuilder &builder, int64_t value) -> Value {
+      return arith::ConstantIndexOp::create(builder, location, value);
+    };
+    // How far the slice reaches in each dimension.
+    SmallVector<Value> reaches;
+    for (auto [size, stride] : llvm::zip_equal(op.getMixedSizes(), *strides)) {
+      OpFoldResult steps = combine<arith::SubIOp>(rewriter, location, size, rewriter.getIndexAttr(1));
+      Value last = getValueOrCreateConstantIndexOp(rewriter, location, steps);
+      if (stride != 1)
+        last = arith::MulIOp::create(rewriter, location, last, number(rewriter, stride));
+      reaches.push_back(arith::AddIOp::create(rewriter, location, last, number(rewriter, 1)));
+    }
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
+    for (auto [dimension, offset] : llvm::enumerate(op.getMixedOffsets()))
+      if (isData(offset)) {
+        Value room = arith::SubIOp::create(rewriter, location,
+                                           getValueOrCreateConstantIndexOp(rewriter, location, sizes[dimension]),
+                                           reaches[dimension]);
+        Value limit = arith::AddIOp::create(rewriter, location, room, number(rewriter, 1));
+        assertBelow(rewriter, op, cast<Value>(offset), limit, dimension);
+      }
     auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
       Value isInside = arith::ConstantOp::create(builder, location, builder.getBoolAttr(true));
       SmallVector<Value> within;
-      for (auto [here, offset, size] : llvm::zip_equal(position, op.getMixedOffsets(), op.getMixedSizes())) {
+      for (auto [here, offset, reach, stride] : llvm::zip_equal(position, op.getMixedOffsets(), reaches, *strides)) {
         Value begin = getValueOrCreateConstantIndexOp(builder, location, offset);
-        within.push_back(arith::SubIOp::create(builder, location, here, begin));
+        Value distance = arith::SubIOp::create(builder, location, here, begin);
         // A number below zero is a large one without its sign.
-        Value isHere = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, within.back(),
-                                             getValueOrCreateConstantIndexOp(builder, location, size));
+        Value isHere = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, distance, reach);
         isInside = arith::AndIOp::create(builder, location, isInside, isHere);
+        if (stride != 1) {
+          Value step = number(builder, stride);
+          Value rest = arith::RemUIOp::create(builder, location, distance, step);
+          Value isStep = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, rest, number(builder, 0));
+          isInside = arith::AndIOp::create(builder, location, isInside, isStep);
+          distance = arith::DivUIOp::create(builder, location, distance, step);
+        }
+        within.push_back(distance);
       }
-      Value old = tensor::ExtractOp::create(builder, location, op.getDest(), position);
-      Value inserted = tensor::ExtractOp::create(builder, location, source, within);
-      return arith::SelectOp::create(builder, location, isInside, inserted, old);
+      return scf::IfOp::create(
+                 builder, location, isInside,
+                 [&](OpBuilder &inner, Location at) {
+                   scf::YieldOp::create(inner, at, tensor::ExtractOp::create(inner, at, source, within).getResult());
+                 },
+                 [&](OpBuilder &inner, Location at) {
+                   Value old = tensor::ExtractOp::create(inner, at, op.getDest(), position);
+                   scf::YieldOp::create(inner, at, old);
+                 })
+          .getResult(0);
     };
-    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, location, op.getDest());
     rewriter.replaceOp(op, generate(rewriter, location, op.getType(), sizes, element));
     return success();
   }
@@ -290,7 +335,9 @@ struct GatherToGeneric : OpRewritePattern<tensor::GatherOp> {
         if (!isGathered[dimension] || keepsOnes)
           rest = rest.drop_front();
       }
-      return tensor::ExtractOp::create(builder, location, op.getSource(), at);
+      auto extract = tensor::ExtractOp::create(builder, location, op.getSource(), at);
+      extract->setAttr(intarsia::legalize::writtenAsAttr, builder.getStringAttr(op->getName().getStringRef()));
+      return extract;
     };
     rewriter.replaceOp(op, generate(rewriter, location, type, sizes, element));
     return success();
@@ -303,6 +350,9 @@ struct InsertToGeneric : OpRewritePattern<tensor::InsertOp> {
   LogicalResult matchAndRewrite(tensor::InsertOp op, PatternRewriter &rewriter) const override {
     Location location = op.getLoc();
     auto type = cast<RankedTensorType>(op.getType());
+    for (auto [dimension, index] : llvm::enumerate(op.getIndices()))
+      if (isData(index))
+        assertBelow(rewriter, op, index, tensor::DimOp::create(rewriter, location, op.getDest(), dimension), dimension);
     auto element = [&](OpBuilder &builder, ArrayRef<Value> position) -> Value {
       Value old = tensor::ExtractOp::create(builder, location, op.getDest(), position);
       Value isHere = arith::ConstantOp::create(builder, location, builder.getBoolAttr(true));

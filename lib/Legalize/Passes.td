@@ -47,22 +47,52 @@ def LegalizeLoops : Pass<"legalize-loops", "::mlir::func::FuncOp"> {
 def LegalizeOps : Pass<"legalize-ops", "::mlir::func::FuncOp"> {
   let summary = "Decomposes ops that are made of others";
   let description = [{
-    `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results, `scf.index_switch`, `scf.if` in
-    bodies of `linalg` ops, `bufferization.alloc_tensor`, `ub.poison`, `cf.assert` of what is true, and constants as
-    `dense_resource`, whose bytes must be there.
+    `linalg.softmax`, `pack` and `unpack`, `arith` ops with two results, `scf.index_switch`, `affine.apply`, `min` and `max`,
+    `bufferization.alloc_tensor`, `ub.poison`, `cf.assert` of what is true, and constants as `dense_resource`, whose
+    bytes must be there.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def LegalizeDivisions : Pass<"legalize-divisions", "::mlir::func::FuncOp"> {
+  let summary = "Divisions of integers by any number have a result";
+  let description = [{
+    A quotient and a remainder by zero are 0, and the quotient of the least integer and -1 is the least integer, as
+    NumPy has it: what divides by other than constants gets a selection before and behind it.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def LegalizeTensors : Pass<"legalize-tensors", "::mlir::func::FuncOp"> {
   let summary = "Rewrites pad, insert, gather and generate as concatenations and generic ops";
   let description = [{
     `tensor.pad` with a constant and `tensor.insert_slice` without strides become `tensor.concat`; `tensor.generate`,
-    `gather`, `insert` and `from_elements` become `linalg.generic`.
+    `gather`, `insert`, `from_elements` and `insert_slice` with strides or at an index in a tensor become
+    `linalg.generic`. The host asserts that indices of `insert` and `insert_slice` from data are inside.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
+}
+
+def LegalizeChecks : Pass<"legalize-checks", "::mlir::func::FuncOp"> {
+  let summary = "The host asserts what bodies assert, and that indices from data are inside";
+  let description = [{
+    An index that the body of a `linalg` op computes from data must be in its tensor. An input whose elements are such
+    indices gets their range, `nn.range`. The others are computed once more, by a reduction to the largest one over the
+    loops that they depend on, which the host asserts at the end of the block; so is what `cf.assert` in a body says.
+    Indices that are proven to be inside have no check. `scf.if` in bodies, whose conditions the checks respect, becomes
+    `arith.select` then: both sides are computed.
+
+    ```mlir
+    %worst = linalg.generic {… iterator_types = ["reduction"]} ins(%rows : tensor<4xi64>) outs(%zero : tensor<i64>) {…}
+    %index = tensor.extract %worst[] : tensor<i64>
+    %inside = arith.cmpi ult, %index, %size : i64
+    cf.assert %inside, "index of 'tensor.gather' in dimension 0"
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def LegalizeReductions : Pass<"legalize-reductions", "::mlir::func::FuncOp"> {

@@ -7,6 +7,7 @@
 #include "intarsia/Legalize/Legalize.h"
 #include "lib/Legalize/Passes.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace intarsia::legalize {
@@ -23,13 +24,15 @@ void intarsia::buildLegalizePipeline(OpPassManager &pipeline, bool isOfPhase) {
   OpPassManager &functions = pipeline.nest<func::FuncOp>();
   functions.addPass(legalize::createLegalizeLoops());
   functions.addPass(legalize::createLegalizeOps());
+  functions.addPass(legalize::createLegalizeDivisions());
   functions.addPass(legalize::createLegalizeTensors());
+  functions.addPass(legalize::createLegalizeChecks());
   functions.addPass(legalize::createLegalizeReductions());
   pipeline.addPass(legalize::createLegalizeScalars());
 }
 
 void intarsia::registerLegalizeDialects(DialectRegistry &registry) {
-  registry.insert<bufferization::BufferizationDialect, cf::ControlFlowDialect, ub::UBDialect>();
+  registry.insert<affine::AffineDialect, bufferization::BufferizationDialect, cf::ControlFlowDialect, ub::UBDialect>();
 }
 
 void intarsia::registerLegalizePasses() {

@@ -11,6 +11,9 @@
 
 namespace intarsia::legalize {
 
+/// Names the op that the user wrote, on a tensor.extract that a rewrite has made of it.
+inline constexpr llvm::StringLiteral writtenAsAttr = "legalize.written_as";
+
 /// Applies patterns until none matches. Nothing is folded: ops that no pattern matches stay as the user wrote them,
 /// unless they are dead.
 inline mlir::LogicalResult rewrite(mlir::Operation *root, mlir::RewritePatternSet &&patterns) {

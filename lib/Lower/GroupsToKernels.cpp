@@ -344,10 +344,11 @@ LogicalResult HostProgram::dispatch(nn::GroupOp group) {
 /// Builds what the ops of a block do at the end of the host program's current block.
 LogicalResult HostProgram::buildBlock(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
-    if (isControlFlow(&op) || isa<nn::GroupOp, tensor::ExtractOp>(op)) {
+    if (isControlFlow(&op) || isa<nn::GroupOp, tensor::ExtractOp, cf::AssertOp>(op)) {
       LogicalResult built = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
                                 .Case([&](nn::GroupOp group) { return dispatch(group); })
                                 .Case([&](tensor::ExtractOp extract) { return read(extract); })
+                                .Case([&](cf::AssertOp assertion) { return check(assertion); })
                                 .Case([&](scf::IfOp branch) { return buildIf(branch); })
                                 .Case([&](scf::ForOp loop) { return buildFor(loop); })
                                 .Default([&](Operation *loop) { return buildWhile(cast<scf::WhileOp>(loop)); });

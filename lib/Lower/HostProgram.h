@@ -14,6 +14,7 @@
 #include "lib/Lower/InputRanges.h"
 #include "lib/Lower/KernelTable.h"
 #include "lib/Lower/StateVersions.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -86,6 +87,7 @@ private:
   FailureOr<SmallVector<Value>> scalarsOf(Operation *op, ValueRange list);
   Value scalarOf(Value value);
   LogicalResult read(tensor::ExtractOp extract);
+  LogicalResult check(cf::AssertOp assertion);
   Value makeBuffer(Value tensor, Attribute memory);
   void waitForAll(Location location);
   FailureOr<Value> updatedInPlace(nn::GroupOp group, unsigned result, SmallVectorImpl<Value> &after);

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/Support/Path.h"
 
 namespace intarsia::lower {
 
@@ -108,6 +109,52 @@ LogicalResult HostProgram::read(tensor::ExtractOp extract) {
   if (failed(indices))
     return failure();
   scalars[extract.getResult()] = memref::LoadOp::create(builder, extract.getLoc(), *buffer, *indices);
+  return success();
+}
+
+/// True for an integer of the source that follows from sizes alone.
+static bool isOfSizes(Value number) {
+  Operation *op = number.getDefiningOp();
+  return op && (isa<tensor::DimOp>(op) ||
+                (isa<arith::ArithDialect>(op->getDialect()) && llvm::all_of(op->getOperands(), isOfSizes)));
+}
+
+/// Lets the host end the call if a condition does not hold. A comparison without a sign is one of an index with its
+/// limit, both of which the error shows.
+LogicalResult HostProgram::check(cf::AssertOp assertion) {
+  Location location = assertion.getLoc();
+  auto compare = assertion.getArg().getDefiningOp<arith::CmpIOp>();
+  bool isOfIndex = compare && compare.getPredicate() == arith::CmpIPredicate::ult;
+  SmallVector<Value> compared{assertion.getArg()};
+  if (isOfIndex)
+    compared = {compare.getLhs(), compare.getRhs()};
+  OpBuilder::InsertionGuard guard(builder);
+  if (!outermost && llvm::all_of(compared, isOfSizes))
+    builder.setInsertionPoint(headEnd); // before any work
+  FailureOr<SmallVector<Value>> numbers = scalarsOf(assertion, compared);
+  if (failed(numbers))
+    return failure();
+  auto asIndex = [&](Value number) -> Value {
+    if (number.getType().isIndex())
+      return number;
+    if (number.getType().isInteger(1))
+      return arith::IndexCastUIOp::create(builder, location, builder.getIndexType(), number);
+    return arith::IndexCastOp::create(builder, location, builder.getIndexType(), number);
+  };
+  auto constant = [&](int64_t number) -> Value { return arith::ConstantIndexOp::create(builder, location, number); };
+  std::string where = labelOf(location);
+  if (auto file = location->findInstanceOf<FileLineColLoc>(); where.empty() && file)
+    where = (llvm::sys::path::filename(file.getFilename()) + ":" + Twine(file.getLine())).str();
+  std::string why = where.empty() ? "as 'cf.assert' says" : "asserted at '" + where + "'";
+  if (!isOfIndex) {
+    rt::CheckOp::create(builder, location, asIndex(numbers->front()), rt::Relation::Equal, constant(1),
+                        "the condition of 'cf.assert'", "1", assertion.getMsg().str() + ", " + why);
+    return success();
+  }
+  Value index = asIndex(numbers->front()), limit = asIndex(numbers->back());
+  Value last = arith::SubIOp::create(builder, location, limit, constant(1));
+  rt::CheckOp::create(builder, location, constant(0), rt::Relation::AtMost, index, "0", assertion.getMsg(), why);
+  rt::CheckOp::create(builder, location, index, rt::Relation::AtMost, last, assertion.getMsg(), "the last one", why);
   return success();
 }
 

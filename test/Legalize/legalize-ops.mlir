@@ -41,33 +41,6 @@ func.func @switch(%x: tensor<4xf32>, %i: index) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }
 
-// A division of integers is not computed where it was not asked for.
-// CHECK-LABEL: @branches
-// CHECK: arith.select
-// CHECK: scf.if
-func.func @branches(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
-  %zero = arith.constant 0 : i32
-  %e = tensor.empty() : tensor<4xi32>
-  %y:2 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>, affine_map<(a) -> (a)>],
-      iterator_types = ["parallel"]} ins(%x : tensor<4xi32>) outs(%e, %e : tensor<4xi32>, tensor<4xi32>) {
-  ^bb0(%v: i32, %o: i32, %p: i32):
-    %is = arith.cmpi ne, %v, %zero : i32
-    %a = scf.if %is -> i32 {
-      %b = arith.addi %v, %v : i32
-      scf.yield %b : i32
-    } else {
-      scf.yield %zero : i32
-    }
-    %c = scf.if %is -> i32 {
-      %d = arith.divsi %v, %v : i32
-      scf.yield %d : i32
-    } else {
-      scf.yield %zero : i32
-    }
-    linalg.yield %a, %c : i32, i32 } -> (tensor<4xi32>, tensor<4xi32>)
-  return %y#0, %y#1 : tensor<4xi32>, tensor<4xi32>
-}
-
 // CHECK-LABEL: @assertion
 // CHECK-NOT: cf.assert
 // CHECK: return
@@ -75,20 +48,25 @@ func.func @assertion(%x: tensor<?xf32>) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?xf32>
   %is = arith.cmpi sge, %n, %c0 : index
+  %n64 = arith.index_cast %n : index to i64
+  %c0_i64 = arith.constant 0 : i64
+  %is64 = arith.cmpi sge, %n64, %c0_i64 : i64
   cf.assert %is, "a size"
+  cf.assert %is64, "a size"
   return %x : tensor<?xf32>
 }
 
-// -----
-
-func.func @asserted(%x: tensor<?xf32>) -> tensor<?xf32> {
+// CHECK-LABEL: @affine
+// CHECK: arith.muli
+// CHECK: arith.minsi
+// CHECK-NOT: affine
+// CHECK: return
+func.func @affine(%x: tensor<?xf32>) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index
-  %c3 = arith.constant 3 : index
   %n = tensor.dim %x, %c0 : tensor<?xf32>
-  %is = arith.cmpi eq, %n, %c3 : index
-  // expected-error @below {{'cf.assert' cannot be proved before a call}}
-  cf.assert %is, "a size"
-  return %x : tensor<?xf32>
+  %m = affine.min affine_map<()[s] -> (s * 2, 7)>()[%n]
+  %y = tensor.extract_slice %x[0] [%m] [1] : tensor<?xf32> to tensor<?xf32>
+  return %y : tensor<?xf32>
 }
 
 // -----

@@ -42,7 +42,14 @@ func.func @insert(%x: tensor<4x6xf32>, %s: tensor<2xf32>) -> tensor<4x6xf32> {
 }
 
 // CHECK-LABEL: @with_strides
-// CHECK: tensor.insert_slice
+// CHECK: linalg.generic
+// CHECK: arith.cmpi ult, %{{.+}}, %[[REACH:.+]] : index
+// CHECK: arith.remui
+// CHECK: %[[AT:.+]] = arith.divui
+// CHECK: scf.if
+// CHECK: tensor.extract %{{.+}}[%[[AT]]] : tensor<2xf32>
+// CHECK: else
+// CHECK: tensor.extract %{{.+}} : tensor<4xf32>
 func.func @with_strides(%x: tensor<4xf32>, %s: tensor<2xf32>) -> tensor<4xf32> {
   %y = tensor.insert_slice %s into %x[0] [2] [2] : tensor<2xf32> into tensor<4xf32>
   return %y : tensor<4xf32>
@@ -51,7 +58,7 @@ func.func @with_strides(%x: tensor<4xf32>, %s: tensor<2xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: @gather
 // CHECK: linalg.generic
 // CHECK: %[[AT:.+]] = tensor.extract %{{.*}}[%{{.*}}, %{{.*}}] : tensor<3x1xindex>
-// CHECK: tensor.extract %{{.*}}[%[[AT]], %{{.*}}] : tensor<4x6xf32>
+// CHECK: tensor.extract %{{.*}}[%[[AT]], %{{.*}}] {legalize.written_as = "tensor.gather"} : tensor<4x6xf32>
 func.func @gather(%x: tensor<4x6xf32>, %i: tensor<3x1xindex>) -> tensor<3x1x6xf32> {
   %y = tensor.gather %x[%i] gather_dims([0]) : (tensor<4x6xf32>, tensor<3x1xindex>) -> tensor<3x1x6xf32>
   return %y : tensor<3x1x6xf32>

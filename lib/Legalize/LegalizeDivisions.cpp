@@ -1,0 +1,108 @@
+//===- LegalizeDivisions.cpp - Divisions of integers by any number -----------------------------------------------===//
+//
+// Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------------------------------------------===//
+// MLIR leaves divisions by zero undefined, and those of the least integer by -1. Some processors end the program then.
+// Here they have the results of NumPy: a quotient and a remainder by zero are 0, and quotients wrap.
+//===----------------------------------------------------------------------------------------------------------===//
+#include "lib/Legalize/Passes.h"
+
+#include "mlir/IR/Matchers.h"
+
+namespace intarsia::legalize {
+#define GEN_PASS_DEF_LEGALIZEDIVISIONS
+#include "lib/Legalize/Passes.h.inc"
+} // namespace intarsia::legalize
+
+using namespace mlir;
+
+namespace {
+
+bool isSigned(Operation *op) {
+  return isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
+}
+
+bool isRemainder(Operation *op) { return isa<arith::RemSIOp, arith::RemUIOp>(op); }
+
+bool isDivision(Operation *op) { return isSigned(op) || isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op); }
+
+/// True for a constant without zeros, and without -1 if the division has a sign.
+bool isHarmless(Value divisor, bool hasSign) {
+  auto isGood = [&](const APInt &number) { return !number.isZero() && !(hasSign && number.isAllOnes()); };
+  if (APInt number; matchPattern(divisor, m_ConstantInt(&number)))
+    return isGood(number);
+  DenseIntElementsAttr numbers;
+  return matchPattern(divisor, m_Constant(&numbers)) && llvm::all_of(numbers.getValues<APInt>(), isGood);
+}
+
+class Guard {
+public:
+  explicit Guard(Operation *op) : op(op), builder(op), location(op->getLoc()) {}
+
+  /// Divides by 1 where the divisor is harmful, and selects the result there.
+  void run() {
+    Value divisor = op->getOperand(1), zero = constant(0), one = constant(1);
+    Value isZero = equal(divisor, zero), isMinusOne, isHarmful = isZero;
+    if (isSigned(op)) {
+      isMinusOne = equal(divisor, constant(-1));
+      isHarmful = arith::OrIOp::create(builder, location, isZero, isMinusOne);
+    }
+    op->setOperand(1, select(isHarmful, one, divisor));
+    if (isRemainder(op))
+      return; // by 1 it is 0, as it is by -1
+    builder.setInsertionPointAfter(op);
+    Value quotient = op->getResult(0), result = select(isZero, zero, quotient);
+    if (isMinusOne)
+      result = select(isMinusOne, arith::SubIOp::create(builder, location, zero, op->getOperand(0)), result);
+    quotient.replaceUsesWithIf(result, [&](OpOperand &use) { return use.getOwner() != first; });
+  }
+
+private:
+  Value constant(int64_t number) {
+    Type type = op->getResult(0).getType();
+    auto shaped = dyn_cast<RankedTensorType>(type);
+    TypedAttr element = builder.getIntegerAttr(getElementTypeOrSelf(type), number);
+    if (!shaped)
+      return arith::ConstantOp::create(builder, location, element);
+    if (shaped.hasStaticShape())
+      return arith::ConstantOp::create(builder, location, DenseElementsAttr::get(shaped, Attribute(element)));
+    SmallVector<Value> sizes;
+    for (int64_t dimension = 0; dimension < shaped.getRank(); ++dimension)
+      if (shaped.isDynamicDim(dimension))
+        sizes.push_back(tensor::DimOp::create(builder, location, op->getOperand(0), dimension));
+    return tensor::SplatOp::create(builder, location, arith::ConstantOp::create(builder, location, element), shaped,
+                                   sizes);
+  }
+
+  Value equal(Value a, Value b) { return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, a, b); }
+
+  Value select(Value condition, Value yes, Value no) {
+    auto result = arith::SelectOp::create(builder, location, condition, yes, no);
+    if (!first && no == op->getResult(0))
+      first = result;
+    return result;
+  }
+
+  Operation *op;
+  OpBuilder builder;
+  Location location;
+  Operation *first = nullptr; ///< reads the quotient by 1
+};
+
+struct LegalizeDivisions : intarsia::legalize::impl::LegalizeDivisionsBase<LegalizeDivisions> {
+  void runOnOperation() override {
+    SmallVector<Operation *> divisions;
+    getOperation().walk([&](Operation *op) {
+      // Scalars outside of bodies are sizes and what the host computes, which it checks.
+      bool isOfTensors = op->getNumResults() == 1 && isa<RankedTensorType>(op->getResult(0).getType());
+      bool isInBody = op->getParentOfType<linalg::LinalgOp>() || op->getParentOfType<tensor::GenerateOp>();
+      if (isDivision(op) && (isOfTensors || isInBody) && !isHarmless(op->getOperand(1), isSigned(op)))
+        divisions.push_back(op);
+    });
+    for (Operation *op : divisions)
+      Guard(op).run();
+  }
+};
+} // namespace

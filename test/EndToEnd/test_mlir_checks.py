@@ -1,0 +1,212 @@
+# Part of Intarsia, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What programs of other compilers are checked for while they run, and divisions that MLIR leaves undefined."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import intarsia
+import numpy as np
+import pytest
+from programs import build
+from random_numbers import normal
+
+DEVICES = ["cpu", "cpu:x86-64-v2", "reference", "emulated:sm_90a", "emulated:gfx942"]
+TABLE, FOUR, THREE = normal(5, 6), normal(4), normal(3)
+ONE = "affine_map<(a) -> (a)>"
+
+
+class Case(NamedTuple):
+    """A function, inputs that are good, what it gives for them, and bad last inputs with the errors they make."""
+
+    text: str
+    good: tuple[np.ndarray, ...]
+    expected: np.ndarray
+    bad: dict[str, np.ndarray]
+
+
+def generic(arguments: str, result: str, ins: str, body: str, count: int = 1) -> str:
+    maps = ", ".join([ONE] * (count + 1))
+    return f"""({arguments}) -> {result} {{
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i64
+  %five = arith.constant 5 : i64
+  %none = arith.constant 0.0 : f32
+  %e = tensor.empty() : {result}
+  %y = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}} ins({ins}) outs(%e : {result}) {{
+  {body}
+  }} -> {result}
+  return %y : {result}
+}}
+"""
+
+
+def ids(*numbers: int, dtype: type = np.int64) -> np.ndarray:
+    return np.array(numbers, dtype)
+
+
+CASES = {
+    # Counted from the end as PyTorch has it; -6 stays below zero.
+    "from_the_end": Case(
+        generic(
+            "%t: tensor<5x6xf32>, %x: tensor<4xi64>", "tensor<4xf32>", "%x : tensor<4xi64>",
+            """^bb0(%v: i64, %o: f32):
+    %is = arith.cmpi slt, %v, %zero : i64
+    %added = arith.addi %v, %five : i64
+    %w = arith.select %is, %added, %v : i64
+    %i = arith.index_cast %w : i64 to index
+    %r = tensor.extract %t[%i, %c0] : tensor<5x6xf32>
+    linalg.yield %r : f32""",
+        ),
+        (TABLE, ids(0, -1, 4, -5)), TABLE[[0, 4, 4, 0], 0],
+        {
+            r"index of 'tensor.extract' in dimension 0 is 5, must be at most the last one, which is 4: asserted at 'm.mlir:\d+'": ids(0, 5, 1, 2),
+            r"index of 'tensor.extract' in dimension 0 is -1, must be at least 0": ids(-6, 0, 1, 2),
+        },
+    ),
+    "input": Case(
+        generic(
+            "%t: tensor<5x6xf32>, %x: tensor<4xi32>", "tensor<4xf32>", "%x : tensor<4xi32>",
+            """^bb0(%v: i32, %o: f32):
+    %i = arith.index_cast %v : i32 to index
+    %r = tensor.extract %t[%i, %c0] : tensor<5x6xf32>
+    linalg.yield %r : f32""",
+        ),
+        (TABLE, ids(0, 3, 4, 1, dtype=np.int32)), TABLE[[0, 3, 4, 1], 0],
+        {r"is -1 at \[2\]: values must be in \[0, 5\)": ids(0, 0, -1, 0, dtype=np.int32)},
+    ),
+    "gather": Case(
+        """(%t: tensor<?x6xf32> {nn.sizes = ["n", ""]}, %x: tensor<3x1xi64>) -> tensor<3x6xf32> {
+  %y = tensor.gather %t[%x] gather_dims([0]) : (tensor<?x6xf32>, tensor<3x1xi64>) -> tensor<3x6xf32>
+  return %y : tensor<3x6xf32>
+}
+""",
+        (TABLE, ids(4, 0, 2).reshape(3, 1)), TABLE[[4, 0, 2]],
+        {r"index of 'tensor.gather' in dimension 0 is 7, .* 4": ids(0, 7, 6).reshape(3, 1)},
+    ),
+    # What is read on one side of a branch alone is an index there alone.
+    "branch": Case(
+        generic(
+            "%t: tensor<5x6xf32>, %x: tensor<4xi64>", "tensor<4xf32>", "%x : tensor<4xi64>",
+            """^bb0(%v: i64, %o: f32):
+    %is = arith.cmpi sge, %v, %zero : i64
+    %r = scf.if %is -> f32 {
+      %i = arith.index_cast %v : i64 to index
+      %w = tensor.extract %t[%i, %c0] : tensor<5x6xf32>
+      scf.yield %w : f32
+    } else {
+      scf.yield %none : f32
+    }
+    linalg.yield %r : f32""",
+        ),
+        (TABLE, ids(-9, 3, -1, 4)), np.array([0, TABLE[3, 0], 0, TABLE[4, 0]], np.float32),
+        {r"index of 'tensor.extract' in dimension 0 is 6": ids(-1, 6, 0, 0)},
+    ),
+    "assertion": Case(
+        generic(
+            "%x: tensor<4xf32>", "tensor<4xf32>", "%x : tensor<4xf32>",
+            """^bb0(%v: f32, %o: f32):
+    %is = arith.cmpf one, %v, %none : f32
+    cf.assert %is, "a zero among them"
+    %r = arith.negf %v : f32
+    linalg.yield %r : f32""",
+        ),
+        (FOUR,), -FOUR,
+        {r"the condition of 'cf.assert' is 0, must be 1: a zero among them, asserted at 'm.mlir:\d+'": np.array([1, 0, 2, 3], np.float32)},
+    ),
+    "inserted": Case(
+        """(%t: tensor<5x6xf32>, %x: tensor<i64>) -> tensor<5x6xf32> {
+  %row = arith.constant dense<1.0> : tensor<1x6xf32>
+  %n = tensor.extract %x[] : tensor<i64>
+  %i = arith.index_cast %n : i64 to index
+  %y = tensor.insert_slice %row into %t[%i, 0] [1, 6] [1, 1] : tensor<1x6xf32> into tensor<5x6xf32>
+  return %y : tensor<5x6xf32>
+}
+""",
+        (TABLE, np.array(2, np.int64)), np.concatenate([TABLE[:2], np.ones((1, 6), np.float32), TABLE[3:]]),
+        {r"index of 'tensor.insert_slice' in dimension 0 is 5, .* 4": np.array(5, np.int64)},
+    ),
+    "sizes": Case(
+        """(%x: tensor<?xf32> {nn.sizes = ["n"]}) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %is = arith.cmpi sle, %n, %c4 : index
+  cf.assert %is, "more than four"
+  %y = arith.negf %x : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+""",
+        (THREE,), -THREE, {"must be 1: more than four": normal(5)},
+    ),
+    # In the body of a loop, the pass that is wrong ends the call.
+    "loop": Case(
+        """(%t: tensor<5xi64>, %x: tensor<1xi64>) -> tensor<1xi64> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c99 = arith.constant 99 : index
+  %y = scf.for %k = %c0 to %c99 step %c1 iter_args(%at = %x) -> tensor<1xi64> {
+    %e = tensor.empty() : tensor<1xi64>
+    %z = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+        ins(%at : tensor<1xi64>) outs(%e : tensor<1xi64>) {
+    ^bb0(%v: i64, %o: i64):
+      %i = arith.index_cast %v : i64 to index
+      %r = tensor.extract %t[%i] : tensor<5xi64>
+      linalg.yield %r : i64 } -> tensor<1xi64>
+    scf.yield %z : tensor<1xi64>
+  }
+  return %y : tensor<1xi64>
+}
+""",
+        (ids(1, 2, 3, 0, 99), ids(0)), ids(3), {r"index of 'tensor.extract' in dimension 0 is 99": ids(4)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_checks(tools, tmp_path, device):
+    text = "".join(f"func.func @{name}{case.text}" for name, case in CASES.items())
+    module = build(tools, tmp_path, text, None, device)
+    for name, case in CASES.items():
+        function = getattr(module, name)
+        np.testing.assert_array_equal(function(*case.good), case.expected, err_msg=name)
+        for message, bad in case.bad.items():
+            with pytest.raises(intarsia.InvalidArgumentError, match=message):
+                function(*case.good[:-1], bad)
+        np.testing.assert_array_equal(function(*case.good), case.expected, err_msg=f"{name} after an error")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_divisions(tools, tmp_path, device):
+    """By zero, and of the least integer by -1: what NumPy has, in each type."""
+    text, cases = "", []
+    for bits in (8, 16, 32, 64):
+        kind, signed, unsigned = f"tensor<?xi{bits}>", np.dtype(f"i{bits // 8}"), np.dtype(f"u{bits // 8}")
+        least, most = np.iinfo(signed).min, np.iinfo(signed).max
+        x = np.array([7, -7, 0, least, least, least, most, most, -7, 7], signed)
+        y = np.array([0, 0, 0, 0, -1, 1, -1, least, 2, -2], signed)
+        for op in ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "ceildivui"):
+            one = unsigned if op.endswith("ui") else signed
+            text += f"""func.func @{op}{bits}(%x: {kind} {{nn.sizes = ["n"]}}, %y: {kind} {{nn.sizes = ["n"]}}) -> {kind} {{
+  %z = arith.{op} %x, %y : {kind}
+  return %z : {kind}
+}}
+"""
+            cases.append((f"{op}{bits}", x, y, divided(op, x.view(one), y.view(one)).view(signed)))
+    module = build(tools, tmp_path, text, None, device)
+    for name, x, y, expected in cases:
+        np.testing.assert_array_equal(getattr(module, name)(x, y), expected, err_msg=name)
+
+
+def divided(op: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What NumPy has; it lacks quotients that are rounded up or to zero, which Python's integers give."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        if op.startswith("rem"):
+            return np.fmod(x, y)
+        floor = np.floor_divide(x, y)
+        whole = floor * y == x
+        up = np.where(whole | (y == 0), floor, floor + 1).astype(x.dtype)
+        if op.startswith("ceil"):
+            return up
+        return floor if op != "divsi" else np.where((x < 0) != (y < 0), up, floor)
