@@ -13,6 +13,7 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Config/llvm-config.h"
 
 using namespace mlir;
 
@@ -101,9 +102,12 @@ llvm::Error checkForm(llvm::MemoryBufferRef buffer) {
 }
 
 std::string invalidHint(llvm::MemoryBufferRef buffer) {
-  // Every version that had forms declared devices in what it wrote.
-  if (statedForm(buffer) || (!isBytecode(buffer) && !buffer.getBuffer().contains("rt.device")))
+  if (statedForm(buffer))
     return "";
+  // Every version that had forms declared devices in what it wrote, and its name in bytecode.
+  if (!buffer.getBuffer().contains(isBytecode(buffer) ? "intarsia" : "rt.device"))
+    return "; what is read are the dialects builtin, func, linalg, tensor, arith, math, scf, cf, affine and nn as "
+           "MLIR " LLVM_VERSION_STRING " has them: lower others to these, and write IR of other versions with that one";
   return "; it does not say which form of IR it is in: this version reads form " + std::to_string(irForm) +
          ", and files of versions before that did not say theirs must be made again from the model";
 }
